@@ -1,4 +1,4 @@
-"""The entry point for people and CI: every session is a thin call of `envops` or of one tool.
+"""The entry point for people and CI: every session is a thin call of `envwright` or of one tool.
 
     nox -s validate                    prove every environment
     nox -s validate -- reverse-text    prove one
@@ -31,7 +31,7 @@ with contextlib.suppress(OSError, AttributeError):  # Linux: what runs below may
 def refuse_committed_programs() -> None:
     """Exit where git tracks files in .nox: a commit may not bring the programs that run here.
 
-    `envops` refuses the same of .envops and reports (`repository/committed_results.py`).
+    `envwright` refuses the same of .envwright and reports (`repository/committed_results.py`).
     """
     here = Path.cwd()
     if not any(os.path.lexists(folder / ".git") for folder in (here, *here.parents)):
@@ -56,10 +56,10 @@ nox.options.sessions = ["validate"]
 
 FROM_SOURCE = {
     "PYTHONPATH": "tools",  # nothing to build, so nothing to fetch once the locks are installed
-    "ENVOPS_STARTED_BY": "nox",  # messages name sessions, because `envops` is not installed
+    "ENVWRIGHT_STARTED_BY": "nox",  # messages name sessions, because `envwright` is not installed
 }
 ENVIRONMENTS = {
-    "envops": ("requirements.lock",),
+    "envwright": ("requirements.lock",),
     "store": ("requirements.lock", "requirements-store.lock"),
     "prime": ("requirements.lock", "requirements-prime.lock"),
     "inspect": ("requirements.lock", "requirements-inspect.lock"),
@@ -70,7 +70,7 @@ ENVIRONMENTS = {
     "learner": tuple(f"requirements{part}.lock" for part in ("", "-tests", "-train")),
 }
 """Virtual environments in .nox/, and the packages of each."""
-USUAL = "store" if os.environ.get("ENVOPS_STORE") else "envops"
+USUAL = "store" if os.environ.get("ENVWRIGHT_STORE") else "envwright"
 """The environment of most commands: a shared store needs a few packages more."""
 HOSTED = {"hosted", "--hosted"}
 """Arguments of `distribution` that call the prime CLI."""
@@ -89,9 +89,9 @@ def exit_as_commands_did() -> None:
         os._exit(FAILED[0])
 
 
-def envops(session: nox.Session, command: str, environment: str = USUAL) -> None:
+def envwright(session: nox.Session, command: str, environment: str = USUAL) -> None:
     """Run one of the tool's commands in one of the environments."""
-    run(session, environment, "python", "-m", "envops", command, *session.posargs)
+    run(session, environment, "python", "-m", "envwright", command, *session.posargs)
 
 
 def run(session: nox.Session, environment: str, program: str, *arguments: str, **variables: str) -> None:
@@ -142,61 +142,61 @@ def uv_program() -> str:
 @nox.session(tags=["gates"])
 def validate(session: nox.Session) -> None:
     """Run all gates on environments, offline, without a key. `-- NAME…`, `-- --changed [BASE]`."""
-    envops(session, "validate")
+    envwright(session, "validate")
 
 
 @nox.session(tags=["gates"], default=False)
 def schema(session: nox.Session) -> None:
     """One gate: declaration, package, wheel, loading, data."""
-    envops(session, "schema")
+    envwright(session, "schema")
 
 
 @nox.session(tags=["gates"], default=False)
 def rewards(session: nox.Session) -> None:
     """One gate: the rewards of right and wrong replies. `-- diff`, `-- explain`, `-- reply`."""
-    envops(session, "rewards")
+    envwright(session, "rewards")
 
 
 @nox.session(tags=["gates"], default=False)
 def smoke(session: nox.Session) -> None:
     """One gate: a real evaluation against scripted policies, or with a model. `-- NAME --endpoint E`."""
-    envops(session, "smoke")
+    envwright(session, "smoke")
 
 
 @nox.session(tags=["gates"], default=False)
 def distribution(session: nox.Session) -> None:
     """One gate: whether the rewards leave something to learn. `-- results NAME FILE`, `-- hosted NAME`."""
-    envops(session, "distribution", "prime" if HOSTED & {*session.posargs} else "envops")
+    envwright(session, "distribution", "prime" if HOSTED & {*session.posargs} else "envwright")
 
 
 @nox.session(default=False)
 def init(session: nox.Session) -> None:
     """Write the files of a repository of environments. `-- [FOLDER] --owner SLUG`."""
-    envops(session, "init")
+    envwright(session, "init")
 
 
 @nox.session(default=False)
 def upgrade(session: nox.Session) -> None:
     """Renew the files that `init` wrote, without touching what was edited. `-- --check`."""
-    envops(session, "upgrade")
+    envwright(session, "upgrade")
 
 
 @nox.session(default=False)
 def prepare(session: nox.Session) -> None:
     """Download the data that environments declare, once. `-- NAME…`; the gates stay offline and read it."""
-    envops(session, "prepare")
+    envwright(session, "prepare")
 
 
 @nox.session(default=False)
 def inspect(session: nox.Session) -> None:
     """Describe a dataset, and the environment that fits it. `-- FILE`, `-- FOLDER`, `-- OWNER/DATASET`."""
-    envops(session, "inspect", "inspect")
+    envwright(session, "inspect", "inspect")
 
 
 @nox.session(default=False)
 def new(session: nox.Session) -> None:
     """Write an environment that passes all gates, to build on. `-- NAME --data FILE`."""
-    envops(session, "new", "inspect")
+    envwright(session, "new", "inspect")
 
 
 @nox.session(default=False)
@@ -205,143 +205,143 @@ def adopt(session: nox.Session) -> None:
     from_hub = [
         one for one in session.posargs if re.fullmatch(r"[\w.-]+/[\w.-]+(@\S+)?", one) and not Path(one).is_dir()
     ]
-    envops(session, "adopt", "prime" if from_hub else "envops")
+    envwright(session, "adopt", "prime" if from_hub else "envwright")
 
 
 @nox.session(default=False)
 def record(session: nox.Session) -> None:
     """Evaluate once and keep the rollouts and their baseline. `-- NAME --endpoint E`, or `--policy blend`."""
-    envops(session, "record")
+    envwright(session, "record")
 
 
 @nox.session(default=False)
 def test(session: nox.Session) -> None:
     """Run an environment's own tests and cases with pytest. `-- NAME [PYTEST ARGUMENTS]`."""
-    envops(session, "test")
+    envwright(session, "test")
 
 
 @nox.session(default=False)
 def cases(session: nox.Session) -> None:
     """Write the cases that findings show into tests/cases.yaml. `-- add NAME [RULE|CASE…] [--dry-run]`."""
-    envops(session, "cases")
+    envwright(session, "cases")
 
 
 @nox.session(default=False)
 def emulator(session: nox.Session) -> None:
     """A Hub on loopback, until Ctrl-C. `-- --port P`, `-- --fault F`, `-- --assumptions`."""
-    envops(session, "emulator")
+    envwright(session, "emulator")
 
 
 @nox.session(default=False)
 def rehearse(session: nox.Session) -> None:
     """Rehearse a merge on loopback, without a key: prove, publish, submit runs. `-- NAME…`, `-- --fault F`."""
-    envops(session, "rehearse", "prime")
+    envwright(session, "rehearse", "prime")
 
 
 @nox.session(default=False)
 def together(session: nox.Session) -> None:
     """Install all environments into one place and import them. `-- NAME…` for some."""
-    envops(session, "together")
+    envwright(session, "together")
 
 
 @nox.session(default=False)
 def comment(session: nox.Session) -> None:
     """The one comment of a pull request, in a workflow. `-- FOLDER`, `-- FOLDER --dry-run`."""
-    envops(session, "comment")
+    envwright(session, "comment")
 
 
 @nox.session(default=False)
 def claim(session: nox.Session) -> None:
     """Allow an evaluation once per commit, in a workflow. `-- PULL_REQUEST`."""
-    envops(session, "claim")
+    envwright(session, "claim")
 
 
 @nox.session(name="past-run", default=False)
 def past_run(session: nox.Session) -> None:
     """The id of an earlier run of a workflow, in a workflow. `-- WORKFLOW`, `-- WORKFLOW --queued COMMIT BASE`."""
-    envops(session, "past-run")
+    envwright(session, "past-run")
 
 
 @nox.session(default=False)
 def propose(session: nox.Session) -> None:
     """A pull request with the locks that differ, in a workflow. `-- --dry-run`."""
-    envops(session, "propose")
+    envwright(session, "propose")
 
 
 @nox.session(default=False)
 def lock(session: nox.Session) -> None:
     """Resolve every environment's requirements.lock again, and the tool's own. `-- NAME…` for some."""
-    envops(session, "lock")
+    envwright(session, "lock")
 
 
 @nox.session(default=False)
 def plan(session: nox.Session) -> None:
     """Show the changes that a release would publish; changes nothing. `-- --changed [BASE]`, `-- --format markdown`."""
-    envops(session, "plan", "prime")
+    envwright(session, "plan", "prime")
 
 
 @nox.session(default=False)
 def release(session: nox.Session) -> None:
     """Publish the planned changes, on passing evidence. `-- --dry-run`, `-- --evidence FILE`."""
-    envops(session, "release", "prime")
+    envwright(session, "release", "prime")
 
 
 @nox.session(default=False)
 def bump(session: nox.Session) -> None:
     """Raise the version of environments by one step. `-- NAME… [--minor] [--above VERSION]`."""
-    envops(session, "bump")
+    envwright(session, "bump")
 
 
 @nox.session(tags=["project"], default=False)
 def docs(session: nox.Session) -> None:
     """Write the generated files: CODEOWNERS, pages and tables in docs, the registry's schema. `-- --check` in CI."""
-    envops(session, "docs")
+    envwright(session, "docs")
 
 
 @nox.session(default=False)
 def train(session: nox.Session) -> None:
     """Submit the training runs that are due, or train one here. `-- --dry-run`, `-- compile`, `-- probe NAME`."""
-    program = str(installed(session, "envops") / "python")
-    asked = ["-m", "envops", "train", "requirements", "--", *session.posargs]
+    program = str(installed(session, "envwright") / "python")
+    asked = ["-m", "envwright", "train", "requirements", "--", *session.posargs]
     needed = str(session.run(program, *asked, env=FROM_SOURCE, silent=True, external=True))
-    envops(session, "train", "trl" if needed.strip() == "train" else "prime")
+    envwright(session, "train", "trl" if needed.strip() == "train" else "prime")
 
 
 @nox.session(default=False, venv_backend="uv")  # always the newest packages, so in an environment of its own
 def models(session: nox.Session) -> None:
     """Copy the models that trainers know by name from their packages. `-- --check` only shows the difference."""
     session.install("--upgrade", "--no-deps", "renderers", "tinker-cookbook")  # only their tables are read
-    session.run("python", "tools/envops/training/copy_known_models.py", *session.posargs)
+    session.run("python", "tools/envwright/training/copy_known_models.py", *session.posargs)
 
 
 @nox.session(tags=["project"], default=False)
 def trainers(session: nox.Session) -> None:
     """Check runs with the trainers' own code. `-- CHECKOUT… [--only TRAINER] [--write]`."""
-    run(session, "envops", "python", "tests/training/upstream/trainers_session.py", *session.posargs)
+    run(session, "envwright", "python", "tests/training/upstream/trainers_session.py", *session.posargs)
 
 
 @nox.session(default=False)
 def watch(session: nox.Session) -> None:
     """Follow a training run: curves, rollouts, checkpoints. `-- RUN [--follow]`."""
-    envops(session, "watch", "prime")
+    envwright(session, "watch", "prime")
 
 
 @nox.session(default=False)
 def diagnose(session: nox.Session) -> None:
     """Name the problems of a training run, and the change that fixes each. `-- RUN|METRICS`."""
-    envops(session, "diagnose", "prime")
+    envwright(session, "diagnose", "prime")
 
 
 @nox.session(default=False)
 def compare(session: nox.Session) -> None:
     """Before and after training, paired by task. `-- NAME --before E --after E`; files and recordings are sides too."""
-    envops(session, "compare")
+    envwright(session, "compare")
 
 
 @nox.session(default=False)
 def optimize(session: nox.Session) -> None:
     """Search for a better system prompt, by GEPA. `-- NAME --endpoint E [--max-calls N] [--max-cost D] [--write]`."""
-    envops(session, "optimize")
+    envwright(session, "optimize")
 
 
 @nox.session(tags=["project"], default=False)
@@ -352,7 +352,7 @@ def tests(session: nox.Session) -> None:
     side_by_side = ["-n", processes, "--dist", "loadfile", "--no-loadscope-reorder", *longest_first()]
     # what earlier checkouts of this user compiled must not change what tests find
     cache = str(installed(session, "tests").parent / "cache")
-    run(session, "tests", "pytest", *(session.posargs or side_by_side), ENVOPS_CACHE_DIR=cache)
+    run(session, "tests", "pytest", *(session.posargs or side_by_side), ENVWRIGHT_CACHE_DIR=cache)
 
 
 @nox.session(tags=["project"], default=False)
@@ -360,7 +360,7 @@ def learner(session: nox.Session) -> None:
     """Run the tests that need torch, TRL or another trainer's packages, on a CPU; arguments go to pytest."""
     cache = str(installed(session, "learner").parent / "cache")
     # one after the other: a probe has a limit of time, which it would share with the tests beside it
-    run(session, "learner", "pytest", "-m", "torch", *session.posargs, ENVOPS_CACHE_DIR=cache)
+    run(session, "learner", "pytest", "-m", "torch", *session.posargs, ENVWRIGHT_CACHE_DIR=cache)
 
 
 def longest_first() -> list[str]:
@@ -376,7 +376,7 @@ def lint(session: nox.Session) -> None:
     run(session, "lint", "ruff", "check", ".")
     run(session, "lint", "ruff", "format", "--check", ".")
     run(session, "lint", "mypy", "--config-file", "tools/pyproject.toml", MYPYPATH="tools", PYTHONPATH="")
-    run(session, "lint", "python", "-m", "envops", "docs", "--check")
+    run(session, "lint", "python", "-m", "envwright", "docs", "--check")
 
 
 @nox.session(tags=["project"], default=False)
@@ -388,25 +388,25 @@ def bench(session: nox.Session) -> None:
 @nox.session(default=False)
 def shards(session: nox.Session) -> None:
     """Environments divided among machines. `-- --changed [BASE] --max N --format json` is a matrix for CI."""
-    envops(session, "shards")
+    envwright(session, "shards")
 
 
 @nox.session(default=False)
 def report(session: nox.Session) -> None:
     """Reports of past runs. `-- merge FOLDER` joins those of several machines, `-- open` shows the page."""
-    envops(session, "report")
+    envwright(session, "report")
 
 
 @nox.session(default=False)
 def view(session: nox.Session) -> None:
     """Conversations of results in the browser, until Ctrl-C. `-- FILE`, `-- NAME`, `-- FILE --out PAGE`."""
-    envops(session, "view")
+    envwright(session, "view")
 
 
 @nox.session(default=False)
 def site(session: nox.Session) -> None:
     """The catalogue as static pages in reports/site, from the results of the last validation. `-- --out FOLDER`"""
-    envops(session, "site")
+    envwright(session, "site")
 
 
 @nox.session(tags=["project"], default=False)
@@ -424,29 +424,29 @@ def screenshots(session: nox.Session) -> None:
 @nox.session(default=False)
 def migrate(session: nox.Session) -> None:
     """Move an environment from verifiers 0.3 to 0.4, and test that its rewards stay the same. `-- NAME`."""
-    envops(session, "migrate")
+    envwright(session, "migrate")
 
 
 @nox.session(default=False)
 def explain(session: nox.Session) -> None:
     """Explain a rule: its check, its reason, and the fix of its findings. `-- RULE`; without it, a line for each
     rule."""
-    envops(session, "explain")
+    envwright(session, "explain")
 
 
 @nox.session(default=False)
 def doctor(session: nox.Session) -> None:
     """Check this machine and suggest fixes. `-- --fix`."""
-    envops(session, "doctor")
+    envwright(session, "doctor")
 
 
 @nox.session(default=False)
 def store(session: nox.Session) -> None:
-    """The shared store of ENVOPS_STORE. `-- key NAME`, `-- push`, `-- status`."""
-    envops(session, "store", "store")
+    """The shared store of ENVWRIGHT_STORE. `-- key NAME`, `-- push`, `-- status`."""
+    envwright(session, "store", "store")
 
 
 @nox.session(default=False)
 def cache(session: nox.Session) -> None:
     """Show the size of the cache; `-- --older-than DAYS --max-size GB` prunes it, `-- warm` fills uv's cache."""
-    envops(session, "cache")
+    envwright(session, "cache")

@@ -31,10 +31,10 @@ from typing import Any
 import psutil
 import scale
 import starting
-from envops.repository.workspace import code_digest
+from envwright.repository.workspace import code_digest
 
 ROOT = Path(__file__).parents[1]
-ENVOPS = [sys.executable, "-m", "envops"]
+ENVWRIGHT = [sys.executable, "-m", "envwright"]
 RESULTS = ROOT / "benchmarks/results.json"
 MEASURED = (ROOT / "tools", ROOT / "benchmarks", ROOT / "environments")
 """Measurements with other code in these folders are repeated."""
@@ -149,11 +149,11 @@ def render_rows(measured: Sequence[Measurement]) -> str:
     return "\n".join(lines)
 
 
-def envops(*arguments: str) -> tuple[float, float, str]:
+def envwright(*arguments: str) -> tuple[float, float, str]:
     """Run a command; its wall time in seconds, the host's own peak memory in MB, what it printed."""
     with tempfile.TemporaryFile("w+") as printed:
         started = time.perf_counter()
-        command = [*ENVOPS, *arguments]
+        command = [*ENVWRIGHT, *arguments]
         process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=printed, stderr=subprocess.DEVNULL)
         peak = 0.0
         while process.poll() is None:
@@ -163,7 +163,7 @@ def envops(*arguments: str) -> tuple[float, float, str]:
         printed.seek(0)
         output = printed.read()
     if process.returncode not in (0, 1):
-        raise SystemExit(f"envops {' '.join(arguments)} ended with {process.returncode}:\n{output}")
+        raise SystemExit(f"envwright {' '.join(arguments)} ended with {process.returncode}:\n{output}")
     return seconds, peak, output
 
 
@@ -177,14 +177,14 @@ def resident(pid: int) -> float:
 
 def help_time() -> list[Measurement]:
     """The start-up time of the command line."""
-    seconds = statistics.median(envops("--help")[0] for _ in range(5))
-    return [Measurement("`envops --help`", seconds, 0.3, "s", note="median of 5")]
+    seconds = statistics.median(envwright("--help")[0] for _ in range(5))
+    return [Measurement("`envwright --help`", seconds, 0.3, "s", note="median of 5")]
 
 
 def cached_validate() -> list[Measurement]:
     """All environments, nothing changed."""
-    envops("validate")
-    seconds, memory, output = envops("validate")
+    envwright("validate")
+    seconds, memory, output = envwright("validate")
     assert "all from the cache" in output
     return [
         Measurement("`validate`, all environments, nothing changed", seconds, 3.0, "s"),
@@ -194,12 +194,12 @@ def cached_validate() -> list[Measurement]:
 
 def one_environment() -> list[Measurement]:
     """Each environment alone, venv ready, facts not cached: everything but the import of verifiers."""
-    envops("schema")  # virtual environments and wheels
+    envwright("schema")  # virtual environments and wheels
     measured = []
     for file in sorted((ROOT / "environments").glob("*/pyproject.toml")):
         name = file.parent.name.replace("_", "-")
-        shutil.rmtree(ROOT / ".envops/facts" / name, ignore_errors=True)
-        seconds, memory, output = envops("validate", name, "--format", "json")
+        shutil.rmtree(ROOT / ".envwright/facts" / name, ignore_errors=True)
+        seconds, memory, output = envwright("validate", name, "--format", "json")
         stages = json.loads(output)["environments"][0]["stage_seconds"]
         after = seconds - stages["load"]
         note = f"{seconds:.1f} s in all, host {memory:.0f} MB"
@@ -237,14 +237,14 @@ def evaluation() -> list[Measurement]:
 
 def scoring_ratio(name: str) -> tuple[float, float, float]:
     """The ratio, and replies per second of a plain loop and of the worker, in one process."""
-    from envops.repository.repository import Repository
-    from envops.repository.workspace import Workspace
-    from envops.validation.job import Confinement, worker_environment
-    from envops.validation.observation_request import ObservationRequest
-    from envops.validation.requests import requests_for
-    from envops.validation.starting import WORKER_FOLDER
-    from envops.validation.venv import venv_for
-    from envops.validation.wheel import built_wheel
+    from envwright.repository.repository import Repository
+    from envwright.repository.workspace import Workspace
+    from envwright.validation.job import Confinement, worker_environment
+    from envwright.validation.observation_request import ObservationRequest
+    from envwright.validation.requests import requests_for
+    from envwright.validation.starting import WORKER_FOLDER
+    from envwright.validation.venv import venv_for
+    from envwright.validation.wheel import built_wheel
 
     repository = Repository.load(ROOT, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]

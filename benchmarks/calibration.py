@@ -21,20 +21,20 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from envops.facts.observed import FunctionScore
-from envops.repository.registry import DistributionGate
-from envops.repository.repository import Repository
-from envops.repository.workspace import Workspace
-from envops.rules.engine import Subject
-from envops.statistics.baseline import answer_of
-from envops.statistics.checks import checks_of
-from envops.statistics.clusters import paired_difference
-from envops.statistics.declared_range import DeclaredRange
-from envops.statistics.outcomes import RolloutOutcome, RolloutSample, samples_of_rollouts
-from envops.validation.collected_facts import ProgressListener
-from envops.validation.observation import observe
-from envops.validation.observation_request import ObservationRequest
-from envops_worker.policies.blend import SHAPE as BLEND_SHAPE
+from envwright.facts.observed import FunctionScore
+from envwright.repository.registry import DistributionGate
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace
+from envwright.rules.engine import Subject
+from envwright.statistics.baseline import answer_of
+from envwright.statistics.checks import checks_of
+from envwright.statistics.clusters import paired_difference
+from envwright.statistics.declared_range import DeclaredRange
+from envwright.statistics.outcomes import RolloutOutcome, RolloutSample, samples_of_rollouts
+from envwright.validation.collected_facts import ProgressListener
+from envwright.validation.observation import observe
+from envwright.validation.observation_request import ObservationRequest
+from envwright_worker.policies.blend import SHAPE as BLEND_SHAPE
 
 ROOT = Path(__file__).parents[1]
 GATE = DistributionGate()

@@ -1,6 +1,6 @@
 """Our evaluation beside verifiers' own command: same environment, same endpoint, concurrency 32.
 
-Both ask one `envops endpoint` in a process of its own. Of verifiers' command counts the span from
+Both ask one `envwright endpoint` in a process of its own. Of verifiers' command counts the span from
 the start of its first rollout to the end of its last, as its own rows say; of ours, everything
 between the request to the worker and its last row, in-process comparison included. Imports and
 start-up count on neither side. The two take turns, and the turn with the median ratio counts.
@@ -51,7 +51,7 @@ class Beside:
 def endpoint_of(name: str, root: Path = ROOT) -> Iterator[str]:
     """The scripted policies of an environment in a process of their own."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "envops", "endpoint", name, "--root", str(root)],
+        [sys.executable, "-m", "envwright", "endpoint", name, "--root", str(root)],
         env={**os.environ, "PYTHONPATH": str(ROOT / "tools")},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -61,7 +61,7 @@ def endpoint_of(name: str, root: Path = ROOT) -> Iterator[str]:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         if not url:
-            raise SystemExit(f"envops endpoint {name} serves nothing")
+            raise SystemExit(f"envwright endpoint {name} serves nothing")
         yield url
     finally:
         process.send_signal(signal.SIGINT)
@@ -70,12 +70,12 @@ def endpoint_of(name: str, root: Path = ROOT) -> Iterator[str]:
 
 def beside(generation: str) -> Beside:
     """One environment both ways."""
-    from envops.facts.limits import LOAD_SECONDS
-    from envops.repository.repository import Repository
-    from envops.repository.workspace import Workspace
-    from envops.validation.opened_environment import opened_environment
-    from envops.validation.venv import venv_for
-    from envops.validation.wheel import built_wheel
+    from envwright.facts.limits import LOAD_SECONDS
+    from envwright.repository.repository import Repository
+    from envwright.repository.workspace import Workspace
+    from envwright.validation.opened_environment import opened_environment
+    from envwright.validation.venv import venv_for
+    from envwright.validation.wheel import built_wheel
 
     name = ENVIRONMENTS[generation]
     repository = Repository.load(ROOT, [name])
@@ -113,23 +113,23 @@ def evaluated(worker: object, url: str, tasks: int) -> int:
 
 def verifiers_own(generation: str, module: str, venv: Path, overlay: Path, url: str) -> tuple[float, int]:
     """Seconds and rollouts of verifiers' own command, by its own rows."""
-    folder = Path(tempfile.mkdtemp(prefix="envops-bench-"))
+    folder = Path(tempfile.mkdtemp(prefix="envwright-bench-"))
     try:
         (folder / "modules").mkdir()
-        harness = ROOT / "tools/envops_worker/adapters/chat_harness.py"
-        shutil.copy(harness, folder / "modules/envops_chat.py")
+        harness = ROOT / "tools/envwright_worker/adapters/chat_harness.py"
+        shutil.copy(harness, folder / "modules/envwright_chat.py")
         common = ["-m", "oracle", "-n", str(TASKS), "-r", str(ROLLOUTS), "-c", str(CONCURRENCY), "-o", str(folder)]
         if generation == "v0":
-            options = ["-b", url, "-k", "ENVOPS_ENDPOINT_KEY", "-s", "-d", "--disable-env-server"]
+            options = ["-b", url, "-k", "ENVWRIGHT_ENDPOINT_KEY", "-s", "-d", "--disable-env-server"]
         else:
-            options = ["--env.agent.harness.id", "envops-chat", "--env.agent.runtime.type", "subprocess"]
-            options += ["--client.base-url", url, "--client.api-key-var", "ENVOPS_ENDPOINT_KEY"]
+            options = ["--env.agent.harness.id", "envwright-chat", "--env.agent.runtime.type", "subprocess"]
+            options += ["--client.base-url", url, "--client.api-key-var", "ENVWRIGHT_ENDPOINT_KEY"]
             options += ["--no-push", "--no-rich", "--run.name", "bench"]
         environment = {
             "PATH": f"{venv / 'bin'}:/usr/bin:/bin",
             "HOME": str(folder),
             "PYTHONPATH": f"{overlay}:{folder / 'modules'}",
-            "ENVOPS_ENDPOINT_KEY": "scripted",
+            "ENVWRIGHT_ENDPOINT_KEY": "scripted",
             "PRIME_DISABLE_VERSION_CHECK": "1",
             "NO_PROXY": "127.0.0.1",
         }

@@ -9,10 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-from envops.facts.observed import Facts, FunctionScore, Rollout
-from envops.repository.repository import Repository
-from envops.rules.engine import Subject, all_rules
-from envops.rules.verdict import judge
+from envwright.facts.observed import Facts, FunctionScore, Rollout
+from envwright.repository.repository import Repository
+from envwright.rules.engine import Subject, all_rules
+from envwright.rules.verdict import judge
 
 GROUP = 8
 

@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TEMPLATES = ("word_problems", "date_arithmetic", "reverse_text", "date_arithmetic")
 """Two of each generation of verifiers in turn, so that every other environment has another lock."""
-EXTRA_PINS = ROOT / "tools/envops/validation/locks/tests.lock"
+EXTRA_PINS = ROOT / "tools/envwright/validation/locks/tests.lock"
 EXTRA = ("iniconfig", "pluggy", "pygments")
 TEXT = {".py", ".md", ".toml", ".yaml", ".txt", ".json"}
 
@@ -56,7 +56,7 @@ def make_monorepo(root: Path, count: int, locks: int = 4, templates: Sequence[st
         _copy(one, root / "environments" / one.module)
     entries = "".join(f"  {one.name}: {{owners: ['@acme/environments']}}\n" for one in made)
     (root / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n{entries}")
-    (root / ".gitignore").write_text(".envops/\n__pycache__/\nreports/\n")
+    (root / ".gitignore").write_text(".envwright/\n__pycache__/\nreports/\n")
     git(root, "init", "-q", "-b", "main")
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "first")

@@ -16,8 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from envops.reports.written import write_reports
-from envops.rules.result import EnvironmentResult, ValidationResult
+from envwright.reports.written import write_reports
+from envwright.rules.result import EnvironmentResult, ValidationResult
 from sample_reports import sample_result, sample_subject
 
 ENVIRONMENTS, ROLLOUTS = 200, 50_000

@@ -1,9 +1,9 @@
 """The trainability probe on five seeds: python benchmarks/probe.py [ENVIRONMENT]. Needs an idle machine.
 
-Needs `tools/requirements.lock` and `tools/requirements-train.lock`. Each seed is a call of `envops train probe
+Needs `tools/requirements.lock` and `tools/requirements-train.lock`. Each seed is a call of `envwright train probe
 ENVIRONMENT`. A seed that is finished is not run again, and one that was cut short continues after its last finished
 step: after Ctrl-C the same command continues. Measurements are kept by the content of the environment and of the
-probe; remove `.envops/probes/seeds` to measure again. Writes probe.json and probe.md; exit code 1 where less is
+probe; remove `.envwright/probes/seeds` to measure again. Writes probe.json and probe.md; exit code 1 where less is
 reached than promised.
 """
 
@@ -17,10 +17,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from envops.cli.train_probe import CODE
-from envops.files.atomic_write import write_whole
-from envops.repository.repository import Repository
-from envops.repository.workspace import code_digest
+from envwright.cli.train_probe import CODE
+from envwright.files.atomic_write import write_whole
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import code_digest
 
 ROOT = Path(__file__).parents[1]
 SEEDS = range(5)
@@ -32,7 +32,7 @@ TIMES, ENOUGH = 3.0, 4
 
 def main(name: str = "reverse-text") -> int:
     """Measure what is missing, print and write."""
-    kept = ROOT / ".envops" / "probes" / "seeds" / f"{name}-{_about(name)}"
+    kept = ROOT / ".envwright" / "probes" / "seeds" / f"{name}-{_about(name)}"
     kept.mkdir(parents=True, exist_ok=True)
     rows = []
     for seed in SEEDS:
@@ -62,7 +62,7 @@ def _about(name: str) -> str:
 
 def _measured(name: str, seed: int) -> dict[str, Any] | None:
     """One probe, `None` if it was interrupted."""
-    command = [sys.executable, "-m", "envops", "train", "probe", name, "--format", "json", "--seed", str(seed)]
+    command = [sys.executable, "-m", "envwright", "train", "probe", name, "--format", "json", "--seed", str(seed)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
     started = time.perf_counter()
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as running:

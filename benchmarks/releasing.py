@@ -1,4 +1,4 @@
-"""`envops plan` on a large registry, beside a Hub on loopback: seconds, and how often the Hub was read.
+"""`envwright plan` on a large registry, beside a Hub on loopback: seconds, and how often the Hub was read.
 
     python benchmarks/releasing.py 1000
 
@@ -16,9 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from envops.emulator.server import EmulatedHub, emulator
-from envops.emulator.store import Store
-from envops.repository.content import hub_content_hash
+from envwright.emulator.server import EmulatedHub, emulator
+from envwright.emulator.store import Store
+from envwright.repository.content import hub_content_hash
 from monorepo import make_monorepo  # beside this file
 
 ROOT = Path(__file__).parents[1]
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 
 def main(count: int) -> dict[str, float]:
     """Measure a plan of all, and one of a clean work tree with --changed."""
-    with tempfile.TemporaryDirectory(prefix="envops-bench-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="envwright-bench-") as scratch:
         root, state = Path(scratch) / "repository", Path(scratch) / "hub"
         made = make_monorepo(root, count)
         fill(state, root, [(one.name, one.module) for one in made[: count // 2]])
@@ -62,7 +62,7 @@ def fill(state: Path, root: Path, names: list[tuple[str, str]]) -> None:
 def planned(root: Path, hub: EmulatedHub, *arguments: str) -> tuple[float, float]:
     """Wall and processor seconds of one plan, its children included."""
     environment = {**os.environ, **hub.environment, "PYTHONPATH": str(ROOT / "tools")}
-    command = [sys.executable, "-m", "envops", "plan", *arguments, "--quiet"]
+    command = [sys.executable, "-m", "envwright", "plan", *arguments, "--quiet"]
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
     seconds, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)

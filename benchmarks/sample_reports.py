@@ -10,21 +10,21 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from envops.facts.limits import POLICIES
-from envops.facts.mutation import CoveredSource, Mutant, MutantOutcome, Mutation, ToldApart
-from envops.facts.observed import Description, Facts, FunctionScore, Place, RewardFunction, Rollout, Score, Task
-from envops.facts.recordings import RecordedScore, RecordingFacts, ScoreChange
-from envops.facts.search import Earned, Exploit, Search
-from envops.hub.runs import RewardBin
-from envops.reports.run_report import Curve, CurvePoint, RunFinding, RunReport
-from envops.repository.package import Package
-from envops.repository.registry import EnvironmentEntry
-from envops.rules.engine import GATES, Finding, Subject
-from envops.rules.evidence import Evidence
-from envops.rules.profiles import profiles
-from envops.rules.result import EnvironmentResult, ValidationResult
-from envops.rules.transcripts import shown_transcripts
-from envops_worker.messages import Message
+from envwright.facts.limits import POLICIES
+from envwright.facts.mutation import CoveredSource, Mutant, MutantOutcome, Mutation, ToldApart
+from envwright.facts.observed import Description, Facts, FunctionScore, Place, RewardFunction, Rollout, Score, Task
+from envwright.facts.recordings import RecordedScore, RecordingFacts, ScoreChange
+from envwright.facts.search import Earned, Exploit, Search
+from envwright.hub.runs import RewardBin
+from envwright.reports.run_report import Curve, CurvePoint, RunFinding, RunReport
+from envwright.repository.package import Package
+from envwright.repository.registry import EnvironmentEntry
+from envwright.rules.engine import GATES, Finding, Subject
+from envwright.rules.evidence import Evidence
+from envwright.rules.profiles import profiles
+from envwright.rules.result import EnvironmentResult, ValidationResult
+from envwright.rules.transcripts import shown_transcripts
+from envwright_worker.messages import Message
 
 FUNCTIONS = (
     RewardFunction("correct_answer", 0.8, "reward"),

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from envops.validation.sandbox import why_not_confined
+from envwright.validation.sandbox import why_not_confined
 
 ROOT = Path(__file__).parents[1]
 NAMES = ("alphabet-sort", "reverse-text", "taboo-words", "ticket-routing")
@@ -29,7 +29,7 @@ def main(pairs: int) -> None:
     if reason := why_not_confined("preferred"):
         raise SystemExit(f"this machine has no sandbox: {reason}")
     seconds: dict[str, list[float]] = {mode: [] for mode in MODES}
-    with tempfile.TemporaryDirectory(prefix="envops-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="envwright-bench-") as folder:
         clone = Path(folder, "checkout")
         subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
         registry = clone / "registry.yaml"
@@ -48,7 +48,7 @@ def call_cost(turns: int = 6) -> float:
     """Seconds that the filter adds to one system call: the least with it less the least without, alternately."""
     code = (
         "import os, sys, timeit\n"
-        "from envops_worker.sandbox import Sandbox, confine\n"
+        "from envwright_worker.sandbox import Sandbox, confine\n"
         "if sys.argv[1] == 'preferred':\n"
         "    confine(Sandbox(['/'], [], 'none'))\n"
         "print(min(timeit.repeat(os.getppid, number=1_000_000, repeat=5)) / 1_000_000)\n"
@@ -63,7 +63,7 @@ def call_cost(turns: int = 6) -> float:
 def _validated(clone: Path) -> float:
     """Seconds of the processor, of the command and all that it starts."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-m", "envops", "validate", *NAMES, "--no-cache", "--quiet", "--root", str(clone)]
+    command = [sys.executable, "-m", "envwright", "validate", *NAMES, "--no-cache", "--quiet", "--root", str(clone)]
     done = subprocess.run(command, env={**os.environ}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
     if done.returncode not in (0, 1):
         raise SystemExit(done.stderr.decode())

@@ -31,7 +31,7 @@ import psutil
 from evaluation import endpoint_of
 from monorepo import ROOT, Synthetic, make_monorepo
 
-ENVOPS = [sys.executable, "-m", "envops"]
+ENVWRIGHT = [sys.executable, "-m", "envwright"]
 PARTS = ("large", "one", "ten", "store")
 SIZES = (10, 100, 1_000)
 LOCKS = 4
@@ -98,9 +98,9 @@ def ours() -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT / "tools")}
 
 
-def envops(root: Path, *arguments: str) -> Cost:
+def envwright(root: Path, *arguments: str) -> Cost:
     """One command of ours in a repository."""
-    return cost_of([*ENVOPS, *arguments, "--root", str(root)], root)
+    return cost_of([*ENVWRIGHT, *arguments, "--root", str(root)], root)
 
 
 def large_repositories(folder: Path, sizes: Sequence[int]) -> list[Line]:
@@ -113,11 +113,11 @@ def large_repositories(folder: Path, sizes: Sequence[int]) -> list[Line]:
         load = cost_of([sys.executable, ROOT / "benchmarks/loading.py", root], root)
         data = json.loads(load.output)
         loads[size] = load.cpu
-        nothing = envops(root, "validate", "--changed", "main", "--quiet")
-        shards = envops(root, "shards", "--format", "json")
+        nothing = envwright(root, "validate", "--changed", "main", "--quiet")
+        shards = envwright(root, "shards", "--format", "json")
         plant_facts(root, made)
-        judging = envops(root, "validate", "--quiet")
-        everything = envops(root, "validate", "--quiet")
+        judging = envwright(root, "validate", "--quiet")
+        everything = envwright(root, "validate", "--quiet")
         assert "all from the cache" in everything.output, everything.output[-2000:]
         cached[size], hosts[size] = everything.cpu, everything.host - data["registry_megabytes"]
         target = size == max(SIZES)
@@ -155,14 +155,14 @@ def plant_facts(root: Path, made: Sequence[Synthetic]) -> None:
 
     No verdict is planted: the first run over them judges.
     """
-    from envops.repository.repository import Repository
-    from envops.repository.signature import signed, verified
-    from envops.repository.workspace import Workspace
-    from envops.validation.facts_cache import SIGNED_AS, facts_key
-    from envops.validation.observation_request import ObservationRequest
+    from envwright.repository.repository import Repository
+    from envwright.repository.signature import signed, verified
+    from envwright.repository.workspace import Workspace
+    from envwright.validation.facts_cache import SIGNED_AS, facts_key
+    from envwright.validation.observation_request import ObservationRequest
 
     donors = {(one.template, one.extra): one for one in reversed(made)}
-    donated = ROOT / ".envops/bench-donors"
+    donated = ROOT / ".envwright/bench-donors"
     repository = Repository.load(root)
     workspace, request = Workspace(root), ObservationRequest()
 
@@ -179,7 +179,7 @@ def plant_facts(root: Path, made: Sequence[Synthetic]) -> None:
             missing.remove(one.name)
     if missing:
         say(f"observing {len(missing)} environments whose facts the others get")
-        envops(root, "validate", *missing, "--quiet")
+        envwright(root, "validate", *missing, "--quiet")
     donated.mkdir(parents=True, exist_ok=True)
     for name, path in kept.items():
         shutil.copy(next((workspace.facts / name).glob("*.json")), path)
@@ -200,9 +200,9 @@ def one_changed(folder: Path) -> list[Line]:
     for template in ("word_problems", "date_arithmetic"):
         root = folder / f"one-{template}"
         (one,) = make_monorepo(root, 1, 1, (template,))
-        envops(root, "validate", "--quiet")
+        envwright(root, "validate", "--quiet")
         touch(root, one)
-        mine = envops(root, "validate", "--changed", "main", "--quiet")
+        mine = envwright(root, "validate", "--changed", "main", "--quiet")
         theirs = [fields_way(root, one)]
         lines += beside(f"one changed environment, warm ({template})", mine, theirs, 3.0)
     return lines
@@ -219,9 +219,9 @@ def ten_from_scratch(folder: Path, sample: int) -> list[Line]:
     (other,) = make_monorepo(folder / "other", 1, 1, TEN)
     fields_way(folder / "other", other)  # not counted: who comes first would read from the disk, who comes last not
     with kept_in(folder / "users"):
-        mine = envops(root, "validate", "--quiet")
-        again = envops(elsewhere, "validate", "--quiet")
-        venvs = cost_of([*ENVOPS, "cache", "--root", root, "--format", "json"], root)
+        mine = envwright(root, "validate", "--quiet")
+        again = envwright(elsewhere, "validate", "--quiet")
+        venvs = cost_of([*ENVWRIGHT, "cache", "--root", root, "--format", "json"], root)
     disk = json.loads(venvs.output)["parts"]["venvs"]
     each = [fields_way(root, one) for one in made[:sample]]
     theirs = [each[index % len(each)] for index in range(len(made))]
@@ -251,11 +251,11 @@ def shared_store(folder: Path, size: int, sample: int) -> list[Line]:
         for address in (str(folder / "store"), "s3://proofs/team"):
             keys = {**variables, **keys_of_a_store(address)}
             with kept_in(folder / "users"):
-                pushed = cost_of([*ENVOPS, "store", "push"], root, {**ours(), **keys})
-            shutil.rmtree(second / ".envops", ignore_errors=True)
-            reading = {**ours(), **keys, "ENVOPS_CACHE_DIR": str(folder / "others")}
-            reading.pop("ENVOPS_STORE_KEY")
-            command = [*ENVOPS, "validate", "--quiet"]
+                pushed = cost_of([*ENVWRIGHT, "store", "push"], root, {**ours(), **keys})
+            shutil.rmtree(second / ".envwright", ignore_errors=True)
+            reading = {**ours(), **keys, "ENVWRIGHT_CACHE_DIR": str(folder / "others")}
+            reading.pop("ENVWRIGHT_STORE_KEY")
+            command = [*ENVWRIGHT, "validate", "--quiet"]
             received = cost_of(command, second, reading)
             assert f"{size} observed by bench" in received.output, received.output[-2000:]
             kind = "S3 on loopback" if "://" in address else "a folder"
@@ -263,9 +263,9 @@ def shared_store(folder: Path, size: int, sample: int) -> list[Line]:
                 row(f"{size} environments: judged, signed and written to {kind}", pushed, None),
                 row(f"{size} environments: `validate` on a second runner, store in {kind}", received, 30.0),
             ]
-    shutil.rmtree(second / ".envops")
+    shutil.rmtree(second / ".envwright")
     names = [one.name for one in made[:sample]]
-    alone = cost_of([*command, *names], second, {**ours(), "ENVOPS_CACHE_DIR": str(folder / "others")})
+    alone = cost_of([*command, *names], second, {**ours(), "ENVWRIGHT_CACHE_DIR": str(folder / "others")})
     line = row(f"{sample} of them: `validate` on a second runner without a store", alone, None)
     return [
         *lines,
@@ -275,10 +275,10 @@ def shared_store(folder: Path, size: int, sample: int) -> list[Line]:
 
 def keys_of_a_store(address: str) -> dict[str, str]:
     """The variables of someone who writes to a store."""
-    from envops.validation.store.entries import new_keys
+    from envwright.validation.store.entries import new_keys
 
     private, public = new_keys("bench")
-    return {"ENVOPS_STORE": address, "ENVOPS_STORE_KEY": private.text(), "ENVOPS_STORE_TRUSTS": public.text()}
+    return {"ENVWRIGHT_STORE": address, "ENVWRIGHT_STORE_KEY": private.text(), "ENVWRIGHT_STORE_TRUSTS": public.text()}
 
 
 @contextmanager
@@ -310,22 +310,22 @@ def s3_server(folder: Path) -> Iterator[dict[str, str]]:
 @contextmanager
 def kept_in(folder: Path) -> Iterator[None]:
     """What checkouts share is kept there in the block, where nothing is yet."""
-    before = os.environ.get("ENVOPS_CACHE_DIR")
-    os.environ["ENVOPS_CACHE_DIR"] = str(folder)
+    before = os.environ.get("ENVWRIGHT_CACHE_DIR")
+    os.environ["ENVWRIGHT_CACHE_DIR"] = str(folder)
     try:
         yield
     finally:
         if before is None:
-            del os.environ["ENVOPS_CACHE_DIR"]
+            del os.environ["ENVWRIGHT_CACHE_DIR"]
         else:
-            os.environ["ENVOPS_CACHE_DIR"] = before
+            os.environ["ENVWRIGHT_CACHE_DIR"] = before
 
 
 def machine_speed() -> float:
     """Seconds that a fixed loop takes one core, the least of three: ratios to the usual workflow change with it.
 
-    The usual workflow is mostly importing, which waits for memory and disk; envops mostly runs Python. A machine with
-    slow cores and fast memory shows a smaller ratio.
+    The usual workflow is mostly importing, which waits for memory and disk; envwright mostly runs Python. A machine
+    with slow cores and fast memory shows a smaller ratio.
     """
 
     def once() -> float:
@@ -345,14 +345,15 @@ def touch(root: Path, one: Synthetic) -> None:
 
 def fields_way(root: Path, one: Synthetic) -> Cost:
     """A fresh venv, the package installed, then import, load and a tiny evaluation as separate processes."""
-    from envops.validation.uv import uv_program
+    from envwright.validation.uv import uv_program
 
     package = root / "environments" / one.module
     # Removed with everything else in the end: a disk is slower where thousands of files have just been deleted.
     folder = Path(tempfile.mkdtemp(prefix="field-", dir=root.parent))
     with model(root, one) as url:
         environment = {"PATH": f"{folder}/venv/bin:/usr/bin:/bin", "HOME": str(folder), "VIRTUAL_ENV": f"{folder}/venv",
-                       "ENVOPS_ENDPOINT_KEY": "scripted", "NO_PROXY": "127.0.0.1", "PRIME_DISABLE_VERSION_CHECK": "1",
+                       "ENVWRIGHT_ENDPOINT_KEY": "scripted", "NO_PROXY": "127.0.0.1",
+                       "PRIME_DISABLE_VERSION_CHECK": "1",
                        "UV_CACHE_DIR": uv_cache(), **indexes()}  # fmt: skip
         python, uv = folder / "venv/bin/python", uv_program()
         v1 = "verifiers>=0.4" in (package / "pyproject.toml").read_text()
@@ -384,14 +385,14 @@ def evaluating(folder: Path, module: str, url: str, v1: bool) -> list[str | Path
     """verifiers' own command on three tasks."""
     common: list[str | Path] = ["-m", "oracle", "-n", "3", "-r", "1", "-c", "4", "-o", folder / "out"]
     if not v1:
-        options = ["-b", url, "-k", "ENVOPS_ENDPOINT_KEY", "-s", "-d", "--disable-env-server"]
+        options = ["-b", url, "-k", "ENVWRIGHT_ENDPOINT_KEY", "-s", "-d", "--disable-env-server"]
         return [folder / "venv/bin/vf-eval", module, *options, *common]
-    harness = ROOT / "tools/envops_worker/adapters/chat_harness.py"
+    harness = ROOT / "tools/envwright_worker/adapters/chat_harness.py"
     site = folder / "modules"
     site.mkdir()
-    shutil.copy(harness, site / "envops_chat.py")
-    options = ["--env.agent.harness.id", "envops-chat", "--env.agent.runtime.type", "subprocess"]
-    options += ["--client.base-url", url, "--client.api-key-var", "ENVOPS_ENDPOINT_KEY", "--no-push", "--no-rich"]
+    shutil.copy(harness, site / "envwright_chat.py")
+    options = ["--env.agent.harness.id", "envwright-chat", "--env.agent.runtime.type", "subprocess"]
+    options += ["--client.base-url", url, "--client.api-key-var", "ENVWRIGHT_ENDPOINT_KEY", "--no-push", "--no-rich"]
     return [
         "/usr/bin/env",
         f"PYTHONPATH={site}",
@@ -412,7 +413,7 @@ def model(root: Path, one: Synthetic) -> Iterator[str]:
 
 
 def uv_cache() -> str:
-    from envops.validation.uv import uv_program
+    from envwright.validation.uv import uv_program
 
     return subprocess.run([uv_program(), "cache", "dir"], capture_output=True, text=True, check=True).stdout.strip()
 
@@ -429,7 +430,9 @@ def beside(what: str, mine: Cost, theirs: Sequence[Cost], promised: float) -> li
     """Both ways and their ratio."""
     seconds, processor = sum(one.seconds for one in theirs), sum(one.cpu for one in theirs)
     ratio = seconds / mine.seconds
-    note = f"usual workflow {seconds:.1f} s (CPU {processor:.1f} s), envops {mine.seconds:.1f} s (CPU {mine.cpu:.1f} s)"
+    note = (
+        f"usual workflow {seconds:.1f} s (CPU {processor:.1f} s), envwright {mine.seconds:.1f} s (CPU {mine.cpu:.1f} s)"
+    )
     return [
         Line(what, f"{ratio:.1f} ×", f"≥ {promised:g} ×", ratio >= promised, note),
         Line(f"{what}: processor", f"{processor / mine.cpu:.1f} ×", "", None),
@@ -478,7 +481,7 @@ def _kept(one: Line) -> str:
 
 def measure(part: str, sample: int, sizes: Sequence[int] = SIZES, *, kept: bool = True) -> bool:
     """Measure one part, print it, and write it down by default; returns whether every promise was kept."""
-    with tempfile.TemporaryDirectory(prefix="envops-scale-") as name:
+    with tempfile.TemporaryDirectory(prefix="envwright-scale-") as name:
         folder = Path(name)
         if part == "large":
             found = large_repositories(folder, sizes)

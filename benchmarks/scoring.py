@@ -24,9 +24,9 @@ SECONDS_PER_REPLY = 10.0
 def main(worker_folder: str, settings: dict[str, Any]) -> None:
     """Score the oracle's reply on 100 tasks both ways, in turn; the best round of each counts."""
     runpy.run_path(f"{worker_folder}/make_importable.py")
-    from envops_worker.channel import Channel
-    from envops_worker.main import answer
-    from envops_worker.session import Session
+    from envwright_worker.channel import Channel
+    from envwright_worker.main import answer
+    from envwright_worker.session import Session
 
     session = Session(Channel(io.BytesIO(), io.BytesIO()))
     answer(session, {"operation": "load", "settings": settings})

@@ -13,13 +13,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envops.files.atomic_write import write_whole
-from envops.reports.json_report import report_data
-from envops.reports.run_report import write_run
-from envops.reports.site.build import build_site
-from envops.reports.site.catalogue import Catalogue, ListedEnvironment
-from envops.reports.written import write_reports
-from envops.text.plain_data import plain_data
+from envwright.files.atomic_write import write_whole
+from envwright.reports.json_report import report_data
+from envwright.reports.run_report import write_run
+from envwright.reports.site.build import build_site
+from envwright.reports.site.catalogue import Catalogue, ListedEnvironment
+from envwright.reports.written import write_reports
+from envwright.text.plain_data import plain_data
 from sample_reports import WORDS, sample_report, sample_run
 from terminal_picture import terminal_picture
 

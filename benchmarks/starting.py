@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ADOPTED = "reverse_text"
-HIDDEN = frozenset({"PYTHONPATH", "VIRTUAL_ENV", "ENVOPS_CACHE_DIR", "ENVOPS_STARTED_BY"})
+HIDDEN = frozenset({"PYTHONPATH", "VIRTUAL_ENV", "ENVWRIGHT_CACHE_DIR", "ENVWRIGHT_STARTED_BY"})
 """Variables with which a command would not run as it does for a team."""
 COMMANDS = (("init", "--owner", "acme"), ("adopt", f"../{ADOPTED}"), ("validate",))
 
@@ -24,7 +24,7 @@ def seconds_of_commands() -> dict[str, float]:
     """
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
     cache = subprocess.run([uv, "cache", "dir"], capture_output=True, text=True, check=True).stdout.strip()
-    with tempfile.TemporaryDirectory(prefix="envops-starting-") as name:
+    with tempfile.TemporaryDirectory(prefix="envwright-starting-") as name:
         folder = Path(name)
         programs = folder / "venv/bin"
         for part in ("home", "wheels", "repository"):
@@ -43,7 +43,7 @@ def seconds_of_commands() -> dict[str, float]:
 
 def _seconds(command: tuple[str, ...], folder: Path, environment: dict[str, str]) -> float:
     started = time.perf_counter()
-    call = ["envops", *command]
+    call = ["envwright", *command]
     done = subprocess.run(
         call, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )

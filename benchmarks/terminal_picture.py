@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from envops.text.commands import STARTED_BY
+from envwright.text.commands import STARTED_BY
 from monorepo import git
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
@@ -22,7 +22,7 @@ SHOWN = ("date_arithmetic", "reverse_text", "word_problems")
 SOUND = "return float(whole_number(final_answer(trace.last_reply)) == self.data.answer)"
 PLANTED = "return float(abs((whole_number(final_answer(trace.last_reply)) or 0) - self.data.answer) <= 1)"
 COLUMNS = 100
-COMMAND = "$ envops validate"
+COMMAND = "$ envwright validate"
 HIDDEN = ("NO_COLOR", "CI", STARTED_BY)
 """Variables that change what is printed."""
 _FONT = re.compile(r"@font-face \{\{.*?\}\}\s*", re.DOTALL)
@@ -39,7 +39,7 @@ def drawn(text: str) -> str:
     """An SVG of coloured text, in the reader's own fonts."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO())
     console.print(Text.from_ansi(text.rstrip()), soft_wrap=True)
-    made = console.export_svg(title="envops validate", code_format=_FONT.sub("", CONSOLE_SVG_FORMAT), unique_id="t")
+    made = console.export_svg(title="envwright validate", code_format=_FONT.sub("", CONSOLE_SVG_FORMAT), unique_id="t")
     return f"{made.replace('Fira Code, ', '')}\n"
 
 
@@ -62,7 +62,7 @@ def _make_repository(folder: Path) -> None:
 def _printed(folder: Path) -> str:
     """What the command prints on a terminal, without its progress."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "envops", "validate"]
+    command = [sys.executable, "-m", "envwright", "validate"]
     shown = {"COLUMNS": str(COLUMNS), "TERM": "xterm-256color", "PYTHONPATH": str(ROOT / "tools")}
     environment = {name: value for name, value in os.environ.items() if name not in HIDDEN} | shown
     with subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, cwd=folder, env=environment) as started:

@@ -19,14 +19,14 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from envops.reports.comment import conversation
-from envops.reports.html.page import render_page
-from envops.reports.json_report import report_data
-from envops.reports.markdown import render_markdown
-from envops.reports.terminal import render_text
-from envops.reports.written import write_reports
-from envops.rules.result import EnvironmentResult, ValidationResult
-from envops.text.plain_data import plain_data
+from envwright.reports.comment import conversation
+from envwright.reports.html.page import render_page
+from envwright.reports.json_report import report_data
+from envwright.reports.markdown import render_markdown
+from envwright.reports.terminal import render_text
+from envwright.reports.written import write_reports
+from envwright.rules.result import EnvironmentResult, ValidationResult
+from envwright.text.plain_data import plain_data
 from sample_reports import sample_environment
 
 ROLLOUTS = 128

@@ -17,10 +17,10 @@ def pytest_configure(config):
     if importlib.util.find_spec("verifiers") is None:
         message = "verifiers is not installed here. To test an environment in its own place: nox -s test -- NAME"
         raise pytest.UsageError(message)
-    runpy.run_path(str(ROOT / "tools" / "envops_worker" / "make_importable.py"))
-    from envops_worker.author_tests.grader import Grader
-    from envops_worker.author_tests.plugin import AuthorsPlugin
-    from envops_worker.author_tests.testing import opened, settings_of
+    runpy.run_path(str(ROOT / "tools" / "envwright_worker" / "make_importable.py"))
+    from envwright_worker.author_tests.grader import Grader
+    from envwright_worker.author_tests.plugin import AuthorsPlugin
+    from envwright_worker.author_tests.testing import opened, settings_of
 
     @cache
     def grader_of(folder):

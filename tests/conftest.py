@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.facts import stages
-from envops.hub import client
-from envops.repository.package import Package
-from envops.repository.workspace import Workspace
-from envops.system.retry_policy import HUB_READ
-from envops.text.commands import STARTED_BY
-from envops.validation import observation, opened_environment, runner
-from envops.validation.templates import LockTemplate, LockTemplates
+from envwright.facts import stages
+from envwright.hub import client
+from envwright.repository.package import Package
+from envwright.repository.workspace import Workspace
+from envwright.system.retry_policy import HUB_READ
+from envwright.text.commands import STARTED_BY
+from envwright.validation import observation, opened_environment, runner
+from envwright.validation.templates import LockTemplate, LockTemplates
 
 
 @pytest.fixture(autouse=True, scope="session")
 def users_cache() -> None:
     """Virtual environments of tests are this checkout's own, and outlive the tests."""
-    os.environ.setdefault("ENVOPS_CACHE_DIR", str(Path(__file__).parents[1] / ".envops" / "users"))
+    os.environ.setdefault("ENVWRIGHT_CACHE_DIR", str(Path(__file__).parents[1] / ".envwright" / "users"))
 
 
 @pytest.fixture(autouse=True, scope="session")

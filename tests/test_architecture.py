@@ -13,13 +13,13 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
-from envops.repository.workspace import OBSERVING
+from envwright.repository.workspace import OBSERVING
 
 ROOT = Path(__file__).parents[1]
 TOOLS = ROOT / "tools"
 SLICES = (
     "text",
-    "envops_worker",
+    "envwright_worker",
     "files",
     "facts",
     "system",
@@ -39,8 +39,8 @@ SLICES = (
 )
 """Each may import those before it."""
 PURE = {
-    "rules": ("text", "envops_worker", "facts", "repository", "statistics"),
-    "statistics": ("envops_worker", "facts", "repository"),
+    "rules": ("text", "envwright_worker", "facts", "repository", "statistics"),
+    "statistics": ("envwright_worker", "facts", "repository"),
 }
 """Slices without I/O, and what else they may import. Of `repository` they take types and plain functions."""
 IO_MODULES = {
@@ -62,7 +62,7 @@ IO_CALLS = {"open", "print", "read_bytes", "read_text", "rglob", "stat", "unlink
 def modules() -> dict[str, Path]:
     """Every module of the tool by its import name; templates of new environments are not part of it."""
     found = {}
-    for path in [*TOOLS.glob("envops/**/*.py"), *TOOLS.glob("envops_worker/**/*.py")]:
+    for path in [*TOOLS.glob("envwright/**/*.py"), *TOOLS.glob("envwright_worker/**/*.py")]:
         parts = path.relative_to(TOOLS).with_suffix("").parts
         if "templates" not in parts:
             found[".".join(parts).removesuffix(".__init__")] = path
@@ -89,7 +89,7 @@ def _imported(path: Path) -> Iterator[str]:
 def slice_of(module: str) -> str:
     """The slice of a module; empty for what lies beside the slices, such as exit codes."""
     parts = module.split(".")
-    return parts[0] if parts[0] == "envops_worker" else "".join(set(parts[1:2]) & set(SLICES))
+    return parts[0] if parts[0] == "envwright_worker" else "".join(set(parts[1:2]) & set(SLICES))
 
 
 def test_architecture_page_names_files_and_folders_that_exist() -> None:
@@ -103,12 +103,12 @@ def _exists(name: str) -> bool:
     """Whether a file, or a folder that ends with a slash, is there; one without its path may lie anywhere in tools."""
     is_there = Path.is_dir if name.endswith("/") else Path.is_file
     anywhere = TOOLS.rglob(name.removesuffix("/")) if "/" not in name.removesuffix("/") else ()
-    return any(is_there(path) for path in (*(root / name for root in (ROOT, TOOLS, TOOLS / "envops")), *anywhere))
+    return any(is_there(path) for path in (*(root / name for root in (ROOT, TOOLS, TOOLS / "envwright")), *anywhere))
 
 
 def test_package_folders_are_the_slices() -> None:
-    folders = {path.name for path in (TOOLS / "envops").iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert folders == set(SLICES) - {"envops_worker"}
+    folders = {path.name for path in (TOOLS / "envwright").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders == set(SLICES) - {"envwright_worker"}
 
 
 @pytest.mark.parametrize("name", SLICES)
@@ -124,22 +124,24 @@ def test_slice_imports_only_slices_before_it(name: str) -> None:
 
 
 def test_worker_imports_no_host_module() -> None:
-    wrong = [name for name, targets in imports().items() if name.startswith("envops_worker")
-             and any(target.startswith("envops.") for target in targets)]  # fmt: skip
+    wrong = [name for name, targets in imports().items() if name.startswith("envwright_worker")
+             and any(target.startswith("envwright.") for target in targets)]  # fmt: skip
     assert wrong == []
 
 
 def test_facts_key_covers_all_code_that_observes() -> None:
     reached: set[str] = set()
     waiting = [
-        name for name in modules() if name.startswith(("envops.validation.observation", "envops.validation.stage"))
+        name
+        for name in modules()
+        if name.startswith(("envwright.validation.observation", "envwright.validation.stage"))
     ]
     while waiting:
         name = waiting.pop()
         if name not in reached:
             reached.add(name)
             waiting += imports()[name]
-    assert {slice_of(name) for name in reached} - {""} <= {path.removeprefix("envops/") for path in OBSERVING}
+    assert {slice_of(name) for name in reached} - {""} <= {path.removeprefix("envwright/") for path in OBSERVING}
 
 
 def test_public_class_is_defined_once() -> None:

@@ -15,12 +15,12 @@ import threading
 import tomllib
 from pathlib import Path
 
-from envops import __version__
-from envops.github.api import GitHub, GitHubError
-from envops.github.references import commit_of, point
-from envops.repository.workspace import Workspace
-from envops.validation.venv import venv_for
-from envops.validation.wheel import BUILD_LOCK
+from envwright import __version__
+from envwright.github.api import GitHub, GitHubError
+from envwright.github.references import commit_of, point
+from envwright.repository.workspace import Workspace
+from envwright.validation.venv import venv_for
+from envwright.validation.wheel import BUILD_LOCK
 
 TOOLS = Path(__file__).resolve().parent
 CHANGELOG = "CHANGELOG.md"
@@ -62,7 +62,9 @@ def build(tag: str, changelog: str, folder: Path) -> None:
     wanted = {f"{name}-{version}-py3-none-any.whl", f"{name}-{version}.tar.gz"}
     built = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
     if built != wanted or __version__ != version:
-        raise Refused(f"tools/pyproject.toml and tools/envops/__init__.py: their version is not that of the tag {tag}")
+        raise Refused(
+            f"tools/pyproject.toml and tools/envwright/__init__.py: their version is not that of the tag {tag}"
+        )
 
 
 def announce(github: GitHub, tag: str, section: str) -> None:

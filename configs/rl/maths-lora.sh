@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run maths-lora for prime-rl, self-managed: PRIME_RL=/where/prime-rl/is configs/rl/maths-lora.sh
-# Compiled from registry.yaml (runs.maths-lora) by `envops train compile`; do not edit by hand.
+# Compiled from registry.yaml (runs.maths-lora) by `envwright train compile`; do not edit by hand.
 # On the machine that trains, in a checkout of prime-rl; rl starts everything.
 # configs/rl/maths-lora.sh --dry-run writes the resolved configuration of every process and starts nothing.
 # Arguments of this script are passed on to the trainer.

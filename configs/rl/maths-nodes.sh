@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run maths-nodes for prime-rl, self-managed: PRIME_RL=/where/prime-rl/is configs/rl/maths-nodes.sh
-# Compiled from registry.yaml (runs.maths-nodes) by `envops train compile`; do not edit by hand.
+# Compiled from registry.yaml (runs.maths-nodes) by `envwright train compile`; do not edit by hand.
 # On the machine that trains, in a checkout of prime-rl; rl writes a batch script from [slurm] and submits it with sbatch.
 # configs/rl/maths-nodes.sh --dry-run writes the resolved configuration of every process and starts nothing.
 # Arguments of this script are passed on to the trainer.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run meeting-agents for prime-rl, self-managed: PRIME_RL=/where/prime-rl/is configs/rl/meeting-agents.sh
-# Compiled from registry.yaml (runs.meeting-agents) by `envops train compile`; do not edit by hand.
+# Compiled from registry.yaml (runs.meeting-agents) by `envwright train compile`; do not edit by hand.
 # On the machine that trains, in a checkout of prime-rl; rl starts everything.
 # configs/rl/meeting-agents.sh --dry-run writes the resolved configuration of every process and starts nothing.
 # Arguments of this script are passed on to the trainer.

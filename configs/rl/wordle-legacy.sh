@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Run wordle-legacy for verifiers' own RLTrainer (legacy): configs/rl/wordle-legacy.sh
-# Compiled from registry.yaml (runs.wordle-legacy) by `envops train compile`; do not edit by hand.
+# Compiled from registry.yaml (runs.wordle-legacy) by `envwright train compile`; do not edit by hand.
 # On a Linux machine with two GPUs and tmux: vf-rl starts vLLM and the trainer there.
 # Arguments of this script are passed on to the trainer.
 set -euo pipefail
-VENV="$PWD/.envops/trainers/wordle-legacy/.venv"
+VENV="$PWD/.envwright/trainers/wordle-legacy/.venv"
 [ -x "$VENV/bin/python" ] || uv venv --python 3.11 "$VENV"
 export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"
 uv pip install --python "$VENV/bin/python" 'verifiers[rl]==0.1.9.post3'

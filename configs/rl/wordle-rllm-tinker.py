@@ -1,4 +1,4 @@
-"""Starts rLLM's unified trainer on a verifiers environment; written by `envops train compile`."""
+"""Starts rLLM's unified trainer on a verifiers environment; written by `envwright train compile`."""
 
 import hydra
 import verifiers as vf

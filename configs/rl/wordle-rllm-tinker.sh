@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run wordle-rllm-tinker for rLLM on Tinker: RLLM=/where/rllm/is TINKER_API_KEY=… configs/rl/wordle-rllm-tinker.sh
-# Compiled from registry.yaml (runs.wordle-rllm-tinker) by `envops train compile`; do not edit by hand.
+# Compiled from registry.yaml (runs.wordle-rllm-tinker) by `envwright train compile`; do not edit by hand.
 # With rLLM installed from its checkout (extra tinker), in its own .venv.
 # A first try, of two steps: bash configs/rl/wordle-rllm-tinker.sh +verifiers.max_samples=32 rllm.trainer.total_epochs=1
 # Arguments of this script are passed on to the trainer.
@@ -48,7 +48,7 @@ arguments=(
   rllm.workflow.use_workflow=true                        # verifiers runs as a workflow
   rllm.trainer.total_batches=100                         # runs.wordle-rllm-tinker.max_steps
   rllm.trainer.total_epochs=100                          # at most one per step: the batches decide
-  rllm.trainer.project_name=envops                       # default of wandb.project
+  rllm.trainer.project_name=envwright                       # default of wandb.project
   rllm.trainer.experiment_name=wordle-rllm-tinker        # the run's name
   'rllm.trainer.logger=[console]'                        # default of wandb
   rllm.trainer.save_freq=50                              # runs.wordle-rllm-tinker.checkpoints.interval; and the last step

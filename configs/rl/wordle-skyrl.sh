@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run wordle-skyrl for SkyRL: SKYRL=/where/SkyRL/is configs/rl/wordle-skyrl.sh
-# Compiled from registry.yaml (runs.wordle-skyrl) by `envops train compile`; do not edit by hand.
+# Compiled from registry.yaml (runs.wordle-skyrl) by `envwright train compile`; do not edit by hand.
 # verifiers: none: it needs RolloutInput (0.1.8 and later) and process_env_results_vllm (0.1.7 and before).
 # Arguments of this script are passed on to the trainer.
 set -euo pipefail
@@ -42,7 +42,7 @@ arguments=(
   trainer.export_path=outputs/wordle-skyrl/exports       # models; ~/exports is the trainer's own
   trainer.ckpt_path=outputs/wordle-skyrl/checkpoints     # checkpoints
   trainer.logger=console                                 # default of wandb
-  trainer.project_name=envops                            # default of wandb.project
+  trainer.project_name=envwright                            # default of wandb.project
   trainer.run_name=wordle-skyrl                          # the run's name
   trainer.max_prompt_length=3072                         # default of seq_len; less sampling.max_tokens
   generator.inference_engine.num_engines=1               # training and sampling share the GPUs

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Run wordle-tinker for tinker-cookbook: TINKER_API_KEY=… configs/rl/wordle-tinker.sh
-# Compiled from registry.yaml (runs.wordle-tinker) by `envops train compile`; do not edit by hand.
+# Compiled from registry.yaml (runs.wordle-tinker) by `envwright train compile`; do not edit by hand.
 # left out: seq_len = 4096: Tinker uses that of the model
 # Arguments of this script are passed on to the trainer.
 set -euo pipefail
 : "${TINKER_API_KEY:?is not set: the trainer cannot start without it}"
-VENV="$PWD/.envops/trainers/wordle-tinker/.venv"
+VENV="$PWD/.envwright/trainers/wordle-tinker/.venv"
 [ -x "$VENV/bin/python" ] || uv venv --python 3.11 "$VENV"
 export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"
 uv pip install --python "$VENV/bin/python" --overrides <(echo tml-renderers) 'tinker-cookbook[verifiers]==0.6.1' 'verifiers==0.1.9.post3'
@@ -33,7 +33,7 @@ arguments=(
   temperature=1.0                                        # default of sampling.temperature
   max_steps=100                                          # runs.wordle-tinker.max_steps
   save_every=50                                          # runs.wordle-tinker.checkpoints.interval; kept for 7 days
-  log_path=outputs/wordle-tinker                         # contains metrics.jsonl, for `envops watch`
+  log_path=outputs/wordle-tinker                         # contains metrics.jsonl, for `envwright watch`
   behavior_if_log_dir_exists=resume                      # resumes when started again
 )
 

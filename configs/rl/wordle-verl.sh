@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run wordle-verl for rLLM on verl: RLLM=/where/rllm/is configs/rl/wordle-verl.sh
-# Compiled from registry.yaml (runs.wordle-verl) by `envops train compile`; do not edit by hand.
+# Compiled from registry.yaml (runs.wordle-verl) by `envwright train compile`; do not edit by hand.
 # On the machine that trains, with rLLM installed from its checkout (extra verl), in its own .venv.
 # A first try, of two steps: bash configs/rl/wordle-verl.sh data.train_max_samples=32 trainer.total_epochs=1 trainer.save_freq=1
 # Arguments of this script are passed on to the trainer.
@@ -53,7 +53,7 @@ arguments=(
   trainer.total_epochs=100                               # at most one per step: the steps decide
   trainer.n_gpus_per_node=1                              # default of gpus.train
   trainer.nnodes=1                                       # default of gpus.train_nodes
-  trainer.project_name=envops                            # default of wandb.project
+  trainer.project_name=envwright                            # default of wandb.project
   trainer.experiment_name=wordle-verl                    # the run's name
   'trainer.logger=[console]'                             # default of wandb
   trainer.default_local_dir=outputs/wordle-verl          # checkpoints

@@ -30,7 +30,7 @@ def _names() -> dict[str, Any]:
     """Every class of the tool, since some modules import names for types alone."""
     names: dict[str, Any] = {"Mapping": Mapping, "Sequence": Sequence}
     for name, module in list(sys.modules.items()):
-        if name.startswith(("envops.", "envops_worker.")):
+        if name.startswith(("envwright.", "envwright_worker.")):
             names |= {key: value for key, value in vars(module).items() if isinstance(value, type) or get_origin(value)}
     return names
 

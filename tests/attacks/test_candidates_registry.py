@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.cli.selection import beside_key
-from envops.repository.problem import DeclarationError
-from envops.repository.repository import Repository
-from envops.repository.tool_source import own_checkout
-from envops.system.retry_policy import MODEL_ENDPOINT
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.cli.selection import beside_key
+from envwright.repository.problem import DeclarationError
+from envwright.repository.repository import Repository
+from envwright.repository.tool_source import own_checkout
+from envwright.system.retry_policy import MODEL_ENDPOINT
 
 sys.path.append(str(Path(__file__).parents[1] / "cli"))
 sys.path.append(str(Path(__file__).parents[1] / "validation"))
@@ -48,7 +48,7 @@ def candidate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def model(candidate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(candidate.parent)
-    monkeypatch.setattr("envops.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
+    monkeypatch.setattr("envwright.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
     monkeypatch.setenv("MODEL_KEY", KEY)
     monkeypatch.setenv("DEPLOY_TOKEN", KEY)
     monkeypatch.setenv("SEARCH_TOKEN", "of main")

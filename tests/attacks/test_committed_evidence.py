@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.repository.workspace import CACHE_DIR
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.repository.workspace import CACHE_DIR
 from sample_repository import refused, write, write_repository
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +21,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A committed repository of one environment."""
     monkeypatch.setenv(CACHE_DIR, str(tmp_path / "user"))
     root = write_repository(tmp_path / "checkout", "sums")
-    write(root, {".gitignore": ".envops\n.nox/\n/reports/\n"})
+    write(root, {".gitignore": ".envwright\n.nox/\n/reports/\n"})
     git(root, "init", "-q")
     git(root, "add", "--all")
     return root
@@ -37,7 +37,7 @@ def commit(root: Path, name: str) -> None:
     git(root, "add", "--force", name)
 
 
-@pytest.mark.parametrize("name", [".envops/facts/sums/k.json", ".nox/envops/bin/python", "reports/validate.json"])
+@pytest.mark.parametrize("name", [".envwright/facts/sums/k.json", ".nox/envwright/bin/python", "reports/validate.json"])
 @pytest.mark.parametrize("command", ["validate", "release", "plan", "site", "train", "cache", "shards"])
 def test_committed_results_stop_every_command(command: str, name: str, root: Path) -> None:
     commit(root, name)
@@ -48,25 +48,25 @@ def test_committed_results_stop_every_command(command: str, name: str, root: Pat
 
 
 def test_committed_results_exit_with_usage_and_no_traceback(root: Path) -> None:
-    commit(root, ".envops/facts/sums/k.json")
-    command = [sys.executable, "-m", "envops", "validate", "--root", str(root)]
+    commit(root, ".envwright/facts/sums/k.json")
+    command = [sys.executable, "-m", "envwright", "validate", "--root", str(root)]
     variables = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
     done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
     assert done.returncode == exit_codes.USAGE
-    assert ".envops/facts/sums/k.json: is tracked by git" in done.stderr
+    assert ".envwright/facts/sums/k.json: is tracked by git" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", [".ENVOPS/facts/sums/k.json", ".envops", ".Nox"])
+@pytest.mark.parametrize("name", [".ENVWRIGHT/facts/sums/k.json", ".envwright", ".Nox"])
 def test_committed_results_under_another_spelling_are_refused(name: str, root: Path) -> None:
     commit(root, name)
     assert refused(main, ["cache", "--root", str(root)])[0].file == name
 
 
 def test_committed_link_in_place_of_the_cache_is_refused(root: Path, tmp_path: Path) -> None:
-    (root / ".envops").symlink_to(tmp_path)
-    git(root, "add", "--force", ".envops")
-    assert refused(main, ["cache", "--root", str(root)])[0].file == ".envops"
+    (root / ".envwright").symlink_to(tmp_path)
+    git(root, "add", "--force", ".envwright")
+    assert refused(main, ["cache", "--root", str(root)])[0].file == ".envwright"
 
 
 @pytest.mark.parametrize("given", [("--evidence", "evidence/validate.json"), ("--evidence-only", "evidence")])
@@ -83,7 +83,7 @@ def test_committed_cache_of_the_user_is_refused(root: Path, monkeypatch: pytest.
 
 
 def test_own_uncommitted_results_are_accepted(root: Path) -> None:
-    write(root, {".envops/facts/sums/k.json": "{}", "reports/validate.json": "{}"})
+    write(root, {".envwright/facts/sums/k.json": "{}", "reports/validate.json": "{}"})
     assert main(["cache", "--root", str(root)]) == exit_codes.PASS
 
 
@@ -93,20 +93,20 @@ def test_git_that_cannot_list_files_is_an_error(root: Path) -> None:
 
 
 def test_committed_programs_are_not_run_by_nox(root: Path) -> None:
-    commit(root, ".nox/envops/bin/python")
+    commit(root, ".nox/envwright/bin/python")
     write(root, {"nox.py": ""})  # nothing of nox is reached
     variables = {**os.environ, "PYTHONPATH": str(root)}
     command = [sys.executable, str(ROOT / "noxfile.py")]
     done = subprocess.run(command, cwd=root, env=variables, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (
         exit_codes.USAGE,
-        "nothing was run: .nox/envops/bin/python is tracked by git: git rm -r --cached .nox\n",
+        "nothing was run: .nox/envwright/bin/python is tracked by git: git rm -r --cached .nox\n",
     )
 
 
 def test_repository_itself_tracks_no_results() -> None:
     done = subprocess.run(
-        ["git", "-C", str(ROOT), "ls-files", "--", ".envops", ".nox", "reports"],
+        ["git", "-C", str(ROOT), "ls-files", "--", ".envwright", ".nox", "reports"],
         capture_output=True,
         check=True,
     )

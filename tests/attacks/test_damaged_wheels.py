@@ -8,15 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from envops.facts.observed import Failure
-from envops.repository.read_package import read_package
-from envops.repository.registry import EnvironmentEntry
-from envops.repository.workspace import CACHE_DIR, Workspace
-from envops.validation import observation
-from envops.validation.cached_files import DIGESTS, has_its_files, write_digests
-from envops.validation.observation import observe
-from envops.validation.observation_request import ObservationRequest
-from envops.validation.wheel import BuiltWheel, built_wheel
+from envwright.facts.observed import Failure
+from envwright.repository.read_package import read_package
+from envwright.repository.registry import EnvironmentEntry
+from envwright.repository.workspace import CACHE_DIR, Workspace
+from envwright.validation import observation
+from envwright.validation.cached_files import DIGESTS, has_its_files, write_digests
+from envwright.validation.observation import observe
+from envwright.validation.observation_request import ObservationRequest
+from envwright.validation.wheel import BuiltWheel, built_wheel
 from sample_repository import write_repository
 
 pytestmark = pytest.mark.worker

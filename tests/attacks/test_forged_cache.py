@@ -13,20 +13,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envops.facts.observed import Facts, as_json
-from envops.repository import read_packages as reading_many
-from envops.repository import signature
-from envops.repository.registry import Registry
-from envops.repository.repository import Repository
-from envops.repository.signature import NotSigned, signature_key, signed, verified
-from envops.repository.workspace import CACHE_DIR, Workspace
-from envops.rules.engine import GATES
-from envops.system.subprocesses import ProgramFailed, run_program
-from envops.validation.facts_cache import VERDICT, facts_file, facts_key, remember, remembered
-from envops.validation.journal import Journal
-from envops.validation.observation_request import ObservationRequest
-from envops.validation.sandbox import sandbox_of
-from envops.validation.verdicts import ValidationRequest, remembered_result
+from envwright.facts.observed import Facts, as_json
+from envwright.repository import read_packages as reading_many
+from envwright.repository import signature
+from envwright.repository.registry import Registry
+from envwright.repository.repository import Repository
+from envwright.repository.signature import NotSigned, signature_key, signed, verified
+from envwright.repository.workspace import CACHE_DIR, Workspace
+from envwright.rules.engine import GATES
+from envwright.system.subprocesses import ProgramFailed, run_program
+from envwright.validation.facts_cache import VERDICT, facts_file, facts_key, remember, remembered
+from envwright.validation.journal import Journal
+from envwright.validation.observation_request import ObservationRequest
+from envwright.validation.sandbox import sandbox_of
+from envwright.validation.verdicts import ValidationRequest, remembered_result
 from sample_repository import write_repository
 from subjects import rollout, subject
 
@@ -159,7 +159,7 @@ def test_forged_package_is_read_again(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(reading_many, "MANY", 1)
     root = write_repository(tmp_path / "checkout", "sums")
     Repository.load(root)
-    kept = root / ".envops/packages/sums.json"
+    kept = root / ".envwright/packages/sums.json"
     data = json.loads(kept.read_bytes().partition(b"\n")[2])
     data["package"]["description"] = "what the reviewer should believe"
     kept.write_bytes(json.dumps(data).encode())

@@ -15,12 +15,12 @@ TOOLS = Path(__file__).parents[2] / "tools"
 CANARY = canary()
 READ = "import sys; print(open(sys.argv[1], 'rb').read())"
 ENTRY_POINTS = {
-    "module": "import runpy; runpy.run_module('envops', run_name='__main__')",
-    "script": "from envops.cli.main import run; run()",
+    "module": "import runpy; runpy.run_module('envwright', run_name='__main__')",
+    "script": "from envwright.cli.main import run; run()",
 }
 DUMPABLE = """
 import ctypes
-from envops.cli import main
+from envwright.cli import main
 
 def told(arguments=None):
     print("dumpable", ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
@@ -44,7 +44,7 @@ def read_as_neighbour(file: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def command() -> Iterator[subprocess.Popen[str]]:
     """A command that runs, with keys among its variables."""
-    emulator = [sys.executable, "-m", "envops", "emulator", "--port", "0"]
+    emulator = [sys.executable, "-m", "envwright", "emulator", "--port", "0"]
     with subprocess.Popen(emulator, env=host(), preexec_fn=without_rights, stdout=subprocess.PIPE, text=True) as begun:
         assert begun.stdout is not None
         assert begun.stdout.readline()

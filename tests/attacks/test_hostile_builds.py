@@ -11,13 +11,13 @@ from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.repository.read_package import read_package
-from envops.repository.workspace import Workspace
-from envops.system.subprocesses import ProgramFailed
-from envops.validation.wheel import built_wheel
+from envwright.repository.read_package import read_package
+from envwright.repository.workspace import Workspace
+from envwright.system.subprocesses import ProgramFailed
+from envwright.validation.wheel import built_wheel
 
 if TYPE_CHECKING:
-    from envops.repository.package import Package
+    from envwright.repository.package import Package
 
 pytestmark = pytest.mark.worker
 
@@ -64,7 +64,7 @@ class Spy(BuildHookInterface):
             "home": tried(Path(HOME, ".netrc").read_text),
             "another environment": tried(Path(CHECKOUT, "environments/other/other.py").read_text),
             "network": tried(lambda: socket.create_connection(("127.0.0.1", PORT), 2)),
-            "plant": tried(lambda: Path(CHECKOUT, ".envops/facts/forged.json").write_text("x")),
+            "plant": tried(lambda: Path(CHECKOUT, ".envwright/facts/forged.json").write_text("x")),
             "plant in the wheel's folder": tried(lambda: Path(self.root).parents[1].joinpath("site").symlink_to(HOME)),
             "variables": json.dumps(dict(os.environ)),
         }}
@@ -89,7 +89,7 @@ def write_hostile(checkout: Path, hook: str) -> Package:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout and a home with canaries."""
-    for name in ("home/.netrc", "checkout/environments/other/other.py", "checkout/.envops/facts/other.json"):
+    for name in ("home/.netrc", "checkout/environments/other/other.py", "checkout/.envwright/facts/other.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(CANARY)
     (tmp_path / "checkout/.gitignore").write_text("*.py\n")  # not the package's, and not to be read
@@ -108,7 +108,7 @@ def test_hostile_build_hook_reads_and_reaches_nothing(checkout: Path, monkeypatc
     found = json.loads(zipfile.ZipFile(wheel).read("hostile/found.json"))
     assert {name: said for name, said in found.items() if name != "variables" and not said.startswith("refused")} == {}
     assert CANARY not in json.dumps(found)
-    assert sorted(path.name for path in (checkout / ".envops/facts").iterdir()) == ["other.json"]
+    assert sorted(path.name for path in (checkout / ".envwright/facts").iterdir()) == ["other.json"]
     assert sorted({path.name for path in home.iterdir()} - {".cache"}) == [".netrc"]  # uv's own cache
 
 

@@ -6,12 +6,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from envops.repository.content import strict_digest
-from envops.repository.document import parse_document
-from envops.repository.endpoints import read_endpoints
-from envops.repository.lock import render
-from envops.repository.problem import Problem
-from envops.repository.repository import Repository
+from envwright.repository.content import strict_digest
+from envwright.repository.document import parse_document
+from envwright.repository.endpoints import read_endpoints
+from envwright.repository.lock import render
+from envwright.repository.problem import Problem
+from envwright.repository.repository import Repository
 from sample_repository import PYPROJECT, lock_text, refused, write, write_repository
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +46,7 @@ def test_endless_integer_in_yaml_is_refused(form: str, number: str) -> None:
         (">=3.11,<3.15", f">={DECIMAL}"),
         ("verifiers>=0.4.0", f"verifiers>={DECIMAL}"),
         ("<0.5", f"<0.5; python_version > '{DECIMAL}'"),
-        ("[tool.verifiers.eval]", f"[tool.envops.worker]\nfresh = {HEX}\n[tool.verifiers.eval]"),
+        ("[tool.verifiers.eval]", f"[tool.envwright.worker]\nfresh = {HEX}\n[tool.verifiers.eval]"),
     ],
     ids=lambda text: str(text)[:24],
 )

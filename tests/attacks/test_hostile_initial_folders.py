@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.authoring.setup.answers import ANSWERS_FILE
-from envops.cli.main import main
-from envops.files import undoable_write
-from envops.repository.problem import DeclarationError
+from envwright.authoring.setup.answers import ANSWERS_FILE
+from envwright.cli.main import main
+from envwright.files import undoable_write
+from envwright.repository.problem import DeclarationError
 
 ROOT = Path(__file__).parents[2]
 ACME = ("--owner", "acme")
@@ -94,8 +94,8 @@ def test_answers_file_that_names_other_places_is_refused(name: str, tmp_path: Pa
     [
         ("owner", "acme\nruns: {}"),
         ("owner", "${{ secrets.X }}"),
-        ("tool", "acme/envops@v1\n    secrets: inherit"),
-        ("tool", "acme/../envops@v1 --evil"),
+        ("tool", "acme/envwright@v1\n    secrets: inherit"),
+        ("tool", "acme/../envwright@v1 --evil"),
         ("visibility", "SECRET"),
         ("maintainers", ["@acme\n/evil @you"]),
     ],
@@ -109,7 +109,7 @@ def test_answers_with_more_than_names_are_refused(key: str, value: object, tmp_p
         main(["upgrade", "--root", str(tmp_path)])
 
 
-@pytest.mark.parametrize("text", ["[]", "{", "null", '{"envops": 1}', "[" * 100_000, "\x00"])
+@pytest.mark.parametrize("text", ["[]", "{", "null", '{"envwright": 1}', "[" * 100_000, "\x00"])
 def test_damaged_answers_file_is_refused(text: str, tmp_path: Path):
     (tmp_path / ANSWERS_FILE).write_text(text)
     with pytest.raises(DeclarationError, match=ANSWERS_FILE.replace(".", r"\.")):
@@ -183,7 +183,7 @@ def test_interruption_while_writing_leaves_nothing(tmp_path: Path, monkeypatch: 
 
 
 def test_init_needs_no_git(tmp_path: Path):
-    command = [sys.executable, "-m", "envops", "init", str(tmp_path / "root"), *ACME]
+    command = [sys.executable, "-m", "envwright", "init", str(tmp_path / "root"), *ACME]
     environment = {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT / "tools"), "HOME": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from envops.repository.workspace import CACHE_DIR, Workspace
-from envops.validation.resolve import resolve_tool_locks, resolved_lock
-from envops.validation.venv import venv_for
+from envwright.repository.workspace import CACHE_DIR, Workspace
+from envwright.validation.resolve import resolve_tool_locks, resolved_lock
+from envwright.validation.venv import venv_for
 from test_hostile_uv_settings import Index
 
 FILES = {
-    "PKG-INFO": "Metadata-Version: 2.1\nName: envops-attack-source\nVersion: 1.0\n",
+    "PKG-INFO": "Metadata-Version: 2.1\nName: envwright-attack-source\nVersion: 1.0\n",
     "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-    '[project]\nname = "envops-attack-source"\ndynamic = ["version", "dependencies"]\n',
+    '[project]\nname = "envwright-attack-source"\ndynamic = ["version", "dependencies"]\n',
     "backend.py": """
 import json, os, zipfile
 from pathlib import Path
@@ -38,21 +38,22 @@ seen = {{
 }}
 
 def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
-    about = Path(metadata_directory, "envops_attack_source-1.0.dist-info")
+    about = Path(metadata_directory, "envwright_attack_source-1.0.dist-info")
     about.mkdir()
     reached = seen["variables"] + [value for value in (seen["read"], seen["written"]) if value != "PermissionError"]
     needed = "".join(f"Requires-Dist: reached-{{number}}\\n" for number, _ in enumerate(reached))
     (about / "METADATA").write_text(
-        "Metadata-Version: 2.1\\nName: envops-attack-source\\nVersion: 1.0\\n" + needed
+        "Metadata-Version: 2.1\\nName: envwright-attack-source\\nVersion: 1.0\\n" + needed
     )
     return about.name
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    name = "envops_attack_source-1.0-py3-none-any.whl"
+    name = "envwright_attack_source-1.0-py3-none-any.whl"
     with zipfile.ZipFile(Path(wheel_directory, name), "w") as archive:
-        archive.writestr("envops_attack_source.json", json.dumps(seen))
-        about = "envops_attack_source-1.0.dist-info"
-        archive.writestr(f"{{about}}/METADATA", "Metadata-Version: 2.1\\nName: envops-attack-source\\nVersion: 1.0\\n")
+        archive.writestr("envwright_attack_source.json", json.dumps(seen))
+        about = "envwright_attack_source-1.0.dist-info"
+        metadata = "Metadata-Version: 2.1\\nName: envwright-attack-source\\nVersion: 1.0\\n"
+        archive.writestr(f"{{about}}/METADATA", metadata)
         archive.writestr(f"{{about}}/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
         archive.writestr(f"{{about}}/RECORD", "")
     return name
@@ -66,7 +67,7 @@ def source_archive(users: Path) -> bytes:
     with tarfile.open(fileobj=content, mode="w:gz") as archive:
         for name, text in FILES.items():
             body = (text.format(users=str(users)) if name == "backend.py" else text).encode()
-            entry = tarfile.TarInfo(f"envops_attack_source-1.0/{name}")
+            entry = tarfile.TarInfo(f"envwright_attack_source-1.0/{name}")
             entry.size = len(body)
             archive.addfile(entry, io.BytesIO(body))
     return content.getvalue()
@@ -79,7 +80,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[bytes]:
     (users / "cache").mkdir(parents=True)
     (users / "canary").write_text("canary")
     made = source_archive(users)
-    index = Index(made, "envops_attack_source-1.0.tar.gz")
+    index = Index(made, "envwright_attack_source-1.0.tar.gz")
     monkeypatch.setenv(CACHE_DIR, str(tmp_path / "shared"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(users / "cache"))
     monkeypatch.setenv("MODEL_KEY", "canary")
@@ -94,15 +95,15 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[bytes]:
 def test_build_of_a_locked_package_reaches_no_file_and_no_key(archive: bytes, tmp_path: Path) -> None:
     lock = tmp_path / "checkout/environments/hostile/requirements.lock"
     lock.parent.mkdir(parents=True)
-    lock.write_text(f"envops-attack-source==1.0 --hash=sha256:{hashlib.sha256(archive).hexdigest()}\n")
+    lock.write_text(f"envwright-attack-source==1.0 --hash=sha256:{hashlib.sha256(archive).hexdigest()}\n")
     venv = venv_for(lock, Workspace(lock.parents[2]), threading.Event(), imported=False)
-    seen = json.loads((venv.site_packages / "envops_attack_source.json").read_text())
+    seen = json.loads((venv.site_packages / "envwright_attack_source.json").read_text())
     assert seen == {"read": "PermissionError", "written": "PermissionError", "variables": []}
 
 
 def test_build_of_a_required_package_reaches_no_file_and_no_key_when_it_is_locked(archive: bytes) -> None:
-    lock = resolved_lock(["envops-attack-source"], ">=3.11", threading.Event())
-    assert "envops-attack-source==1.0" in lock
+    lock = resolved_lock(["envwright-attack-source"], ">=3.11", threading.Event())
+    assert "envwright-attack-source==1.0" in lock
     assert f"sha256:{hashlib.sha256(archive).hexdigest()}" in lock
 
 
@@ -112,11 +113,11 @@ def test_extra_of_the_tool_that_needs_a_build_is_locked(
     tools = tmp_path / "tools"
     tools.mkdir()
     groups = "".join(f"{name} = []\n" for name in ("tests", "pages", "lint", "nox", "tinker"))
-    extras = "inspect = []\nstore = []\ntrain = []\nprime = ['envops-attack-source']\n"
+    extras = "inspect = []\nstore = []\ntrain = []\nprime = ['envwright-attack-source']\n"
     (tools / "pyproject.toml").write_text(
-        "[project]\nname = 'envops'\nversion = '1'\ndependencies = []\n"
+        "[project]\nname = 'envwright'\nversion = '1'\ndependencies = []\n"
         f"[project.optional-dependencies]\n{extras}[dependency-groups]\n{groups}"
     )
-    monkeypatch.setattr("envops.validation.resolve.TOOL_LOCKS", tmp_path)
+    monkeypatch.setattr("envwright.validation.resolve.TOOL_LOCKS", tmp_path)
     assert len(list(resolve_tool_locks(tools, threading.Event()))) == 10
     assert f"sha256:{hashlib.sha256(archive).hexdigest()}" in (tools / "requirements-prime.lock").read_text()

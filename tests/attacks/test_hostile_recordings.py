@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.repository import recordings
-from envops.repository.recordings import MAX_VALUES, MOST_PROBLEMS, RecordingOnDisk, read_recordings
+from envwright.repository import recordings
+from envwright.repository.recordings import MAX_VALUES, MOST_PROBLEMS, RecordingOnDisk, read_recordings
 
 ROW: dict[str, Any] = {
     "version": 1,

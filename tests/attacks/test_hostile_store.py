@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from envops.facts.observed import as_json
-from envops.repository.reserved_variables import reason_against
-from envops.validation.store import entries
-from envops.validation.store.entries import EntryName, EntryRefused, new_keys, opened, sealed
-from envops.validation.store.sharing import received, sent
-from envops.validation.verdicts import remembered_result
+from envwright.facts.observed import as_json
+from envwright.repository.reserved_variables import reason_against
+from envwright.validation.store import entries
+from envwright.validation.store.entries import EntryName, EntryRefused, new_keys, opened, sealed
+from envwright.validation.store.sharing import received, sent
+from envwright.validation.verdicts import remembered_result
 from machines_of_a_store import NAME, PRIVATE, PUBLIC, Machine, machine, reader_of, writer_of
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -200,7 +200,7 @@ def test_store_without_trusted_keys_proves_nothing(store: Path, reader: Machine)
 
 
 def test_registry_cannot_grant_the_variables_of_the_store() -> None:
-    assert all(reason_against(name) for name in ("ENVOPS_STORE", "ENVOPS_STORE_KEY", "ENVOPS_STORE_TRUSTS"))
+    assert all(reason_against(name) for name in ("ENVWRIGHT_STORE", "ENVWRIGHT_STORE_KEY", "ENVWRIGHT_STORE_TRUSTS"))
 
 
 def test_forged_entry_is_replaced_by_the_next_writer(store: Path, tmp_path: Path, reader: Machine) -> None:

@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.facts.observed import Failure
-from envops.release.ledger import LedgerEntry, ReleaseLedger, render_release_markdown
-from envops.release.plan import ReleasePlan, ReleaseStep
-from envops.release.plan_report import render_plan_json, render_plan_markdown
-from envops.reports import before_after, optimized, reward_diff
-from envops.reports.comment import conversation
-from envops.reports.declared_runs import RunResult, render_runs_markdown
-from envops.reports.documentation import rule_address
-from envops.reports.json_report import render_json
-from envops.reports.markdown import render_markdown
-from envops.reports.run_report import RunReport, render_run_markdown
-from envops.reports.sarif import render_sarif
-from envops.rules.engine import GATES, Finding
-from envops.rules.result import EnvironmentResult, ValidationResult
-from envops.statistics.reward_comparison import RewardComparison
-from envops.text.markdown import code_span, fenced, inside_html, prose, prose_cell, table_cell
+from envwright.facts.observed import Failure
+from envwright.release.ledger import LedgerEntry, ReleaseLedger, render_release_markdown
+from envwright.release.plan import ReleasePlan, ReleaseStep
+from envwright.release.plan_report import render_plan_json, render_plan_markdown
+from envwright.reports import before_after, optimized, reward_diff
+from envwright.reports.comment import conversation
+from envwright.reports.declared_runs import RunResult, render_runs_markdown
+from envwright.reports.documentation import rule_address
+from envwright.reports.json_report import render_json
+from envwright.reports.markdown import render_markdown
+from envwright.reports.run_report import RunReport, render_run_markdown
+from envwright.reports.sarif import render_sarif
+from envwright.rules.engine import GATES, Finding
+from envwright.rules.result import EnvironmentResult, ValidationResult
+from envwright.statistics.reward_comparison import RewardComparison
+from envwright.text.markdown import code_span, fenced, inside_html, prose, prose_cell, table_cell
 from filled import filled
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -133,7 +133,7 @@ def _comment(folder: Path, text: str) -> str:
 
 
 def _with_text(plan: str, text: str) -> str:
-    """A plan with the text in every place, also where `envops plan` writes one of few words."""
+    """A plan with the text in every place, also where `envwright plan` writes one of few words."""
     kept = {"action", "version", "severity"}
 
     def changed(value: Any, key: str = "") -> Any:

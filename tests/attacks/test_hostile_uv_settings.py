@@ -11,11 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from envops.repository.workspace import CACHE_DIR, Workspace
-from envops.system.subprocesses import ProgramFailed
-from envops.validation.venv import VirtualEnvironment, venv_for
+from envwright.repository.workspace import CACHE_DIR, Workspace
+from envwright.system.subprocesses import ProgramFailed
+from envwright.validation.venv import VirtualEnvironment, venv_for
 
-NAME = "envops_attack_target-1.0-py3-none-any.whl"
+NAME = "envwright_attack_target-1.0-py3-none-any.whl"
 
 
 class Index:
@@ -48,9 +48,9 @@ class Index:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("wheel") / NAME
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("envops_attack_target.py", "VALUE = 1\n")
-        about = "envops_attack_target-1.0.dist-info"
-        archive.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: envops-attack-target\nVersion: 1.0\n")
+        archive.writestr("envwright_attack_target.py", "VALUE = 1\n")
+        about = "envwright_attack_target-1.0.dist-info"
+        archive.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: envwright-attack-target\nVersion: 1.0\n")
         archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{about}/RECORD", "")
     return path.read_bytes()
@@ -77,7 +77,7 @@ def lock(tmp_path: Path, wheel: bytes, indexes: tuple[Index, Index], monkeypatch
         monkeypatch.delenv(name, raising=False)
     lock = tmp_path / "checkout/environments/hostile/requirements.lock"
     lock.parent.mkdir(parents=True)
-    lock.write_text(f"envops-attack-target==1.0 \\\n    --hash=sha256:{hashlib.sha256(wheel).hexdigest()}\n")
+    lock.write_text(f"envwright-attack-target==1.0 \\\n    --hash=sha256:{hashlib.sha256(wheel).hexdigest()}\n")
     settings = f'index-url = "{indexes[1].url}"\nextra-index-url = ["{indexes[1].url}"]\ncache-dir = "./planted"\n'
     lock.with_name("pyproject.toml").write_text(f"[tool.uv]\n{settings}[tool.uv.pip]\nindex-url = '{indexes[1].url}'\n")
     (tmp_path / "checkout/uv.toml").write_text(settings)
@@ -90,7 +90,7 @@ def installed(lock: Path) -> VirtualEnvironment:
 
 def test_index_of_a_package_is_never_queried(lock: Path, indexes: tuple[Index, Index]) -> None:
     venv = installed(lock)
-    assert (venv.site_packages / "envops_attack_target.py").is_file()
+    assert (venv.site_packages / "envwright_attack_target.py").is_file()
     assert indexes[0].asked
     assert indexes[1].asked == []
 
@@ -100,7 +100,7 @@ def test_cache_of_a_package_is_not_used(lock: Path) -> None:
     assert sorted(path.name for path in lock.parent.iterdir()) == ["pyproject.toml", "requirements.lock"]
 
 
-OTHER = f"envops-other==1.0 --hash=sha256:{64 * '0'}"
+OTHER = f"envwright-other==1.0 --hash=sha256:{64 * '0'}"
 
 
 @pytest.mark.parametrize("hidden", ["-r other.txt", "--index-url {stranger}", OTHER])

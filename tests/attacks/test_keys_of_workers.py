@@ -10,16 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from envops.repository.package import Package
-from envops.repository.read_package import read_package
-from envops.repository.registry import EnvironmentEntry
-from envops.repository.workspace import Workspace
-from envops.validation.authors_pytest import run_pytest
-from envops.validation.collected_facts import ProgressListener
-from envops.validation.job import StageFailed
-from envops.validation.observation import observe
-from envops.validation.observation_request import ObservationRequest
-from envops.validation.opened_environment import opened_environment
+from envwright.repository.package import Package
+from envwright.repository.read_package import read_package
+from envwright.repository.registry import EnvironmentEntry
+from envwright.repository.workspace import Workspace
+from envwright.validation.authors_pytest import run_pytest
+from envwright.validation.collected_facts import ProgressListener
+from envwright.validation.job import StageFailed
+from envwright.validation.observation import observe
+from envwright.validation.observation_request import ObservationRequest
+from envwright.validation.opened_environment import opened_environment
 from thief import NOTHING, canary, write_thief
 
 pytestmark = pytest.mark.worker
@@ -92,7 +92,7 @@ def opened(root: Path, *, allow_network: bool) -> str:
 
 
 def in_a_command(root: Path, *, allow_network: bool) -> str:
-    from envops.models.confined_command import confined_command
+    from envwright.models.confined_command import confined_command
 
     with confined_command(
         entry(), package_in(root), Workspace(root), threading.Event(), judge=None, allow_network=allow_network

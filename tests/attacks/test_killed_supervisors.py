@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from envops.system.subprocesses import ProgramFailed, run_program
+from envwright.system.subprocesses import ProgramFailed, run_program
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))
 from sample_packages import processes_with

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.repository.content import LONGEST_PATTERN, UnreadablePatternError, hub_files, ignore_matcher
-from envops.repository.ignore_pattern import IgnorePattern
+from envwright.repository.content import LONGEST_PATTERN, UnreadablePatternError, hub_files, ignore_matcher
+from envwright.repository.ignore_pattern import IgnorePattern
 from gitignore_parser import rule_from_pattern
 from sample_repository import write
 
@@ -22,7 +22,7 @@ def test_pattern_that_backtracks_ends(pattern: str, tmp_path: Path) -> None:
     """In a process that is ended where it hangs, because nothing else can end a regular expression."""
     write(tmp_path, {".gitignore": f"{pattern}\n", "a" * 200 + ".py": "", "a/" * 60 + "a.py": "", "README.md": ""})
     code = (
-        "from pathlib import Path; from envops.repository.content import hub_files; print(len(hub_files(Path.cwd())))"
+        "from pathlib import Path; from envwright.repository import content; print(len(content.hub_files(Path.cwd())))"
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops_worker.sandbox import reason_against_sandbox
+from envwright_worker.sandbox import reason_against_sandbox
 from thief import NOTHING, canary, without_rights, write_thief
 
 pytestmark = [
@@ -21,12 +21,21 @@ pytestmark = [
 ]
 TOOLS = Path(__file__).parents[2] / "tools"
 CANARY = canary()
-NEEDED = {"PATH", "HOME", "LANG", "TMPDIR", "ENVOPS_CACHE_DIR", "VIRTUAL_ENV"}
+NEEDED = {"PATH", "HOME", "LANG", "TMPDIR", "ENVWRIGHT_CACHE_DIR", "VIRTUAL_ENV"}
 """Variables that a command needs to find its programs and its cache."""
 PLANTED = (
     *("PRIME_API_KEY", "PRIME_TEAM_ID", "MODEL_KEY", "OPENAI_API_KEY", "HF_TOKEN", "WANDB_API_KEY", "GITHUB_TOKEN"),
     *("ACTIONS_RUNTIME_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_TOKEN", "AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "PGPASS"),
-    *("DATABASE_URL", "APIKEY", "dsn", "ENVOPS_ENDPOINT_KEY", "PYTEST_ADDOPTS", "CI_JOB_JWT", "GIT_ASKPASS", "EDITOR"),
+    *(
+        "DATABASE_URL",
+        "APIKEY",
+        "dsn",
+        "ENVWRIGHT_ENDPOINT_KEY",
+        "PYTEST_ADDOPTS",
+        "CI_JOB_JWT",
+        "GIT_ASKPASS",
+        "EDITOR",
+    ),
 )
 
 
@@ -35,7 +44,7 @@ FILES = (
     *(".config/gh/hosts.yml", ".pypirc", ".bash_history"),
 )
 """In the home of the user."""
-OF_THE_CHECKOUT = (".env", ".git/config", "environments/other/notes.txt", ".envops/planted")
+OF_THE_CHECKOUT = (".env", ".git/config", "environments/other/notes.txt", ".envwright/planted")
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +69,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     os.write(writing, CANARY.encode())
     with files[0].open() as opened:
         done = subprocess.run(
-            [sys.executable, "-m", "envops", "schema", "thief", "--root", str(root), "--format", "json"],
+            [sys.executable, "-m", "envwright", "schema", "thief", "--root", str(root), "--format", "json"],
             env=variables,
             pass_fds=(opened.fileno(), reading),
             preexec_fn=without_rights,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from envops.github.api import GitHub
+from envwright.github.api import GitHub
 
 CANARY = "canary-of-a-github-token"
 

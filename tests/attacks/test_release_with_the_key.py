@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.cli.main import main
-from envops.emulator.server import EmulatedHub, emulator
-from envops.release.evidence import sha256_of
-from envops.repository.repository import Repository
-from envops.repository.workspace import Workspace
-from envops.rules.engine import GATES
-from envops.validation.wheel import built_wheel
+from envwright.cli.main import main
+from envwright.emulator.server import EmulatedHub, emulator
+from envwright.release.evidence import sha256_of
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace
+from envwright.rules.engine import GATES
+from envwright.validation.wheel import built_wheel
 
 TESTS = Path(__file__).parents[1]
 sys.path.append(str(TESTS / "cli"))
@@ -139,7 +139,7 @@ def assert_nothing_sent(job: Job, said: str) -> None:
 
 def test_release_of_hostile_environment_runs_nothing_of_it(released: Job, built: tuple[Path, Path, Path]) -> None:
     assert not built[2].exists(), "its build hook or its module ran beside the key"
-    assert [path.name for path in (released.root / ".envops").iterdir()] == ["release.lock"]
+    assert [path.name for path in (released.root / ".envwright").iterdir()] == ["release.lock"]
     (wheel,) = json.loads((released.root.parent / "state.json").read_text())["wheels"]
     assert released.entry["fetched"]["sha256"] == wheel["sha256"] == released.sha256
     assert released.entry["verified"] is None, "it is verified only once it was loaded, elsewhere"
@@ -177,7 +177,7 @@ def test_release_of_wheel_with_hostile_name_sends_nothing(job: Job, name: str) -
 
 def test_release_of_committed_evidence_is_not_found(job: Job) -> None:
     """Evidence counts where another job put it, and not in the checkout."""
-    for folder in ("reports", ".envops"):
+    for folder in ("reports", ".envwright"):
         (job.root / folder).mkdir(exist_ok=True)
         (job.root / folder / "validate.json").write_bytes((job.proven / "validate.json").read_bytes())
     (job.proven / "validate.json").unlink()

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from envops.system.subprocesses import run_program
-from envops.validation.sandbox import reason_against_sandbox, sandbox_of
+from envwright.system.subprocesses import run_program
+from envwright.validation.sandbox import reason_against_sandbox, sandbox_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
 
@@ -128,7 +128,7 @@ ATTEMPTS = {
     "move from home": moved,
     "read git": lambda: read(f"{outside}/.git/config"),
     "read another environment": lambda: read(f"{outside}/environments/other/other.py"),
-    "read facts": lambda: read(f"{outside}/.envops/facts/other.json"),
+    "read facts": lambda: read(f"{outside}/.envwright/facts/other.json"),
     "read the shadow file": lambda: read("/etc/shadow"),
     "read variables of the host": lambda: read(f"/proc/{host}/environ"),
     "read variables of the supervisor": lambda: read(f"/proc/{supervisor}/environ"),
@@ -140,10 +140,10 @@ ATTEMPTS = {
     "empty a file": lambda: os.truncate(secret, 0),
     "remove a file": lambda: os.unlink(secret),
     "remove a folder": lambda: os.rmdir(f"{home}/empty"),
-    "write facts": lambda: written(f"{outside}/.envops/facts/forged.json"),
+    "write facts": lambda: written(f"{outside}/.envwright/facts/forged.json"),
     "write the virtual environment": lambda: written(f"{sys.prefix}/lib/forged.py"),
     "write the package": lambda: written(f"{outside}/package/forged.py"),
-    "write temporary files of others": lambda: written("/tmp/envops-forged"),
+    "write temporary files of others": lambda: written("/tmp/envwright-forged"),
     "write settings of the kernel": lambda: written("/proc/sys/kernel/core_pattern"),
     "make a device": lambda: os.mknod("device", 0o20600, os.makedev(1, 1)),
     "trace the host": lambda: called(101, 117, 16, host, 0, 0),
@@ -176,7 +176,7 @@ ATTEMPTS = {
         f"{sys.executable} -c 'import socket; print(socket.create_connection((\"192.0.2.1\", 80), 2))'"
     ),
     "socket file of the user": lambda: connected(socket.AF_UNIX, socket.SOCK_STREAM, f"{outside}/agent"),
-    "abstract socket of the user": lambda: connected(socket.AF_UNIX, socket.SOCK_STREAM, b"\0envops-agent"),
+    "abstract socket of the user": lambda: connected(socket.AF_UNIX, socket.SOCK_STREAM, b"\0envwright-agent"),
     "datagram to a socket file": sent_by_datagram,
     "datagram of a pair": datagram_of_a_pair,
     "own service": own_service,
@@ -203,7 +203,7 @@ NAMES = [line.split('"')[1] for line in ATTEMPTS.splitlines() if line.startswith
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout and a home with a canary in every file."""
     folder = tmp_path_factory.mktemp("outside")
-    places = (".git/config", "environments/other/other.py", ".envops/facts/other.json", "package/own.py")
+    places = (".git/config", "environments/other/other.py", ".envwright/facts/other.json", "package/own.py")
     for name in (*places, "home/secret.txt", "home/moved.txt"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(CANARY)
@@ -219,13 +219,13 @@ def machine(outside: Path) -> Iterator[Path]:
         socket.socket(socket.AF_UNIX) as abstract,
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams,
     ):
-        os.symlink(outside, short := f"/tmp/envops-attack-{os.getpid()}")  # noqa: PTH211 - addresses are short
+        os.symlink(outside, short := f"/tmp/envwright-attack-{os.getpid()}")  # noqa: PTH211 - addresses are short
         try:
             agent.bind(f"{short}/agent")
             datagrams.bind(f"{short}/datagrams")
         finally:
             Path(short).unlink()
-        abstract.bind("\0envops-agent")
+        abstract.bind("\0envwright-agent")
         agent.listen(1)
         abstract.listen(1)
         yield outside

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.cli.release_evidence import run_without_key
+from envwright.cli.release_evidence import run_without_key
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 def hostile(tmp_path: Path) -> Path:
     """A checkout with modules that are named as the tool's own, and with settings for uv."""
     checkout = tmp_path / "checkout"
-    for name in ("envops", "pip", "psutil"):
+    for name in ("envwright", "pip", "psutil"):
         (checkout / name).mkdir(parents=True)
         (checkout / name / "__init__.py").write_text("open('taken', 'w')\n")
         (checkout / name / "__main__.py").write_text("")
@@ -25,7 +25,7 @@ def hostile(tmp_path: Path) -> Path:
     return checkout
 
 
-def test_module_named_envops_in_a_checkout_does_not_run_beside_the_key(
+def test_module_named_envwright_in_a_checkout_does_not_run_beside_the_key(
     hostile: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(hostile)
@@ -41,10 +41,10 @@ def test_tool_that_a_workflow_installs_is_not_the_checkouts(hostile: Path, tmp_p
     path = tmp_path / "path"
     variables = {**os.environ, "RUNNER_TEMP": str(tmp_path), "GITHUB_PATH": str(path), "HUB": "false"}
     variables.pop("PYTHONPATH", None)
-    install = [sys.executable, "-I", ROOT / ".github/actions/envops/install.py"]
+    install = [sys.executable, "-I", ROOT / ".github/actions/envwright/install.py"]
 
     subprocess.run(install, cwd=hostile, env=variables, check=True)
-    program = Path(path.read_text().strip()) / "envops"
+    program = Path(path.read_text().strip()) / "envwright"
     done = subprocess.run([program, "explain", "RWD005"], cwd=hostile, env=variables, capture_output=True, text=True)
 
     assert done.stdout.startswith("RWD005"), done.stderr

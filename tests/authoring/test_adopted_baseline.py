@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envops.authoring.adopting.baseline import known_counts, known_rows
-from envops.authoring.new.write import with_entry
-from envops.repository.registry import load_registry
-from envops.rules.engine import Finding, Verdict
-from envops.rules.result import EnvironmentResult
-from envops.rules.verdict import with_known
+from envwright.authoring.adopting.baseline import known_counts, known_rows
+from envwright.authoring.new.write import with_entry
+from envwright.repository.registry import load_registry
+from envwright.rules.engine import Finding, Verdict
+from envwright.rules.result import EnvironmentResult
+from envwright.rules.verdict import with_known
 
 
 def finding(rule: str, **changes: object) -> Finding:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envops.authoring.adopting.skeleton import CASES_FILE, ORACLE_FILE, skeletons
-from envops.facts.observed import Agent, Facts, Score, Task
-from envops.repository.cases import read_cases
-from envops_worker.policies.oracle import AskingAgent, AuthorsOracle, NoOracle
+from envwright.authoring.adopting.skeleton import CASES_FILE, ORACLE_FILE, skeletons
+from envwright.facts.observed import Agent, Facts, Score, Task
+from envwright.repository.cases import read_cases
+from envwright_worker.policies.oracle import AskingAgent, AuthorsOracle, NoOracle
 
 TRICKY = 'Say """hello\\n""" and end with a quote"'
 TASK = Task(3, ({"role": "user", "content": TRICKY},), data={"question": TRICKY, "info": {"a": [1] * 99}})

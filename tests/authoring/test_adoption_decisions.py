@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from envops.authoring.adopting.decisions import decisions_of, next_command
-from envops.authoring.adopting.recognition import Recognition
-from envops.authoring.adopting.skeleton import ORACLE_FILE
-from envops.authoring.adopting.staging import Adoption
-from envops.rules.engine import Finding, Verdict
-from envops.rules.result import EnvironmentResult
+from envwright.authoring.adopting.decisions import decisions_of, next_command
+from envwright.authoring.adopting.recognition import Recognition
+from envwright.authoring.adopting.skeleton import ORACLE_FILE
+from envwright.authoring.adopting.staging import Adoption
+from envwright.rules.engine import Finding, Verdict
+from envwright.rules.result import EnvironmentResult
 
 ADOPTION = Adoption("words", Recognition("v0", "load_environment() in words.py:4"), "theirs", "", ("@acme/envs",))
 

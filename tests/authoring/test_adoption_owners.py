@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envops.authoring.adopting.owners import default_owners
-from envops.repository.git import git
-from envops.repository.registry import EnvironmentEntry, Registry
+from envwright.authoring.adopting.owners import default_owners
+from envwright.repository.git import git
+from envwright.repository.registry import EnvironmentEntry, Registry
 
 EMPTY = Registry("acme", {})
 

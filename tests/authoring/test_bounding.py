@@ -1,12 +1,12 @@
-"""The changes of `envops adopt` to a pyproject.toml."""
+"""The changes of `envwright adopt` to a pyproject.toml."""
 
 from __future__ import annotations
 
 import tomllib
 
 import pytest
-from envops.authoring.adopting.bounding import NotBounded, bounded, bounded_requirement
-from envops.repository.package import Generation
+from envwright.authoring.adopting.bounding import NotBounded, bounded, bounded_requirement
+from envwright.repository.package import Generation
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envops.authoring.adopting.recognition import NoEnvironment, recognise_environment
+from envwright.authoring.adopting.recognition import NoEnvironment, recognise_environment
 
 LOADER = "import verifiers as vf\n\n\ndef load_environment(**kwargs):\n    return vf.SingleTurnEnv()\n"
 TASKSET = "import verifiers.v1 as vf\n\n\nclass Words(vf.Taskset[Task, Config]):\n    pass\n"

@@ -11,12 +11,12 @@ from itertools import product
 
 import pytest
 import yaml
-from envops.authoring.dataset.tests_of_code import CodeTest
-from envops.authoring.new.gather import sample, words_of
-from envops.authoring.new.plan import DataOrigin, EnvironmentPlan
-from envops.authoring.new.render import files_of
-from envops.cli.new import ANSWERS, KINDS
-from envops.rules.schema.documents import missing_sections, names, text_about_rewards
+from envwright.authoring.dataset.tests_of_code import CodeTest
+from envwright.authoring.new.gather import sample, words_of
+from envwright.authoring.new.plan import DataOrigin, EnvironmentPlan
+from envwright.authoring.new.render import files_of
+from envwright.cli.new import ANSWERS, KINDS
+from envwright.rules.schema.documents import missing_sections, names, text_about_rewards
 
 COMBINATIONS = [
     (generation, kind, answer)
@@ -93,7 +93,7 @@ def test_labels_with_quotes_and_braces_stay_data():
     ],
 )
 def test_generated_marks_are_each_of_one_mutant_that_no_reply_detects(answer: str, functions: list[str]):
-    settings = tomllib.loads(files_of(plan_of("v1", "single-turn", answer))["pyproject.toml"])["tool"]["envops"]
+    settings = tomllib.loads(files_of(plan_of("v1", "single-turn", answer))["pyproject.toml"])["tool"]["envwright"]
     marks = settings["mutation"]["equivalent"]
     assert all(mark["reason"] for mark in marks)
     assert [mark["mutant"].removeprefix("my_task.answers.").rpartition(":")[0] for mark in marks] == functions

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.authoring.new.render import TEMPLATES
+from envwright.authoring.new.render import TEMPLATES
 
 JAIL = (TEMPLATES / "code" / "jail.py").read_text("utf-8")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel confines programs on Linux only")

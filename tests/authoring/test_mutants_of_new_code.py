@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 import yaml
-from envops.authoring.new.cases import framed, gold_of
-from envops.authoring.new.plan import EnvironmentPlan
-from envops.authoring.new.render import files_of
-from envops.cli.new import ANSWERS
-from envops.validation.mutants import source
-from envops.validation.mutants.source import mutants_of
+from envwright.authoring.new.cases import framed, gold_of
+from envwright.authoring.new.plan import EnvironmentPlan
+from envwright.authoring.new.render import files_of
+from envwright.cli.new import ANSWERS
+from envwright.validation.mutants import source
+from envwright.validation.mutants.source import mutants_of
 from test_generated_code import plan_of
 
 KINDS = ("single-turn", "judge", "code")
@@ -74,7 +74,7 @@ def test_mutants_of_new_code_are_detected_or_marked(kind: str, answer: str, monk
     plan = plan_of("v0", kind, answer)
     files = files_of(plan)
     text = files["my_task/answers.py"]
-    settings = tomllib.loads(files["pyproject.toml"])["tool"]["envops"].get("mutation", {})
+    settings = tomllib.loads(files["pyproject.toml"])["tool"]["envwright"].get("mutation", {})
     marked = {mark["mutant"] for mark in settings.get("equivalent", [])}
     replies = replies_of(plan, files)
     original = observed(plan, text, replies)

@@ -1,4 +1,4 @@
-"""New environments of `envops new` pass all gates unchanged and without remarks, with real workers."""
+"""New environments of `envwright new` pass all gates unchanged and without remarks, with real workers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.authoring.new.gather import sample
-from envops.cli.main import main
-from envops.cli.new import ANSWERS, KINDS
-from envops.facts import stages
+from envwright.authoring.new.gather import sample
+from envwright.cli.main import main
+from envwright.cli.new import ANSWERS, KINDS
+from envwright.facts import stages
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.worker
@@ -103,7 +103,7 @@ def test_new_every_kind_and_format_passes_on_few_tasks(
     root = repository(tmp_path / "repository")
     with (root / "registry.yaml").open("a") as registry:
         registry.write(SMALL_GATES)
-    monkeypatch.setattr("envops.cli.new.sample", lambda answer: sample(answer)[:FEW])
+    monkeypatch.setattr("envwright.cli.new.sample", lambda answer: sample(answer)[:FEW])
     stage_cost("search", 0.3)
     monkeypatch.setattr(stages, "STAGES", tuple(each for each in stages.STAGES if each.name != "mutation"))
     verdicts = validated(root, ALL, capsys)

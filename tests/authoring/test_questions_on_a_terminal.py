@@ -1,4 +1,4 @@
-"""Without their arguments, on a terminal, `envops new` and `envops init` ask; elsewhere they do not wait."""
+"""Without their arguments, on a terminal, `envwright new` and `envwright init` ask; elsewhere they do not wait."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from envops.authoring.setup.answers import ANSWERS_FILE
+from envwright.authoring.setup.answers import ANSWERS_FILE
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,7 +30,7 @@ def on_a_terminal(words: Sequence[str | Path], typed: str, **environment: str) -
     try:
         os.write(ours, typed.encode())
         return subprocess.run(
-            [sys.executable, "-m", "envops", *map(str, words)],
+            [sys.executable, "-m", "envwright", *map(str, words)],
             env=kept | {"PYTHONPATH": str(ROOT / "tools")} | environment,
             stdin=theirs,
             stdout=subprocess.PIPE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from envops.authoring.new.write import NoPlace, with_entry
+from envwright.authoring.new.write import NoPlace, with_entry
 
 REGISTRY = """# yaml-language-server: $schema=registry.schema.json
 version: 1

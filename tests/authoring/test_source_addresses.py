@@ -1,11 +1,11 @@
-"""The SOURCE arguments of `envops adopt`."""
+"""The SOURCE arguments of `envwright adopt`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from envops.authoring.adopting.source_address import (
+from envwright.authoring.adopting.source_address import (
     AnySource,
     FolderSource,
     GitSource,

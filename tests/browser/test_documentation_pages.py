@@ -13,10 +13,10 @@ from browsing import Visit
 from docs_site.__main__ import NotBuilt, generated
 from docs_site.built_pages import problems
 from docs_site.staged_pages import BESIDE_DOCS, CONFIG, MOVED, DescribedRepository, NotInNavigation, relinked, stage
-from envops.reports.documentation import documentation_address, rule_address
-from envops.rules.catalogue import sections
-from envops.rules.engine import all_rules
-from envops.text.commands import as_envops
+from envwright.reports.documentation import documentation_address, rule_address
+from envwright.rules.catalogue import sections
+from envwright.rules.engine import all_rules
+from envwright.text.commands import as_envwright
 from markdown_it import MarkdownIt
 from playwright.sync_api import expect
 
@@ -45,7 +45,7 @@ def test_every_rule_has_page_and_anchor(site: Path) -> None:
         page = site / rule_address(known.id).removeprefix(documentation_address())
         shown = " ".join(text_of(page).split())
         for text in (known.title, *sections(known).values()):
-            assert re.sub(r"[`*]", "", as_envops(text)) in re.sub(r"[`*]", "", shown), known.id
+            assert re.sub(r"[`*]", "", as_envwright(text)) in re.sub(r"[`*]", "", shown), known.id
         assert {"what-it-checks", "example", "why", "how-to-fix", "how-to-ignore"} <= anchors(page)
 
 
@@ -113,14 +113,14 @@ def test_problems_of_a_sound_page_are_none(tmp_path: Path) -> None:
     (tmp_path / "other.html").write_text('<p id="here">')
     links = '<a href="https://example.org/">x</a><a href="other.html#here">y</a><img src="data:image/png;base64,">'
     (tmp_path / "index.html").write_text(f'{links}<link rel="canonical" href="https://example.org/">')
-    (tmp_path / "404.html").write_text('<a href="/envops/other.html">x</a>')
-    assert list(problems(tmp_path, served="/envops/")) == []
+    (tmp_path / "404.html").write_text('<a href="/envwright/other.html">x</a>')
+    assert list(problems(tmp_path, served="/envwright/")) == []
 
 
 @pytest.mark.parametrize(
     ("link", "shown"),
     [
-        ("cli.md#envops-validate", "cli.md#envops-validate"),
+        ("cli.md#envwright-validate", "cli.md#envwright-validate"),
         ("../README.md#start", "index.md#start"),
         ("README.md", "contents.md"),
         ("screenshots/site.png", "screenshots/site.png"),

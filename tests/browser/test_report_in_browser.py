@@ -8,12 +8,19 @@ from pathlib import Path
 
 import pytest
 from browsing import WIDTHS, Visit
-from envops.reports.before_after import ComparisonReport, FunctionReport, Interval, SideReport, TaskReport, render_json
-from envops.reports.run_report import RunReport, write_run
-from envops.reports.written import write_reports
-from envops.rules.engine import Finding
-from envops.rules.evidence import EarnedReward, Evidence, ShownReply
-from envops.rules.result import ValidationResult
+from envwright.reports.before_after import (
+    ComparisonReport,
+    FunctionReport,
+    Interval,
+    SideReport,
+    TaskReport,
+    render_json,
+)
+from envwright.reports.run_report import RunReport, write_run
+from envwright.reports.written import write_reports
+from envwright.rules.engine import Finding
+from envwright.rules.evidence import EarnedReward, Evidence, ShownReply
+from envwright.rules.result import ValidationResult
 from playwright.sync_api import expect
 from sample_reports import sample_report, sample_run
 from sample_results import ALL_PASS, HOSTILE, hostile, mistaken
@@ -35,7 +42,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def reward_diff(result: ValidationResult) -> dict:
-    """The report of `envops rewards diff` for one environment."""
+    """The report of `envwright rewards diff` for one environment."""
     name, digest = result.environments[3].name, result.environments[3].digest
     side = {"label": "main", "name": name, "version": "0.1.0", "generation": "v1", "digest": digest, "args": {}}
     score = {
@@ -51,7 +58,7 @@ def reward_diff(result: ValidationResult) -> dict:
 
 
 def comparison(result: ValidationResult) -> ComparisonReport:
-    """The report of `envops compare` for the same environment."""
+    """The report of `envwright compare` for the same environment."""
     environment = result.environments[3]
     side = SideReport("base", "endpoint", "acme/base", False, 80, 79, 20, Interval(0.3, 0.2, 0.4), 0.05, 120.0)
     gained = FunctionReport("correct_answer", "reward", 1.0, 0.3, 0.5, Interval(0.2, 0.1, 0.3))

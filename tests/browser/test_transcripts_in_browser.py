@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from browsing import Visit
-from envops.models.transcript_files import opened_transcripts
-from envops.reports.html.written import write_page
-from envops.reports.transcripts.page import write_static_page
-from envops.reports.transcripts.server import served_transcripts
-from envops.reports.written import write_reports
+from envwright.models.transcript_files import opened_transcripts
+from envwright.reports.html.written import write_page
+from envwright.reports.transcripts.page import write_static_page
+from envwright.reports.transcripts.server import served_transcripts
+from envwright.reports.written import write_reports
 from playwright.sync_api import expect
 from sample_reports import sample_report
 from sample_results import HOSTILE

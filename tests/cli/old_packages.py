@@ -23,7 +23,7 @@ build-backend = "hatchling.build"
 [tool.hatch.build.targets.wheel]
 packages = ["{module}"]
 
-[tool.envops.answer]
+[tool.envwright.answer]
 type = "number"
 """
 WITH_TOOLS = '''"""What do two products cost? Prices are behind a tool."""

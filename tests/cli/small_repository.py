@@ -19,7 +19,7 @@ def small_repository(root: Path, *names: str) -> Path:
         shutil.copytree(ROOT / "environments" / name, root / "environments" / name)
         entries.append(f"  {name.replace('_', '-')}: {{}}\n")
     (root / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n{''.join(entries)}")
-    (root / ".gitignore").write_text(".envops/\n__pycache__/\nreports/\n")
+    (root / ".gitignore").write_text(".envwright/\n__pycache__/\nreports/\n")
     git(root, "init", "-q", "-b", "main")
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "first")

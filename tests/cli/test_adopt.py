@@ -1,4 +1,4 @@
-"""`envops adopt`: what it brings in from where, what it writes, and that it writes all or nothing."""
+"""`envwright adopt`: what it brings in from where, what it writes, and that it writes all or nothing."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.authoring.adopting import staging as staging_module
-from envops.cli.main import main
-from envops.emulator.server import EmulatedHub, emulator
-from envops.files import undoable_write
-from envops.repository.codeowners import CODEOWNERS_FILE, PLACES, render
-from envops.repository.registry import load_registry
-from envops.repository.repository import Repository
+from envwright.authoring.adopting import staging as staging_module
+from envwright.cli.main import main
+from envwright.emulator.server import EmulatedHub, emulator
+from envwright.files import undoable_write
+from envwright.repository.codeowners import CODEOWNERS_FILE, PLACES, render
+from envwright.repository.registry import load_registry
+from envwright.repository.repository import Repository
 from small_repository import edit, git
 
 sys.path.append(str(Path(__file__).parents[1] / "emulator"))
@@ -84,7 +84,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> str:
 
 def contents(root: Path) -> dict[str, bytes]:
     """Every file but those of the cache."""
-    files = (path for path in root.rglob("*") if path.is_file() and ".envops" not in path.parts)
+    files = (path for path in root.rglob("*") if path.is_file() and ".envwright" not in path.parts)
     return {str(path.relative_to(root)): path.read_bytes() for path in files}
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envops.cli.after_passing import after_passing
-from envops.repository.repository import Repository
+from envwright.cli.after_passing import after_passing
+from envwright.repository.repository import Repository
 from small_repository import edit, git, small_repository
 
 README = "environments/reverse_text/README.md"

@@ -6,15 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.reports.written import write_reports
-from envops.repository.cases import read_cases, with_cases
-from envops.repository.repository import Repository
-from envops.rules.engine import GATES, Finding
-from envops.rules.evidence import Evidence
-from envops.rules.ready_case import ready_case
-from envops.rules.result import EnvironmentResult, ValidationResult
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.reports.written import write_reports
+from envwright.repository.cases import read_cases, with_cases
+from envwright.repository.repository import Repository
+from envwright.rules.engine import GATES, Finding
+from envwright.rules.evidence import Evidence
+from envwright.rules.ready_case import ready_case
+from envwright.rules.result import EnvironmentResult, ValidationResult
 from small_repository import edit, small_repository
 
 CASES = Path("environments/reverse_text/tests/cases.yaml")

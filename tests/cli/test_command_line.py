@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import COMMANDS, GROUPS, main, parsed
+from envwright import exit_codes
+from envwright.cli.main import COMMANDS, GROUPS, main, parsed
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"verifiers", "datasets", "torch", "rich", "jsonschema", "psutil"}
@@ -24,36 +24,36 @@ def imported_by(statement: str) -> set[str]:
 
 
 def test_help_imports_no_command_and_no_package() -> None:
-    found = imported_by("from envops.cli.main import main; main(['--help'])")
-    assert {name for name in found if name.startswith("envops.")} == {
-        "envops.cli",
-        "envops.cli.main",
-        "envops.cli.old_flags",
-        "envops.exit_codes",
-        "envops.system",
-        "envops.system.hidden_memory",
+    found = imported_by("from envwright.cli.main import main; main(['--help'])")
+    assert {name for name in found if name.startswith("envwright.")} == {
+        "envwright.cli",
+        "envwright.cli.main",
+        "envwright.cli.old_flags",
+        "envwright.exit_codes",
+        "envwright.system",
+        "envwright.system.hidden_memory",
     }
     assert found & (HEAVY | {"yaml", "packaging", "pydantic"}) == set()
 
 
 def test_help_of_a_command_imports_no_other_command() -> None:
-    found = imported_by("from envops.cli.main import main; main(['train', 'compile', '--help'])")
+    found = imported_by("from envwright.cli.main import main; main(['train', 'compile', '--help'])")
     assert found & HEAVY == set()
-    assert "envops.cli.train_compile" in found
-    assert {"envops.cli.validate", "envops.cli.compare"} & found == set()
+    assert "envwright.cli.train_compile" in found
+    assert {"envwright.cli.validate", "envwright.cli.compare"} & found == set()
 
 
 @pytest.mark.parametrize("command", ["validate", "lock", "docs", "explain", "shards", "train"])
 def test_command_loads_no_heavy_modules(command: str) -> None:
     """`rich` is for progress on a terminal alone, verifiers never for the host."""
-    assert imported_by(f"from envops.cli.main import parser; parser(['{command}'])") & HEAVY == set()
+    assert imported_by(f"from envwright.cli.main import parser; parser(['{command}'])") & HEAVY == set()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_every_command_shows_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parsed([*command.split(), "--help"])
-    assert f"envops {command}" in capsys.readouterr().out.partition("examples:")[2]
+    assert f"envwright {command}" in capsys.readouterr().out.partition("examples:")[2]
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -64,7 +64,7 @@ def test_help_of_group_lists_its_commands_with_examples(group: str, capsys: pyte
     listed, _, examples = capsys.readouterr().out.partition("examples:")
     for command in (name for name in COMMANDS if name.startswith(f"{group} ")):
         assert COMMANDS[command].summary in listed
-        assert f"envops {command}" in examples
+        assert f"envwright {command}" in examples
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if " " in name])
@@ -72,7 +72,7 @@ def test_help_of_first_word_lists_command_of_two_words(command: str, capsys: pyt
     with pytest.raises(SystemExit):
         parsed([command.partition(" ")[0], "--help"])
     printed = capsys.readouterr().out
-    assert f"envops {command} " in printed
+    assert f"envwright {command} " in printed
     assert COMMANDS[command].summary in printed
 
 
@@ -85,7 +85,7 @@ def test_group_without_known_command_names_them(
     with pytest.raises(SystemExit) as ended:
         parsed(["report", *words])
     assert ended.value.code == exit_codes.USAGE
-    assert f"{expected}; use one of: envops report open, envops report merge" in capsys.readouterr().err
+    assert f"{expected}; use one of: envwright report open, envwright report merge" in capsys.readouterr().err
 
 
 def test_main_without_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

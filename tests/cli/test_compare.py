@@ -1,4 +1,4 @@
-"""`envops compare`: two models behind the relay, files and recordings, on the same tasks of a real environment."""
+"""`envwright compare`: two models behind the relay, files and recordings, on the same tasks of a real environment."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.system.retry_policy import MODEL_ENDPOINT
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.system.retry_policy import MODEL_ENDPOINT
 from small_repository import held_out, small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))
@@ -48,7 +48,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def models(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, FakeProvider]]:
     monkeypatch.setenv("FAKE_KEY", KEY)
-    monkeypatch.setattr("envops.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
+    monkeypatch.setattr("envwright.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
     with FakeProvider(copies) as base, FakeProvider(solves) as trained:
         declare(root, base=base.url, trained=trained.url)
         yield {"base": base, "trained": trained}
@@ -65,13 +65,13 @@ def declare(root: Path, more: str = PRICES, **urls: str) -> None:
 
 @pytest.fixture
 def compare(root: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    def envops(name: str, before: str, after: str, *arguments: str) -> tuple[int, str]:
+    def envwright(name: str, before: str, after: str, *arguments: str) -> tuple[int, str]:
         code = main(["compare", name, "--before", before, "--after", after, *arguments, "--root", str(root)])
         out, err = capfd.readouterr()
         assert KEY not in out + err
         return code, out + err
 
-    return envops
+    return envwright
 
 
 def report(root: Path, file: str) -> dict[str, Any]:

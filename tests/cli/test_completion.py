@@ -6,14 +6,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from envops.cli.completion import SHELLS, completed_parser
-from envops.cli.main import COMMANDS, main
+from envwright.cli.completion import SHELLS, completed_parser
+from envwright.cli.main import COMMANDS, main
 
 COMPLETE = """
 source "$1"
 shift
 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
-_shtab_envops "${COMP_WORDS[COMP_CWORD]}"
+_shtab_envwright "${COMP_WORDS[COMP_CWORD]}"
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 
@@ -31,7 +31,7 @@ def completed(script: Path, *words: str) -> list[str]:
     package = script.parent / "environments" / "word_sums"
     package.mkdir(parents=True, exist_ok=True)
     (package / "pyproject.toml").touch()
-    command = ["bash", "--norc", "-c", COMPLETE, "complete", str(script), "envops", *words]
+    command = ["bash", "--norc", "-c", COMPLETE, "complete", str(script), "envwright", *words]
     done = subprocess.run(command, cwd=script.parent, capture_output=True, text=True, check=True)
     return done.stdout.split()
 
@@ -61,7 +61,7 @@ def test_script_of_shell_has_every_command(shell: str, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_completed_command_line_has_command(command: str) -> None:
-    assert f"usage: envops {command} " in _help(command.split())
+    assert f"usage: envwright {command} " in _help(command.split())
 
 
 def _help(words: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""`envops doctor` on machines that lack one thing or another."""
+"""`envwright doctor` on machines that lack one thing or another."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.emulator.server import emulator
-from envops.validation.job_checks import DOES
+from envwright.emulator.server import emulator
+from envwright.validation.job_checks import DOES
 from small_repository import ROOT, edit, small_repository
 
 SECRET = "sk-not-to-be-shown-1234567890"
@@ -29,7 +29,7 @@ def doctor(root: Path, *arguments: str, **variables: str) -> subprocess.Complete
     home = root.parent / "home"
     home.mkdir(exist_ok=True)
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT / "tools"), **variables}
-    command = [sys.executable, "-m", "envops", "doctor", *arguments]
+    command = [sys.executable, "-m", "envwright", "doctor", *arguments]
     return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=60)
 
 
@@ -58,11 +58,11 @@ def test_doctor_names_lock_command_for_stale_lock(repository: Path):
     )
     done = doctor(repository, "--format", "json")
     assert done.returncode == 1
-    assert checks(done)["locks"]["do"] == "envops lock reverse-text"
+    assert checks(done)["locks"]["do"] == "envwright lock reverse-text"
 
 
 def test_doctor_fix_removes_broken_virtual_environment(repository: Path):
-    broken = repository.parent / "home" / ".cache" / "envops" / "venvs" / "0123"
+    broken = repository.parent / "home" / ".cache" / "envwright" / "venvs" / "0123"
     broken.mkdir(parents=True)
     assert checks(doctor(repository, "--format", "json"))["venvs"]["repair"]
     assert broken.is_dir()

@@ -1,4 +1,4 @@
-"""`envops init`: the files that it writes, those of the team that stay, and the environments that it declares."""
+"""`envwright init`: the files that it writes, those of the team that stay, and the environments that it declares."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 import yaml
-from envops import __version__
-from envops.authoring.setup.answers import ANSWERS_FILE, Answers
-from envops.authoring.setup.files import FILES, files_of
-from envops.cli.main import COMMANDS, main, parsed
-from envops.repository.codeowners import CODEOWNERS_FILE, render
-from envops.repository.endpoints import read_endpoints
-from envops.repository.registry import load_registry
-from envops.repository.tool_source import REGISTRY_FILE
+from envwright import __version__
+from envwright.authoring.setup.answers import ANSWERS_FILE, Answers
+from envwright.authoring.setup.files import FILES, files_of
+from envwright.cli.main import COMMANDS, main, parsed
+from envwright.repository.codeowners import CODEOWNERS_FILE, render
+from envwright.repository.endpoints import read_endpoints
+from envwright.repository.registry import load_registry
+from envwright.repository.tool_source import REGISTRY_FILE
 
 ROOT = Path(__file__).parents[2]
 MOST_LINES = 400
@@ -99,7 +99,7 @@ def test_init_beside_files_of_the_team_keeps_and_shows_them(tmp_path: Path, caps
     assert not (tmp_path / CODEOWNERS_FILE).exists()
     for name in before:
         assert f"kept     {name}: it stays as it is" in printed
-    assert "           .envops\n" in printed
+    assert "           .envwright\n" in printed
     assert "           dist/\n" not in printed
     assert "# Environments of acme" not in printed
     recorded = json.loads((tmp_path / ANSWERS_FILE).read_text())["files"]
@@ -169,22 +169,22 @@ def test_initial_noxfile_runs_commands_of_the_tool(tmp_path: Path, monkeypatch: 
     session = SimpleNamespace(posargs=["words", "-v"], run=lambda *words, **_: called.append(words))
     for name in sessions:
         sessions[name](session)
-    address = "envops @ git+https://github.com/acme/envops@v0#subdirectory=tools"
-    assert ("uvx", "--from", address, "envops", "validate", "words", "-v") in called
+    address = "envwright @ git+https://github.com/acme/envwright@v0#subdirectory=tools"
+    assert ("uvx", "--from", address, "envwright", "validate", "words", "-v") in called
     assert {each[4] for each in called} == set(sessions) <= set(COMMANDS)
 
 
-@pytest.mark.parametrize("path", ["AGENTS.md", "README.md", ".agents/skills/envops/SKILL.md"])
+@pytest.mark.parametrize("path", ["AGENTS.md", "README.md", ".agents/skills/envwright/SKILL.md"])
 def test_initial_pages_name_commands_that_exist(path: str):
-    text = files_of(Answers("acme", "acme/envops@v0"))[path]
-    found = re.findall(r"(?:`|^)envops ([a-z][^`#\n]*)", text, re.MULTILINE)
+    text = files_of(Answers("acme", "acme/envwright@v0"))[path]
+    found = re.findall(r"(?:`|^)envwright ([a-z][^`#\n]*)", text, re.MULTILINE)
     assert found
     for words in (one.split() for one in found):
         parsed(["1" if word.isupper() else word for word in words if word != "--help"])
 
 
 def test_initial_files_are_whole_lines_and_yaml():
-    for path, text in files_of(Answers("acme", "acme/envops@v0", maintainers=("@a/b",))).items():
+    for path, text in files_of(Answers("acme", "acme/envwright@v0", maintainers=("@a/b",))).items():
         assert text.endswith("\n"), path
         assert not text.endswith("\n\n"), path
         if path.endswith((".yml", ".yaml")):
@@ -194,7 +194,7 @@ def test_initial_files_are_whole_lines_and_yaml():
 def test_record_names_version_and_texts(tmp_path: Path):
     init(tmp_path)
     record = json.loads((tmp_path / ANSWERS_FILE).read_text())
-    assert record["envops"] == __version__
+    assert record["envwright"] == __version__
     assert record["files"] == files_of(Answers(**{**record["answers"], "maintainers": ("@acme/reviewers",)}))
 
 
@@ -210,23 +210,24 @@ def test_adopted_environment_in_initialised_repository_passes(tmp_path: Path, ca
 
 
 def test_init_with_tool_of_a_fork_calls_its_workflows(tmp_path: Path):
-    init(tmp_path, "--owner", "acme", "--tool", "our-fork/envops@v7")
+    init(tmp_path, "--owner", "acme", "--tool", "our-fork/envwright@v7")
     assert (
-        "our-fork/envops/.github/workflows/validate.yml@v7" in (tmp_path / ".github/workflows/validate.yml").read_text()
+        "our-fork/envwright/.github/workflows/validate.yml@v7"
+        in (tmp_path / ".github/workflows/validate.yml").read_text()
     )
 
 
 def test_init_of_tool_without_declared_source_needs_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr("envops.cli.init.default_tool", lambda: "")
+    monkeypatch.setattr("envwright.cli.init.default_tool", lambda: "")
     assert init(tmp_path) == 2
     assert "--tool is missing" in capsys.readouterr().err
 
 
 def test_initial_hook_is_one_of_the_tool():
-    settings = yaml.safe_load(files_of(Answers("acme", "acme/envops@v0"))[".pre-commit-config.yaml"])
+    settings = yaml.safe_load(files_of(Answers("acme", "acme/envwright@v0"))[".pre-commit-config.yaml"])
     (repository,) = settings["repos"]
     offered = {hook["id"] for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
-    assert repository["repo"] == "https://github.com/acme/envops"
+    assert repository["repo"] == "https://github.com/acme/envwright"
     assert {hook["id"] for hook in repository["hooks"]} <= offered

@@ -13,17 +13,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.models.judging import judge_cut_short, judge_of
-from envops.models.model_run import relay_for
-from envops.models.relay import Relay
-from envops.repository.endpoints import find_endpoint
-from envops.repository.repository import Repository
-from envops.repository.workspace import Workspace
-from envops.system.retry_policy import MODEL_ENDPOINT
-from envops.training.declared_runs import declared_runs
-from envops.training.learner.environment import NothingPlayed, TrainingJudge, opened_for_training
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.models.judging import judge_cut_short, judge_of
+from envwright.models.model_run import relay_for
+from envwright.models.relay import Relay
+from envwright.repository.endpoints import find_endpoint
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace
+from envwright.system.retry_policy import MODEL_ENDPOINT
+from envwright.training.declared_runs import declared_runs
+from envwright.training.learner.environment import NothingPlayed, TrainingJudge, opened_for_training
 from small_repository import edit, small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))
@@ -54,7 +54,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def root(made: Path) -> Path:
     declare_judge(made, DECLARED)
     shutil.rmtree(made / "reports", ignore_errors=True)
-    for journal in (made / ".envops").rglob("*.jsonl"):
+    for journal in (made / ".envwright").rglob("*.jsonl"):
         journal.unlink()  # each test pays for its own rollouts
     return made
 
@@ -63,7 +63,7 @@ def root(made: Path) -> Path:
 def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
     monkeypatch.setenv("MODEL_KEY", KEY)
     monkeypatch.setenv("JUDGE_KEY", KEY)
-    monkeypatch.setattr("envops.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
+    monkeypatch.setattr("envwright.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
     with FakeProvider(lambda _: SENTENCE) as made:
         yield made
 
@@ -77,13 +77,13 @@ def judge(root: Path, model: FakeProvider) -> Iterator[FakeProvider]:
 
 @pytest.fixture
 def run(root: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    def envops(*arguments: str) -> tuple[int, str]:
+    def envwright(*arguments: str) -> tuple[int, str]:
         code = main([*arguments, "--root", str(root)])
         out, err = capfd.readouterr()
         assert KEY not in out + err
         return code, out + err
 
-    return envops
+    return envwright
 
 
 def declare_judge(root: Path, line: str) -> None:
@@ -221,7 +221,7 @@ def test_judge_that_source_does_not_show_is_refused_at_its_first_call(
     root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     declare_judge(root, "")
-    monkeypatch.setattr("envops.repository.source._calls_model", lambda _: False)
+    monkeypatch.setattr("envwright.repository.source._calls_model", lambda _: False)
     code, output = run("smoke", NAME, "--endpoint", "playing", *BOTH)
     assert code == exit_codes.USAGE, output
     assert f"{NAME} calls a judge, and registry.yaml declares none" in output
@@ -246,7 +246,7 @@ def test_judge_without_declaration_is_refused_before_any_call(
     run: Callable[..., tuple[int, str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("envops.cli.train_file.NEEDED", ())
+    monkeypatch.setattr("envwright.cli.train_file.NEEDED", ())
     declare_judge(root, "")
     edit(root / "registry.yaml", "version: 1\n", "version: 1\nruns:\n  here:\n" + RUN.replace("prime", "trl"))
     assert run("train", "compile")[0] == exit_codes.PASS

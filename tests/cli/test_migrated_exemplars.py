@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.cli.main import main
+from envwright.cli.main import main
 from old_packages import SAYS_IN_TAGS, WITH_FORM, WITH_TOOLS, as_single_file, old_package
 from small_repository import ROOT, edit, git, small_repository
 
@@ -23,9 +23,9 @@ def test_show(tasks):
 """
 
 
-def envops(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def envwright(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
-    command = [sys.executable, "-m", "envops", *arguments]
+    command = [sys.executable, "-m", "envwright", *arguments]
     return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=600)
 
 
@@ -71,9 +71,9 @@ def test_migrated_exemplars_give_same_rewards(
 def test_migrated_package_with_another_limit_of_turns_fails_the_proof(repository: Path):
     moved = repository / "environments" / "shop_prices_v1"
     if not moved.is_dir():
-        envops(repository, "migrate", "shop-prices", "--no-proof")
+        envwright(repository, "migrate", "shop-prices", "--no-proof")
     edit(moved / "shop_prices_v1" / "env.py", "max_turns=5", "max_turns=64")
-    done = envops(repository, "rewards", "diff", "shop-prices-v1", "--against", "environments/shop_prices")
+    done = envwright(repository, "rewards", "diff", "shop-prices-v1", "--against", "environments/shop_prices")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "num_turns 5 → 64" in done.stdout
 
@@ -83,7 +83,7 @@ def test_migrated_prompts_are_identical(repository: Path):
     for name in ("number_guess", "guess_a_number"):
         tests = repository / "environments" / name / "tests"
         (tests / "test_show.py").write_text(SHOW_PROMPTS)
-        done = envops(repository, "test", name.replace("_", "-"), "-q", "-s", "-k", "test_show")
+        done = envwright(repository, "test", name.replace("_", "-"), "-q", "-s", "-k", "test_show")
         assert done.returncode == 0, done.stdout + done.stderr
         shown += re.findall(r"^prompts (.+)$", done.stdout, re.MULTILINE)
     assert len(shown) == 2

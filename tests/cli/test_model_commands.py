@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.repository.problem import DeclarationError
-from envops.system.retry_policy import MODEL_ENDPOINT
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.repository.problem import DeclarationError
+from envwright.system.retry_policy import MODEL_ENDPOINT
 from small_repository import held_out, small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))
@@ -70,7 +70,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def fake(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
     monkeypatch.setenv("FAKE_KEY", KEY)
-    monkeypatch.setattr("envops.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
+    monkeypatch.setattr("envwright.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
     with FakeProvider(lambda _: "Let me see.\n<answer>12</answer>") as made:
         declare(root, made.url)
         yield made
@@ -85,13 +85,13 @@ def declare(root: Path, url: str, prices: str = "input_price = 1.0\noutput_price
 
 @pytest.fixture
 def run(root: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    def envops(*arguments: str) -> tuple[int, str]:
+    def envwright(*arguments: str) -> tuple[int, str]:
         code = main([*arguments, "--root", str(root)])
         out, err = capfd.readouterr()
         assert KEY not in out + err
         return code, out + err
 
-    return envops
+    return envwright
 
 
 def files_with(root: Path, text: bytes) -> list[Path]:
@@ -386,9 +386,9 @@ def test_smoke_beside_running_smoke_is_refused(
     """The second one reports the first, whose files stay."""
     arguments = ("smoke", "word-problems", "--endpoint", "fake", "-n", "2", "-r", "2", "--quiet")
     fake.always = "slow"
-    command = [sys.executable, "-m", "envops", *arguments, "--root", str(root)]
+    command = [sys.executable, "-m", "envwright", *arguments, "--root", str(root)]
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not any(map(is_held, root.glob(".envops/rollouts/word-problems/fake-*.lock"))):
+    while not any(map(is_held, root.glob(".envwright/rollouts/word-problems/fake-*.lock"))):
         assert first.poll() is None
         time.sleep(0.02)
     code, output = run(*arguments)

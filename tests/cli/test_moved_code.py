@@ -6,9 +6,9 @@ import ast
 from pathlib import Path
 
 import pytest
-from envops.authoring.migrate.package import files_of, needs_more
-from envops.authoring.migrate.reading import NotMovable
-from envops.authoring.migrate.unfinished import unfinished_places
+from envwright.authoring.migrate.package import files_of, needs_more
+from envwright.authoring.migrate.reading import NotMovable
+from envwright.authoring.migrate.unfinished import unfinished_places
 from old_packages import WITH_TOOLS, as_single_file, old_package
 
 SIMPLE = '''import verifiers as vf
@@ -119,7 +119,7 @@ def test_migration_of_hub_dataset_keeps_datasets_dependency(tmp_path: Path):
 
 
 def test_migration_keeps_answer_declaration(tmp_path: Path):
-    assert '[tool.envops.answer]\ntype = "number"' in simple(tmp_path)["pyproject.toml"]
+    assert '[tool.envwright.answer]\ntype = "number"' in simple(tmp_path)["pyproject.toml"]
 
 
 def test_migration_keeps_module_names_in_new_package(tmp_path: Path):

@@ -6,7 +6,7 @@ Seen in `vf-eval --help` of verifiers 0.3 and 0.4 and in `prime eval run --help`
 from __future__ import annotations
 
 import pytest
-from envops.cli.main import parsed
+from envwright.cli.main import parsed
 
 SIZED = (
     "smoke sums",

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.validation.uv import uv_program
+from envwright.validation.uv import uv_program
 
 ROOT = Path(__file__).parents[2]
 STUB = "import sys\n\nsys.exit(int(sys.argv[-1]) if sys.argv[-1].isdigit() else 0)\n"
@@ -21,9 +21,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The noxfile in a folder whose tool exits with the last argument, with one small package to install."""
     folder = tmp_path_factory.mktemp("checkout")
     shutil.copy(ROOT / "noxfile.py", folder)
-    (folder / "tools" / "envops").mkdir(parents=True)
+    (folder / "tools" / "envwright").mkdir(parents=True)
     shutil.copy(ROOT / "tools" / "requirements-nox.lock", folder / "tools")
-    (folder / "tools" / "envops" / "__main__.py").write_text(STUB)
+    (folder / "tools" / "envwright" / "__main__.py").write_text(STUB)
     entry = re.search(r"^packaging==(?:.*\\\n)+.*\n", (ROOT / "tools/requirements.lock").read_text(), re.MULTILINE)
     assert entry is not None
     (folder / "tools" / "requirements.lock").write_text(entry[0])

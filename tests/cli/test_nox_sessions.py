@@ -77,7 +77,7 @@ def test_sessions_with_the_same_needs_install_once(noxfile: Any, tmp_path: Path)
     noxfile.validate(first)
     noxfile.explain(second)
     assert (first.installed, second.installed) == (True, False)
-    assert second.last == ("envops", "-m", "envops", "explain", "RWD020")
+    assert second.last == ("envwright", "-m", "envwright", "explain", "RWD020")
 
 
 def test_session_with_changed_lock_installs_again(noxfile: Any, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_session_with_interrupted_install_installs_again(
 @pytest.mark.parametrize(
     ("session", "posargs", "prints", "environment"),
     [
-        ("distribution", ("gsm8k",), "", "envops"),
+        ("distribution", ("gsm8k",), "", "envwright"),
         ("distribution", ("hosted", "gsm8k", "--endpoint", "e"), "", "prime"),
         ("plan", (), "", "prime"),
         ("new", ("sums",), "", "inspect"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 import pytest
-from envops.cli.main import parsed
+from envwright.cli.main import parsed
 
 
 def values_of(options: argparse.Namespace, *names: str) -> dict[str, object]:
@@ -64,7 +64,7 @@ def test_old_flag_is_rewritten_with_a_note(
 ) -> None:
     options = parsed(old.split())
     assert values_of(options, *found) == found
-    assert capsys.readouterr().err == f"note: deprecated; use: envops {now}\n"
+    assert capsys.readouterr().err == f"note: deprecated; use: envwright {now}\n"
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_incomplete_command_lists_its_subcommands(capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit) as ended:
         parsed(["report"])
     assert ended.value.code == 2
-    assert "envops report open, envops report merge" in capsys.readouterr().err
+    assert "envwright report open, envwright report merge" in capsys.readouterr().err

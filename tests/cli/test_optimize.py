@@ -1,4 +1,4 @@
-"""`envops optimize`: verifiers' own GEPA of both generations, with one model on loopback that plays and reflects."""
+"""`envwright optimize`: verifiers' own GEPA of both generations, with one model on loopback that plays and reflects."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.system.retry_policy import MODEL_ENDPOINT
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.system.retry_policy import MODEL_ENDPOINT
 from small_repository import edit, git, small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))
@@ -26,7 +26,7 @@ LOOKS_FOR_THE_KEY = """
 import os
 if "canary" in repr(dict(os.environ)) or "canary" in open("/proc/self/environ").read():
     raise RuntimeError("the key is here")
-if any("envops_gepa" in part for part in __import__("sys").orig_argv):
+if any("envwright_gepa" in part for part in __import__("sys").orig_argv):
     import socket
     try:
         socket.create_connection(("192.0.2.1", 80), timeout=1)
@@ -66,7 +66,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def fake(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
     monkeypatch.setenv("FAKE_KEY", KEY)
-    monkeypatch.setattr("envops.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
+    monkeypatch.setattr("envwright.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
     with FakeProvider(plays_and_reflects) as made:
         text = f'[[endpoint]]\nendpoint_id = "fake"\nmodel = "{MODEL}"\nurl = "{made.url}"\nkey = "FAKE_KEY"\n'
         prices = "max_tokens = 100\ninput_price = 1.0\noutput_price = 10.0\n"
@@ -76,13 +76,13 @@ def fake(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
 
 @pytest.fixture
 def optimize(root: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    def envops(name: str, *arguments: str) -> tuple[int, str]:
+    def envwright(name: str, *arguments: str) -> tuple[int, str]:
         code = main(["optimize", name, "--endpoint", "fake", *arguments, "--root", str(root)])
         out, err = capfd.readouterr()
         assert KEY not in out + err
         return code, out + err
 
-    return envops
+    return envwright
 
 
 def report(root: Path, name: str) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def test_optimize_v0_shows_diff_and_reason_for_not_writing(
 def test_optimize_with_lost_calls_is_inconclusive(
     root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("envops.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, longest_seconds=0.01))
+    monkeypatch.setattr("envwright.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, longest_seconds=0.01))
     fake.faults = ["400"] * 2
     code, output = optimize("reverse-text", *SMALL, "--write")
     assert code == exit_codes.INCONCLUSIVE, output

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main, parsed
-from envops.facts.spending import Spending
-from envops.models.model_evaluation import NoKey, RunRefused, key_of
-from envops.models.model_run import DEFAULT_CEILING, ceiling_of, relay_to, spent
-from envops.models.prime_inference import endpoint_named
+from envwright import exit_codes
+from envwright.cli.main import main, parsed
+from envwright.facts.spending import Spending
+from envwright.models.model_evaluation import NoKey, RunRefused, key_of
+from envwright.models.model_run import DEFAULT_CEILING, ceiling_of, relay_to, spent
+from envwright.models.prime_inference import endpoint_named
 from small_repository import edit, small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))

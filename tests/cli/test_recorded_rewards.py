@@ -9,16 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.facts.limits import LOAD_SECONDS
-from envops.facts.observed import Facts, Task
-from envops.repository.repository import Repository
-from envops.repository.workspace import Workspace
-from envops.rules.engine import Subject, all_rules, apply
-from envops.validation.job import checked
-from envops.validation.opened_environment import opened_environment
-from envops.validation.stages.recordings import check_recordings
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.facts.limits import LOAD_SECONDS
+from envwright.facts.observed import Facts, Task
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace
+from envwright.rules.engine import Subject, all_rules, apply
+from envwright.validation.job import checked
+from envwright.validation.opened_environment import opened_environment
+from envwright.validation.stages.recordings import check_recordings
 from small_repository import edit, small_repository
 
 pytestmark = pytest.mark.worker

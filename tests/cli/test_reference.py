@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from envops.cli.docs import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
-from envops.cli.main import parser
-from envops.repository.registry import registry_schema
+from envwright.cli.docs import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
+from envwright.cli.main import parser
+from envwright.repository.registry import registry_schema
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -27,7 +27,7 @@ def test_command_reference_has_arguments_and_examples() -> None:
     one.add_argument("--exact", action="store_true", help="to the gram")
     one.add_argument("--unit", choices=("g", "kg"), help="in what")
     page = render_cli(top)
-    assert "| [weigh](#envops-weigh) | weigh things |" in page
+    assert "| [weigh](#envwright-weigh) | weigh things |" in page
     assert "| `THING` | what to weigh |" in page
     assert "| `-n N`, `--times N` | how often \\| at most |" in page
     assert "| `--exact` | to the gram |" in page

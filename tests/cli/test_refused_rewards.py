@@ -1,13 +1,13 @@
-"""Arguments that the commands of `envops rewards` refuse before any work."""
+"""Arguments that the commands of `envwright rewards` refuse before any work."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main, parsed
-from envops.repository.problem import DeclarationError
+from envwright import exit_codes
+from envwright.cli.main import main, parsed
+from envwright.repository.problem import DeclarationError
 
 ROOT = Path(__file__).parents[2]
 

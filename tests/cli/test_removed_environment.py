@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.repository.problem import DeclarationError
-from envops.repository.repository import Repository
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.repository.problem import DeclarationError
+from envwright.repository.repository import Repository
 from small_repository import edit, git, small_repository
 
 RUN = """runs:

@@ -13,8 +13,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
+from envwright import exit_codes
+from envwright.cli.main import main
 from small_repository import ROOT, small_repository
 
 pytestmark = pytest.mark.worker
@@ -63,7 +63,7 @@ def test_distribution_of_foreign_results_is_a_usage_error(
 
 
 def test_endpoint_serves_policies_with_faults_until_interrupted(root: Path):
-    command = [sys.executable, "-m", "envops", "endpoint", "reverse-text", "--port", "0", "--fault", "503:at=1"]
+    command = [sys.executable, "-m", "envwright", "endpoint", "reverse-text", "--port", "0", "--fault", "503:at=1"]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "tools")}
     with subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True) as serving:
         assert serving.stdout is not None

@@ -1,4 +1,4 @@
-"""The commands of `envops rewards`, and `envops test`, on real environments of both generations."""
+"""The commands of `envwright rewards`, and `envwright test`, on real environments of both generations."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
+from envwright import exit_codes
+from envwright.cli.main import main
 from small_repository import ROOT, edit, git, small_repository
 
 pytestmark = pytest.mark.worker
@@ -165,7 +165,7 @@ def test_rewards_reply_shows_each_function_and_extraction(clean: Path, capsys: p
     assert data["functions"]["correct_answer"] == {"score": 0.0, "weight": 1.0, "kind": "reward"}
     extracted = {one["by"]: one["value"] for one in data["extracted"]}
     assert extracted["parser.parse"] == {"think": "Thursday.", "answer": "2050-12-08"}
-    assert extracted["parser.parse_answer"] == extracted["envops"] == "2050-12-08"
+    assert extracted["parser.parse_answer"] == extracted["envwright"] == "2050-12-08"
     assert data["task"]["answer"] == "2050-12-07"
 
 
@@ -265,10 +265,10 @@ def test_fixtures_play_conversations(clean: Path) -> None:
 
 
 def run_test(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "envops", "test", "--root", str(root), *arguments]
+    command = [sys.executable, "-m", "envwright", "test", "--root", str(root), *arguments]
     environment = {
         "PYTHONPATH": str(ROOT / "tools"),
         "PATH": "/usr/bin:/bin",
-        "ENVOPS_CACHE_DIR": os.environ["ENVOPS_CACHE_DIR"],
+        "ENVWRIGHT_CACHE_DIR": os.environ["ENVWRIGHT_CACHE_DIR"],
     }
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

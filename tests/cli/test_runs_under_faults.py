@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from envops import exit_codes
+from envwright import exit_codes
 from small_repository import ROOT, edit, small_repository
 
 pytestmark = pytest.mark.worker
@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def command(root: Path, arguments: Sequence[str], before: str = "import runpy, sys; ") -> list[str]:
-    run = before + "sys.argv[0] = 'envops'; runpy.run_module('envops', run_name='__main__', alter_sys=True)"
+    run = before + "sys.argv[0] = 'envwright'; runpy.run_module('envwright', run_name='__main__', alter_sys=True)"
     return [sys.executable, "-c", run, *arguments, "--root", str(root), "--format", "json"]
 
 
@@ -61,7 +61,7 @@ def only(report: dict[str, object]) -> dict[str, object]:
 def test_validate_killed_does_not_harm_next_two_runs(root: Path) -> None:
     killed = begin(root, *SCHEMA)
     deadline = time.monotonic() + PATIENCE
-    while not list((root / ".envops").glob("scratch-*")) and time.monotonic() < deadline:
+    while not list((root / ".envwright").glob("scratch-*")) and time.monotonic() < deadline:
         time.sleep(0.02)
     family = psutil.Process(killed.pid).children(recursive=True)
     killed.send_signal(signal.SIGKILL)
@@ -78,17 +78,17 @@ def test_validate_killed_does_not_harm_next_two_runs(root: Path) -> None:
 
 def test_facts_that_exceed_the_disk_are_observed_again(root: Path) -> None:
     assert ended(begin(root, *SCHEMA))[0] == exit_codes.PASS  # the wheel is there now
-    shutil.rmtree(root / ".envops/facts")
+    shutil.rmtree(root / ".envwright/facts")
     edit(root / "registry.yaml", "reverse-text: {}", "reverse-text: {gates: {smoke: {tasks: 3}}}")
     code, report, complaints = ended(begin(root, *SCHEMA, before=LIMITED))
     assert (code, only(report)["verdict"]) == (exit_codes.PASS, "pass")
     assert "its facts could not be cached, so the next run observes again" in complaints
-    assert list((root / ".envops/facts").rglob("*.json")) == []
+    assert list((root / ".envwright/facts").rglob("*.json")) == []
     assert only(ended(begin(root, *SCHEMA))[1])["cached"] is False
 
 
 def wheels_in(root: Path) -> list[Path]:
-    return list((root / ".envops/wheels").rglob("*.whl"))
+    return list((root / ".envwright/wheels").rglob("*.whl"))
 
 
 def test_wheel_that_exceeds_the_disk_is_an_error(root: Path) -> None:
@@ -105,7 +105,7 @@ def test_wheel_that_exceeds_the_disk_is_an_error(root: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() == 0 and shutil.which("unshare") is None, reason="nothing is read-only to root")
 def test_cache_that_is_read_only_is_an_error_with_its_path(root: Path) -> None:
-    cache = root / ".envops"
+    cache = root / ".envwright"
     if os.getuid() == 0:
         script = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
         guarded = ["unshare", "-m", "sh", "-c", script, str(cache), *command(root, SCHEMA)]

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.repository.workspace import Workspace
-from envops.validation.scheduling import (
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.repository.workspace import Workspace
+from envwright.validation.scheduling import (
     GUESSED_SECONDS,
     LOCK_SECONDS,
     SHARD_SECONDS,
@@ -24,7 +24,7 @@ from small_repository import edit, git, small_repository
 
 
 def matrix_of(root: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, object]]:
-    """The output of `envops shards --format json`."""
+    """The output of `envwright shards --format json`."""
     capsys.readouterr()
     assert main(["shards", "--root", str(root), "--format", "json", *arguments]) == exit_codes.PASS
     entries: list[dict[str, object]] = json.loads(capsys.readouterr().out)["include"]

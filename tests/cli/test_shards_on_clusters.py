@@ -12,12 +12,12 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from envops import exit_codes
-from envops.cli.main import main, parsed
-from envops.repository.workspace import Workspace
-from envops.text.commands import STARTED_BY
-from envops.validation.scheduling import SHARD_SECONDS, Timing, remember_timing
-from envops.validation.shard_scripts import ShardTask, kubernetes_job, slurm_script
+from envwright import exit_codes
+from envwright.cli.main import main, parsed
+from envwright.repository.workspace import Workspace
+from envwright.text.commands import STARTED_BY
+from envwright.validation.scheduling import SHARD_SECONDS, Timing, remember_timing
+from envwright.validation.shard_scripts import ShardTask, kubernetes_job, slurm_script
 from small_repository import git, small_repository
 
 DOCUMENTED = {
@@ -33,7 +33,7 @@ RUN = "both:\n    backend: prime\n    model: Qwen/Qwen3-4B\n    max_steps: 20\n 
 
 @pytest.fixture(autouse=True)
 def without_nox(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts call what the user calls, here `envops` itself."""
+    """The scripts call what the user calls, here `envwright` itself."""
     monkeypatch.delenv(STARTED_BY, raising=False)
 
 
@@ -55,10 +55,10 @@ def printed(root: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> 
 
 
 def task(script: str, root: Path, **variables: str) -> tuple[int, list[str]]:
-    """Run one task of a script by bash; its exit code, and the arguments that envops got."""
+    """Run one task of a script by bash; its exit code, and the arguments that envwright got."""
     programs = root.parent / "programs"
     programs.mkdir(exist_ok=True)
-    shim = programs / "envops"
+    shim = programs / "envwright"
     shim.write_text('#!/bin/bash\nprintf "%s\\n" "$@" > "$ARGUMENTS"\n')
     shim.chmod(0o755)
     got = root.parent / "arguments"
@@ -125,7 +125,7 @@ def test_kubernetes_pods_have_no_token_and_no_rights(repository: Path, capsys: p
 
 
 def manifest(root: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    text = printed(root, capsys, "--format", "k8s", "--image", "registry.example/envops:1", "--claim", "checkout")
+    text = printed(root, capsys, "--format", "k8s", "--image", "registry.example/envwright:1", "--claim", "checkout")
     found: dict[str, Any] = yaml.safe_load(text)
     return found
 
@@ -149,15 +149,15 @@ def test_github_and_json_are_the_same_matrix(repository: Path, capsys: pytest.Ca
     assert printed(repository, capsys, "--format", "github") == printed(repository, capsys, "--format", "json")
 
 
-def test_hostile_names_reach_envops_as_they_are(tmp_path: Path) -> None:
+def test_hostile_names_reach_envwright_as_they_are(tmp_path: Path) -> None:
     """The schema allows no such name; a script would not run it either."""
     names = ["$(touch mark)", "; touch mark", "a'b", "x y"]
     tasks = [ShardTask(1, names, (), 1.0)]
-    pods = yaml.safe_load(kubernetes_job(tasks, "envops validate", "i", "c"))["spec"]["template"]["spec"]
+    pods = yaml.safe_load(kubernetes_job(tasks, "envwright validate", "i", "c"))["spec"]["template"]["spec"]
     folder = tmp_path / "repository"
     folder.mkdir()
     for script, variables in (
-        (slurm_script(tasks, "envops validate"), {"SLURM_ARRAY_TASK_ID": "1", "SLURM_SUBMIT_DIR": str(folder)}),
+        (slurm_script(tasks, "envwright validate"), {"SLURM_ARRAY_TASK_ID": "1", "SLURM_SUBMIT_DIR": str(folder)}),
         (pods["containers"][0]["command"][2], {"JOB_COMPLETION_INDEX": "0"}),
     ):
         assert task(script, folder, **variables)[1][1:-2] == names

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.repository.workspace import CACHE_DIR
-from envops.validation.store.entries import new_keys
-from envops.validation.store.settings import ADDRESS, KEY, TRUSTS, store_settings
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.repository.workspace import CACHE_DIR
+from envwright.validation.store.entries import new_keys
+from envwright.validation.store.settings import ADDRESS, KEY, TRUSTS, store_settings
 from small_repository import edit, small_repository
 
 PRIVATE, PUBLIC = new_keys("main-1")
@@ -30,7 +30,7 @@ class Runner:
 
     def run(self, *arguments: str, expected: int = exit_codes.PASS) -> str:
         """Run a command as a process of its own; what it printed on both streams."""
-        command = [sys.executable, "-m", "envops", *arguments, "--root", str(self.root)]
+        command = [sys.executable, "-m", "envwright", *arguments, "--root", str(self.root)]
         environment = {**os.environ, **self.variables}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == expected, done.stdout + done.stderr
@@ -61,7 +61,7 @@ def first(prover: Runner) -> str:
 def reader(prover: Runner, first: str, tmp_path: Path) -> Runner:
     """Another user's checkout of the same commit, where an observation would need a virtual environment first."""
     assert first
-    shutil.copytree(prover.root, tmp_path / "copy", ignore=shutil.ignore_patterns(".envops", "reports"))
+    shutil.copytree(prover.root, tmp_path / "copy", ignore=shutil.ignore_patterns(".envwright", "reports"))
     public = {name: value for name, value in prover.variables.items() if name != KEY}
     return Runner(tmp_path / "copy", {**public, CACHE_DIR: str(tmp_path / "user")})
 
@@ -97,7 +97,7 @@ def test_store_status_counts_what_is_proven(reader: Runner) -> None:
 def test_push_takes_over_facts_of_another_job(prover: Runner, first: str, reader: Runner) -> None:
     assert first
     key = {**reader.variables, KEY: PRIVATE.text()}
-    printed = Runner(reader.root, key).run("store", "push", "--facts", str(prover.root / ".envops/facts"))
+    printed = Runner(reader.root, key).run("store", "push", "--facts", str(prover.root / ".envwright/facts"))
     assert "took over facts of 0 of 2 environments" in printed  # those of `schema` do not prove all gates
 
 
@@ -136,7 +136,7 @@ def test_gate_with_the_key_runs_nothing_without_a_sandbox(
     prover: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = tmp_path / "copy"
-    shutil.copytree(prover.root, root, ignore=shutil.ignore_patterns(".envops"))
+    shutil.copytree(prover.root, root, ignore=shutil.ignore_patterns(".envwright"))
     edit(root / "registry.yaml", "reverse-text: {}", "reverse-text: {sandbox: none}")
     for name, value in prover.variables.items():
         monkeypatch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""`envops upgrade`: what a newer version changes is merged, and what the team edited stays."""
+"""`envwright upgrade`: what a newer version changes is merged, and what the team edited stays."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.authoring.setup import answers as answers_module
-from envops.authoring.setup import upgrading
-from envops.authoring.setup.answers import ANSWERS_FILE
-from envops.authoring.setup.files import files_of
-from envops.cli.main import main
-from envops.repository.problem import DeclarationError
-from envops.repository.registry import load_registry
-from envops.repository.tool_source import REGISTRY_FILE
-from envops.text.typed_streams import TypedStream
+from envwright.authoring.setup import answers as answers_module
+from envwright.authoring.setup import upgrading
+from envwright.authoring.setup.answers import ANSWERS_FILE
+from envwright.authoring.setup.files import files_of
+from envwright.cli.main import main
+from envwright.repository.problem import DeclarationError
+from envwright.repository.registry import load_registry
+from envwright.repository.tool_source import REGISTRY_FILE
+from envwright.text.typed_streams import TypedStream
 from small_repository import edit
 
 VALIDATE = ".github/workflows/validate.yml"
@@ -76,7 +76,7 @@ def test_upgrade_of_unedited_file_updates_it(repository: Path, newer: dict, caps
     assert "+  workflow_dispatch:" in capsys.readouterr().out
     assert "  workflow_dispatch:\n" in (repository / VALIDATE).read_text()
     assert checked(repository, capsys) == (0, [])
-    assert json.loads((repository / ANSWERS_FILE).read_text())["envops"] == "9.0"
+    assert json.loads((repository / ANSWERS_FILE).read_text())["envwright"] == "9.0"
 
 
 def test_upgrade_of_edited_file_merges_both_changes(repository: Path, newer: dict, capsys: pytest.CaptureFixture[str]):
@@ -171,7 +171,7 @@ def test_upgrade_to_unreadable_registry_is_a_conflict(
 
 
 def test_upgrade_after_changed_answer_changes_what_depends_on_it(repository: Path, capsys: pytest.CaptureFixture[str]):
-    edit(repository / ANSWERS_FILE, "acme/envops@v0", "acme/envops@v2")
+    edit(repository / ANSWERS_FILE, "acme/envwright@v0", "acme/envwright@v2")
     code, changes = checked(repository, capsys)
     assert (code, (VALIDATE, "update") in changes) == (1, True)
     assert upgrade(repository) == 0
@@ -184,12 +184,12 @@ def test_upgrade_without_answers_file_names_init(tmp_path: Path):
 
 
 def test_upgrade_of_newer_repository_names_the_version(repository: Path):
-    edit(repository / ANSWERS_FILE, '"envops": "', '"envops": "70.')
+    edit(repository / ANSWERS_FILE, '"envwright": "', '"envwright": "70.')
     edit(repository / ANSWERS_FILE, '"noxfile": true', '"noxfile": true, "unknown": 1')
     before = (repository / ANSWERS_FILE).read_bytes()
-    with pytest.raises(DeclarationError, match=r"(?s)written by envops 70\..*uv tool upgrade envops"):
+    with pytest.raises(DeclarationError, match=r"(?s)written by envwright 70\..*uv tool upgrade envwright"):
         upgrade(repository)
-    with pytest.raises(DeclarationError, match=r"written by envops 70\."):
+    with pytest.raises(DeclarationError, match=r"written by envwright 70\."):
         main(["init", str(repository)])
     assert (repository / ANSWERS_FILE).read_bytes() == before
 
@@ -197,7 +197,7 @@ def test_upgrade_of_newer_repository_names_the_version(repository: Path):
 def test_upgrade_that_fails_halfway_changes_nothing(
     repository: Path, newer: dict, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    from envops.files import undoable_write
+    from envwright.files import undoable_write
 
     newer[VALIDATE] = ("merge_group:", "merge_group:\n  workflow_dispatch:")
     newer["new/file.txt"] = ("", "new\n")

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.rules.result import EnvironmentResult
-from envops.validation import runner
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.rules.result import EnvironmentResult
+from envwright.validation import runner
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,7 +34,7 @@ def refused(repository: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..
 
     def validate(*arguments: str) -> str:
         assert main(["validate", "--root", str(repository), *arguments]) == exit_codes.USAGE
-        assert not (repository / ".envops").exists()
+        assert not (repository / ".envwright").exists()
         return capsys.readouterr().out
 
     return validate

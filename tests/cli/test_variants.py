@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.release.evidence import read_evidence
-from envops.reports.merge import current
-from envops.repository.repository import Repository
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.release.evidence import read_evidence
+from envwright.reports.merge import current
+from envwright.repository.repository import Repository
 from small_repository import small_repository
 
 

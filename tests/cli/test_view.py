@@ -1,4 +1,4 @@
-"""`envops view`: files of every format become a page, served on loopback to one person or written."""
+"""`envwright view`: files of every format become a page, served on loopback to one person or written."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.facts.packed_transcripts import unpacked
-from envops.models.transcript_files import NoTranscripts, opened_transcripts
-from envops.reports.transcripts.beside import content_of
-from envops.reports.transcripts.server import served_transcripts
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.facts.packed_transcripts import unpacked
+from envwright.models.transcript_files import NoTranscripts, opened_transcripts
+from envwright.reports.transcripts.beside import content_of
+from envwright.reports.transcripts.server import served_transcripts
 from small_repository import ROOT
 
 SAMPLES = ROOT / "tests" / "validation" / "samples"
@@ -168,7 +168,7 @@ def test_server_only_reads(method: str) -> None:
 
 
 def test_view_serves_until_interrupted_and_ends_cleanly(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "envops", "view", str(SAMPLES / "v0")]
+    command = [sys.executable, "-m", "envwright", "view", str(SAMPLES / "v0")]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "tools")}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as serving:

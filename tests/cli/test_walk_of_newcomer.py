@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from envops import exit_codes
-from envops.cli.main import main
-from envops.repository.endpoints import ENDPOINTS_FILE, find_endpoint
-from envops.repository.problem import DeclarationError
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.repository.endpoints import ENDPOINTS_FILE, find_endpoint
+from envwright.repository.problem import DeclarationError
 from small_repository import small_repository
 
 

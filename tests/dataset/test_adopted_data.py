@@ -10,7 +10,7 @@ from textwrap import dedent
 
 import pytest
 from dataset_hub import COMMIT, dataset_hub
-from envops.repository.registry import load_registry
+from envwright.repository.registry import load_registry
 
 ROOT = Path(__file__).parents[2]
 SIBLING = ROOT / "environments/date_arithmetic"
@@ -70,7 +70,7 @@ def repository(tmp_path: Path) -> Path:
 def adopt(root: Path, source: Path, hub: str) -> str:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
     environment = {**kept, "PYTHONPATH": str(ROOT / "tools"), "HF_ENDPOINT": hub}
-    command = [sys.executable, "-m", "envops", "adopt", str(source), "--owner", "@acme/envs", "--root", str(root)]
+    command = [sys.executable, "-m", "envwright", "adopt", str(source), "--owner", "@acme/envs", "--root", str(root)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return " ".join(done.stdout.split())

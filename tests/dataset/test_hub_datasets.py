@@ -50,13 +50,13 @@ def hub() -> Iterator[str]:
 
 
 def inspected(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return envops(tmp_path, "inspect", *arguments, **environment)
+    return envwright(tmp_path, "inspect", *arguments, **environment)
 
 
-def envops(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def envwright(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
     own = {"PYTHONPATH": str(ROOT / "tools"), "HF_HOME": str(tmp_path), **environment}
-    command = [sys.executable, "-m", "envops", *arguments]
+    command = [sys.executable, "-m", "envwright", *arguments]
     return subprocess.run(command, env=kept | own, capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -79,9 +79,9 @@ def test_new_from_the_hub_names_the_commit(tmp_path: Path):
     shutil.copytree(ROOT / "environments" / "reverse_text", root / "environments" / "reverse_text")
     (root / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments:\n  reverse-text: {}\n")
     with dataset_hub("acme/sums", rows) as url:
-        looked = envops(tmp_path, "inspect", "acme/sums", "--config", "main", HF_ENDPOINT=url)
+        looked = envwright(tmp_path, "inspect", "acme/sums", "--config", "main", HF_ENDPOINT=url)
         named = ("--dataset", "acme/sums", "--config", "main", "--root", str(root))
-        made = envops(tmp_path, "new", "more-sums", *named, HF_ENDPOINT=url)
+        made = envwright(tmp_path, "new", "more-sums", *named, HF_ENDPOINT=url)
     assert "numbers behind ####" in looked.stdout, looked.stderr
     assert made.returncode == 0, made.stderr
     package = root / "environments" / "more_sums"

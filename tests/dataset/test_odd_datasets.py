@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from envops.authoring.dataset.layout import example_of
-from envops.authoring.dataset.recognition import NothingToAnswer, recognise
+from envwright.authoring.dataset.layout import example_of
+from envwright.authoring.dataset.recognition import NothingToAnswer, recognise
 
 Row = dict[str, Any]
 MOODS = ("joy", "anger", "fear", "calm")

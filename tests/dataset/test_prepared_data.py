@@ -89,11 +89,11 @@ class SmallRepository:
         (self.root / "registry.yaml").write_text("\n".join([*above, *lines]) + "\n")
 
     def started(self, *arguments: str, hub: str = NOWHERE) -> subprocess.Popen[str]:
-        """A command of envops."""
+        """A command of envwright."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
-        own = {"PYTHONPATH": str(ROOT / "tools"), "ENVOPS_CACHE_DIR": str(self.users), "HF_ENDPOINT": hub}
+        own = {"PYTHONPATH": str(ROOT / "tools"), "ENVWRIGHT_CACHE_DIR": str(self.users), "HF_ENDPOINT": hub}
         return subprocess.Popen(
-            [sys.executable, "-m", "envops", *arguments, "--root", str(self.root)],
+            [sys.executable, "-m", "envwright", *arguments, "--root", str(self.root)],
             env=kept | own | SECRETS,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -125,7 +125,7 @@ def repository(tmp_path: Path, modules: Mapping[str, str]) -> SmallRepository:
     (package / "README.md").write_text("# Sums\n")
     users = tmp_path / "users"
     users.mkdir()
-    venvs = Path(os.environ["ENVOPS_CACHE_DIR"]) / "venvs"
+    venvs = Path(os.environ["ENVWRIGHT_CACHE_DIR"]) / "venvs"
     venvs.mkdir(parents=True, exist_ok=True)
     (users / "venvs").symlink_to(venvs)
     made = SmallRepository(tmp_path / "repository", users)

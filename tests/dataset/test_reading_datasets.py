@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from envops.authoring.dataset.profile import profiled
-from envops.authoring.dataset.source import SourceProblem, is_hub_name, open_local, split_named_by
-from envops.cli.main import main
+from envwright.authoring.dataset.profile import profiled
+from envwright.authoring.dataset.source import SourceProblem, is_hub_name, open_local, split_named_by
+from envwright.cli.main import main
 
 DATASETS = Path(__file__).parent / "datasets"
 

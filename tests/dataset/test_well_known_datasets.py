@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envops.authoring.dataset.layout import example_of
-from envops.authoring.dataset.recognition import recognise
+from envwright.authoring.dataset.layout import example_of
+from envwright.authoring.dataset.recognition import recognise
 
 Rows = list[dict[str, Any]]
 SHAPES: dict[str, tuple[Rows, str]] = {

@@ -6,9 +6,9 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.repository.workspace import Workspace
-from envops.validation.stages import invariants, pace, rewards
-from envops.validation.templates import LockTemplates
+from envwright.repository.workspace import Workspace
+from envwright.validation.stages import invariants, pace, rewards
+from envwright.validation.templates import LockTemplates
 from observed import Observations
 
 if TYPE_CHECKING:

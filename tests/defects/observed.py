@@ -1,4 +1,4 @@
-"""Environments of the suite, written to disk and observed as by `envops rewards`."""
+"""Environments of the suite, written to disk and observed as by `envwright rewards`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from envops.facts.observed import Facts
-from envops.facts.stages import StageName
-from envops.repository.package import AnswerDeclaration, Package, RewardDeclaration
-from envops.repository.registry import EnvironmentEntry, Gates
-from envops.repository.source import read_source
-from envops.repository.workspace import Workspace
-from envops.rules.engine import Finding, Gate, Subject, findings
-from envops.validation.observation import observe_unpacked
-from envops.validation.observation_request import ObservationRequest
-from envops.validation.templates import LockTemplates
-from envops.validation.venv import venv_for
+from envwright.facts.observed import Facts
+from envwright.facts.stages import StageName
+from envwright.repository.package import AnswerDeclaration, Package, RewardDeclaration
+from envwright.repository.registry import EnvironmentEntry, Gates
+from envwright.repository.source import read_source
+from envwright.repository.workspace import Workspace
+from envwright.rules.engine import Finding, Gate, Subject, findings
+from envwright.validation.observation import observe_unpacked
+from envwright.validation.observation_request import ObservationRequest
+from envwright.validation.templates import LockTemplates
+from envwright.validation.venv import venv_for
 from planted import Planted
 
 SCORING = ("rewards", "validation", "invariants", "tests")
@@ -34,7 +34,7 @@ class Observations:
         self._templates = templates
 
     def observed(self, each: Planted, folder: Path) -> tuple[Package, Facts]:
-        """The facts of the environment as `envops rewards` observes it, without mutants."""
+        """The facts of the environment as `envwright rewards` observes it, without mutants."""
         package = written(each, folder)
         searching = any(rule in SEARCHED for rule in each.rules)
         return package, self.facts(package, (*SCORING, "search") if searching else SCORING, each.budget)

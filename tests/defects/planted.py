@@ -106,9 +106,9 @@ class Planted:
     prompt: str = 'row["question"]'
     answer_type: str = "str"
     answer: Mapping[str, Any] = field(default_factory=dict)
-    """`[tool.envops.answer]`."""
+    """`[tool.envwright.answer]`."""
     reward: Mapping[str, Any] = field(default_factory=dict)
-    """`[tool.envops.reward]`."""
+    """`[tool.envwright.reward]`."""
     oracle: str | None = None
     budget: float = 900.0
     """Seconds of wall time; what is found must not depend on what else the machine does."""

@@ -6,9 +6,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.repository.registry import EnvironmentEntry
-from envops.rules.engine import Subject, all_rules
-from envops.rules.verdict import judge
+from envwright.repository.registry import EnvironmentEntry
+from envwright.rules.engine import Subject, all_rules
+from envwright.rules.verdict import judge
 from observed import found_in, in_short
 from oddities_of_habits import HABITS, UNGUESSED
 from table import DEFECTS, SOUND

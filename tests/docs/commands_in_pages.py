@@ -19,7 +19,7 @@ BLOCK = re.compile(
     r"(?:^[ ]*<!-- not run: (?P<reason>[^>]+?) -->\n+)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-COMMAND = re.compile(r"^(?:\$ )?(?:nox|envops|python3?|pip|git|prime|vf-eval|uvx?|export|pytest) ", re.MULTILINE)
+COMMAND = re.compile(r"^(?:\$ )?(?:nox|envwright|python3?|pip|git|prime|vf-eval|uvx?|export|pytest) ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def sessions() -> dict[str, str]:
     found: dict[str, str] = {}
     for function in ast.parse((ROOT / "noxfile.py").read_text("utf-8")).body:
         for part in ast.walk(function) if isinstance(function, ast.FunctionDef) else ():
-            if isinstance(part, ast.Call) and getattr(part.func, "id", "") == "envops":
+            if isinstance(part, ast.Call) and getattr(part.func, "id", "") == "envwright":
                 found[function.name] = next(one.value for one in part.args if isinstance(one, ast.Constant))
     return found
 
@@ -66,10 +66,10 @@ arguments = sys.argv[1:]
 assert arguments[0] == "-s", arguments
 command = [SESSIONS[arguments[1]], *(arguments[3:] if arguments[2:3] == ["--"] else arguments[2:])]
 os.environ["PYTHONPATH"] = "tools"
-os.environ["ENVOPS_STARTED_BY"] = "nox"
-os.execv({python!r}, [{python!r}, "-m", "envops", *command])
+os.environ["ENVWRIGHT_STARTED_BY"] = "nox"
+os.execv({python!r}, [{python!r}, "-m", "envwright", *command])
 '''
-ENVOPS = """#!/bin/sh
-PYTHONPATH=tools exec {python} -m envops "$@"
+ENVWRIGHT = """#!/bin/sh
+PYTHONPATH=tools exec {python} -m envwright "$@"
 """
 """The tool of this clone as if it were installed."""

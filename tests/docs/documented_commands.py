@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from commands_in_pages import ROOT, sessions
-from envops.cli.main import COMMANDS
+from envwright.cli.main import COMMANDS
 
-LINE = re.compile(r"^(?:    )?(?:\$ )?((?:nox -s|envops) .+)$")
-INLINE = re.compile(r"`((?:nox -s|envops) [^`]+)`")
+LINE = re.compile(r"^(?:    )?(?:\$ )?((?:nox -s|envwright) .+)$")
+INLINE = re.compile(r"`((?:nox -s|envwright) [^`]+)`")
 PLACEHOLDER = re.compile(r"[A-Z][A-Z-]*[A-Z]|[A-Z]|…")
 
 

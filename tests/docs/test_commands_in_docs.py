@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands_in_pages import ENVOPS, NOX, PAGES, ROOT, Block, blocks, sessions
+from commands_in_pages import ENVWRIGHT, NOX, PAGES, ROOT, Block, blocks, sessions
 from documented_commands import NOWHERE, WHERE, Documented, documented, texts_in
-from envops.cli.main import COMMANDS, parsed
-from envops.cli.old_flags import rewritten
+from envwright.cli.main import COMMANDS, parsed
+from envwright.cli.old_flags import rewritten
 
 ALL = [block for page in PAGES for block in blocks(page, (ROOT / page).read_text("utf-8"))]
 RUN = [
@@ -57,9 +57,7 @@ def test_unexecuted_commands_are_all_documented():
 
 
 def test_commands_are_found_in_prose_and_blocks():
-    page = (
-        "`nox -s a -- x --b`\n\n    envops c --d=1 E   what it does\n\n```sh\nnox -s f && nox -s g -- H  # why\n```\n"
-    )
+    page = "`nox -s a -- x --b`\n\n    envwright c --d=1 E  what\n\n```sh\nnox -s f && nox -s g -- H  # why\n```\n"
     found = [(one.line, one.command, one.arguments, one.flags) for one in documented("x.md", page)]
     assert found == [
         (1, "a", ["x", "--b"], {"--b"}),
@@ -76,10 +74,10 @@ def test_page_commands_run_in_order(page: str, tmp_path: Path):
     subprocess.run(["git", "clone", "--quiet", "--no-local", ROOT, clone], check=True)
     programs.mkdir()
     home.mkdir()
-    for name, script in {"nox": NOX, "envops": ENVOPS}.items():
+    for name, script in {"nox": NOX, "envwright": ENVWRIGHT}.items():
         (programs / name).write_text(script.format(python=sys.executable, sessions=sessions()))
         (programs / name).chmod(0o755)
-    kept = ("ENVOPS_CACHE_DIR", "LANG", "SSL_CERT_FILE", "UV_INDEX_URL", "UV_DEFAULT_INDEX")
+    kept = ("ENVWRIGHT_CACHE_DIR", "LANG", "SSL_CERT_FILE", "UV_INDEX_URL", "UV_DEFAULT_INDEX")
     environment = {
         **{name: os.environ[name] for name in kept if name in os.environ},
         "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR") or str(Path.home() / ".cache" / "uv"),

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import pytest
 from commands_in_pages import ROOT, sessions
-from envops.cli.main import COMMANDS, parsed
-from envops.cli.old_flags import rewritten
+from envwright.cli.main import COMMANDS, parsed
+from envwright.cli.old_flags import rewritten
 
-COMMAND = re.compile(r"(?:^|(?<=[\s`(]))(?P<program>nox -s|envops) (?P<rest>[a-z][^`;()\n]*)")
+COMMAND = re.compile(r"(?:^|(?<=[\s`(]))(?P<program>nox -s|envwright) (?P<rest>[a-z][^`;()\n]*)")
 """In backticks, or up to where its sentence goes on: a message has no words behind a command but after a mark."""
 END = re.compile(r"\s{2,}|, |: |[.,]$|\. |\s#\s")
 PLACEHOLDER = re.compile(r"…|[A-Z][A-Z_-]*")
@@ -27,7 +27,7 @@ SAMPLES = {
     "'--dataset' if hub else '--data'": "--data",
 }
 """What stands for an expression in a message, where a name does not."""
-PROSE = ("envops failed here", "envops finds", "envops in", "envops has", "envops {name}")
+PROSE = ("envwright failed here", "envwright finds", "envwright in", "envwright has", "envwright {name}")
 """The tool as the subject of a sentence."""
 
 
@@ -110,10 +110,10 @@ def test_printed_command_has_no_trailing_words(one: Printed) -> None:
 
 
 def test_commands_in_messages_are_found() -> None:
-    text = "no lock: nox -s lock -- NAME, or `envops explain RULE` for more (nox -s plan); envops doctor: broken"
+    text = "no lock: nox -s lock -- NAME, or `envwright explain RULE` for more (nox -s plan); envwright doctor: broken"
     assert [one.text for one in _commands("x.py", 1, text)] == [
         "nox -s lock -- NAME",
-        "envops explain RULE",
+        "envwright explain RULE",
         "nox -s plan",
-        "envops doctor",
+        "envwright doctor",
     ]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from envops.authoring.new.render import TEMPLATES
-from envops.cli.new import ANSWERS, KINDS
+from envwright.authoring.new.render import TEMPLATES
+from envwright.cli.new import ANSWERS, KINDS
 
 ROOT = Path(__file__).parents[2]
 HOW_TO = (ROOT / "docs" / "how-to.md").read_text("utf-8")

@@ -10,7 +10,7 @@ import re
 import pytest
 from commands_in_pages import ROOT
 from documented_commands import documented
-from envops.cli.main import COMMANDS
+from envwright.cli.main import COMMANDS
 
 PAGE = "docs/from-the-guides.md"
 ROWS = [

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from envops.repository.repository import Repository
-from envops.repository.workspace import Workspace
-from envops.rules.engine import Subject
-from envops.rules.verdict import judge
-from envops.validation.collected_facts import ProgressListener
-from envops.validation.observation import observe
-from envops.validation.observation_request import ObservationRequest
-from envops.validation.templates import LockTemplates
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace
+from envwright.rules.engine import Subject
+from envwright.rules.verdict import judge
+from envwright.validation.collected_facts import ProgressListener
+from envwright.validation.observation import observe
+from envwright.validation.observation_request import ObservationRequest
+from envwright.validation.templates import LockTemplates
 
 ROOT = Path(__file__).parents[2]
 

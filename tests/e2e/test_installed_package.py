@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from envops.repository.workspace import Workspace
-from envops.validation.uv import uv_program
-from envops.validation.venv import venv_for
-from envops.validation.wheel import BUILD_LOCK
+from envwright.repository.workspace import Workspace
+from envwright.validation.uv import uv_program
+from envwright.validation.venv import venv_for
+from envwright.validation.wheel import BUILD_LOCK
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "tools" / "pyproject.toml").read_text())["project"]
@@ -40,8 +40,8 @@ class Installed:
         return next(self.folder.glob("*.whl"))
 
     def run(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run `envops` with a home of its own, without anything of this checkout."""
-        kept = ("LANG", "SSL_CERT_FILE", "ENVOPS_CACHE_DIR")  # what is downloaded and installed once is used again
+        """Run `envwright` with a home of its own, without anything of this checkout."""
+        kept = ("LANG", "SSL_CERT_FILE", "ENVWRIGHT_CACHE_DIR")  # what is downloaded and installed once is used again
         environment = {
             **{name: os.environ[name] for name in kept if name in os.environ},
             "HOME": str(self.folder / "home"),
@@ -49,7 +49,7 @@ class Installed:
             "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR") or str(Path.home() / ".cache" / "uv"),
         }
         return subprocess.run(
-            [self.folder / "venv" / "bin" / "envops", *arguments],
+            [self.folder / "venv" / "bin" / "envwright", *arguments],
             cwd=cwd or self.repository,
             env=environment,
             capture_output=True,
@@ -92,11 +92,11 @@ def validated(installed: Installed) -> subprocess.CompletedProcess[str]:
 
 
 def test_version_is_that_of_the_package(installed: Installed) -> None:
-    assert installed.run("--version").stdout == f"envops {PROJECT['version']}\n"
+    assert installed.run("--version").stdout == f"envwright {PROJECT['version']}\n"
 
 
 def test_package_declares_what_commands_ask_for(installed: Installed) -> None:
-    (found,) = (installed.folder / "venv").rglob("envops-*.dist-info")
+    (found,) = (installed.folder / "venv").rglob("envwright-*.dist-info")
     assert set(PathDistribution(found).metadata.get_all("Provides-Extra") or ()) == {
         "prime",
         "inspect",
@@ -148,19 +148,19 @@ def test_command_without_its_extra_prints_what_to_run(installed: Installed) -> N
     done = installed.run("train", "probe", ENVIRONMENT)
     assert done.returncode == 2
     place = installed.wheel.as_uri()
-    assert f"run: uvx --from 'envops[train] @ {place}' envops train probe {ENVIRONMENT}\n" in done.stderr
+    assert f"run: uvx --from 'envwright[train] @ {place}' envwright train probe {ENVIRONMENT}\n" in done.stderr
 
 
 def test_missing_prime_names_its_installation(installed: Installed) -> None:
     prime = next(line for line in installed.run("doctor", "--offline").stdout.splitlines() if "uv tool install" in line)
-    assert f"uvx --from 'envops[prime] @ {installed.wheel.as_uri()}' envops plan" in prime
+    assert f"uvx --from 'envwright[prime] @ {installed.wheel.as_uri()}' envwright plan" in prime
 
 
 def test_command_without_declarations_fails_as_a_declaration(installed: Installed, tmp_path: Path) -> None:
     done = installed.run("validate", cwd=tmp_path)
     assert done.returncode == 2
     assert "registry.yaml" in done.stdout
-    assert "next       envops init\n" in done.stdout
+    assert "next       envwright init\n" in done.stdout
 
 
 def test_hook_for_pre_commit_runs_the_installed_tool(installed: Installed) -> None:

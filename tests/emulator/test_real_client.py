@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from emulator_client import Speaker
-from envops.emulator.server import EmulatedHub
+from envwright.emulator.server import EmulatedHub
 
 PRIME = Path(sys.executable).with_name("prime")
 PYPROJECT = """[project]
@@ -104,7 +104,7 @@ def test_killed_emulator_keeps_confirmed_uploads(tmp_path: Path) -> None:
 
 
 def _served(folder: Path) -> tuple[subprocess.Popen[str], Speaker]:
-    command = [sys.executable, "-m", "envops", "emulator", "--state", str(folder), "--team", "acme"]
+    command = [sys.executable, "-m", "envwright", "emulator", "--state", str(folder), "--team", "acme"]
     program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert program.stdout is not None
     result = dict(word.split("=", 1) for word in program.stdout.readline().split()[1:])

@@ -1,4 +1,4 @@
-"""`envops release` as a program, in which what was published counts as loaded: another test loads it.
+"""`envwright release` as a program, in which what was published counts as loaded: another test loads it.
 
 The release is the real one otherwise, with the real prime CLI.
 """
@@ -11,15 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from envops.cli import release
-from envops.cli.main import main
-from envops.files.atomic_write import write_whole
-from envops.release import release as carrying_out
-from envops.release.evidence import sha256_of
-from envops.release.ledger_file import LEDGER, PUBLISHED, read_ledger
-from envops.release.loaded import LOADED, loaded_text
-from envops.release.verifying import Verified
-from envops.system.retry_policy import HUB_PUSH
+from envwright.cli import release
+from envwright.cli.main import main
+from envwright.files.atomic_write import write_whole
+from envwright.release import release as carrying_out
+from envwright.release.evidence import sha256_of
+from envwright.release.ledger_file import LEDGER, PUBLISHED, read_ledger
+from envwright.release.loaded import LOADED, loaded_text
+from envwright.release.verifying import Verified
+from envwright.system.retry_policy import HUB_PUSH
 
 QUICK = replace(HUB_PUSH, first_seconds=0.01, longest_seconds=0.02)
 

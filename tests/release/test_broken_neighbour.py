@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.emulator.server import EmulatedHub
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.emulator.server import EmulatedHub
 
 ROOT = Path(__file__).parents[2]
 

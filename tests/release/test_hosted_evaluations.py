@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 from emulator_client import Speaker
-from envops import exit_codes
-from envops.cli.main import main
-from envops.emulator.server import EmulatedHub
-from envops.hub.access import HubAccess, Prime
-from envops.hub.evaluations import EvaluationsUnreadable, read_samples
-from envops.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
-from envops.release.plan import Desired
-from envops.repository.repository import Repository
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.emulator.server import EmulatedHub
+from envwright.hub.access import HubAccess, Prime
+from envwright.hub.evaluations import EvaluationsUnreadable, read_samples
+from envwright.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
+from envwright.release.plan import Desired
+from envwright.repository.repository import Repository
 from small_repository import small_repository
 
 MODEL = "qwen/qwen3-30b"
@@ -187,7 +187,7 @@ def root(tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> P
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
-    monkeypatch.setattr("envops.cli.distribution_hosted.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("envwright.cli.distribution_hosted.LOOK_SECONDS", 0.1)
     return made
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.cli import release
-from envops.cli.main import main
-from envops.emulator.server import EmulatedHub
-from envops.repository.repository import Repository
-from envops.repository.workspace import Workspace
-from envops.rules.engine import GATES
-from envops.validation.wheel import built_wheel
+from envwright.cli import release
+from envwright.cli.main import main
+from envwright.emulator.server import EmulatedHub
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace
+from envwright.rules.engine import GATES
+from envwright.validation.wheel import built_wheel
 from release_without_loading import counted_as_loaded
 from small_repository import git, small_repository
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
-from envops.hub.state import HubEnvironment, HubReading
-from envops.release.plan import Desired, ReleaseStep
-from envops.release.publishing import HubSide, Published, Push, SourceDiffers, publish
-from envops.system.retry_policy import HUB_PUSH
-from envops.system.subprocesses import Interrupted
+from envwright.hub.state import HubEnvironment, HubReading
+from envwright.release.plan import Desired, ReleaseStep
+from envwright.release.publishing import HubSide, Published, Push, SourceDiffers, publish
+from envwright.system.retry_policy import HUB_PUSH
+from envwright.system.subprocesses import Interrupted
 
 DESIRED = Desired("sums", "acme", "0.2.0", "new" * 10, "PRIVATE")
 BEFORE = HubEnvironment("PRIVATE", "0.1.0", "old" * 10)

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 from emulator_client import Speaker
-from envops.emulator.server import EmulatedHub
-from envops.facts.results import EvaluationRow, FunctionScore
-from envops.hub.access import HubAccess, Prime
-from envops.release.plan import Desired
-from envops.release.pushed_evaluations import EvaluationPusher
-from envops.repository.package import Package
-from envops.repository.read_package import read_package
-from envops.repository.recordings import packed, write_recording
-from envops.system.retry_policy import HUB_PUSH
+from envwright.emulator.server import EmulatedHub
+from envwright.facts.results import EvaluationRow, FunctionScore
+from envwright.hub.access import HubAccess, Prime
+from envwright.release.plan import Desired
+from envwright.release.pushed_evaluations import EvaluationPusher
+from envwright.repository.package import Package
+from envwright.repository.read_package import read_package
+from envwright.repository.recordings import packed, write_recording
+from envwright.system.retry_policy import HUB_PUSH
 from sample_repository import write_environment
 
 MODEL = "qwen/qwen3-30b"

@@ -20,15 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import envops
+import envwright
 import pytest
-from envops.cli.main import main
-from envops.emulator.server import EmulatedHub, emulator
-from envops.release import ledger_file
-from envops.repository.repository import Repository
-from envops.repository.workspace import Workspace
-from envops.rules.engine import GATES
-from envops.validation.wheel import built_wheel
+from envwright.cli.main import main
+from envwright.emulator.server import EmulatedHub, emulator
+from envwright.release import ledger_file
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace
+from envwright.rules.engine import GATES
+from envwright.validation.wheel import built_wheel
 from release_without_loading import QUICK, counted_as_loaded
 from small_repository import small_repository
 
@@ -73,7 +73,7 @@ class Checkout:
 
     def start(self) -> subprocess.Popen[bytes]:
         """The same in a process of its own."""
-        here = os.pathsep.join([str(Path(envops.__file__).parents[1]), str(PROGRAM.parent)])
+        here = os.pathsep.join([str(Path(envwright.__file__).parents[1]), str(PROGRAM.parent)])
         return subprocess.Popen(
             [sys.executable, PROGRAM, *self.arguments],
             env={**os.environ, "PYTHONPATH": here},
@@ -133,9 +133,9 @@ def hub(serving: EmulatedHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
-    monkeypatch.setattr("envops.cli.release.run_without_key", counted_as_loaded)
-    monkeypatch.setattr("envops.system.scratch_folder.JUST_MADE_SECONDS", -1.0)
-    monkeypatch.setattr("envops.release.release.Release.__init__.__defaults__", (QUICK,), raising=False)
+    monkeypatch.setattr("envwright.cli.release.run_without_key", counted_as_loaded)
+    monkeypatch.setattr("envwright.system.scratch_folder.JUST_MADE_SECONDS", -1.0)
+    monkeypatch.setattr("envwright.release.release.Release.__init__.__defaults__", (QUICK,), raising=False)
     serving.control("POST", "reset")
     return serving
 
@@ -196,7 +196,7 @@ def test_release_killed_at_a_write_is_made_up_for(place: Checkout, hub: Emulated
     assert place.release() == 0
 
     assert_published_once_verified_and_written_down(place, hub)
-    assert list((place.root.parent / "tmp").glob("envops-*")) == [], "the killed release left folders"
+    assert list((place.root.parent / "tmp").glob("envwright-*")) == [], "the killed release left folders"
     assert list((place.root / "reports").glob(".release.json.*")) == []
 
 
@@ -275,7 +275,9 @@ def test_release_on_a_full_disk_is_made_up_for(
     assert_published_once_verified_and_written_down(place, hub)
 
 
-@pytest.mark.parametrize("part", ["envops.release.release.shutil.copyfile", "envops.release.release.Verifier.fetch"])
+@pytest.mark.parametrize(
+    "part", ["envwright.release.release.shutil.copyfile", "envwright.release.release.Verifier.fetch"]
+)
 def test_release_without_room_for_wheels_is_made_up_for(
     place: Checkout, hub: EmulatedHub, part: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

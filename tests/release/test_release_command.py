@@ -1,4 +1,4 @@
-"""`envops plan` and `envops release` against a Hub on loopback, through the real prime CLI."""
+"""`envwright plan` and `envwright release` against a Hub on loopback, through the real prime CLI."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import envops
+import envwright
 import psutil
 import pytest
 from emulator_client import Speaker
-from envops.cli.main import main
-from envops.emulator.server import EmulatedHub
-from envops.hub.access import Prime
-from envops.repository.repository import Repository
-from envops.repository.workspace import Workspace
-from envops.rules.engine import GATES
-from envops.validation.wheel import built_wheel
+from envwright.cli.main import main
+from envwright.emulator.server import EmulatedHub
+from envwright.hub.access import Prime
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace
+from envwright.rules.engine import GATES
+from envwright.validation.wheel import built_wheel
 from small_repository import edit, git, small_repository
 
 VERSION = Repository.load(Path(__file__).parents[2], ["reverse-text"]).packages["reverse-text"].version
@@ -200,7 +200,7 @@ def test_release_reports_bad_access_before_any_write(
 def test_release_reports_a_missing_prime(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("envops.release.plan.find_prime", lambda: None)
+    monkeypatch.setattr("envwright.release.plan.find_prime", lambda: None)
     assert place.run("plan") == 2
     assert "the prime CLI is not installed" in capsys.readouterr().err
 
@@ -212,7 +212,7 @@ def test_release_reports_an_old_prime(
     python.write_text('#!/bin/sh\necho \'{"prime": "0.6.34"}\'\n')
     python.chmod(0o755)
     old = Prime(python, python)
-    monkeypatch.setattr("envops.release.plan.find_prime", lambda: old)
+    monkeypatch.setattr("envwright.release.plan.find_prime", lambda: old)
     assert place.run("plan") == 2
     assert "prime 0.6.34 is older than 0.13.0" in capsys.readouterr().err
 
@@ -282,8 +282,8 @@ def test_plan_is_in_the_summary_of_a_job(place: Place, tmp_path: Path, monkeypat
 def test_release_interrupted_lists_unreached_environments(place: Place, sign: signal.Signals) -> None:
     proof = place.evidence()
     place.hub.break_with("POST /environmentshub/*/versions delay seconds=30")
-    command = [sys.executable, "-m", "envops", "release", "--evidence", proof, "--root", str(place.root)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(envops.__file__).parents[1])}
+    command = [sys.executable, "-m", "envwright", "release", "--evidence", proof, "--root", str(place.root)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(envwright.__file__).parents[1])}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while process.poll() is None and not place.hub.journal("POST", "/versions"):
         time.sleep(0.1)

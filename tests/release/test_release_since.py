@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from envops.cli.main import main
+from envwright.cli.main import main
 from small_repository import git, small_repository
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from envops.facts.observed import Failure, FunctionScore, Place
-from envops.repository.problem import Problem
-from envops.rules.engine import GATES, Finding
-from envops.rules.evidence import EarnedReward, Evidence, ShownReply
-from envops.rules.result import EnvironmentResult, ValidationResult
+from envwright.facts.observed import Failure, FunctionScore, Place
+from envwright.repository.problem import Problem
+from envwright.rules.engine import GATES, Finding
+from envwright.rules.evidence import EarnedReward, Evidence, ShownReply
+from envwright.rules.result import EnvironmentResult, ValidationResult
 
 HOSTILE = (
     "</script></details><img src=x onerror=alert(1)>\n"

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from envops.reports.before_after import (
+from envwright.reports.before_after import (
     FOLDER,
     ComparisonReport,
     FunctionReport,

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.reports.changed_rewards import (
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.reports.changed_rewards import (
     FILE,
     MOST_ROWS,
     EnvironmentRewards,
@@ -17,8 +17,8 @@ from envops.reports.changed_rewards import (
     read_changed_rewards,
     render_changes,
 )
-from envops.reports.json_report import render_json
-from envops.repository.problem import DeclarationError
+from envwright.reports.json_report import render_json
+from envwright.repository.problem import DeclarationError
 from markdown_it import MarkdownIt
 from sample_results import passing
 

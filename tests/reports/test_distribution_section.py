@@ -8,14 +8,14 @@ from importlib.resources import files
 
 import jsonschema
 import pytest
-from envops.reports.json_report import render_json
-from envops.reports.markdown import render_markdown
-from envops.reports.terminal import render_text
-from envops.repository.registry import DistributionGate
-from envops.rules.result import ValidationResult
-from envops.statistics.declared_range import DeclaredRange
-from envops.statistics.measures import distribution_of
-from envops.statistics.outcomes import RolloutOutcome, RolloutSample
+from envwright.reports.json_report import render_json
+from envwright.reports.markdown import render_markdown
+from envwright.reports.terminal import render_text
+from envwright.repository.registry import DistributionGate
+from envwright.rules.result import ValidationResult
+from envwright.statistics.declared_range import DeclaredRange
+from envwright.statistics.measures import distribution_of
+from envwright.statistics.outcomes import RolloutOutcome, RolloutSample
 from sample_results import ALL_PASS
 
 
@@ -62,7 +62,7 @@ def test_distribution_is_always_in_markdown_and_json():
     whole = result(*MIXED, gates=("schema", "rewards", "smoke", "distribution"))
     assert "<b>distribution</b>" in render_markdown(whole)
     written = json.loads(render_json(whole))
-    schema = json.loads(files("envops.reports").joinpath("validate.schema.json").read_text())
+    schema = json.loads(files("envwright.reports").joinpath("validate.schema.json").read_text())
     jsonschema.validate(written, schema, jsonschema.Draft202012Validator)
     data = written["environments"][0]["distributions"][0]
     assert data["mean"]["value"] == 0.5

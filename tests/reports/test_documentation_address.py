@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.cli.main import main
-from envops.reports.documentation import documentation_address, linked, rule_address
-from envops.reports.html.page import render_page
-from envops.reports.json_report import report_data
-from envops.reports.markdown import render_markdown
-from envops.reports.sarif import render_sarif
-from envops.reports.terminal import render_text
-from envops.system import project_addresses
-from envops.system.project_addresses import project_address
-from envops.text.plain_data import plain_data
+from envwright.cli.main import main
+from envwright.reports.documentation import documentation_address, linked, rule_address
+from envwright.reports.html.page import render_page
+from envwright.reports.json_report import report_data
+from envwright.reports.markdown import render_markdown
+from envwright.reports.sarif import render_sarif
+from envwright.reports.terminal import render_text
+from envwright.system import project_addresses
+from envwright.system.project_addresses import project_address
+from envwright.text.plain_data import plain_data
 from sample_results import mixed
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _forget() -> None:
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A folder that the code seems to be installed in; without metadata, nothing is declared."""
-    monkeypatch.setattr(project_addresses, "__file__", str(tmp_path / "envops" / "system" / "project_addresses.py"))
+    monkeypatch.setattr(project_addresses, "__file__", str(tmp_path / "envwright" / "system" / "project_addresses.py"))
     _forget()
     yield tmp_path
     _forget()

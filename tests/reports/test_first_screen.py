@@ -9,17 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envops.reports.comment import conversation
-from envops.reports.first_screen import FirstScreen, first_screen
-from envops.reports.html.page import render_page
-from envops.reports.json_report import report_data
-from envops.reports.markdown import render_markdown
-from envops.reports.terminal import render_text
-from envops.reports.written import write_reports
-from envops.repository.problem import Problem
-from envops.rules.engine import GATES, Finding, all_rules
-from envops.rules.result import ValidationResult
-from envops.text.plain_data import plain_data
+from envwright.reports.comment import conversation
+from envwright.reports.first_screen import FirstScreen, first_screen
+from envwright.reports.html.page import render_page
+from envwright.reports.json_report import report_data
+from envwright.reports.markdown import render_markdown
+from envwright.reports.terminal import render_text
+from envwright.reports.written import write_reports
+from envwright.repository.problem import Problem
+from envwright.rules.engine import GATES, Finding, all_rules
+from envwright.rules.result import ValidationResult
+from envwright.text.plain_data import plain_data
 from sample_results import ALL_PASS, BROKEN, FAILING, MISSED_GOLD, hostile, interrupted, mistaken, mixed, passing
 
 

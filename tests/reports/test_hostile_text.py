@@ -8,19 +8,19 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-from envops.reports.annotations import render_annotations
-from envops.reports.documentation import rule_address
-from envops.reports.html.page import render_page
-from envops.reports.json_report import render_json, report_data
-from envops.reports.junit import junit_parts
-from envops.reports.markdown import render_markdown
-from envops.reports.sarif import render_sarif
-from envops.reports.terminal import render_text
-from envops.reports.written import print_result
-from envops.rules.result import ValidationResult
-from envops.text.markdown import code_span, fenced, inside_html, prose, table_cell
-from envops.text.plain_data import plain_data
-from envops.text.visible_text import fitting, shortened, visible, without_workflow_commands
+from envwright.reports.annotations import render_annotations
+from envwright.reports.documentation import rule_address
+from envwright.reports.html.page import render_page
+from envwright.reports.json_report import render_json, report_data
+from envwright.reports.junit import junit_parts
+from envwright.reports.markdown import render_markdown
+from envwright.reports.sarif import render_sarif
+from envwright.reports.terminal import render_text
+from envwright.reports.written import print_result
+from envwright.rules.result import ValidationResult
+from envwright.text.markdown import code_span, fenced, inside_html, prose, table_cell
+from envwright.text.plain_data import plain_data
+from envwright.text.visible_text import fitting, shortened, visible, without_workflow_commands
 from markdown_it import MarkdownIt
 from sample_results import HOSTILE, hostile
 

@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.facts.mutation import CoveredSource, Mutation
-from envops.reports.html import page
-from envops.reports.html.compact import MOST_FINDINGS, Beside, page_environment
-from envops.reports.html.embedding import code, embedded, policy
-from envops.reports.html.page import render_page
-from envops.reports.html.size_budget import fitted, page_run
-from envops.reports.html.written import read_diff, write_page
-from envops.reports.json_report import report_data
-from envops.reports.run_report import Curve, CurvePoint, RunReport
-from envops.reports.written import write_reports
-from envops.rules.engine import Finding
-from envops.rules.evidence import Evidence, ShownReply
-from envops.rules.result import ValidationResult
-from envops.text.plain_data import plain_data
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.facts.mutation import CoveredSource, Mutation
+from envwright.reports.html import page
+from envwright.reports.html.compact import MOST_FINDINGS, Beside, page_environment
+from envwright.reports.html.embedding import code, embedded, policy
+from envwright.reports.html.page import render_page
+from envwright.reports.html.size_budget import fitted, page_run
+from envwright.reports.html.written import read_diff, write_page
+from envwright.reports.json_report import report_data
+from envwright.reports.run_report import Curve, CurvePoint, RunReport
+from envwright.reports.written import write_reports
+from envwright.rules.engine import Finding
+from envwright.rules.evidence import Evidence, ShownReply
+from envwright.rules.result import ValidationResult
+from envwright.text.plain_data import plain_data
 from sample_results import ALL_PASS, FAILING, HOSTILE, MISSED_GOLD, mixed
 
 

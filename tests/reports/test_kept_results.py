@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.reports.spill_list import SpilledResults, SpillList
-from envops.reports.written import write_reports
+from envwright.reports.spill_list import SpilledResults, SpillList
+from envwright.reports.written import write_reports
 from sample_results import hostile, interrupted, mixed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.rules.result import ValidationResult
+    from envwright.rules.result import ValidationResult
 
 
 def kept(result: ValidationResult, folder: Path | None) -> ValidationResult:

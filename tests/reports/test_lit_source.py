@@ -6,10 +6,10 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from envops.facts.mutation import CoveredSource, Mutant, Mutation, ToldApart
-from envops.reports.html.lit_source import lit_sources
-from envops.reports.json_report import environment_data
-from envops.rules.result import EnvironmentResult
+from envwright.facts.mutation import CoveredSource, Mutant, Mutation, ToldApart
+from envwright.reports.html.lit_source import lit_sources
+from envwright.reports.json_report import environment_data
+from envwright.rules.result import EnvironmentResult
 
 TEXT = dedent(
     '''\

@@ -7,14 +7,14 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
-from envops.facts.observed import Place
-from envops.reports.annotations import render_annotations
-from envops.reports.json_report import render_json
-from envops.reports.junit import junit_parts
-from envops.reports.markdown import LIMIT_BYTES, render_markdown
-from envops.rules.engine import Finding
-from envops.rules.evidence import Evidence, ShownReply
-from envops.rules.result import ValidationResult
+from envwright.facts.observed import Place
+from envwright.reports.annotations import render_annotations
+from envwright.reports.json_report import render_json
+from envwright.reports.junit import junit_parts
+from envwright.reports.markdown import LIMIT_BYTES, render_markdown
+from envwright.rules.engine import Finding
+from envwright.rules.evidence import Evidence, ShownReply
+from envwright.rules.result import ValidationResult
 from sample_results import (
     ALL_PASS,
     FAILING,
@@ -33,7 +33,7 @@ RESULTS = [passing, mixed, mistaken, interrupted, hostile]
 
 @pytest.mark.parametrize("result", RESULTS)
 def test_json_report_matches_its_schema(result) -> None:
-    schema = json.loads(files("envops.reports").joinpath("validate.schema.json").read_text())
+    schema = json.loads(files("envwright.reports").joinpath("validate.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(json.loads(render_json(result())), schema, jsonschema.Draft202012Validator)
 

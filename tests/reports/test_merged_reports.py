@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.reports.json_report import render_json
-from envops.reports.merge import current, merged
-from envops.reports.reading import read_report, result_of
-from envops.repository.problem import DeclarationError
-from envops.repository.repository import Repository
-from envops.rules.result import EnvironmentResult, ShardOfRun, ValidationResult
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.reports.json_report import render_json
+from envwright.reports.merge import current, merged
+from envwright.reports.reading import read_report, result_of
+from envwright.repository.problem import DeclarationError
+from envwright.repository.repository import Repository
+from envwright.rules.result import EnvironmentResult, ShardOfRun, ValidationResult
 from sample_results import ALL_PASS, BROKEN, FAILING, hostile, mixed, passing
 
 ROOT = Path(__file__).parents[2]

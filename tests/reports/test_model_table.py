@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from envops.reports.html.page import templates
-from envops.reports.site.build import site_files
-from envops.reports.site.catalogue import Catalogue, ListedEnvironment
-from envops.reports.site.models import model_table
+from envwright.reports.html.page import templates
+from envwright.reports.site.build import site_files
+from envwright.reports.site.catalogue import Catalogue, ListedEnvironment
+from envwright.reports.site.models import model_table
 
 LISTED = ListedEnvironment("a", "1", "", (), "v1", "PUBLIC", (), "https://x", "d", "", None, False)
 
@@ -51,6 +51,6 @@ def test_model_table_on_the_site_escapes_names_and_is_absent_without_models() ->
     files = dict(site_files(Catalogue("acme", (LISTED, replace(LISTED, name="b")))))
     assert "Rewards of models" not in files["index.html"]
     shown = model_table([listed("a", recorded("<img src=x>", 0.5))])
-    text = templates("envops.reports.site").get_template("models.html.j2").render(models=shown)
+    text = templates("envwright.reports.site").get_template("models.html.j2").render(models=shown)
     assert "<img" not in text
     assert 'class="shade-2"' in text

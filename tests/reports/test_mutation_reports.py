@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from envops.facts.mutation import Mutant, Mutation, ToldApart
-from envops.reports.html.compact import Beside, page_environment
-from envops.reports.html.page import overview_row
-from envops.reports.json_report import render_json
-from envops.reports.markdown import render_markdown
-from envops.reports.site.build import detected_mutants
-from envops.reports.summary import mutation_sentence, score_text
-from envops.reports.terminal import render_text
-from envops.rules.result import EnvironmentResult, ValidationResult
+from envwright.facts.mutation import Mutant, Mutation, ToldApart
+from envwright.reports.html.compact import Beside, page_environment
+from envwright.reports.html.page import overview_row
+from envwright.reports.json_report import render_json
+from envwright.reports.markdown import render_markdown
+from envwright.reports.site.build import detected_mutants
+from envwright.reports.summary import mutation_sentence, score_text
+from envwright.reports.terminal import render_text
+from envwright.rules.result import EnvironmentResult, ValidationResult
 
 DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x == 1\n+x != 1\n"
 APART = ToldApart(0, ({"role": "assistant", "content": "\x1b[31mhostile"},), {"reward": 0.0}, {"reward": 1.0})

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from envops.facts.mutation import Mutant, Mutation
-from envops.facts.search import Search
-from envops.reports.terminal import MOST_SENTENCES, render_text
-from envops.rules.result import ValidationResult
+from envwright.facts.mutation import Mutant, Mutation
+from envwright.facts.search import Search
+from envwright.reports.terminal import MOST_SENTENCES, render_text
+from envwright.rules.result import ValidationResult
 from sample_results import FAILING, interrupted, mistaken, mixed, passing
 
 MUTANTS = (Mutant("a", "o", "f", "x.py", 1, "", "killed"), Mutant("b", "o", "f", "x.py", 2, "", "survived"))

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from envops.reports.live_progress import LiveProgress
-from envops.reports.open_progress import open_progress
-from envops.reports.progress import PlainProgress, RunProgress
-from envops.rules.result import EnvironmentResult
+from envwright.reports.live_progress import LiveProgress
+from envwright.reports.open_progress import open_progress
+from envwright.reports.progress import PlainProgress, RunProgress
+from envwright.rules.result import EnvironmentResult
 from rich.console import Console
 from sample_results import ALL_PASS, FAILING, HOSTILE
 

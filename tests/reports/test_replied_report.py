@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from envops.facts.observed import Description, Failure, FunctionFailure, FunctionScore, Place, Task
-from envops.repository.package import Package
-from envops.validation.reply import Extracted, Replied, render_json, render_text
+from envwright.facts.observed import Description, Failure, FunctionFailure, FunctionScore, Place, Task
+from envwright.repository.package import Package
+from envwright.validation.reply import Extracted, Replied, render_json, render_text
 
 PACKAGE = Package("plain-sums", Path(), "plain_sums", "0.1.0", "", (), "", (), (), "", "v0", None)
 SAID: Any = ({"role": "assistant", "content": "<answer>4</answer>"},)
@@ -26,7 +26,7 @@ REPLIED = Replied(
     failures=(),
     failure=None,
     stop=None,
-    extracted=(Extracted("parser.parse", {"answer": "4"}), Extracted("envops", "4")),
+    extracted=(Extracted("parser.parse", {"answer": "4"}), Extracted("envwright", "4")),
 )
 
 
@@ -46,7 +46,7 @@ def test_reply_report_shows_prompt_reference_and_extracted() -> None:
     text = text_of(REPLIED)
     assert "2+2?" in text
     assert '{"answer": "4"}' in text
-    assert "envops finds" in text
+    assert "envwright finds" in text
 
 
 def test_reply_report_names_place_of_failure() -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from envops.facts.observed import Failure, FunctionScore, RewardFunction
-from envops.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
-from envops.rules.engine import Finding
-from envops.statistics.reward_comparison import (
+from envwright.facts.observed import Failure, FunctionScore, RewardFunction
+from envwright.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
+from envwright.rules.engine import Finding
+from envwright.statistics.reward_comparison import (
     ComparedVersion,
     PromptDifference,
     RewardComparison,
     ScoredReply,
     Scoring,
 )
-from envops.statistics.two_sides import TwoSides
+from envwright.statistics.two_sides import TwoSides
 
 FUNCTIONS = (RewardFunction("correct", 1.0, "reward"),)
 BASE = ComparedVersion(

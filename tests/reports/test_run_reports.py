@@ -6,7 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
-from envops.reports.run_report import Curve, CurvePoint, RunFinding, RunReport, read_run, read_runs, run_file, write_run
+from envwright.reports.run_report import (
+    Curve,
+    CurvePoint,
+    RunFinding,
+    RunReport,
+    read_run,
+    read_runs,
+    run_file,
+    write_run,
+)
 
 RUN = RunReport(
     name="reverse-text-4b",

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from envops.facts.observed import Place
-from envops.reports.documentation import rule_address
-from envops.reports.sarif import MOST_RESULTS, render_sarif
-from envops.rules.engine import Finding
-from envops.rules.result import ValidationResult
+from envwright.facts.observed import Place
+from envwright.reports.documentation import rule_address
+from envwright.reports.sarif import MOST_RESULTS, render_sarif
+from envwright.rules.engine import Finding
+from envwright.rules.result import ValidationResult
 from sample_results import FAILING, IGNORED, MISSED_GOLD, mistaken, mixed, passing
 
 
@@ -77,7 +77,7 @@ def test_sarif_declaration_problems_have_their_lines() -> None:
 
 def test_sarif_fingerprint_is_stable_and_unique() -> None:
     def prints(result: ValidationResult) -> list[str]:
-        return [one["partialFingerprints"]["envops/v1"] for one in run_of(result)["results"]]
+        return [one["partialFingerprints"]["envwright/v1"] for one in run_of(result)["results"]]
 
     twice = ValidationResult("fail", (replace(FAILING, findings=(MISSED_GOLD, MISSED_GOLD)),))
     other_words = ValidationResult("fail", (replace(FAILING, findings=(replace(MISSED_GOLD, message="3 of 9"),)),))

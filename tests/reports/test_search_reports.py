@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from envops.facts.search import Exploit, PanelTask, Search
-from envops.reports.json_report import render_json
-from envops.reports.markdown import render_markdown
-from envops.reports.summary import search_sentence
-from envops.reports.terminal import render_text
-from envops.rules.result import EnvironmentResult, ValidationResult
+from envwright.facts.search import Exploit, PanelTask, Search
+from envwright.reports.json_report import render_json
+from envwright.reports.markdown import render_markdown
+from envwright.reports.summary import search_sentence
+from envwright.reports.terminal import render_text
+from envwright.rules.result import EnvironmentResult, ValidationResult
 
 FIND = Exploit("blind", "keyword", "its words stand in the source", "\x1b[31mquod erat", "seeds", 40, ())
 SEARCH = Search(

@@ -4,12 +4,12 @@ import re
 from dataclasses import replace
 
 import pytest
-from envops.facts.observed import Place
-from envops.reports.documentation import rule_address
-from envops.reports.markdown import render_markdown
-from envops.reports.terminal import render_text
-from envops.rules.evidence import EarnedReward, Evidence, ShownFailure, ShownReply
-from envops.rules.result import ValidationResult
+from envwright.facts.observed import Place
+from envwright.reports.documentation import rule_address
+from envwright.reports.markdown import render_markdown
+from envwright.reports.terminal import render_text
+from envwright.rules.evidence import EarnedReward, Evidence, ShownFailure, ShownReply
+from envwright.rules.result import ValidationResult
 from sample_results import (
     ADVICE,
     ALL_PASS,

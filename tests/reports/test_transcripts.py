@@ -8,26 +8,26 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envops.facts.observed import Case, Description, Facts, FunctionScore, Rollout, Score, Task
-from envops.facts.packed_transcripts import ListedTranscript, packed_transcripts, transcript_data, unpacked
-from envops.facts.transcripts import Transcript, rollout_id, turn_of, turns_of
-from envops.reports.annotations import render_annotations
-from envops.reports.html.written import write_page
-from envops.reports.json_report import render_json
-from envops.reports.markdown import render_markdown
-from envops.reports.reading import read_report, result_of
-from envops.reports.transcripts.beside import (
+from envwright.facts.observed import Case, Description, Facts, FunctionScore, Rollout, Score, Task
+from envwright.facts.packed_transcripts import ListedTranscript, packed_transcripts, transcript_data, unpacked
+from envwright.facts.transcripts import Transcript, rollout_id, turn_of, turns_of
+from envwright.reports.annotations import render_annotations
+from envwright.reports.html.written import write_page
+from envwright.reports.json_report import render_json
+from envwright.reports.markdown import render_markdown
+from envwright.reports.reading import read_report, result_of
+from envwright.reports.transcripts.beside import (
     content_of,
     conversation_address,
     read_transcripts,
     script_of,
     transcripts_file,
 )
-from envops.reports.written import write_reports
-from envops.rules.engine import Finding
-from envops.rules.evidence import Evidence, ShownReply
-from envops.rules.result import ValidationResult
-from envops.rules.transcripts import shown_transcripts
+from envwright.reports.written import write_reports
+from envwright.rules.engine import Finding
+from envwright.rules.evidence import Evidence, ShownReply
+from envwright.rules.result import ValidationResult
+from envwright.rules.transcripts import shown_transcripts
 from sample_results import ALL_PASS, passing
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e"

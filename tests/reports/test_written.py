@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.facts.observed import Facts, Failure, Place, Rollout, Score
-from envops.files.atomic_write import write_whole
-from envops.reports import written
-from envops.reports.written import print_result, report, report_to_github, write_reports
-from envops.repository.package import Package
-from envops.rules.engine import GATES
-from envops.rules.result import EnvironmentResult, environment_result, path_in_repository, where
-from envops.rules.verdict import GateVerdict, Judgement
+from envwright.facts.observed import Facts, Failure, Place, Rollout, Score
+from envwright.files.atomic_write import write_whole
+from envwright.reports import written
+from envwright.reports.written import print_result, report, report_to_github, write_reports
+from envwright.repository.package import Package
+from envwright.rules.engine import GATES
+from envwright.rules.result import EnvironmentResult, environment_result, path_in_repository, where
+from envwright.rules.verdict import GateVerdict, Judgement
 from sample_results import mixed, passing
 
 
@@ -117,7 +117,7 @@ def test_report_to_github_outside_workflow_writes_nothing(tmp_path: Path) -> Non
 def test_rich_is_not_imported_by_report_modules() -> None:
     code = """
 import sys
-import envops.reports.written, envops.reports.progress
+import envwright.reports.written, envwright.reports.progress
 assert "rich" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.repository.lock import render
-from envops.repository.problem import DeclarationError, Problem
+from envwright.repository.lock import render
+from envwright.repository.problem import DeclarationError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

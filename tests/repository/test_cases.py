@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envops.repository.cases import parse_expectation, read_cases
-from envops.repository.package import CaseDeclaration
-from envops.repository.problem import Problem
+from envwright.repository.cases import parse_expectation, read_cases
+from envwright.repository.package import CaseDeclaration
+from envwright.repository.problem import Problem
 from sample_repository import only, write
 
 

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from envops.repository.changes import changed_environments
+from envwright.repository.changes import changed_environments
 from sample_repository import only, refused, write, write_repository
 
 
@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Path:
         {
             ".gitignore": "__pycache__/\n",
             "tools/a.py": "",
-            "tools/envops/__init__.py": "",
+            "tools/envwright/__init__.py": "",
             "docs/a.md": "",
             "environments/alpha/data/a.txt": "a",
         },

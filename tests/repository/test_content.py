@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.repository.content import (
+from envwright.repository.content import (
     UnreadablePatternError,
     hub_content_hash,
     ignore_matcher,
@@ -82,8 +82,8 @@ GOLDEN = {
 
 
 def prime_python() -> str | None:
-    """A Python that can import prime: this one, or the one named in ENVOPS_PRIME_PYTHON."""
-    return os.environ.get("ENVOPS_PRIME_PYTHON") or (sys.executable if find_spec("prime_cli") else None)
+    """A Python that can import prime: this one, or the one named in ENVWRIGHT_PRIME_PYTHON."""
+    return os.environ.get("ENVWRIGHT_PRIME_PYTHON") or (sys.executable if find_spec("prime_cli") else None)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -91,7 +91,7 @@ def test_hub_hash_matches_recorded_prime_hashes(tmp_path: Path, layout: str) -> 
     assert hub_content_hash(write(tmp_path / "sums", LAYOUTS[layout])) == GOLDEN[layout]
 
 
-@pytest.mark.skipif(prime_python() is None, reason="prime cannot be imported (set ENVOPS_PRIME_PYTHON)")
+@pytest.mark.skipif(prime_python() is None, reason="prime cannot be imported (set ENVWRIGHT_PRIME_PYTHON)")
 def test_hub_hash_matches_installed_prime(tmp_path: Path) -> None:
     folders = [write(tmp_path / str(index), files) for index, files in enumerate(LAYOUTS.values())]
     code = "import sys, pathlib; from prime_cli.commands.env import compute_content_hash as compute\n"

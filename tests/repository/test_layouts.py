@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from envops.repository.document import parse_document
-from envops.repository.package import Package
-from envops.repository.read_package import read_package
-from envops.repository.registry import registry_of
-from envops.repository.repository import Repository
+from envwright.repository.document import parse_document
+from envwright.repository.package import Package
+from envwright.repository.read_package import read_package
+from envwright.repository.registry import registry_of
+from envwright.repository.repository import Repository
 from sample_repository import SOURCE, lock_text, only, refused, write, write_repository
 
 LOADS = "def load_environment():\n    return None\n"

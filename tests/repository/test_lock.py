@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.repository.environment_lock import read_lock
-from envops.repository.lock import inputs_digest, render
-from envops.repository.package import Lock
-from envops.repository.problem import Problem
-from envops.repository.pyproject import read_pyproject
-from envops.repository.sources import requirements_to_lock, sources_left_out
+from envwright.repository.environment_lock import read_lock
+from envwright.repository.lock import inputs_digest, render
+from envwright.repository.package import Lock
+from envwright.repository.problem import Problem
+from envwright.repository.pyproject import read_pyproject
+from envwright.repository.sources import requirements_to_lock, sources_left_out
 from sample_repository import lock_text, only, write, write_environment
 
 LATER = f"3.{sys.version_info.minor + 1}"
@@ -95,7 +95,7 @@ numpy==2.3.0 ; python_full_version >= '3.14' {HASH}
 
 def test_rendered_lock_contains_only_versions_and_hashes() -> None:
     assert render(RESOLVED, ["numpy >= 2", "Typing_Extensions"], ">=3.11, <3.15") == (
-        "# Written by `envops lock`. Every version is exact, every file has its hash.\n"
+        "# Written by `envwright lock`. Every version is exact, every file has its hash.\n"
         f"# inputs: {inputs_digest(['numpy>=2', 'typing-extensions'], '>=3.11,<3.15')}\n"
         "# requires-python: >=3.11,<3.15\n"
         "# requires: numpy>=2\n"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.repository.package import EquivalentMutant
-from envops.repository.pyproject import read_pyproject
-from envops.repository.settings import read_mutation_settings, read_settings
+from envwright.repository.package import EquivalentMutant
+from envwright.repository.pyproject import read_pyproject
+from envwright.repository.settings import read_mutation_settings, read_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.repository.package import MutationDeclaration
-    from envops.repository.problem import Problem
+    from envwright.repository.package import MutationDeclaration
+    from envwright.repository.problem import Problem
 
 
 def read(folder: Path, text: str) -> tuple[MutationDeclaration, list[Problem]]:
@@ -24,7 +24,7 @@ def read(folder: Path, text: str) -> tuple[MutationDeclaration, list[Problem]]:
 
 
 def test_mutation_marks_are_read(tmp_path: Path):
-    entry = '[tool.envops.mutation]\nequivalent = [{ mutant = "a.b:c:0", reason = "same result" }]\n'
+    entry = '[tool.envwright.mutation]\nequivalent = [{ mutant = "a.b:c:0", reason = "same result" }]\n'
     declaration, problems = read(tmp_path, entry)
     assert not problems
     assert declaration.equivalent == (EquivalentMutant("a.b:c:0", "same result"),)
@@ -48,7 +48,7 @@ def test_mutation_marks_without_table_are_empty(tmp_path: Path):
     ],
 )
 def test_mutation_mark_that_is_wrong_is_a_problem_with_line(tmp_path: Path, entry: str, message: str):
-    declaration, problems = read(tmp_path, f"[tool.envops.mutation]\nequivalent = [\n  {entry},\n]\n")
+    declaration, problems = read(tmp_path, f"[tool.envwright.mutation]\nequivalent = [\n  {entry},\n]\n")
     assert message in {problem.message for problem in problems}
     assert all(problem.line in (2, 3) for problem in problems)
     assert declaration.equivalent == ()
@@ -56,11 +56,11 @@ def test_mutation_mark_that_is_wrong_is_a_problem_with_line(tmp_path: Path, entr
 
 def test_mutation_mark_given_twice_is_a_problem(tmp_path: Path):
     mark = '{ mutant = "a", reason = "b" }'
-    declaration, problems = read(tmp_path, f"[tool.envops.mutation]\nequivalent = [{mark}, {mark}]\n")
+    declaration, problems = read(tmp_path, f"[tool.envwright.mutation]\nequivalent = [{mark}, {mark}]\n")
     assert [problem.message for problem in problems] == ["is marked already"]
     assert len(declaration.equivalent) == 1
 
 
 def test_mutation_table_with_unknown_key_or_type_is_a_problem(tmp_path: Path):
-    _, problems = read(tmp_path, '[tool.envops.mutation]\nequivalant = []\nequivalent = "all"\n')
+    _, problems = read(tmp_path, '[tool.envwright.mutation]\nequivalant = []\nequivalent = "all"\n')
     assert {problem.message for problem in problems} == {"is not a known key", "is not an allowed value"}

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from envops.facts.observed import Place, WantedData
-from envops.repository.document import parse_document
-from envops.repository.preparation import (
+from envwright.facts.observed import Place, WantedData
+from envwright.repository.document import parse_document
+from envwright.repository.preparation import (
     Preparation,
     PreparedDataset,
     ProposedPreparation,
     preparation_lines,
     proposed_preparation,
 )
-from envops.repository.problem import DeclarationError
-from envops.repository.registry import registry_of
+from envwright.repository.problem import DeclarationError
+from envwright.repository.registry import registry_of
 
 COMMIT = "12345678901234567890123456789012345678e9"
 OTHER = "a" * 40

@@ -1,4 +1,4 @@
-"""pyproject.toml: its keys' lines, and what the author declares in [tool.envops]."""
+"""pyproject.toml: its keys' lines, and what the author declares in [tool.envwright]."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 import pytest
-from envops.repository.package import AnswerDeclaration, RewardDeclaration
-from envops.repository.problem import Problem
-from envops.repository.pyproject import key_lines, read_pyproject
-from envops.repository.settings import read_settings
+from envwright.repository.package import AnswerDeclaration, RewardDeclaration
+from envwright.repository.problem import Problem
+from envwright.repository.pyproject import key_lines, read_pyproject
+from envwright.repository.settings import read_settings
 from sample_repository import only, refused, write
 
 LAYOUT = '''\
@@ -31,7 +31,7 @@ urls.home = "https://example.org/#anchor"
 motto = 'C:\\'
 tags = ["a", "b"]
 
-  [tool.envops.reward]
+  [tool.envwright.reward]
   min = -1.0
 
 [ tool . "verifiers" . eval ]
@@ -66,8 +66,8 @@ def test_key_lines_cover_all_toml_forms() -> None:
         "project.motto": 16,
         "project.tags": 17,
         "project.tags[1]": 17,
-        "tool.envops.reward": 19,
-        "tool.envops.reward.min": 20,
+        "tool.envwright.reward": 19,
+        "tool.envwright.reward.min": 20,
         "tool.verifiers.eval.num_examples": 23,
         "tool.list.x": 25,
         "tool.list.z": 29,
@@ -130,12 +130,12 @@ def test_settings_without_declarations_have_defaults(tmp_path: Path) -> None:
 
 def test_settings_are_read_from_declarations(tmp_path: Path) -> None:
     text = """\
-[tool.envops.reward]
+[tool.envwright.reward]
 min = -1
 max = 1.5
 format = ["format_reward"]
 format_share = 0.2
-[tool.envops.answer]
+[tool.envwright.answer]
 type = "set"
 tolerance = 0.01
 case_sensitive = false
@@ -166,24 +166,24 @@ case_sensitive = false
     ],
 )
 def test_settings_wrong_value_names_path_and_line(tmp_path: Path, row: str) -> None:
-    problem = only(settings(tmp_path, f"[tool.envops]\n{row}\n")[2])
-    assert (problem.line, problem.path) == (2, f"tool.envops.{row.partition(' =')[0]}")
+    problem = only(settings(tmp_path, f"[tool.envwright]\n{row}\n")[2])
+    assert (problem.line, problem.path) == (2, f"tool.envwright.{row.partition(' =')[0]}")
 
 
 def test_settings_unknown_table_suggests_the_nearest(tmp_path: Path) -> None:
-    problem = only(settings(tmp_path, "[tool.envops.rewards]\nmin = 1\n")[2])
-    assert (problem.line, problem.path, problem.nearest) == (1, "tool.envops.rewards", "reward")
+    problem = only(settings(tmp_path, "[tool.envwright.rewards]\nmin = 1\n")[2])
+    assert (problem.line, problem.path, problem.nearest) == (1, "tool.envwright.rewards", "reward")
 
 
 def test_settings_misspelt_answer_type_suggests_the_nearest(tmp_path: Path) -> None:
-    assert only(settings(tmp_path, "[tool.envops.answer]\ntype = 'numbr'\n")[2]).nearest == "number"
+    assert only(settings(tmp_path, "[tool.envwright.answer]\ntype = 'numbr'\n")[2]).nearest == "number"
 
 
 def test_settings_empty_range_is_a_problem(tmp_path: Path) -> None:
-    problem = only(settings(tmp_path, "[tool.envops.reward]\nmin = 1\nmax = 1\n")[2])
+    problem = only(settings(tmp_path, "[tool.envwright.reward]\nmin = 1\nmax = 1\n")[2])
     assert (problem.line, problem.message) == (3, "is not above min")
 
 
 def test_settings_wrong_value_keeps_valid_ones(tmp_path: Path) -> None:
-    reward, _, problems = settings(tmp_path, "[tool.envops.reward]\nmin = 'a'\nmax = 2\n")
+    reward, _, problems = settings(tmp_path, "[tool.envwright.reward]\nmin = 'a'\nmax = 2\n")
     assert (reward, len(problems)) == (RewardDeclaration(max=2), 1)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from envops.repository.content import hub_content_hash, strict_digest
-from envops.repository.package import Package
-from envops.repository.problem import Problem
-from envops.repository.read_package import PackageReading, read_package
+from envwright.repository.content import hub_content_hash, strict_digest
+from envwright.repository.package import Package
+from envwright.repository.problem import Problem
+from envwright.repository.read_package import PackageReading, read_package
 from sample_repository import PYPROJECT, only, write_environment
 
 SOUND = PYPROJECT.format(name="sums")
@@ -195,7 +195,7 @@ def test_package_file_that_is_broken_is_named(tmp_path: Path, name: str, content
 
 def test_package_problems_of_several_files_are_reported_together(tmp_path: Path) -> None:
     files = {
-        "pyproject.toml": SOUND + "[tool.envops.answer]\ntype = 'x'\n",
+        "pyproject.toml": SOUND + "[tool.envwright.answer]\ntype = 'x'\n",
         "tests/cases.yaml": "- 1\n",
         "tests/oracle.py": "def (:\n",
         "requirements.lock": "a==1\n",

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.repository.document import parse_document
-from envops.repository.problem import Problem
-from envops.repository.registry import EnvironmentEntry, Registry, load_registry, registry_of, registry_schema
+from envwright.repository.document import parse_document
+from envwright.repository.problem import Problem
+from envwright.repository.registry import EnvironmentEntry, Registry, load_registry, registry_of, registry_schema
 from sample_repository import only, refused, write
 
 SCHEMA = registry_schema()
@@ -159,7 +159,14 @@ def test_registry_name_that_cannot_be_a_folder_is_a_problem(name: str) -> None:
     [
         *("HOME", "PATH", "GITHUB_TOKEN", "ACTIONS_RUNTIME_TOKEN", "SSH_AUTH_SOCK", "LD_PRELOAD", "PYTHONPATH"),
         *("PYTHONSTARTUP", "UV_INDEX_ACME_PASSWORD", "PIP_INDEX_URL", "GH_TOKEN", "RUNNER_TEMP", "BASH_ENV", "CI"),
-        *("DYLD_INSERT_LIBRARIES", "HTTPS_PROXY", "SSL_CERT_FILE", "PRIME_API_KEY", "PRIME_TEAM_ID", "ENVOPS_WORKER"),
+        *(
+            "DYLD_INSERT_LIBRARIES",
+            "HTTPS_PROXY",
+            "SSL_CERT_FILE",
+            "PRIME_API_KEY",
+            "PRIME_TEAM_ID",
+            "ENVWRIGHT_WORKER",
+        ),
         *("VIRTUAL_ENV", "XDG_CONFIG_HOME", "GIT_ASKPASS", "DOCKER_HOST", "NODE_OPTIONS", "TMPDIR", "NETRC"),
     ],
 )

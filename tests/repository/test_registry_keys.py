@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.cli.docs import render_registry
-from envops.repository.document import Document
-from envops.repository.registry import SCHEMA_FILE, RegistryKeys, registry_schema
-from envops.repository.schema import checked
+from envwright.cli.docs import render_registry
+from envwright.repository.document import Document
+from envwright.repository.registry import SCHEMA_FILE, RegistryKeys, registry_schema
+from envwright.repository.schema import checked
 from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 
@@ -147,12 +147,12 @@ SENT = 'return {"max_concurrent": entry.gates.smoke.max_concurrent'
 READ_BACK = """
 import json, sys
 from pathlib import Path
-from envops.cli.docs import render_registry
-from envops.repository.document import parse_document
-from envops.repository.problem import DeclarationError
-from envops.repository.registry import registry_of, registry_schema
-from envops.validation.observation_request import ObservationRequest
-from envops.validation.requests import requests_for
+from envwright.cli.docs import render_registry
+from envwright.repository.document import parse_document
+from envwright.repository.problem import DeclarationError
+from envwright.repository.registry import registry_of, registry_schema
+from envwright.validation.observation_request import ObservationRequest
+from envwright.validation.requests import requests_for
 
 def entry(seed):
     text = "version: 1\\nowner: acme\\nenvironments: {sums: {gates: {smoke: {seed: %s}}}}" % seed
@@ -175,7 +175,7 @@ print(json.dumps({
 def test_declared_key_reaches_schema_reader_page_and_facts_key(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     shutil.copytree(ROOT / "tools", tools, ignore=shutil.ignore_patterns("__pycache__"))
-    registry, requests = tools / "envops/repository/registry.py", tools / "envops/validation/stages/recordings.py"
+    registry, requests = tools / "envwright/repository/registry.py", tools / "envwright/validation/stages/recordings.py"
     text = registry.read_text()
     assert text.count("    tasks: Annotated[") == 2
     registry.write_text(text.replace("    tasks: Annotated[", f"{ADDED}    tasks: Annotated[", 1))

@@ -6,11 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from envops.repository.problem import DeclarationError
-from envops.repository.read_package import read_package
-from envops.repository.registry import EnvironmentEntry
-from envops.repository.release_history import ReleaseHistory, release_history
-from envops.repository.versions import write_version
+from envwright.repository.problem import DeclarationError
+from envwright.repository.read_package import read_package
+from envwright.repository.registry import EnvironmentEntry
+from envwright.repository.release_history import ReleaseHistory, release_history
+from envwright.repository.versions import write_version
 from sample_repository import write, write_repository
 
 FOLDER = "environments/word_sums"

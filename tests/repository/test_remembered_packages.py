@@ -7,19 +7,19 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.repository import read_package as reading
-from envops.repository import read_packages as reading_many
-from envops.repository import remembered_packages
-from envops.repository.read_package import PackageReading, read_package
-from envops.repository.repository import Repository
-from envops.repository.workspace import Workspace
+from envwright.repository import read_package as reading
+from envwright.repository import read_packages as reading_many
+from envwright.repository import remembered_packages
+from envwright.repository.read_package import PackageReading, read_package
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace
 from sample_repository import refused, write, write_repository
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from envops.repository.package import Package
+    from envwright.repository.package import Package
 
 SUMS = "environments/sums"
 CASES = "- {name: right, task: 0, reply: '4', expect: {reward: 1.0}}\n"
@@ -192,6 +192,6 @@ def test_file_changed_during_reading_is_not_remembered(root: Path, monkeypatch: 
 
 def test_unwritable_cache_folder_does_not_lose_packages(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums", "more")
-    write(tmp_path, {".envops": "a file"})
+    write(tmp_path, {".envwright": "a file"})
     assert list(Repository.load(tmp_path).packages) == ["sums", "more"]
     assert list(Repository.load(tmp_path).packages) == ["sums", "more"]

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from envops import __version__
-from envops.repository.problem import DeclarationError
-from envops.repository.registry import load_registry
+from envwright import __version__
+from envwright.repository.problem import DeclarationError
+from envwright.repository.registry import load_registry
 
 REST = "owner: acme\nenvironments: {}\n"
 
@@ -22,8 +22,8 @@ def problems(root: Path, text: str) -> str:
 
 def test_registry_that_requires_newer_tool_names_version_and_upgrade(tmp_path: Path):
     found = problems(tmp_path, f"version: 1\nrequires: '>=70.1'\nnew-key: 1\n{REST}")
-    assert re.match(rf"registry.yaml:2: requires: this is envops {re.escape(__version__)}", found)
-    assert "install a version >=70.1: uv tool upgrade envops" in found
+    assert re.match(rf"registry.yaml:2: requires: this is envwright {re.escape(__version__)}", found)
+    assert "install a version >=70.1: uv tool upgrade envwright" in found
     assert "new-key" not in found
 
 
@@ -35,8 +35,8 @@ def test_registry_that_requires_older_tool_names_the_bound(tmp_path: Path):
 
 def test_registry_of_newer_format_names_upgrade(tmp_path: Path):
     found = problems(tmp_path, f"version: 2\nnew-key: 1\n{REST}")
-    assert found.startswith("registry.yaml:1: version: is the format of a newer envops")
-    assert "uv tool upgrade envops" in found
+    assert found.startswith("registry.yaml:1: version: is the format of a newer envwright")
+    assert "uv tool upgrade envwright" in found
     assert "new-key" not in found
 
 

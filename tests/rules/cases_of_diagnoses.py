@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from envops.rules.diagnosis import RunLog
-from envops.statistics.series import Series
+from envwright.rules.diagnosis import RunLog
+from envwright.statistics.series import Series
 from rule_cases import RuleCases
 from run_subjects import SOUND, spec_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from envops.repository.registry import DistributionGate
-from envops.statistics.baseline import Baseline, TaskBaseline, key_of
+from envwright.repository.registry import DistributionGate
+from envwright.statistics.baseline import Baseline, TaskBaseline, key_of
 from rule_cases import RuleCases
 from subjects import FACTS, failure, functions, rollout, subject
 

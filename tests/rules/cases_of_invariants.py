@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from envops.facts.observed import (
+from envwright.facts.observed import (
     Act,
     Difference,
     Failure,
@@ -16,7 +16,7 @@ from envops.facts.observed import (
     Repetition,
     Task,
 )
-from envops.repository.package import AnswerDeclaration, RewardDeclaration
+from envwright.repository.package import AnswerDeclaration, RewardDeclaration
 from rule_cases import RuleCases
 from subjects import FACTS, functions, says, score, scores, subject
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envops.facts.mutation import Mutant, Mutation, StaleMark, ToldApart
+from envwright.facts.mutation import Mutant, Mutation, StaleMark, ToldApart
 from rule_cases import RuleCases
 from subjects import failure, says, subject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from envops.rules.engine import Subject
+    from envwright.rules.engine import Subject
 
 DIFF = """\
 --- a/plain_sums/taskset.py

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envops.facts.recordings import BEYOND, NotCompared, RecordedScore, RecordingFacts, RecordingProblem, ScoreChange
-from envops.statistics.recorded import measures
+from envwright.facts.recordings import BEYOND, NotCompared, RecordedScore, RecordingFacts, RecordingProblem, ScoreChange
+from envwright.statistics.recorded import measures
 from rule_cases import RuleCases
 from subjects import says, subject
 
 if TYPE_CHECKING:
-    from envops.rules.engine import Subject
+    from envwright.rules.engine import Subject
 
 ROWS = tuple(
     RecordedScore(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from envops.rules.engine import Subject
-from envops.statistics.reward_comparison import ComparedVersion, RewardComparison, ScoredReply, Scoring
-from envops.statistics.two_sides import TwoSides
+from envwright.rules.engine import Subject
+from envwright.statistics.reward_comparison import ComparedVersion, RewardComparison, ScoredReply, Scoring
+from envwright.statistics.two_sides import TwoSides
 from rule_cases import RuleCases
 from subjects import CORRECT, FORMAT, LENGTH, functions, says, subject
 

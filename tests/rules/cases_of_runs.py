@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from envops.rules.runs.subject import Recorded
+from envwright.rules.runs.subject import Recorded
 from rule_cases import RuleCases
 from run_subjects import V0, V1, overridden, run, source
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from envops.facts.observed import NOT_PREPARED, Failure, FunctionScore, Task, WantedData
-from envops.repository.package import AnswerDeclaration, SourceNote
-from envops.repository.preparation import Preparation, PreparedDataset
-from envops.repository.problem import Problem
-from envops.repository.registry import KnownFindings
-from envops.rules.engine import Subject
+from envwright.facts.observed import NOT_PREPARED, Failure, FunctionScore, Task, WantedData
+from envwright.repository.package import AnswerDeclaration, SourceNote
+from envwright.repository.preparation import Preparation, PreparedDataset
+from envwright.repository.problem import Problem
+from envwright.repository.registry import KnownFindings
+from envwright.rules.engine import Subject
 from rule_cases import RuleCases
 from subjects import DESCRIPTION, FACTS, PACKAGE, README, attempt, dataset, score, subject, unloaded, v0
 

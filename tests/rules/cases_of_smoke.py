@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from envops.facts.observed import Failure
+from envwright.facts.observed import Failure
 from rule_cases import RuleCases
 from subjects import SOUND_ROLLOUTS, failure, functions, rollout, score, scores, subject, unloaded
 

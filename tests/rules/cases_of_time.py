@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from envops.facts.observed import Cut, EndlessConversation, Pace
-from envops.repository.registry import Gates
-from envops.repository.run import run_spec
-from envops.rules.engine import Subject
+from envwright.facts.observed import Cut, EndlessConversation, Pace
+from envwright.repository.registry import Gates
+from envwright.repository.run import run_spec
+from envwright.rules.engine import Subject
 from rule_cases import RuleCases
 from subjects import STAGES, case, failure, rollouts, score, scores, subject
 

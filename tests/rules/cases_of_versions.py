@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envops.repository.registry import KnownFindings
-from envops.repository.release_history import ReleaseHistory
+from envwright.repository.registry import KnownFindings
+from envwright.repository.release_history import ReleaseHistory
 from rule_cases import RuleCases
 from subjects import subject
 
 if TYPE_CHECKING:
-    from envops.rules.engine import Subject
+    from envwright.rules.engine import Subject
 
 HISTORY = ReleaseHistory(
     base="b" * 40,

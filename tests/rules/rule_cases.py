@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from envops.rules.engine import Judged
+    from envwright.rules.engine import Judged
 
 
 @dataclass(frozen=True)

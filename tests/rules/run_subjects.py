@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from envops.repository.run import RunSpec, run_spec
-from envops.rules.runs.subject import Recorded, RunSubject, TrainedOn
-from envops.training.declared_runs import run_subject
-from envops.training.trainers import compile_run, trainer_named
-from envops.training.trainers.trainer import CompileError, CompileRequest, Environment
+from envwright.repository.run import RunSpec, run_spec
+from envwright.rules.runs.subject import Recorded, RunSubject, TrainedOn
+from envwright.training.declared_runs import run_subject
+from envwright.training.trainers import compile_run, trainer_named
+from envwright.training.trainers.trainer import CompileError, CompileRequest, Environment
 
 SOUND: Mapping[str, Any] = {
     "backend": "prime-rl",

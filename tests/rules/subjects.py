@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envops.facts import stages
-from envops.facts.observed import (
+from envwright.facts import stages
+from envwright.facts.observed import (
     Case,
     Dataset,
     Description,
@@ -25,10 +25,10 @@ from envops.facts.observed import (
     Validation,
     Wheel,
 )
-from envops.facts.stages import StageName
-from envops.repository.package import CaseDeclaration, Lock, Package, RewardDeclaration
-from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
-from envops.rules.engine import Subject
+from envwright.facts.stages import StageName
+from envwright.repository.package import CaseDeclaration, Lock, Package, RewardDeclaration
+from envwright.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envwright.rules.engine import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

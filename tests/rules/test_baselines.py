@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from envops.statistics.baseline import key_of, means_now, read_baseline
+from envwright.statistics.baseline import key_of, means_now, read_baseline
 from subjects import FACTS, subject
 
 SOUND = {"version": 1, "policy": "blend", "digest": "sha256:then", "tasks": {"ab": {"count": 8, "mean": 0.5}}}

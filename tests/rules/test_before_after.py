@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
-from envops.facts.observed import FunctionScore
-from envops.statistics.before_after import before_after, least_tasks
-from envops.statistics.declared_range import DeclaredRange
-from envops.statistics.outcomes import RolloutOutcome, RolloutSample
-from envops.statistics.two_sides import TwoSides
+from envwright.facts.observed import FunctionScore
+from envwright.statistics.before_after import before_after, least_tasks
+from envwright.statistics.declared_range import DeclaredRange
+from envwright.statistics.outcomes import RolloutOutcome, RolloutSample
+from envwright.statistics.two_sides import TwoSides
 
 RANGE = DeclaredRange(0.0, 1.0)
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from graphlib import TopologicalSorter
 
 import pytest
-from envops.facts.observed import Cut, Failure, FunctionScore, Place, Validation
-from envops.repository.package import Lock, SourceNote
-from envops.repository.registry import KnownFindings
-from envops.rules.causes import CAUSES
-from envops.rules.engine import Finding, Subject, all_rules
-from envops.rules.verdict import judge
+from envwright.facts.observed import Cut, Failure, FunctionScore, Place, Validation
+from envwright.repository.package import Lock, SourceNote
+from envwright.repository.registry import KnownFindings
+from envwright.rules.causes import CAUSES
+from envwright.rules.engine import Finding, Subject, all_rules
+from envwright.rules.verdict import judge
 from subjects import (
     PACKAGE,
     REPLIES,
@@ -215,7 +215,7 @@ def test_causes_have_no_circle() -> None:
 
 
 def test_known_findings_do_not_block_up_to_their_count() -> None:
-    from envops.repository.registry import KnownFindings
+    from envwright.repository.registry import KnownFindings
 
     known = {"RWD040": KnownFindings(1, "2026-01-31", "found when it was adopted")}
     wrong = case({"reward": "0"})

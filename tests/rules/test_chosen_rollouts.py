@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from envops.statistics.chosen_rollouts import SeenRollout, chosen_rollouts, repeated_share
+from envwright.statistics.chosen_rollouts import SeenRollout, chosen_rollouts, repeated_share
 
 
 def rollout(number: int, reward: float | None = 0.5, **other) -> SeenRollout:

@@ -7,7 +7,7 @@ import random
 import statistics
 
 import pytest
-from envops.statistics.clusters import (
+from envwright.statistics.clusters import (
     clustered_deviation,
     clustered_mean,
     clustered_share,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from envops.facts.observed import FunctionScore
-from envops.repository.package import RewardDeclaration
-from envops.statistics.declared_range import functions_of
+from envwright.facts.observed import FunctionScore
+from envwright.repository.package import RewardDeclaration
+from envwright.statistics.declared_range import functions_of
 from subjects import function, score, subject
 
 

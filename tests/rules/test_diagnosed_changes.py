@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envops.rules.diagnosis import RunLog, most_groups_have_no_variance
-from envops.rules.engine import all_rules, findings
-from envops.statistics.series import Series
-from envops.training.trainers import trainer_named
+from envwright.rules.diagnosis import RunLog, most_groups_have_no_variance
+from envwright.rules.engine import all_rules, findings
+from envwright.statistics.series import Series
+from envwright.training.trainers import trainer_named
 from rule_cases import all_cases
 from run_subjects import SOUND, spec_of
 

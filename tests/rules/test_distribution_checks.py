@@ -6,17 +6,17 @@ import random
 
 import pytest
 from cases_of_groups import DEAD, LIVE, grouped, played
-from envops.repository.registry import DistributionGate
-from envops.rules.engine import findings
-from envops.rules.verdict import judge
-from envops.statistics.baseline import answer_of
-from envops.statistics.checks import checks_of, groups_are_live
-from envops.statistics.declared_range import DeclaredRange
-from envops.statistics.intervals import Estimate
-from envops.statistics.measures import distribution_of
-from envops.statistics.outcomes import FIXED_POLICIES, RolloutOutcome, RolloutSample
-from envops.statistics.training_advice import advice
-from envops_worker.policies.scripted import ScriptedPolicies
+from envwright.repository.registry import DistributionGate
+from envwright.rules.engine import findings
+from envwright.rules.verdict import judge
+from envwright.statistics.baseline import answer_of
+from envwright.statistics.checks import checks_of, groups_are_live
+from envwright.statistics.declared_range import DeclaredRange
+from envwright.statistics.intervals import Estimate
+from envwright.statistics.measures import distribution_of
+from envwright.statistics.outcomes import FIXED_POLICIES, RolloutOutcome, RolloutSample
+from envwright.statistics.training_advice import advice
+from envwright_worker.policies.scripted import ScriptedPolicies
 from subjects import subject
 
 GATE = DistributionGate()

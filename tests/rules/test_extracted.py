@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from envops.facts.observed import Facts, Task
-from envops.rules.evidence import Evidence, ShownReply, of_reply
+from envwright.facts.observed import Facts, Task
+from envwright.rules.evidence import Evidence, ShownReply, of_reply
 from subjects import subject
 
 FACTS = replace(subject().facts, tasks=(Task(4, (), "8", {"answer": "8"}),))

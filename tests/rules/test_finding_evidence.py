@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from envops.facts.observed import Place
-from envops.rules.engine import Finding, Subject, findings
-from envops.rules.evidence import REPLY_LIMIT, reply_text
+from envwright.facts.observed import Place
+from envwright.rules.engine import Finding, Subject, findings
+from envwright.rules.evidence import REPLY_LIMIT, reply_text
 from subjects import broken_function, case, failure, rollout, score, scores, subject, unloaded
 
 

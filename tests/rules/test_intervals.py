@@ -6,7 +6,7 @@ import math
 import random
 
 import pytest
-from envops.statistics.intervals import (
+from envwright.statistics.intervals import (
     fold_that_decides,
     incomplete_beta,
     normal_quantile,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from envops.facts import stages
-from envops.facts.stages import Stage, stage_named
-from envops.rules import engine
-from envops.rules.engine import Found, Subject
-from envops.rules.verdict import judge, worst
+from envwright.facts import stages
+from envwright.facts.stages import Stage, stage_named
+from envwright.rules import engine
+from envwright.rules.engine import Found, Subject
+from envwright.rules.verdict import judge, worst
 from subjects import STAGES, failure, rollouts, score, scores, subject, unloaded
 
 BROKEN = ["timeout", "crash", "memory", "protocol", "infrastructure"]
@@ -126,13 +126,13 @@ def test_rule_that_raises_leaves_other_rules(monkeypatch: pytest.MonkeyPatch) ->
     bug = judgement.findings[-1]
     assert bug.bug
     assert "ZeroDivisionError: division by zero" in bug.message
-    assert "bug in envops" in bug.message
+    assert "bug in envwright" in bug.message
     assert "in broken" in bug.evidence.failure.traceback
     assert judgement.verdict == "fail"
 
     alone = judge(subject())
     assert alone.verdict == "error"
-    assert alone.gates["schema"].reason == "bug in envops: SCH005"
+    assert alone.gates["schema"].reason == "bug in envwright: SCH005"
     assert judge(subject(entry={"ignore": {"SCH005": "bug is known"}})).verdict == "pass"
 
 

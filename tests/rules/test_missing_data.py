@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from envops.facts.observed import WantedData
-from envops.repository.preparation import Preparation, PreparedDataset
-from envops.rules.engine import Finding, findings
+from envwright.facts.observed import WantedData
+from envwright.repository.preparation import Preparation, PreparedDataset
+from envwright.rules.engine import Finding, findings
 from subjects import unloaded
 
 COMMIT = "a" * 40

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from envops.rules.engine import findings
-from envops.statistics.model_memory import (
+from envwright.rules.engine import findings
+from envwright.statistics.model_memory import (
     GIB,
     KNOWN,
     gpu_memory,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from envops.facts.observed import Place
-from envops.rules.engine import findings
+from envwright.facts.observed import Place
+from envwright.rules.engine import findings
 from subjects import failure, score, subject
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from envops.facts.observed import Failure, FunctionScore, Rollout, Score
-from envops.facts.recordings import RecordedScore, RecordingFacts
-from envops.rules.engine import Subject
-from envops.rules.profiles import MOST_TASKS, MOST_VALUES, RewardProfile, profiles
+from envwright.facts.observed import Failure, FunctionScore, Rollout, Score
+from envwright.facts.recordings import RecordedScore, RecordingFacts
+from envwright.rules.engine import Subject
+from envwright.rules.profiles import MOST_TASKS, MOST_VALUES, RewardProfile, profiles
 from subjects import subject
 
 

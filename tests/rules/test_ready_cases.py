@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from envops.repository.cases import read_cases
-from envops.rules.ready_case import ready_case
+from envwright.repository.cases import read_cases
+from envwright.rules.ready_case import ready_case
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from cases_of_recordings import BASELINE, ROWS
-from envops.facts.observed import Facts
-from envops.facts.results import task_key
-from envops.statistics.recorded import baseline_for, disagreements, measures
+from envwright.facts.observed import Facts
+from envwright.facts.results import task_key
+from envwright.statistics.recorded import baseline_for, disagreements, measures
 from subjects import subject
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from cases_of_rewards import refused_by_raise
-from envops.rules.engine import findings
+from envwright.rules.engine import findings
 
 
 @pytest.mark.parametrize(

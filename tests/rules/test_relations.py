@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from envops.statistics.relations import SizedReward, correlation, rewards_by_size
+from envwright.statistics.relations import SizedReward, correlation, rewards_by_size
 
 
 def sized(*pairs: tuple[int, float]) -> list[SizedReward]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from envops.hub.state import HubEnvironment, HubIdentity, HubReading, HubState
-from envops.release.plan import (
+from envwright.hub.state import HubEnvironment, HubIdentity, HubReading, HubState
+from envwright.release.plan import (
     Desired,
     ExternalStep,
     PlannedRun,
@@ -15,9 +15,9 @@ from envops.release.plan import (
     orphans,
     step_of,
 )
-from envops.repository.registry import ExternalEntry
-from envops.repository.versions import next_versions
-from envops.rules.engine import Finding
+from envwright.repository.registry import ExternalEntry
+from envwright.repository.versions import next_versions
+from envwright.rules.engine import Finding
 
 DESIRED = Desired("sums", "acme", "0.2.0", "now", "PRIVATE")
 

@@ -6,24 +6,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.reports.html.page import render_page
-from envops.reports.json_report import render_json, report_data
-from envops.reports.junit import junit_parts
-from envops.reports.markdown import render_markdown
-from envops.reports.sarif import render_sarif
-from envops.reports.terminal import render_text
-from envops.repository.recordings import RECORDINGS
-from envops.repository.registry import DistributionGate, Registry
-from envops.repository.repository import Repository
-from envops.repository.workspace import Workspace, code_digest
-from envops.rules.engine import GATES, Subject
-from envops.rules.result import EnvironmentResult, ValidationResult, environment_result, in_brief
-from envops.rules.verdict import judge
-from envops.text.plain_data import plain_data
-from envops.validation import verdicts
-from envops.validation.facts_cache import VERDICT, facts_file, facts_key, remember
-from envops.validation.observation_request import ObservationRequest
-from envops.validation.verdicts import KeptVerdict, ValidationRequest, are_in_the_cache, remembered_result
+from envwright.reports.html.page import render_page
+from envwright.reports.json_report import render_json, report_data
+from envwright.reports.junit import junit_parts
+from envwright.reports.markdown import render_markdown
+from envwright.reports.sarif import render_sarif
+from envwright.reports.terminal import render_text
+from envwright.repository.recordings import RECORDINGS
+from envwright.repository.registry import DistributionGate, Registry
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace, code_digest
+from envwright.rules.engine import GATES, Subject
+from envwright.rules.result import EnvironmentResult, ValidationResult, environment_result, in_brief
+from envwright.rules.verdict import judge
+from envwright.text.plain_data import plain_data
+from envwright.validation import verdicts
+from envwright.validation.facts_cache import VERDICT, facts_file, facts_key, remember
+from envwright.validation.observation_request import ObservationRequest
+from envwright.validation.verdicts import KeptVerdict, ValidationRequest, are_in_the_cache, remembered_result
 from rule_cases import all_cases
 from subjects import failure, subject
 

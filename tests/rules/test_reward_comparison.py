@@ -6,11 +6,11 @@ import math
 
 import pytest
 from cases_of_reward_diff import METRIC, MORE, OFFSET, SAME, reply, scoring, side
-from envops.facts.observed import FunctionScore, RewardFunction, Task
-from envops.statistics.reward_comparison import ComparedVersion, RewardComparison, Scoring, compare
-from envops.statistics.task_matching import match_tasks
-from envops.statistics.two_sides import TwoSides
-from envops_worker.reward_equality import same_reward
+from envwright.facts.observed import FunctionScore, RewardFunction, Task
+from envwright.statistics.reward_comparison import ComparedVersion, RewardComparison, Scoring, compare
+from envwright.statistics.task_matching import match_tasks
+from envwright.statistics.two_sides import TwoSides
+from envwright_worker.reward_equality import same_reward
 
 
 def comparison(

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from envops.statistics.summary import coverage, mean
-from envops_worker.policies.policy import MANY
+from envwright.statistics.summary import coverage, mean
+from envwright_worker.policies.policy import MANY
 
 
 def test_mean_keeps_small_values() -> None:

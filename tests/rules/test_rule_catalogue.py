@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envops.rules.catalogue import CATALOGUE_FILE, UnknownRuleError, explain, render_catalogue
-from envops.rules.engine import all_rules
-from envops.text.commands import as_envops
+from envwright.rules.catalogue import CATALOGUE_FILE, UnknownRuleError, explain, render_catalogue
+from envwright.rules.engine import all_rules
+from envwright.text.commands import as_envwright
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -20,9 +20,9 @@ def test_catalogue_in_docs_is_up_to_date() -> None:
 @pytest.mark.parametrize("rule", all_rules())
 def test_catalogue_explains_every_rule_in_full(rule: str) -> None:
     known = all_rules()[rule]
-    for text in (as_envops(explain(rule)), render_catalogue()):
+    for text in (as_envwright(explain(rule)), render_catalogue()):
         for part in (known.title, known.what, known.why, known.fix):
-            assert as_envops(part) in text
+            assert as_envwright(part) in text
         assert f"ignore: {{{rule}:" in text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from cases_of_mutation import APART, mutated
-from envops.rules.engine import ALL_GATES, Subject, all_rules, findings, rule
+from envwright.rules.engine import ALL_GATES, Subject, all_rules, findings, rule
 from subjects import subject
 
 

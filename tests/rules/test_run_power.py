@@ -7,8 +7,8 @@ import random
 from statistics import NormalDist
 
 import pytest
-from envops.statistics.clusters import paired_difference, variance_parts
-from envops.statistics.run_power import (
+from envwright.statistics.clusters import paired_difference, variance_parts
+from envwright.statistics.run_power import (
     detectable_effect,
     informative_groups,
     never_learned_line,

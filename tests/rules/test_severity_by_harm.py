@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from envops.facts.observed import Growth, Place
-from envops.repository.package import RewardDeclaration
-from envops.rules.engine import Finding, Subject, findings
-from envops.rules.verdict import judge
+from envwright.facts.observed import Growth, Place
+from envwright.repository.package import RewardDeclaration
+from envwright.rules.engine import Finding, Subject, findings
+from envwright.rules.verdict import judge
 from subjects import broken_function, function, functions, one_function, score, scores, subject
 
 TAGS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from envops.facts.observed import Task
-from envops.statistics.task_matching import Matching, match_tasks
+from envwright.facts.observed import Task
+from envwright.statistics.task_matching import Matching, match_tasks
 
 
 def task(index: int, prompt: str, answer: Any = None, system: str = "", **data: Any) -> Task:

@@ -7,9 +7,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from envops.repository.workspace import Workspace
-from envops.validation.stages.search import SEARCH_LOCK
-from envops.validation.venv import venv_for
+from envwright.repository.workspace import Workspace
+from envwright.validation.stages.search import SEARCH_LOCK
+from envwright.validation.venv import venv_for
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "defects"))  # forked workers and sound oddities are kept there
 
@@ -22,7 +22,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 @pytest.fixture(scope="session")
 def hypothesis(workspace: Workspace) -> None:
     """hypothesis can be imported, prepared as in the worker."""
-    from envops_worker.search import properties
+    from envwright_worker.search import properties
 
     toolbox = str(venv_for(SEARCH_LOCK, workspace, threading.Event()).site_packages)
     if toolbox not in sys.path:

@@ -12,8 +12,8 @@ from typing import Any
 
 if __name__ == "__main__":
     sys.path.append(sys.argv[2])
-    from envops_worker.search import properties
-    from envops_worker.search.grading import CandidateGrader
+    from envwright_worker.search import properties
+    from envwright_worker.search.grading import CandidateGrader
     from rewards_to_search import LISTS, SOUND, WORDS
     from searches_in_process import searched_in_process
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envops.facts.observed import Facts
-from envops.repository.registry import EnvironmentEntry
-from envops.rules.engine import Finding, Subject, all_rules, apply
+from envwright.facts.observed import Facts
+from envwright.repository.registry import EnvironmentEntry
+from envwright.rules.engine import Finding, Subject, all_rules, apply
 from observed import Observations, written
 from planted import Planted as Environment
 
@@ -45,7 +45,7 @@ def environment(planted: Planted, generation: str) -> Environment:
 
 
 def searched(observations: Observations, each: Environment, folder: Path) -> Facts:
-    """The facts of a search as `envops validate` makes them, without those of other stages."""
+    """The facts of a search as `envwright validate` makes them, without those of other stages."""
     package = written(each, folder)
     return observations.facts(package, ("search",))
 

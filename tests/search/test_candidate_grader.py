@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envops_worker.effort import ProcessorBudget
-from envops_worker.search.grading import CandidateGrader, Graded
+from envwright_worker.effort import ProcessorBudget
+from envwright_worker.search.grading import CandidateGrader, Graded
 
 
 def unused(_place: int, _reply: str, _blind: bool) -> Any:

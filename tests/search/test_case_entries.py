@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.repository.cases import read_cases
-from envops.rules.ready_case import ready_case
+from envwright.repository.cases import read_cases
+from envwright.rules.ready_case import ready_case
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from envops_worker.policies.answers import find_payload, near_misses
-from envops_worker.search.form import form_of
-from envops_worker.search.probe_tasks import ProbeTask, chance_of, exclude_each_other, probe_tasks_of
-from envops_worker.search.wrong import wrong_replies
+from envwright_worker.policies.answers import find_payload, near_misses
+from envwright_worker.search.form import form_of
+from envwright_worker.search.probe_tasks import ProbeTask, chance_of, exclude_each_other, probe_tasks_of
+from envwright_worker.search.wrong import wrong_replies
 
 
 @pytest.mark.parametrize(

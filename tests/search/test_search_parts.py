@@ -9,15 +9,15 @@ from importlib.util import module_from_spec, spec_from_file_location
 from typing import TYPE_CHECKING
 
 import pytest
-from envops_worker.adapters.adapter import calls_rewards
-from envops_worker.effort import ProcessorBudget
-from envops_worker.search import properties
-from envops_worker.search.coverage import ALL_WATCHED, Coverage
-from envops_worker.search.evolution import LONGEST, Evolution
-from envops_worker.search.exploit_search import shortest
-from envops_worker.search.form import form_of
-from envops_worker.search.grading import CandidateGrader, Spent
-from envops_worker.search.source import constants_of
+from envwright_worker.adapters.adapter import calls_rewards
+from envwright_worker.effort import ProcessorBudget
+from envwright_worker.search import properties
+from envwright_worker.search.coverage import ALL_WATCHED, Coverage
+from envwright_worker.search.evolution import LONGEST, Evolution
+from envwright_worker.search.exploit_search import shortest
+from envwright_worker.search.form import form_of
+from envwright_worker.search.grading import CandidateGrader, Spent
+from envwright_worker.search.source import constants_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from envops.repository.cases import parse_expectation, read_cases
-from envops.validation.stages import search
-from envops.validation.templates import LockTemplates
+from envwright.repository.cases import parse_expectation, read_cases
+from envwright.validation.stages import search
+from envwright.validation.templates import LockTemplates
 from observed import Observations, written
 from oddities import ODDITIES
 from planted import Planted as Environment
@@ -23,7 +23,7 @@ from searched import environment, fired, searched
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from envops.repository.workspace import Workspace
+    from envwright.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 PLANTED = {

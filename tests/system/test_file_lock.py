@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from envops.system.file_lock import AlreadyLocked, locked
-from envops.system.subprocesses import Interrupted
+from envwright.system.file_lock import AlreadyLocked, locked
+from envwright.system.subprocesses import Interrupted
 
 HOLDER = """
 import sys
 from pathlib import Path
-from envops.system.file_lock import locked
+from envwright.system.file_lock import locked
 with locked(Path(sys.argv[1]), shared="shared" in sys.argv, is_folder="folder" in sys.argv):
     print("held", flush=True)
     sys.stdin.read()

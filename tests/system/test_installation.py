@@ -6,18 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
-from envops.system.installation import command_with, requirement
-from envops.text.commands import STARTED_BY
+from envwright.system.installation import command_with, requirement
+from envwright.text.commands import STARTED_BY
 
-GIT = "https://github.com/acme/envops"
+GIT = "https://github.com/acme/envwright"
 
 
 @pytest.fixture
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The metadata of an installed copy; its installer's record is to be written."""
-    folder = tmp_path / "envops-1.2.3.dist-info"
+    folder = tmp_path / "envwright-1.2.3.dist-info"
     folder.mkdir()
-    (folder / "METADATA").write_text("Metadata-Version: 2.4\nName: envops\nVersion: 1.2.3\n")
+    (folder / "METADATA").write_text("Metadata-Version: 2.4\nName: envwright\nVersion: 1.2.3\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     return folder / "direct_url.json"
 
@@ -33,31 +33,31 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             {"url": GIT, "vcs_info": {"vcs": "git", "commit_id": "a" * 40}, "subdirectory": "tools"},
             f"git+{GIT}@{'a' * 40}#subdirectory=tools",
         ),
-        ({"url": "file:///w/envops.whl", "archive_info": {}}, "file:///w/envops.whl"),
-        ({"url": "https://me:word@example.org/envops.whl", "archive_info": {}}, "https://example.org/envops.whl"),
+        ({"url": "file:///w/envwright.whl", "archive_info": {}}, "file:///w/envwright.whl"),
+        ({"url": "https://me:word@example.org/envwright.whl", "archive_info": {}}, "https://example.org/envwright.whl"),
     ],
 )
 def test_requirement_is_the_address_it_was_installed_from(
     recorded: Path, record: dict[str, object], address: str
 ) -> None:
     recorded.write_text(json.dumps(record))
-    assert requirement("prime") == f"envops[prime] @ {address}"
+    assert requirement("prime") == f"envwright[prime] @ {address}"
 
 
 def test_requirement_of_a_copy_from_its_source_is_the_source() -> None:
     source = Path(__file__).parents[2] / "tools"
-    assert requirement("store") == f"envops[store] @ {source.as_uri()}"
+    assert requirement("store") == f"envwright[store] @ {source.as_uri()}"
 
 
 @pytest.mark.usefixtures("recorded")
 def test_requirement_from_an_index_is_the_version() -> None:
-    assert requirement() == "envops==1.2.3"
+    assert requirement() == "envwright==1.2.3"
 
 
 @pytest.mark.usefixtures("recorded")
 def test_command_with_extra_can_be_pasted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(STARTED_BY, raising=False)
-    assert command_with("prime", "nox -s plan -- sums") == "uvx --from 'envops[prime]==1.2.3' envops plan sums"
+    assert command_with("prime", "nox -s plan -- sums") == "uvx --from 'envwright[prime]==1.2.3' envwright plan sums"
 
 
 def test_command_with_extra_under_nox_is_the_session(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from envops.text.python_source import parse_python
+from envwright.text.python_source import parse_python
 
 LINES = 400
 SOURCE = "x = [(1, [2, {3: -4}])]\n" * LINES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from envops.text.scrubbing import HIDDEN, Scrubber
+from envwright.text.scrubbing import HIDDEN, Scrubber
 
 KEY = "pk live/7f+canary=19"
 

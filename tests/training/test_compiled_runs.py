@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.repository.repository import Repository
-from envops.repository.run import run_spec
-from envops.training.declared_runs import declared_runs, leftover_configs, write_configs
-from envops.training.trainers import TRAINERS, compile_run
-from envops.training.trainers.trainer import Compiled, CompileError, CompileRequest, Environment
+from envwright.repository.repository import Repository
+from envwright.repository.run import run_spec
+from envwright.training.declared_runs import declared_runs, leftover_configs, write_configs
+from envwright.training.trainers import TRAINERS, compile_run
+from envwright.training.trainers.trainer import Compiled, CompileError, CompileRequest, Environment
 
 REPOSITORY = Path(__file__).parents[2]
 SUMS = Environment("sums", "sums", "acme/sums", "0.1.0", "v1")

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.cli.main import main
-from envops.emulator.server import EmulatedHub
-from envops.facts.training_log import NoMetrics, metrics_of_rows, read_metrics
-from envops.hub.runs import histogram_of
-from envops.reports.run_report import read_run
-from envops.repository.document import parse_document
-from envops.repository.registry import registry_of
-from envops.repository.run import run_spec
-from envops.rules.diagnosis import RunLog
-from envops.rules.engine import findings
-from envops.statistics.series import series_of
-from envops.training.registry_patch import registry_patch
-from envops.training.trainers import metric_names, zero_variance_pairs
+from envwright.cli.main import main
+from envwright.emulator.server import EmulatedHub
+from envwright.facts.training_log import NoMetrics, metrics_of_rows, read_metrics
+from envwright.hub.runs import histogram_of
+from envwright.reports.run_report import read_run
+from envwright.repository.document import parse_document
+from envwright.repository.registry import registry_of
+from envwright.repository.run import run_spec
+from envwright.rules.diagnosis import RunLog
+from envwright.rules.engine import findings
+from envwright.statistics.series import series_of
+from envwright.training.registry_patch import registry_patch
+from envwright.training.trainers import metric_names, zero_variance_pairs
 
 REGISTRY = """\
 version: 1
@@ -149,7 +149,7 @@ def test_metrics_use_only_latest_trl_state(tmp_path: Path) -> None:
 
 
 def test_metrics_of_a_huge_file_are_those_of_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envops.facts.training_log.MOST_BYTES", 4_000)
+    monkeypatch.setattr("envwright.facts.training_log.MOST_BYTES", 4_000)
     (tmp_path / "metrics.jsonl").write_text(lines([{"step": step, "reward": step / 1000} for step in range(1000)]))
     metrics = read_metrics(tmp_path)
     assert metrics.last_step == 999

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "tools" / "envops" / "training" / "copy_known_models.py"
+SCRIPT = Path(__file__).parents[2] / "tools" / "envwright" / "training" / "copy_known_models.py"
 CONFIGS = """\
 class Base: ...
 class Plain(Base):

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from dummy_trainers import make_environment, uv, wheel, write_checkout, write_environment, write_wheels
-from envops.emulator.server import EmulatedHub, emulator
-from envops.repository.repository import Repository
-from envops.training.declared_runs import declared_runs
+from envwright.emulator.server import EmulatedHub, emulator
+from envwright.repository.repository import Repository
+from envwright.training.declared_runs import declared_runs
 from published import publish
 
 REPOSITORY = Path(__file__).parents[2]
@@ -117,7 +117,7 @@ def test_script_starts_trainer_in_its_own_environment(machine: Machine, name: st
     assert done.returncode == 0, done.stdout + done.stderr
     run, recorded = SCRIPTS[name], machine.recorded
     own = run.spec.backend in OWN_ENVIRONMENT
-    folder = machine.root / ".envops" / "trainers" / name if own else machine.checkout
+    folder = machine.root / ".envwright" / "trainers" / name if own else machine.checkout
     assert Path(recorded["prefix"]).resolve() == (folder / ".venv").resolve()
     assert recorded["arguments"][-1] == "passed=on"
     for used in run.request.environments.values():
@@ -129,7 +129,7 @@ def test_script_starts_trainer_in_its_own_environment(machine: Machine, name: st
 @pytest.mark.parametrize("name", [name for name, run in SCRIPTS.items() if run.spec.backend in OWN_ENVIRONMENT])
 def test_script_started_again_keeps_its_environment(machine: Machine, name: str) -> None:
     assert machine.launch(name).returncode == 0
-    marker = machine.root / ".envops" / "trainers" / name / ".venv" / "kept"
+    marker = machine.root / ".envwright" / "trainers" / name / ".venv" / "kept"
     marker.touch()
     done = machine.launch(name)
     assert done.returncode == 0, done.stderr
@@ -216,4 +216,4 @@ def test_script_without_key_of_tinker_stops_before_anything_is_installed(machine
     done = machine.launch(name)
     assert done.returncode != 0
     assert "TINKER_API_KEY: is not set" in done.stderr
-    assert not (machine.root / ".envops").exists()
+    assert not (machine.root / ".envwright").exists()

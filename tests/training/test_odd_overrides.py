@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.repository.registry import Registry
-from envops.repository.repository import Repository
-from envops.repository.run import run_spec
-from envops.training.declared_runs import declared_runs
-from envops.training.trainers import TRAINERS
-from envops.training.trainers.native_config import leaves
+from envwright.repository.registry import Registry
+from envwright.repository.repository import Repository
+from envwright.repository.run import run_spec
+from envwright.training.declared_runs import declared_runs
+from envwright.training.trainers import TRAINERS
+from envwright.training.trainers.native_config import leaves
 from generated_runs import generated_run
 
 VALUES: tuple[Any, ...] = (None, 0, -1, 3.5, "x", "", [], [1], [{"a": 1}], {}, {"a": 1}, True, [1, "a"], {"type": 7})

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.cli.main import main
-from envops.emulator.schema_package import SCHEMA_COMMIT
-from envops.emulator.server import EmulatedHub
-from envops.repository.repository import Repository
-from envops.repository.run import run_spec
-from envops.repository.workspace import Workspace
-from envops.training.declared_runs import DeclaredRun
-from envops.training.platform_validation import PlatformCheck, platform_check, schema_of
-from envops.training.submit import Platform, RunIdentity
-from envops.training.trainers import compile_run
-from envops.training.trainers.trainer import CompileRequest, Environment
+from envwright.cli.main import main
+from envwright.emulator.schema_package import SCHEMA_COMMIT
+from envwright.emulator.server import EmulatedHub
+from envwright.repository.repository import Repository
+from envwright.repository.run import run_spec
+from envwright.repository.workspace import Workspace
+from envwright.training.declared_runs import DeclaredRun
+from envwright.training.platform_validation import PlatformCheck, platform_check, schema_of
+from envwright.training.submit import Platform, RunIdentity
+from envwright.training.trainers import compile_run
+from envwright.training.trainers.trainer import CompileRequest, Environment
 from installed_schema import install_schema
 from published import publish
 from small_repository import git, small_repository

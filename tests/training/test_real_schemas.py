@@ -4,8 +4,8 @@
 with prime-rl and with the newest packages. Each of the others needs a checkout, named by a variable, and is skipped
 without it (docs/training.md shows how to make each):
 
-    ENVOPS_RLLM        a checkout of rLLM whose .venv has hydra-core and verl (without its dependencies)
-    ENVOPS_SKYRL       a checkout of SkyRL whose .venv has omegaconf and what its config module imports
+    ENVWRIGHT_RLLM        a checkout of rLLM whose .venv has hydra-core and verl (without its dependencies)
+    ENVWRIGHT_SKYRL       a checkout of SkyRL whose .venv has omegaconf and what its config module imports
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.repository.repository import Repository
-from envops.repository.run import run_spec
-from envops.repository.workspace import Workspace
-from envops.training.declared_runs import declared_runs
-from envops.training.trainers import compile_run
-from envops.training.trainers.trainer import CompileRequest, environment_of
-from envops.validation.venv import venv_for
+from envwright.repository.repository import Repository
+from envwright.repository.run import run_spec
+from envwright.repository.workspace import Workspace
+from envwright.training.declared_runs import declared_runs
+from envwright.training.trainers import compile_run
+from envwright.training.trainers.trainer import CompileRequest, environment_of
+from envwright.validation.venv import venv_for
 from generated_runs import generated_run
 
 sys.path.append(str(Path(__file__).parent / "upstream"))
@@ -115,7 +115,7 @@ def test_tinker_accepts_every_argument(repository: Repository, tmp_path: Path) -
 
 @pytest.mark.parametrize(("backend", "config"), [("rllm-verl", "agent_ppo_trainer"), ("rllm-tinker", "unified")])
 def test_rllm_composes_every_override(backend: str, config: str, repository: Repository) -> None:
-    checkout = given("ENVOPS_RLLM")
+    checkout = given("ENVWRIGHT_RLLM")
     sets = [arguments_of(script_of(compiled(repository, backend, declared))) for declared in old_runs()]
     name = "wordle-verl.sh" if backend == "rllm-verl" else "wordle-rllm-tinker.sh"
     sets.append(arguments_of((ROOT / "configs" / "rl" / name).read_text()))
@@ -185,7 +185,7 @@ def steps(arguments):
         if eval(ends):
             return self.global_steps - 1, saved
 """
-    module = given("ENVOPS_RLLM") / "rllm" / "trainer" / "verl" / "agent_workflow_trainer.py"
+    module = given("ENVWRIGHT_RLLM") / "rllm" / "trainer" / "verl" / "agent_workflow_trainer.py"
     assert last_saved(tmp_path, module, code, sets) == [[each, each] for each in steps]
 
 
@@ -205,7 +205,7 @@ def steps(arguments):
     trainer_state = types.SimpleNamespace(global_step=global_step)
     return global_step, global_step if eval(ends) else saved
 """
-    module = given("ENVOPS_RLLM") / "rllm" / "trainer" / "tinker" / "tinker_backend.py"
+    module = given("ENVWRIGHT_RLLM") / "rllm" / "trainer" / "tinker" / "tinker_backend.py"
     assert last_saved(tmp_path, module, code, sets) == [[each, each] for each in steps]
 
 
@@ -218,12 +218,12 @@ def steps(arguments):
     will_save_ckpts, last = False, self.cfg.trainer.max_training_steps
     return last, last if eval(at_end) else 0
 """
-    module = given("ENVOPS_SKYRL") / "skyrl" / "train" / "trainer.py"
+    module = given("ENVWRIGHT_SKYRL") / "skyrl" / "train" / "trainer.py"
     assert last_saved(tmp_path, module, code, sets) == [[each, each] for each in steps]
 
 
 def test_skyrl_accepts_every_override(repository: Repository) -> None:
-    checkout = given("ENVOPS_SKYRL")
+    checkout = given("ENVWRIGHT_SKYRL")
     sets = [arguments_of(script_of(compiled(repository, "skyrl", declared))) for declared in old_runs()]
     sets.append(arguments_of((ROOT / "configs" / "rl" / "wordle-skyrl.sh").read_text()))
     code = (

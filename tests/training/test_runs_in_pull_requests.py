@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.cli.main import main
-from envops.emulator.server import EmulatedHub
-from envops.release.evidence import read_evidence
-from envops.reports.comment import conversation
-from envops.repository.changes import changed_environments
-from envops.repository.repository import Repository
+from envwright.cli.main import main
+from envwright.emulator.server import EmulatedHub
+from envwright.release.evidence import read_evidence
+from envwright.reports.comment import conversation
+from envwright.repository.changes import changed_environments
+from envwright.repository.repository import Repository
 from published import publish
 from small_repository import git, small_repository
 

@@ -1,4 +1,4 @@
-"""`envops train`: due runs are submitted once, and all others have a reason."""
+"""`envwright train`: due runs are submitted once, and all others have a reason."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.emulator.server import EmulatedHub
-from envops.repository.repository import Repository
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.emulator.server import EmulatedHub
+from envwright.repository.repository import Repository
 from published import publish
 
 ROOT = Path(__file__).parents[2]
@@ -153,7 +153,10 @@ def test_train_hub_environment_needs_no_registry(
         (("hub", "gsm8k", "--model", "m", "--yes"), "owner/name"),
         (("hub", "acme/gsm8k", "--model", "m"), "add --yes"),
         (("hub", "acme/nothing", "--model", "m", "--yes"), "was not found on the Hub"),
-        (("hub", "acme/gsm8k", "--yes"), "next: envops train hub acme/gsm8k --model Qwen/Qwen3-4B-Instruct-2507 --yes"),
+        (
+            ("hub", "acme/gsm8k", "--yes"),
+            "next: envwright train hub acme/gsm8k --model Qwen/Qwen3-4B-Instruct-2507 --yes",
+        ),
         (("acme/gsm8k",), "--model is missing"),
         (("hub", "acme/gsm8k", "--model", "m", "--yes", "--gpu-type", "H100"), "the platform offers H200_141GB"),
     ],
@@ -214,7 +217,7 @@ def test_train_hub_dry_run_without_key_writes_a_file_that_check_keeps(
     output = capsys.readouterr().out
     assert "note: without a key the platform was not read" in output
     file = repository / "configs" / "rl" / "gsm8k-qwen3-4b.toml"
-    assert "Made by `envops train hub acme/gsm8k --model Qwen/Qwen3-4B --dry-run`" in file.read_text()
+    assert "Made by `envwright train hub acme/gsm8k --model Qwen/Qwen3-4B --dry-run`" in file.read_text()
     assert train(repository, "compile") == 0
     capsys.readouterr()
     assert train(repository, "compile", "--check") == 0
@@ -278,7 +281,7 @@ def test_train_hub_name_of_a_dataset_leads_to_inspect(tmp_path: Path, capsys: py
 
 
 def test_train_undeclared_run_suggests_the_nearest(repository: Path) -> None:
-    from envops.repository.problem import DeclarationError
+    from envwright.repository.problem import DeclarationError
 
     with pytest.raises(DeclarationError) as caught:
         train(repository, "compile", "hostd")

@@ -1,4 +1,4 @@
-"""`envops train RUN` for a run of this machine, as far as it goes without torch."""
+"""`envwright train RUN` for a run of this machine, as far as it goes without torch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from envops.cli.main import main
+from envwright.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 

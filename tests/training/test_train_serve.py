@@ -1,4 +1,4 @@
-"""`envops train serve`: a run's result proven whole, served by a stand-in for vLLM, or what to do instead."""
+"""`envwright train serve`: a run's result proven whole, served by a stand-in for vLLM, or what to do instead."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.emulator.server import EmulatedHub
-from envops.training.learner.run_folder import finished_model
-from envops.training.model_server import usual_port
-from envops.training.saved_weights import incomplete_files, read_header
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.emulator.server import EmulatedHub
+from envwright.training.learner.run_folder import finished_model
+from envwright.training.model_server import usual_port
+from envwright.training.saved_weights import incomplete_files, read_header
 from fake_vllm import executable, running
 
 RECORDED = Path(__file__).parent / "upstream" / "recorded" / "prime_rl_weights.json"
@@ -61,12 +61,12 @@ def broadcasts(folder: Path, kind: str) -> None:
 
 @pytest.fixture
 def serve(root: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    def envops(*arguments: str) -> tuple[int, str, str]:
+    def envwright(*arguments: str) -> tuple[int, str, str]:
         code = main(["train", "serve", *arguments, "--root", str(root)])
         out, err = capsys.readouterr()
         return code, out, err
 
-    return envops
+    return envwright
 
 
 Serve = Callable[..., tuple[int, str, str]]
@@ -140,7 +140,7 @@ def test_serve_on_full_disk_reports_it(root: Path, serve: Serve, monkeypatch: py
     broadcasts(root / "outputs" / "maths", WHOLE)
     (root / "outputs" / "maths" / "broadcasts" / "step_5" / "STABLE").unlink()
     monkeypatch.setattr(
-        "envops.training.kept_model.shutil.disk_usage", lambda _: type("Usage", (), {"free": 2_000_000})
+        "envwright.training.kept_model.shutil.disk_usage", lambda _: type("Usage", (), {"free": 2_000_000})
     )
     assert f"{root / 'outputs' / 'maths'}: its disk is full, 2 MB are left" in serve("maths", "--dry-run")[2]
 
@@ -331,7 +331,7 @@ def started(root: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     processes: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "envops", "train", "serve", *arguments, "--root", str(root)]
+        command = [sys.executable, "-m", "envwright", "train", "serve", *arguments, "--root", str(root)]
         processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
         return processes[-1]
 

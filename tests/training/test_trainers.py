@@ -13,23 +13,31 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from envops.repository.run import Backend, run_spec
-from envops.training.trainers import TRAINERS, compile_run
-from envops.training.trainers.trainer import CompileRequest, Environment, value_at
+from envwright.repository.run import Backend, run_spec
+from envwright.training.trainers import TRAINERS, compile_run
+from envwright.training.trainers.trainer import CompileRequest, Environment, value_at
 
 REPOSITORY = Path(__file__).parents[2]
 TOOLS = REPOSITORY / "tools"
 NAMES = {name for trainer in TRAINERS.values() for name in (trainer.limits.name, *trainer.aliases)}
 OTHER_MEANINGS = {"prime", "trl", "local"}
 """Also the Hub's CLI, a package that is imported, and a part of a version."""
-GROUPS_OF_DEPENDENCIES = TOOLS / "envops" / "validation" / "resolve.py"
+GROUPS_OF_DEPENDENCIES = TOOLS / "envwright" / "validation" / "resolve.py"
 """Names the dependency groups of the tool's own tests, some of which are called like what they install."""
 MADE_UP = '''\
 """A made-up trainer."""
 
-from envops.rules.runs.trainer import RefusedSetting, TrainerLimits
-from envops.training.trainers.native_config import NativeConfig, origin, toml_text
-from envops.training.trainers.trainer import Compiled, Trainer, file_path, heading, settings_at, units, with_overrides
+from envwright.rules.runs.trainer import RefusedSetting, TrainerLimits
+from envwright.training.trainers.native_config import NativeConfig, origin, toml_text
+from envwright.training.trainers.trainer import (
+    Compiled,
+    Trainer,
+    file_path,
+    heading,
+    settings_at,
+    units,
+    with_overrides,
+)
 
 LIMITS = TrainerLimits("made-up", "Made Up", ("v1",), ("0.4.0",), "0.4.0", "rollouts", "either", ("grpo",), "nowhere",
                        models={"acme/known": "plain"})
@@ -72,8 +80,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository whose tool has one more trainer: a file, and a name in a line."""
     root = tmp_path_factory.mktemp("checkout")
     shutil.copytree(TOOLS, root / "tools", ignore=shutil.ignore_patterns("__pycache__"))
-    (root / "tools" / "envops" / "training" / "trainers" / "made_up.py").write_text(MADE_UP)
-    keys = root / "tools" / "envops" / "repository" / "run.py"
+    (root / "tools" / "envwright" / "training" / "trainers" / "made_up.py").write_text(MADE_UP)
+    keys = root / "tools" / "envwright" / "repository" / "run.py"
     text = keys.read_text(encoding="utf-8")
     assert text.count(', "local"]') == 1
     keys.write_text(text.replace(', "local"]', ', "local", "made-up"]'), encoding="utf-8")
@@ -83,14 +91,14 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def envops(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "envops", *arguments, "--root", str(root)]
+def envwright(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "envwright", *arguments, "--root", str(root)]
     environment = {**os.environ, "PYTHONPATH": str(root / "tools")}
     return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_added_trainer_is_compiled_and_judged(checkout: Path) -> None:
-    done = envops(checkout, "train", "compile", "--format", "json")
+    done = envwright(checkout, "train", "compile", "--format", "json")
     assert done.returncode == 1, done.stderr
     compiled = (checkout / "configs" / "rl" / "first.toml").read_text()
     assert "Run first for Made Up" in compiled
@@ -105,14 +113,14 @@ def test_added_trainer_is_compiled_and_judged(checkout: Path) -> None:
 def test_added_trainer_has_its_metrics_read(checkout: Path) -> None:
     metrics = checkout / "metrics.jsonl"
     metrics.write_text("".join(f'{{"step": {step}, "money/earned": 0.0}}\n' for step in range(40)))
-    done = envops(checkout, "diagnose", str(metrics), "--format", "json")
+    done = envwright(checkout, "diagnose", str(metrics), "--format", "json")
     report = json.loads(done.stdout)
     assert [curve["metric"] for curve in report["curves"]] == ["reward"]
     assert [finding["rule"] for finding in report["findings"]] == ["DGN001"]
 
 
 def test_added_trainer_is_in_the_documented_matrix(checkout: Path) -> None:
-    done = envops(checkout, "docs")
+    done = envwright(checkout, "docs")
     assert done.returncode == 0, done.stderr
     page = (checkout / "docs" / "training.md").read_text(encoding="utf-8")
     assert "| `made-up` | Made Up | v1 | 0.4.0 | rollouts | no | hand |" in page
@@ -157,8 +165,8 @@ def test_compiled_run_saves_its_last_step(backend: str, setting: str, checkpoint
 def test_trainers_are_named_in_no_other_module() -> None:
     found = [
         f"{path.relative_to(TOOLS)}:{node.lineno}: {ast.unparse(node)}"
-        for path in sorted(TOOLS.glob("envops*/**/*.py"))
-        if TOOLS / "envops" / "training" / "trainers" not in path.parents and path != GROUPS_OF_DEPENDENCIES
+        for path in sorted(TOOLS.glob("envwright*/**/*.py"))
+        if TOOLS / "envwright" / "training" / "trainers" not in path.parents and path != GROUPS_OF_DEPENDENCIES
         for statement in ast.parse(path.read_bytes()).body
         if not _declares_backend(statement)
         for node in ast.walk(statement)

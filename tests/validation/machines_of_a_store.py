@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from envops.repository.registry import Registry
-from envops.repository.repository import Repository
-from envops.repository.workspace import CACHE_DIR, Workspace
-from envops.rules.engine import GATES
-from envops.validation.facts_cache import facts_key, remember
-from envops.validation.observation_request import ObservationRequest
-from envops.validation.store.entries import new_keys
-from envops.validation.store.settings import StoreSettings
-from envops.validation.verdicts import ValidationRequest, remembered_result
+from envwright.repository.registry import Registry
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import CACHE_DIR, Workspace
+from envwright.rules.engine import GATES
+from envwright.validation.facts_cache import facts_key, remember
+from envwright.validation.observation_request import ObservationRequest
+from envwright.validation.store.entries import new_keys
+from envwright.validation.store.settings import StoreSettings
+from envwright.validation.verdicts import ValidationRequest, remembered_result
 from subjects import subject
 
 NAME = "plain-sums"

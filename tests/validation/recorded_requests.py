@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envops.facts.observed import Facts, StartMode
-from envops.repository.package import CaseDeclaration, Lock, Package
-from envops.repository.registry import EnvironmentEntry
-from envops.repository.workspace import Workspace
-from envops.validation import stage
-from envops.validation.collected_facts import ProgressListener
-from envops.validation.observation import observe_unpacked
-from envops.validation.observation_request import ObservationRequest
-from envops.validation.stages import rollouts, search
-from envops.validation.venv import VirtualEnvironment
+from envwright.facts.observed import Facts, StartMode
+from envwright.repository.package import CaseDeclaration, Lock, Package
+from envwright.repository.registry import EnvironmentEntry
+from envwright.repository.workspace import Workspace
+from envwright.validation import stage
+from envwright.validation.collected_facts import ProgressListener
+from envwright.validation.observation import observe_unpacked
+from envwright.validation.observation_request import ObservationRequest
+from envwright.validation.stages import rollouts, search
+from envwright.validation.venv import VirtualEnvironment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

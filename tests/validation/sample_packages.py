@@ -12,23 +12,23 @@ from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
-from envops.repository.package import Package
-from envops.repository.read_package import read_package
-from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
-from envops.validation.collected_facts import ProgressListener
-from envops.validation.job import Confinement, Job
-from envops.validation.observation import observe
-from envops.validation.observation_request import ObservationRequest
-from envops.validation.stages import invariants, pace, rewards, tests
-from envops.validation.templates import environment_processes
-from envops.validation.venv import venv_for
+from envwright.repository.package import Package
+from envwright.repository.read_package import read_package
+from envwright.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envwright.validation.collected_facts import ProgressListener
+from envwright.validation.job import Confinement, Job
+from envwright.validation.observation import observe
+from envwright.validation.observation_request import ObservationRequest
+from envwright.validation.stages import invariants, pace, rewards, tests
+from envwright.validation.templates import environment_processes
+from envwright.validation.venv import venv_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pytest
-    from envops.facts.observed import Case, Facts, Score
-    from envops.repository.workspace import Workspace
+    from envwright.facts.observed import Case, Facts, Score
+    from envwright.repository.workspace import Workspace
 
 REPOSITORY = Path(__file__).parents[2]
 EXEMPLARS = {"v0": "date_arithmetic", "v1": "reverse_text"}

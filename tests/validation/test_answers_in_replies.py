@@ -6,7 +6,7 @@ import json
 from itertools import islice
 
 import pytest
-from envops_worker.policies.answers import JUNK, answer_of, detect_type, find_payload, junk_in_place_of, near_misses
+from envwright_worker.policies.answers import JUNK, answer_of, detect_type, find_payload, junk_in_place_of, near_misses
 
 ODD_ANSWERS = (
     "", " ", "§", "0", "-0.0", "1e400", "9" * 400, "1,234", "$1,234.50", "50%", "٤٢", "½", "北京", "🎉", "true", "null",

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops_worker.adapters.adapter import TaskView
-from envops_worker.author_tests.grader import Grader, Scored, scored_of
-from envops_worker.author_tests.plugin import (
+from envwright_worker.adapters.adapter import TaskView
+from envwright_worker.author_tests.grader import Grader, Scored, scored_of
+from envwright_worker.author_tests.plugin import (
     CaseFailed,
     FailedCase,
     _compared,

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.facts.observed import Place
-from envops.system.subprocesses import Interrupted
-from envops.validation.observation_request import ObservationRequest
+from envwright.facts.observed import Place
+from envwright.system.subprocesses import Interrupted
+from envwright.validation.observation_request import ObservationRequest
 from sample_packages import Seen, line_of, look_at, processes_with, worker_at, write_package
 
 if TYPE_CHECKING:
-    from envops.repository.workspace import Workspace
+    from envwright.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 SCORING = ObservationRequest(use_cache=False, evaluate=False)

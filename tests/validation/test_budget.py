@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from envops.facts.observed import Cut, Failure, Pace
-from envops.facts.stages import STAGES, stage_named
-from envops.validation.budget import Budget, Deadline, cost_of, current_deadline, deadline, fitting
-from envops.validation.collected_facts import CollectedFacts, ProgressListener
+from envwright.facts.observed import Cut, Failure, Pace
+from envwright.facts.stages import STAGES, stage_named
+from envwright.validation.budget import Budget, Deadline, cost_of, current_deadline, deadline, fitting
+from envwright.validation.collected_facts import CollectedFacts, ProgressListener
 
 ALL = [stage.name for stage in STAGES if stage.share]
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from envops.repository.read_package import read_package
-from envops.system.subprocesses import Interrupted, ProgramFailed
-from envops.validation import wheel
-from envops.validation.venv import venv_for
-from envops.validation.wheel import built_wheel, describe_wheel
+from envwright.repository.read_package import read_package
+from envwright.system.subprocesses import Interrupted, ProgramFailed
+from envwright.validation import wheel
+from envwright.validation.venv import venv_for
+from envwright.validation.wheel import built_wheel, describe_wheel
 from sample_packages import write_package
 
 if TYPE_CHECKING:
-    from envops.facts.observed import Failure
-    from envops.repository.package import Package
-    from envops.repository.workspace import Workspace
+    from envwright.facts.observed import Failure
+    from envwright.repository.package import Package
+    from envwright.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 

@@ -11,8 +11,8 @@ from sample_packages import Seen, line_of, look_at, write_package
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.facts.observed import NetworkAttempt
-    from envops.repository.workspace import Workspace
+    from envwright.facts.observed import NetworkAttempt
+    from envwright.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 CANARIES = ("PRIME_API_KEY", "PRIME_TEAM_ID", "HF_TOKEN", "OPENAI_API_KEY", "SOME_TOKEN")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envops_worker.adapters.adapter import TaskView
-from envops_worker.checks.inspection import KEPT, DatasetReader, gives_answer_away, overlap
+from envwright_worker.adapters.adapter import TaskView
+from envwright_worker.checks.inspection import KEPT, DatasetReader, gives_answer_away, overlap
 
 
 def task(index: int, prompt: str | None = None, **data: Any) -> TaskView:

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops_worker.direct_scoring import COMPARED, DirectScoring
-from envops_worker.messages import says
-from envops_worker.policies.policy import SCORED_TWICE
-from envops_worker.session import Session
+from envwright_worker.direct_scoring import COMPARED, DirectScoring
+from envwright_worker.messages import says
+from envwright_worker.policies.policy import SCORED_TWICE
+from envwright_worker.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,21 +7,21 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.facts.limits import LOAD_SECONDS
-from envops.facts.observed import Rollout
-from envops.repository.registry import EnvironmentEntry
-from envops.repository.repository import Repository
-from envops.validation.job import checked
-from envops.validation.opened_environment import opened_environment
+from envwright.facts.limits import LOAD_SECONDS
+from envwright.facts.observed import Rollout
+from envwright.repository.registry import EnvironmentEntry
+from envwright.repository.repository import Repository
+from envwright.validation.job import checked
+from envwright.validation.opened_environment import opened_environment
 from sample_packages import EXEMPLARS, REPOSITORY, write_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from envops.repository.package import Package
-    from envops.repository.workspace import Workspace
-    from envops.validation.job import Job
+    from envwright.repository.package import Package
+    from envwright.repository.workspace import Workspace
+    from envwright.validation.job import Job
 
 pytestmark = pytest.mark.worker
 TASKS, ROLLOUTS = 3, 4

@@ -7,10 +7,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from envops.facts.observed import WantedData
-from envops.validation.exploration import commit_of, downloaded
-from envops.validation.preparation import preparing_variables
-from envops.validation.venv import VirtualEnvironment
+from envwright.facts.observed import WantedData
+from envwright.validation.exploration import commit_of, downloaded
+from envwright.validation.preparation import preparing_variables
+from envwright.validation.venv import VirtualEnvironment
 
 COMMIT = "a" * 40
 HUB = ".cache/huggingface/hub"

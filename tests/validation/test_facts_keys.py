@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.repository.registry import (
+from envwright.repository.registry import (
     DeclaredJudge,
     DistributionGate,
     EnvironmentEntry,
@@ -17,8 +17,8 @@ from envops.repository.registry import (
     Probe,
     SmokeGate,
 )
-from envops.validation.facts_cache import facts_key
-from envops.validation.observation_request import ObservationRequest
+from envwright.validation.facts_cache import facts_key
+from envwright.validation.observation_request import ObservationRequest
 from recorded_requests import ENTRY, PACKAGE, REQUEST, RecordedObservations
 
 OTHER_VALUES: dict[str, dict[str, Any]] = {

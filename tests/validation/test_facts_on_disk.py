@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.facts.observed import (
+from envwright.facts.observed import (
     Case,
     Dataset,
     Description,
@@ -25,8 +25,8 @@ from envops.facts.observed import (
     Validation,
     Wheel,
 )
-from envops.facts.observed import TestOutcome as Outcome
-from envops.validation.facts_cache import as_json, read_facts, write_facts
+from envwright.facts.observed import TestOutcome as Outcome
+from envwright.validation.facts_cache import as_json, read_facts, write_facts
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops_worker.confinement import NetworkBlocked
-from envops_worker.failures import OutOfTime, Sources, causes, kind_of, said_as_exception, shortened
+from envwright_worker.confinement import NetworkBlocked
+from envwright_worker.failures import OutOfTime, Sources, causes, kind_of, said_as_exception, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envops_worker.adapters.rollout_errors import failure_said, kind_of_error
-from envops_worker.failures import Sources
+from envwright_worker.adapters.rollout_errors import failure_said, kind_of_error
+from envwright_worker.failures import Sources
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def frames(*files: object) -> str:
 
 def test_traceback_begins_in_the_authors_code(sources: Sources, tmp_path: Path) -> None:
     own, library = tmp_path / "env.py", "/lib/site-packages/verifiers/env.py"
-    text = frames("/x/envops_worker/session.py", library, own, library, "/x/envops_worker/adapters/v1.py")
+    text = frames("/x/envwright_worker/session.py", library, own, library, "/x/envwright_worker/adapters/v1.py")
     assert sources.own_part(text) == (
         "Traceback (most recent call last):\n"
         f'  File "{own}", line 3, in f3\n    g()\n'

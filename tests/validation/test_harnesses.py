@@ -6,18 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.repository.registry import EnvironmentEntry
-from envops.rules.engine import Subject
-from envops.rules.verdict import judge
-from envops.validation.observation_request import ObservationRequest
+from envwright.repository.registry import EnvironmentEntry
+from envwright.rules.engine import Subject
+from envwright.rules.verdict import judge
+from envwright.validation.observation_request import ObservationRequest
 from sample_packages import SMALL, look_at, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.facts.observed import Facts
-    from envops.repository.package import Package
-    from envops.repository.workspace import Workspace
+    from envwright.facts.observed import Facts
+    from envwright.repository.package import Package
+    from envwright.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 REQUEST = ObservationRequest(

@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.repository.registry import EnvironmentEntry, HeldOut
-from envops.validation.collected_facts import ProgressListener
-from envops.validation.observation import observe
-from envops.validation.observation_request import ObservationRequest
+from envwright.repository.registry import EnvironmentEntry, HeldOut
+from envwright.validation.collected_facts import ProgressListener
+from envwright.validation.observation import observe
+from envwright.validation.observation_request import ObservationRequest
 from sample_packages import SMALL, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.facts.observed import Description, Facts
-    from envops.repository.package import Package
-    from envops.repository.workspace import Workspace
+    from envwright.facts.observed import Description, Facts
+    from envwright.repository.package import Package
+    from envwright.repository.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("shared_templates")
 SEEDED_V1 = """

@@ -7,10 +7,10 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.facts.observed import Failure, Rollout
-from envops.system.subprocesses import Interrupted
-from envops.validation.journal import Journal
-from envops.validation.stages.rollouts import Evaluator, RolloutProgress, ScriptedEvaluation
+from envwright.facts.observed import Failure, Rollout
+from envwright.system.subprocesses import Interrupted
+from envwright.validation.journal import Journal
+from envwright.validation.stages.rollouts import Evaluator, RolloutProgress, ScriptedEvaluation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

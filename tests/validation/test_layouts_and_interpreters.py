@@ -15,25 +15,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.facts.observed import Failure
-from envops.repository.package import Package
-from envops.repository.problem import DeclarationError
-from envops.repository.read_package import read_package
-from envops.rules.result import path_of_place
-from envops.system.subprocesses import ProgramFailed
-from envops.validation import interpreter
-from envops.validation.interpreter import interpreter_for, own_interpreter
-from envops.validation.observation_request import ObservationRequest
-from envops.validation.resolve import resolve_locks, resolved_lock
-from envops.validation.uv import uv_program
-from envops.validation.venv import environment_venv
-from envops.validation.wheel import built_wheel
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.facts.observed import Failure
+from envwright.repository.package import Package
+from envwright.repository.problem import DeclarationError
+from envwright.repository.read_package import read_package
+from envwright.rules.result import path_of_place
+from envwright.system.subprocesses import ProgramFailed
+from envwright.validation import interpreter
+from envwright.validation.interpreter import interpreter_for, own_interpreter
+from envwright.validation.observation_request import ObservationRequest
+from envwright.validation.resolve import resolve_locks, resolved_lock
+from envwright.validation.uv import uv_program
+from envwright.validation.venv import environment_venv
+from envwright.validation.wheel import built_wheel
 from sample_packages import EXEMPLARS, PYPROJECT, REPOSITORY, line_of, look_at, write_package
 
 if TYPE_CHECKING:
-    from envops.repository.workspace import Workspace
+    from envwright.repository.workspace import Workspace
 
 pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envops.repository.problem import Problem
-from envops.validation.machine import HealthCheck, Machine, Reach, examined
+from envwright.repository.problem import Problem
+from envwright.validation.machine import HealthCheck, Machine, Reach, examined
 
 WELL = Machine(
     python="3.12.1",

@@ -7,12 +7,12 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from envops_worker.channel import Channel
-from envops_worker.checks.growth import growths
-from envops_worker.checks.repetition import Unit, repetitions
-from envops_worker.confinement import NetworkGuard
-from envops_worker.messages import says
-from envops_worker.session import Session
+from envwright_worker.channel import Channel
+from envwright_worker.checks.growth import growths
+from envwright_worker.checks.repetition import Unit, repetitions
+from envwright_worker.confinement import NetworkGuard
+from envwright_worker.messages import says
+from envwright_worker.session import Session
 
 TASK: Any = SimpleNamespace(index=0)
 

@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from envops.facts.spending import Tokens
-from envops.models import provider as providers
-from envops.models.provider import EndpointRefuses, Scrubber, refusal_in, sent_body
-from envops.models.relay import Relay
-from envops.models.spending import estimate
-from envops.repository.endpoints import Endpoint
-from envops.system.retry_policy import retry_after
+from envwright.facts.spending import Tokens
+from envwright.models import provider as providers
+from envwright.models.provider import EndpointRefuses, Scrubber, refusal_in, sent_body
+from envwright.models.relay import Relay
+from envwright.models.spending import estimate
+from envwright.repository.endpoints import Endpoint
+from envwright.system.retry_policy import retry_after
 from fake_provider import KEY, MODEL, FakeProvider
 
 MESSAGES = [{"role": "user", "content": "What is six times seven?"}]

@@ -10,14 +10,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.validation.job import Confinement, worker_environment
-from envops.validation.starting import IMPORT_WORKER
-from envops.validation.venv import venv_for
-from envops_worker.moving import move, paths_below
+from envwright.validation.job import Confinement, worker_environment
+from envwright.validation.starting import IMPORT_WORKER
+from envwright.validation.venv import venv_for
+from envwright_worker.moving import move, paths_below
 from sample_packages import EXEMPLARS, REPOSITORY
 
 if TYPE_CHECKING:
-    from envops.repository.workspace import Workspace
+    from envwright.repository.workspace import Workspace
 
 KNOWN = {"sysconfig['_CONFIG_VARS']['userbase']"}
 """What keeps a path below the template's folder: where packages of a user would lie, which `python -s` leaves out."""
@@ -26,8 +26,8 @@ import gc, os
 from pathlib import PurePath
 from types import FrameType, ModuleType
 
-from envops_worker import main
-from envops_worker.moving import move, paths_below
+from envwright_worker import main
+from envwright_worker.moving import move, paths_below
 
 TEXTS = (str, bytes, PurePath)
 NESTED = (tuple, dict, list, set, frozenset)

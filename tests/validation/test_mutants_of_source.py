@@ -7,8 +7,8 @@ from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.validation.mutants.patterns import pattern_mutants
-from envops.validation.mutants.source import SourceFile, mutants_of
+from envwright.validation.mutants.patterns import pattern_mutants
+from envwright.validation.mutants.source import SourceFile, mutants_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection

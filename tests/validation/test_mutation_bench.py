@@ -10,10 +10,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops_worker.effort import BudgetSpent, ProcessorBudget, processor_limit, processor_seconds
-from envops_worker.failures import OutOfTime
-from envops_worker.mutation import bench as mutation_bench
-from envops_worker.mutation.bench import Bench, MutantTrial
+from envwright_worker.effort import BudgetSpent, ProcessorBudget, processor_limit, processor_seconds
+from envwright_worker.failures import OutOfTime
+from envwright_worker.mutation import bench as mutation_bench
+from envwright_worker.mutation.bench import Bench, MutantTrial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

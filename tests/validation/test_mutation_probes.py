@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from envops.facts.observed import Case, Description, Failure, FunctionFailure, FunctionScore, RewardFunction, Score
-from envops.repository.cases import parse_expectation
-from envops.repository.package import Package, RewardDeclaration
-from envops.statistics.declared_range import range_of
-from envops.validation.stages.mutation import LONGEST_REPLY, probes_of
-from envops_worker.mutation.bench import _otherwise_before, broken_expectation, differences
+from envwright.facts.observed import Case, Description, Failure, FunctionFailure, FunctionScore, RewardFunction, Score
+from envwright.repository.cases import parse_expectation
+from envwright.repository.package import Package, RewardDeclaration
+from envwright.statistics.declared_range import range_of
+from envwright.validation.stages.mutation import LONGEST_REPLY, probes_of
+from envwright_worker.mutation.bench import _otherwise_before, broken_expectation, differences
 
 
 def described(*weights: tuple[str, float], conversational: bool = False) -> Description:

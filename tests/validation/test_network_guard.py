@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.models.confined_command import guard
-from envops_worker import confinement
+from envwright.models.confined_command import guard
+from envwright_worker import confinement
 
 
 @pytest.mark.parametrize(

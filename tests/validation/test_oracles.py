@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops_worker.messages import text_of
-from envops_worker.policies.oracle import AskingAgent, AuthorsOracle, DerivedOracle, NoOracle, OracleError
+from envwright_worker.messages import text_of
+from envwright_worker.policies.oracle import AskingAgent, AuthorsOracle, DerivedOracle, NoOracle, OracleError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.repository.workspace import Workspace
-from envops.validation.venv import venv_for
-from envops_worker.adapters.adapter import TaskView
-from envops_worker.endpoint.server import ScriptedEndpoint
-from envops_worker.messages import says
-from envops_worker.policies.scripted import AnswerSettings, ScriptedPolicies
+from envwright.repository.workspace import Workspace
+from envwright.validation.venv import venv_for
+from envwright_worker.adapters.adapter import TaskView
+from envwright_worker.endpoint.server import ScriptedEndpoint
+from envwright_worker.messages import says
+from envwright_worker.policies.scripted import AnswerSettings, ScriptedPolicies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,12 +6,12 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
-from envops.facts.limits import POLICIES, SAMPLED, TASKS_SCORED
-from envops_worker.messages import says
-from envops_worker.operations import rewards
-from envops_worker.operations.rewards import score_together
-from envops_worker.policies.policy import MANY, SCORED_TWICE
-from envops_worker.session import Session
+from envwright.facts.limits import POLICIES, SAMPLED, TASKS_SCORED
+from envwright_worker.messages import says
+from envwright_worker.operations import rewards
+from envwright_worker.operations.rewards import score_together
+from envwright_worker.policies.policy import MANY, SCORED_TWICE
+from envwright_worker.session import Session
 
 
 class Policies:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops_worker.messages import text_of
-from envops_worker.policies import POLICIES
-from envops_worker.policies.baselines import oracle
-from envops_worker.policies.policy import BOUNDS, policy
+from envwright_worker.messages import text_of
+from envwright_worker.policies import POLICIES
+from envwright_worker.policies.baselines import oracle
+from envwright_worker.policies.policy import BOUNDS, policy
 
 TOOLS = Path(__file__).parents[2] / "tools"
 TESTS = Path(__file__).parents[1]
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envops_worker.policies.policy import ReferenceReply, policy
+from envwright_worker.policies.policy import ReferenceReply, policy
 
 
 @policy("shouted", reply="the right answer in capital letters", tasks=7, bound="reference", is_right=True)
@@ -42,18 +42,18 @@ from types import SimpleNamespace
 
 from subjects import subject
 
-from envops.cli.docs import render_policies
-from envops.facts.observed import Score
-from envops.repository.registry import EnvironmentEntry
-from envops.rules.result import environment_result
-from envops.rules.verdict import judge
-from envops.validation.job import checked
-from envops.validation.observation_request import ObservationRequest
-from envops.validation.requests import requests_for
-from envops_worker.messages import says
-from envops_worker.operations import rewards
-from envops_worker.policies.scripted import AnswerSettings, ScriptedPolicies
-from envops_worker.session import Session
+from envwright.cli.docs import render_policies
+from envwright.facts.observed import Score
+from envwright.repository.registry import EnvironmentEntry
+from envwright.rules.result import environment_result
+from envwright.rules.verdict import judge
+from envwright.validation.job import checked
+from envwright.validation.observation_request import ObservationRequest
+from envwright.validation.requests import requests_for
+from envwright_worker.messages import says
+from envwright_worker.operations import rewards
+from envwright_worker.policies.scripted import AnswerSettings, ScriptedPolicies
+from envwright_worker.session import Session
 
 
 async def score(_task, completions):
@@ -104,10 +104,10 @@ def run_program(tools: Path, folder: Path) -> dict[str, Any]:
 def test_policy_added_in_one_file_reaches_docs_report_and_key(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     shutil.copytree(TOOLS, tools, ignore=shutil.ignore_patterns("__pycache__"))
-    table = tools / "envops_worker" / "policies" / "__init__.py"
+    table = tools / "envwright_worker" / "policies" / "__init__.py"
     before = run_program(tools, tmp_path)
     (table.parent / "shouted_answers.py").write_text(FAMILY)
-    first = "from envops_worker.policies import "
+    first = "from envwright_worker.policies import "
     table.write_text(table.read_text().replace(first, f"{first}shouted_answers\n{first}", 1))
     after = run_program(tools, tmp_path)
     assert "shouted" not in before["names"]
@@ -124,7 +124,7 @@ def test_policy_names_are_written_only_in_the_table() -> None:
     strays = [
         f"{path.relative_to(TOOLS)}:{node.lineno} {node.value}"
         for path in TOOLS.rglob("*.py")
-        if not path.is_relative_to(TOOLS / "envops_worker" / "policies") and "templates" not in path.parts
+        if not path.is_relative_to(TOOLS / "envwright_worker" / "policies") and "templates" not in path.parts
         for node in ast.walk(ast.parse(path.read_bytes()))
         if isinstance(node, ast.Constant) and node.value in names
     ]
@@ -133,10 +133,13 @@ def test_policy_names_are_written_only_in_the_table() -> None:
 
 def test_policies_import_only_the_standard_library() -> None:
     """The host imports them, and has none of an environment's packages."""
-    own = ("envops_worker.policies", "envops_worker.messages", "envops_worker.failures")
+    own = ("envwright_worker.policies", "envwright_worker.messages", "envwright_worker.failures")
     strays = [
         f"{path.name}:{node.lineno} {name}"
-        for path in [*(TOOLS / "envops_worker" / "policies").glob("*.py"), TOOLS / "envops_worker" / "messages.py"]
+        for path in [
+            *(TOOLS / "envwright_worker" / "policies").glob("*.py"),
+            TOOLS / "envwright_worker" / "messages.py",
+        ]
         for node in ast.walk(ast.parse(path.read_bytes()))
         for name in _imported(node)
         if not name.startswith(own) and name.partition(".")[0] not in sys.stdlib_module_names

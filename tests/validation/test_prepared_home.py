@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envops.repository.package import Lock
-from envops.repository.preparation import Preparation, PreparedDataset
-from envops.repository.registry import EnvironmentEntry
-from envops.repository.workspace import CACHE_DIR
-from envops.validation.facts_cache import facts_key
-from envops.validation.job import Confinement, StageFailed, worker_environment
-from envops.validation.prepared_home import (
+from envwright.repository.package import Lock
+from envwright.repository.preparation import Preparation, PreparedDataset
+from envwright.repository.registry import EnvironmentEntry
+from envwright.repository.workspace import CACHE_DIR
+from envwright.validation.facts_cache import facts_key
+from envwright.validation.job import Confinement, StageFailed, worker_environment
+from envwright.validation.prepared_home import (
     COMPLETE,
     HOME,
     complete,
@@ -22,8 +22,8 @@ from envops.validation.prepared_home import (
     prepared_home,
     read_prepared,
 )
-from envops.validation.requests import requests_for, require_prepared
-from envops.validation.venv import VirtualEnvironment
+from envwright.validation.requests import requests_for, require_prepared
+from envwright.validation.venv import VirtualEnvironment
 from recorded_requests import PACKAGE, REQUEST
 
 SUMS = Preparation((PreparedDataset("acme/sums", "0" * 40),))

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from envops.repository.registry import EnvironmentEntry
-from envops.validation.observation import observe_unpacked
-from envops.validation.observation_request import ObservationRequest
-from envops.validation.templates import LockTemplates
-from envops.validation.venv import venv_for
+from envwright.repository.registry import EnvironmentEntry
+from envwright.validation.observation import observe_unpacked
+from envwright.validation.observation_request import ObservationRequest
+from envwright.validation.templates import LockTemplates
+from envwright.validation.venv import venv_for
 from sample_packages import processes_with, write_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from envops.facts.observed import Facts
-    from envops.repository.workspace import Workspace
+    from envwright.facts.observed import Facts
+    from envwright.repository.workspace import Workspace
 
 pytestmark = [
     pytest.mark.worker,
@@ -170,11 +170,11 @@ def waiting(tmp_path: Path) -> Noting:
 
 @pytest.fixture
 def host_of(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
-    """Starts `envops validate` in that repository."""
+    """Starts `envwright validate` in that repository."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "envops", "validate", "--root", str(tmp_path), "--quiet", "--no-cache"]
+        command = [sys.executable, "-m", "envwright", "validate", "--root", str(tmp_path), "--quiet", "--no-cache"]
         with (tmp_path / f"output {len(started)}").open("wb") as output:
             started.append(subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True))
         return started[-1]

@@ -10,14 +10,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.system.subprocesses import Interrupted, ProgramFailed, run_program
-from envops_worker import supervisor
+from envwright.system.subprocesses import Interrupted, ProgramFailed, run_program
+from envwright_worker import supervisor
 from sample_packages import processes_with
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.facts.observed import Failure
+    from envwright.facts.observed import Failure
 
 
 def run(folder: Path, code: str, *marks: str, seconds: float = 30.0, stop: threading.Event | None = None) -> str:
@@ -96,9 +96,9 @@ def test_program_and_children_end_with_a_killed_host(tmp_path: Path):
     host = f"""
 import os, sys, threading
 from pathlib import Path
-from envops_worker import supervisor
+from envwright_worker import supervisor
 
-from envops.system.subprocesses import run_program
+from envwright.system.subprocesses import run_program
 command = [sys.executable, "-c", {program!r}, "orphaned-program"]
 run_program(command, environment=dict(os.environ), folder=Path(sys.argv[1]), seconds=600, stop=threading.Event())
 """

@@ -8,11 +8,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.repository.workspace import CACHE_DIR, InUse, Workspace
-from envops.validation import cache_contents
-from envops.validation.cache_contents import CacheEntry, cache_entries, dispensable, remove
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.repository.workspace import CACHE_DIR, InUse, Workspace
+from envwright.validation import cache_contents
+from envwright.validation.cache_contents import CacheEntry, cache_entries, dispensable, remove
 
 NOW = 1_000_000.0
 DAY = 86_400.0

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.facts.observed import Cut, Facts, Failure
-from envops.repository.package import Lock, Package
-from envops.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
-from envops.repository.workspace import Workspace
-from envops.system.subprocesses import ProgramFailed
-from envops.validation import facts_cache, observation
-from envops.validation.collected_facts import ProgressListener
-from envops.validation.facts_cache import FACTS_KEPT, facts_key, remembered, write_facts
-from envops.validation.observation import observe
-from envops.validation.observation_request import ObservationRequest
+from envwright.facts.observed import Cut, Facts, Failure
+from envwright.repository.package import Lock, Package
+from envwright.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envwright.repository.workspace import Workspace
+from envwright.system.subprocesses import ProgramFailed
+from envwright.validation import facts_cache, observation
+from envwright.validation.collected_facts import ProgressListener
+from envwright.validation.facts_cache import FACTS_KEPT, facts_key, remembered, write_facts
+from envwright.validation.observation import observe
+from envwright.validation.observation_request import ObservationRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ def key(entry: EnvironmentEntry = ENTRY, package: Package = PACKAGE, request: Ob
 def test_facts_key_with_open_network_changes_daily(monkeypatch: pytest.MonkeyPatch) -> None:
     open_network = replace(REQUEST, allow_network=True)
     closed, opened = key(), key(request=open_network)
-    monkeypatch.setattr("envops.validation.requests._today", lambda: "2031-04-05")
+    monkeypatch.setattr("envwright.validation.requests._today", lambda: "2031-04-05")
     assert key(request=open_network) != opened
     assert key() == closed
 

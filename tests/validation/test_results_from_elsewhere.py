@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.facts.observed import Description, Facts, RewardFunction
-from envops.facts.results import EvaluationRow, ResultsWriter, RowError
-from envops.models.import_results import Expected, Imported, NoResults, import_results
+from envwright.facts.observed import Description, Facts, RewardFunction
+from envwright.facts.results import EvaluationRow, ResultsWriter, RowError
+from envwright.models.import_results import Expected, Imported, NoResults, import_results
 
 SAMPLES = Path(__file__).parent / "samples"
 FUNCTIONS = {

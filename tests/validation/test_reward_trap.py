@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops_worker.adapters.adapter import Trap, finite_or_none, is_number
-from envops_worker.failures import Sources
+from envwright_worker.adapters.adapter import Trap, finite_or_none, is_number
+from envwright_worker.failures import Sources
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops_worker.adapters.adapter import TaskView
-from envops_worker.endpoint.faults import EndpointFault, EndpointFaultError, FaultPlan, parse_fault
-from envops_worker.endpoint.server import ScriptedEndpoint
-from envops_worker.messages import says
-from envops_worker.policies.blend import blend_named
-from envops_worker.policies.policy import UnknownPolicy
-from envops_worker.policies.scripted import AnswerSettings, ScriptedPolicies
+from envwright_worker.adapters.adapter import TaskView
+from envwright_worker.endpoint.faults import EndpointFault, EndpointFaultError, FaultPlan, parse_fault
+from envwright_worker.endpoint.server import ScriptedEndpoint
+from envwright_worker.messages import says
+from envwright_worker.policies.blend import blend_named
+from envwright_worker.policies.policy import UnknownPolicy
+from envwright_worker.policies.scripted import AnswerSettings, ScriptedPolicies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

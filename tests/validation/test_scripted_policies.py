@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops_worker.messages import says, text_of
-from envops_worker.policies.answers import JUNK
-from envops_worker.policies.policy import UnknownPolicy
-from envops_worker.policies.scripted import AnswerSettings, ScriptedPolicies
+from envwright_worker.messages import says, text_of
+from envwright_worker.policies.answers import JUNK
+from envwright_worker.policies.policy import UnknownPolicy
+from envwright_worker.policies.scripted import AnswerSettings, ScriptedPolicies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

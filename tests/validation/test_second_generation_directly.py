@@ -8,14 +8,14 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops.validation.starting import IMPORT_WORKER
-from envops.validation.venv import venv_for
+from envwright.validation.starting import IMPORT_WORKER
+from envwright.validation.venv import venv_for
 from sample_packages import EXEMPLARS, REPOSITORY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.repository.workspace import Workspace
+    from envwright.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 
@@ -91,10 +91,10 @@ class Tasks(vf.Taskset[Plain]):
 
 ASKED = """
 import asyncio, dataclasses, json, sys
-from envops_worker.adapters.adapter import Settings, TaskView
-from envops_worker.adapters.v1 import AdapterV1
-from envops_worker.failures import Sources
-from envops_worker.messages import says
+from envwright_worker.adapters.adapter import Settings, TaskView
+from envwright_worker.adapters.v1 import AdapterV1
+from envwright_worker.failures import Sources
+from envwright_worker.messages import says
 
 fields = {one.name: None for one in dataclasses.fields(Settings)}
 settings = object.__new__(Settings)

@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from envops.facts.observed import Failure, Signer, StartMode
-from envops.repository.registry import Registry
-from envops.validation.facts_cache import facts_file, read_facts, remember
-from envops.validation.store import sharing
-from envops.validation.store.settings import KEY, SettingsRefused, StoreSettings, store_settings
-from envops.validation.store.sharing import Exchange, adopted, received, received_lines, sent, stored
-from envops.validation.store.transport import AT_ONCE, StoreFailed, Transport
-from envops.validation.verdicts import remembered_result
+from envwright.facts.observed import Failure, Signer, StartMode
+from envwright.repository.registry import Registry
+from envwright.validation.facts_cache import facts_file, read_facts, remember
+from envwright.validation.store import sharing
+from envwright.validation.store.settings import KEY, SettingsRefused, StoreSettings, store_settings
+from envwright.validation.store.sharing import Exchange, adopted, received, received_lines, sent, stored
+from envwright.validation.store.transport import AT_ONCE, StoreFailed, Transport
+from envwright.validation.verdicts import remembered_result
 from machines_of_a_store import NAME, PRIVATE, PUBLIC, Machine, machine, reader_of, writer_of
 from moto.server import ThreadedMotoServer
 from subjects import subject
@@ -232,12 +232,12 @@ def test_store_without_its_libraries_gives_one_line(reader: Machine, monkeypatch
     def missing(scheme: str) -> None:
         raise ImportError(scheme)
 
-    monkeypatch.setattr("envops.validation.store.transport._files", missing)
-    assert "uv tool install 'envops[store] @ file://" in receive(reader, reader_of("/srv/store")).trouble
+    monkeypatch.setattr("envwright.validation.store.transport._files", missing)
+    assert "uv tool install 'envwright[store] @ file://" in receive(reader, reader_of("/srv/store")).trouble
 
 
 def test_settings_take_the_private_key_out_of_the_variables() -> None:
-    variables = {"ENVOPS_STORE": "s3://proofs/team/", "ENVOPS_STORE_TRUSTS": PUBLIC.text(), KEY: PRIVATE.text()}
+    variables = {"ENVWRIGHT_STORE": "s3://proofs/team/", "ENVWRIGHT_STORE_TRUSTS": PUBLIC.text(), KEY: PRIVATE.text()}
     found = store_settings(variables)
     assert found == StoreSettings("s3://proofs/team", {"main-1": PUBLIC.raw}, PRIVATE)
     assert KEY not in variables
@@ -249,8 +249,8 @@ def test_settings_take_the_private_key_out_of_the_variables() -> None:
     ["store", "./store", "/srv/../etc", "s3://key:secret@proofs", "http://example.org/x", "ftp://a/b", "s3://", "/a b"],
 )
 def test_invalid_address_of_a_store_is_refused(address: str) -> None:
-    with pytest.raises(SettingsRefused, match="ENVOPS_STORE must be"):
-        store_settings({"ENVOPS_STORE": address})
+    with pytest.raises(SettingsRefused, match="ENVWRIGHT_STORE must be"):
+        store_settings({"ENVWRIGHT_STORE": address})
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_invalid_address_of_a_store_is_refused(address: str) -> None:
 )
 def test_invalid_keys_are_refused_without_showing_them(keys: str) -> None:
     with pytest.raises(SettingsRefused) as refused:
-        store_settings({"ENVOPS_STORE": "/srv/store", "ENVOPS_STORE_TRUSTS": keys})
+        store_settings({"ENVWRIGHT_STORE": "/srv/store", "ENVWRIGHT_STORE_TRUSTS": keys})
     assert keys not in str(refused.value)
 
 

@@ -6,13 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.facts.limits import TASKS_PLAYED
-from envops.repository.read_package import read_package
-from envops.validation.observation_request import ObservationRequest
+from envwright.facts.limits import TASKS_PLAYED
+from envwright.repository.read_package import read_package
+from envwright.validation.observation_request import ObservationRequest
 from sample_packages import REPOSITORY, look_at
 
 if TYPE_CHECKING:
-    from envops.repository.workspace import Workspace
+    from envwright.repository.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("shared_templates")
 

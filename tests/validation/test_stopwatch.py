@@ -9,12 +9,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envops_worker.author_tests.stopwatch import Stopwatch
-from envops_worker.channel import Channel
-from envops_worker.confinement import NetworkGuard
-from envops_worker.failures import OutOfTime
-from envops_worker.messages import says
-from envops_worker.session import Session, time_limit
+from envwright_worker.author_tests.stopwatch import Stopwatch
+from envwright_worker.channel import Channel
+from envwright_worker.confinement import NetworkGuard
+from envwright_worker.failures import OutOfTime
+from envwright_worker.messages import says
+from envwright_worker.session import Session, time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import psutil
 import pytest
-from envops.facts.observed import StartMode
-from envops.repository.registry import EnvironmentEntry
-from envops.validation import templates
-from envops.validation.collected_facts import ProgressListener
-from envops.validation.job import Confinement, Job, StageFailed
-from envops.validation.observation import observe
-from envops.validation.observation_request import ObservationRequest
-from envops.validation.requests import requests_for
-from envops.validation.starting import IMPORT_WORKER
-from envops.validation.templates import LockTemplates, environment_processes
-from envops.validation.venv import VirtualEnvironment, venv_for
+from envwright.facts.observed import StartMode
+from envwright.repository.registry import EnvironmentEntry
+from envwright.validation import templates
+from envwright.validation.collected_facts import ProgressListener
+from envwright.validation.job import Confinement, Job, StageFailed
+from envwright.validation.observation import observe
+from envwright.validation.observation_request import ObservationRequest
+from envwright.validation.requests import requests_for
+from envwright.validation.starting import IMPORT_WORKER
+from envwright.validation.templates import LockTemplates, environment_processes
+from envwright.validation.venv import VirtualEnvironment, venv_for
 from sample_packages import EXEMPLARS, REPOSITORY, SMALL, load, look_at, package_at, processes_with, write_package
 from test_hostile_workers import GONE_WITHIN, SPAWN
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from envops.facts.observed import Failure
-    from envops.repository.package import Package
-    from envops.repository.workspace import Workspace
+    from envwright.facts.observed import Failure
+    from envwright.repository.package import Package
+    from envwright.repository.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 From = Literal["lock", "process"]
@@ -138,7 +138,7 @@ def variables(module):
 named = {name: variables(module) for name, module in sys.modules.items()
          if name.startswith(("verifiers", "datasets", "huggingface_hub", "fsspec", "tempfile", "site"))}
 Path(__file__).with_name("view.json").write_text(json.dumps({
-    "environment": {k: moved(v) for k, v in os.environ.items() if k != "ENVOPS_WORKER"},
+    "environment": {k: moved(v) for k, v in os.environ.items() if k != "ENVWRIGHT_WORKER"},
     "cwd": moved(os.getcwd()), "path": [moved(one) for one in sys.path], "argv": sys.argv,
     "isolated": [sys.flags.safe_path, sys.flags.no_user_site, sys.flags.hash_randomization, sys.flags.optimize],
     "writes none": sys.dont_write_bytecode,
@@ -408,7 +408,7 @@ def refused(package: Package, workspace: Workspace) -> str:
 
 def test_fork_refusal_has_a_reason(environments: Path, workspace: Workspace) -> None:
     asking = write_package(
-        environments / "asking", "v1", {"module.py": V1}, settings="\n[tool.envops.worker]\nfresh = true\n"
+        environments / "asking", "v1", {"module.py": V1}, settings="\n[tool.envwright.worker]\nfresh = true\n"
     )
     assert "requests a fresh process" in refused(asking, workspace)
     package = write_package(environments / "bringing", "v1", {"module.py": V1})
@@ -488,7 +488,7 @@ def test_environment_with_declared_variables_is_forked(
 
 LEFT_BEHIND = """
 import os, socket, threading
-from envops_worker.template import open_descriptors, reason_not_to_fork
+from envwright_worker.template import open_descriptors, reason_not_to_fork
 held = []
 known = open_descriptors()
 {module}

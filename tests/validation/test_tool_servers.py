@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from envops.repository.registry import EnvironmentEntry
-from envops.validation.job import Confinement
-from envops.validation.observation_request import ObservationRequest
-from envops.validation.requests import requests_for
-from envops.validation.templates import LockTemplates, environment_processes
-from envops.validation.venv import venv_for
+from envwright.repository.registry import EnvironmentEntry
+from envwright.validation.job import Confinement
+from envwright.validation.observation_request import ObservationRequest
+from envwright.validation.requests import requests_for
+from envwright.validation.templates import LockTemplates, environment_processes
+from envwright.validation.venv import venv_for
 from sample_packages import look_at, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.repository.package import Package
-    from envops.repository.workspace import Workspace
+    from envwright.repository.package import Package
+    from envwright.repository.workspace import Workspace
 
 SERVER = '''\
 import json
@@ -121,7 +121,7 @@ def what_servers_see(
 
 @pytest.mark.worker
 def test_forked_server_equals_a_fresh_one(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> None:
-    fresh = "[tool.envops.worker]\nfresh = true\n"
+    fresh = "[tool.envwright.worker]\nfresh = true\n"
     forked, forked_ahead = what_servers_see("looking_forked", "", environments, workspace, patch)
     alone, alone_later = what_servers_see("looking_fresh", fresh, environments, workspace, patch)
     assert {one["alone"] for one in forked + forked_ahead} == {False}
@@ -170,9 +170,9 @@ def test_tool_server_ends_with_its_job(environments: Path, workspace: Workspace)
 SCRIPT = """
 import os, socket, sys, time
 from pathlib import Path
-from envops_worker.template import Template
-from envops_worker.forking import NotForked
-from envops_worker.tool_servers import ForkedServer, run_module
+from envwright_worker.template import Template
+from envwright_worker.forking import NotForked
+from envwright_worker.tool_servers import ForkedServer, run_module
 
 control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 base, for_forks = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

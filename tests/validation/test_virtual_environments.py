@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from envops.repository.package import Package
-from envops.repository.workspace import CACHE_DIR, Workspace
-from envops.system.subprocesses import ProgramFailed
-from envops.validation import venv
-from envops.validation.interpreter import Interpreter, own_interpreter
-from envops.validation.resolve import oldest_python
-from envops.validation.uv import uv_environment, uv_program
-from envops.validation.venv import (
+from envwright.repository.package import Package
+from envwright.repository.workspace import CACHE_DIR, Workspace
+from envwright.system.subprocesses import ProgramFailed
+from envwright.validation import venv
+from envwright.validation.interpreter import Interpreter, own_interpreter
+from envwright.validation.resolve import oldest_python
+from envwright.validation.uv import uv_environment, uv_program
+from envwright.validation.venv import (
     VirtualEnvironment,
     pins_of,
     venv_for,

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.repository.workspace import Workspace
-from envops.validation.venv import venv_for
-from envops_worker.failures import Sources, kind_of
-from envops_worker.wanted_data import CALLS, wanted_by_call, wanted_by_failure
+from envwright.repository.workspace import Workspace
+from envwright.validation.venv import venv_for
+from envwright_worker.failures import Sources, kind_of
+from envwright_worker.wanted_data import CALLS, wanted_by_call, wanted_by_failure
 
 COMMIT = "a" * 40
 LOCK = Path(__file__).parents[2] / "environments/date_arithmetic/requirements.lock"
@@ -79,7 +79,7 @@ def called_by_author(folder: Path, fetch: Any) -> Any:
 def test_failed_call_shows_its_wanted_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, name: str, parameters: str, expected: dict[str, str]
 ) -> None:
-    monkeypatch.setattr("envops_worker.wanted_data._is_format", lambda path: path == "json")
+    monkeypatch.setattr("envwright_worker.wanted_data._is_format", lambda path: path == "json")
     load = called_by_author(tmp_path, function_at(file, name, parameters, "raise ConnectionError('offline mode')"))
     with pytest.raises(ConnectionError) as raised:
         load()
@@ -91,7 +91,7 @@ def test_failed_call_shows_its_wanted_data(
 
 @pytest.mark.parametrize("path", ["json", "./rows", "/data/rows", "a/b/c"])
 def test_local_data_is_not_wanted_from_the_hub(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    monkeypatch.setattr("envops_worker.wanted_data._is_format", lambda path: path == "json")
+    monkeypatch.setattr("envwright_worker.wanted_data._is_format", lambda path: path == "json")
     load = function_at("/datasets/load.py", "load_dataset", f"path={path!r}", "raise ConnectionError")
     with pytest.raises(ConnectionError) as raised:
         load()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops_worker.channel import Channel, encoded
+from envwright_worker.channel import Channel, encoded
 
 
 class Dribble(io.RawIOBase):

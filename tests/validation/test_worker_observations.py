@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import packages_obeying_replies
 import pytest
-from envops.facts.observed import StartMode
+from envwright.facts.observed import StartMode
 from sample_packages import Seen, line_of, look_at, processes_with, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envops.repository.workspace import Workspace
+    from envwright.repository.workspace import Workspace
 
 pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 MODULES = {"v0": packages_obeying_replies.V0_MODULE, "v1": packages_obeying_replies.V1_MODULE}

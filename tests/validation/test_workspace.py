@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from envops.repository.workspace import (
+from envwright.repository.workspace import (
     CACHE_DIR,
     InUse,
     Workspace,
@@ -20,8 +20,8 @@ from envops.repository.workspace import (
     temporary_folder,
     users_folder,
 )
-from envops.system.scratch_folder import JUST_MADE_SECONDS
-from envops.system.subprocesses import Interrupted
+from envwright.system.scratch_folder import JUST_MADE_SECONDS
+from envwright.system.subprocesses import Interrupted
 
 SPAWNED = multiprocessing.get_context("fork")
 
@@ -145,7 +145,7 @@ def test_scratch_folder_is_removed_after_use(tmp_path: Path):
     with Workspace(tmp_path).scratch() as folder:
         (folder / "deep").mkdir()
         (folder / "deep" / "file").touch()
-    assert list((tmp_path / ".envops").glob("scratch-*")) == []
+    assert list((tmp_path / ".envwright").glob("scratch-*")) == []
 
 
 def test_temporary_folder_of_a_deep_repository_has_room_for_sockets(tmp_path: Path):
@@ -161,7 +161,7 @@ def test_temporary_folder_of_a_deep_repository_has_room_for_sockets(tmp_path: Pa
 def test_scratch_folder_is_removed_after_an_exception(tmp_path: Path):
     with pytest.raises(ValueError, match="x"), Workspace(tmp_path).scratch():
         raise ValueError("x")
-    assert list((tmp_path / ".envops").glob("scratch-*")) == []
+    assert list((tmp_path / ".envwright").glob("scratch-*")) == []
 
 
 def test_scratch_folder_in_use_prevents_pruning(tmp_path: Path):
@@ -207,9 +207,9 @@ def test_user_folder_follows_environment_variables(tmp_path: Path, monkeypatch: 
     monkeypatch.delenv(CACHE_DIR)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert users_folder() == tmp_path / ".cache/envops"
+    assert users_folder() == tmp_path / ".cache/envwright"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert users_folder() == tmp_path / "xdg/envops"
+    assert users_folder() == tmp_path / "xdg/envwright"
     monkeypatch.setenv(CACHE_DIR, "~/told")
     assert users_folder() == tmp_path / "told"
 
@@ -222,7 +222,7 @@ def test_venvs_without_home_are_in_the_checkout(tmp_path: Path, monkeypatch: pyt
     monkeypatch.delenv(CACHE_DIR)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as where there is neither HOME nor such a user
-    assert Workspace(tmp_path).venvs == tmp_path / ".envops/venvs"
+    assert Workspace(tmp_path).venvs == tmp_path / ".envwright/venvs"
 
 
 @pytest.mark.parametrize("name", ["a-file", "a-file/below"])
@@ -233,5 +233,5 @@ def test_unwritable_users_folder_puts_venvs_into_the_checkout(
     monkeypatch.setenv(CACHE_DIR, str(tmp_path / name))
     workspace = Workspace(tmp_path)
     with workspace.used():
-        assert workspace.venvs == tmp_path / ".envops/venvs"
+        assert workspace.venvs == tmp_path / ".envwright/venvs"
     assert capsys.readouterr().err.count(f"{tmp_path / name} cannot be written") == 1

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from envops.authoring.setup.answers import Answers
-from envops.authoring.setup.files import files_of
+from envwright.authoring.setup.answers import Answers
+from envwright.authoring.setup.files import files_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(".github/workflows")
-TOOL = "OWNER/envops"
+TOOL = "OWNER/envwright"
 TEAMS_FILES = files_of(Answers("acme", tool=f"{TOOL}@v0", noxfile=False))
-"""What `envops init` writes into a team's repository, by path."""
+"""What `envwright init` writes into a team's repository, by path."""
 CALLERS = {Path(path).name: text for path, text in TEAMS_FILES.items() if Path(path).parent == FOLDER}
 """The workflows of a team's repository, by file name."""
 LEVELS = ("none", "read", "write")

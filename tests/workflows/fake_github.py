@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from envops.github.api import GitHub
-from envops.github.comment import AUTHOR
+from envwright.github.api import GitHub
+from envwright.github.comment import AUTHOR
 
 COMMIT = "c" * 40
 EVENT = {

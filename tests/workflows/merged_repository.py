@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from called_workflows import ROOT, TEAMS_FILES
-from envops.repository.codeowners import CODEOWNERS_FILE, render
-from envops.repository.registry import load_registry
+from envwright.repository.codeowners import CODEOWNERS_FILE, render
+from envwright.repository.registry import load_registry
 
 SHARED = ("tools", ".github", ".ci", ":(glob)configs/*", "noxfile.py", "pyproject.toml", ".gitignore")
 """Without the compiled runs: the registry of such a repository declares none."""
@@ -50,7 +50,7 @@ def origin_with(folder: Path, *environments: str) -> Origin:
 
 
 def team_with(folder: Path, *environments: str) -> Origin:
-    """A team's repository: the files of `envops init`, checks of its own, and these environments."""
+    """A team's repository: the files of `envwright init`, checks of its own, and these environments."""
     origin = _empty(folder)
     for path, text in {**TEAMS_FILES, ".ci/run": "echo the checks of the team\n"}.items():
         (origin.work / path).parent.mkdir(parents=True, exist_ok=True)

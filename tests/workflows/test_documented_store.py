@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import yaml
 from called_workflows import ROOT
-from envops.cli.main import parsed
+from envwright.cli.main import parsed
 
 PAGE = ROOT / "docs/store.md"
 BIN = Path(sys.executable).parent
-ACTION = ROOT / ".github/actions/envops/install.py"
+ACTION = ROOT / ".github/actions/envwright/install.py"
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def jobs(file: Path) -> dict[str, Any]:
 
 
 def test_documented_workflow_is_sound(file: Path, tmp_path: Path) -> None:
-    policies = {"OWNER/envops/*": "ref-pin", "*": "hash-pin"}
+    policies = {"OWNER/envwright/*": "ref-pin", "*": "hash-pin"}
     settings = tmp_path / "zizmor.yml"
     settings.write_text(json.dumps({"rules": {"unpinned-uses": {"config": {"policies": policies}}}}))
     for command in (
@@ -51,7 +51,7 @@ def test_documented_workflow_is_sound(file: Path, tmp_path: Path) -> None:
 def test_documented_workflow_has_keys_only_where_no_environment_runs(jobs: dict[str, Any]) -> None:
     assert "secrets." not in json.dumps(jobs["prove"])
     steps = jobs["share"]["steps"]
-    assert [step["run"] for step in steps if "run" in step] == ["exec envops store push --facts facts/"]
+    assert [step["run"] for step in steps if "run" in step] == ["exec envwright store push --facts facts/"]
     assert [step for step in steps if "secrets." in json.dumps(step)] == [steps[-1]]
     assert jobs["share"]["environment"] == "store"
 
@@ -74,7 +74,7 @@ def test_action_installs_what_a_store_needs(
 ) -> None:
     called: list[list[str]] = []
     monkeypatch.setattr(subprocess, "run", lambda command, **_: called.append(command))
-    folder = tmp_path / "envops"
+    folder = tmp_path / "envwright"
     (folder / "lib/python3/site-packages").mkdir(parents=True)
     (folder / "bin").mkdir()
     runpy.run_path(str(ACTION))["install"](folder, hub=False, store=store)

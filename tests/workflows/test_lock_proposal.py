@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops import exit_codes
-from envops.cli.main import main
-from envops.github.api import GitHub, GitHubError
-from envops.github.lock_proposal import BRANCH, propose
-from envops.reports.lock_difference import render_lock_difference
+from envwright import exit_codes
+from envwright.cli.main import main
+from envwright.github.api import GitHub, GitHubError
+from envwright.github.lock_proposal import BRANCH, propose
+from envwright.reports.lock_difference import render_lock_difference
 from merged_repository import origin_with
 
 LOCK = {"environments/sums/requirements.lock": "verifiers==0.4.1\n"}
@@ -112,7 +112,7 @@ def test_propose_names_locks_and_nothing_else(tmp_path: Path, capsys: pytest.Cap
 
     lock = work / "environments/reverse_text/requirements.lock"
     lock.write_text(lock.read_text().replace("\naiohttp==", "\naiohttp==9."))
-    (work / "tools/envops/__init__.py").write_text("raise SystemExit\n")
+    (work / "tools/envwright/__init__.py").write_text("raise SystemExit\n")
 
     assert main(["propose", "--dry-run", "--root", str(work)]) == exit_codes.PASS
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| `")]

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from called_workflows import ROOT, workflows
-from envops import __version__
+from envwright import __version__
 from fake_github import FakeGitHub, serving
 from merged_repository import tool_repository
 from package_release import Refused, section_of
 from workflow_runner import Runner
 
 TAG = f"v{__version__}"
-SECTION = "### Upgrading\n\nRun `envops upgrade`.\n\n### Added\n\n- more\n"
+SECTION = "### Upgrading\n\nRun `envwright upgrade`.\n\n### Added\n\n- more\n"
 CHANGELOG = f"# Changelog\n\n## {__version__} (2026-11-23)\n\n{SECTION}\n## 0.0.1 (2026-01-01)\n\n### Upgrading\n\nno\n"
 
 
@@ -82,7 +82,7 @@ def test_package_is_built_from_the_tag_and_handed_over(runner: Runner) -> None:
 
     assert done.passed, done.output
     names = {path.name for path in (runner.artifacts / "dist").iterdir() if not path.name.startswith(".")}
-    assert names == {f"envops-{__version__}-py3-none-any.whl", f"envops-{__version__}.tar.gz"}
+    assert names == {f"envwright-{__version__}-py3-none-any.whl", f"envwright-{__version__}.tar.gz"}
 
 
 def test_package_of_another_version_than_the_tag_is_not_built(runner: Runner) -> None:
@@ -125,8 +125,8 @@ def test_major_tag_moves_to_the_newest_version_only(
     [
         ((f"{__version__} (2026-11-23)", "Unreleased"), "its top section is 'Unreleased'"),
         ((f"{__version__} (2026-11-23)", __version__), "YEAR-MONTH-DAY"),
-        (("### Upgrading\n\nRun `envops upgrade`.\n\n", ""), "lacks '### Upgrading': add it"),
-        (("Run `envops upgrade`.", ""), "lacks '### Upgrading': add it"),
+        (("### Upgrading\n\nRun `envwright upgrade`.\n\n", ""), "lacks '### Upgrading': add it"),
+        (("Run `envwright upgrade`.", ""), "lacks '### Upgrading': add it"),
     ],
 )
 def test_changelog_that_is_not_of_the_version_is_refused(change: tuple[str, str], said: str) -> None:

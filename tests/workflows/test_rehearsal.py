@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from envops.emulator.rehearsal_copy import rehearsal_copy
-from envops.repository.problem import DeclarationError
-from envops.repository.repository import Repository
+from envwright.emulator.rehearsal_copy import rehearsal_copy
+from envwright.repository.problem import DeclarationError
+from envwright.repository.repository import Repository
 from merged_repository import Origin, origin_with
 
 
@@ -23,7 +23,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Origin:
 @pytest.mark.e2e
 def test_rehearse_publishes_on_loopback_only(origin: Origin, tmp_path: Path) -> None:
     before = origin.git("status", "--porcelain"), origin.git("rev-parse", "HEAD")
-    command = [sys.executable, "-m", "envops", "rehearse", "--format", "json", "--quiet"]
+    command = [sys.executable, "-m", "envwright", "rehearse", "--format", "json", "--quiet"]
     fault = "POST /environmentshub/*/versions/*/finalize status code=503 effect=done"
     variables = {**os.environ, "PRIME_API_KEY": "a-real-key-of-the-user", "HOME": str(tmp_path)}
 
@@ -55,10 +55,10 @@ def test_rehearsal_copy_has_uncommitted_files(origin: Origin, tmp_path: Path) ->
 
 @pytest.mark.parametrize("arguments", [["--fault", "nonsense"], ["--assume", "halves=maybe"]])
 def test_rehearse_invalid_fault_runs_nothing(origin: Origin, arguments: list[str]) -> None:
-    command = [sys.executable, "-m", "envops", "rehearse", *arguments]
+    command = [sys.executable, "-m", "envwright", "rehearse", *arguments]
     done = subprocess.run(command, cwd=origin.work, capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr.startswith("envops rehearse: ")
+    assert done.stderr.startswith("envwright rehearse: ")
 
 
 def test_rehearsal_copy_without_a_commit_is_refused(tmp_path: Path) -> None:

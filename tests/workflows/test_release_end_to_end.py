@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envops.emulator.server import EmulatedHub, emulator
-from envops.github.comment import MARK
-from envops.repository.repository import Repository
+from envwright.emulator.server import EmulatedHub, emulator
+from envwright.github.comment import MARK
+from envwright.repository.repository import Repository
 from fake_github import EVENT, FakeGitHub, serving
 from merged_repository import Origin, team_with
 from workflow_runner import HANDED_OVER, PUBLISHED, VERIFIED, Job, Runner
@@ -89,7 +89,7 @@ def test_comment_of_the_pull_request_shows_the_proof(
     assert f"`{NAME}`" in made["body"]
     assert f"`acme/{NAME}`" in made["body"], "the plan"
     (sarif,) = runner.folder.glob("comment.yml-comment-*/reports/validate.sarif")
-    assert json.loads(sarif.read_bytes())["runs"][0]["tool"]["driver"]["name"] == "envops"
+    assert json.loads(sarif.read_bytes())["runs"][0]["tool"]["driver"]["name"] == "envwright"
 
 
 def test_merge_publishes_validated_content_once(
@@ -113,7 +113,7 @@ def test_merge_publishes_validated_content_once(
     assert ledger["environments"][0]["verified"]["sound"]
     assert ledger["commit"] == commit
     assert jobs[2].steps[-1].output == f"{wheel['sha256']}  {ledger['environments'][0]['fetched']['filename']}\n"
-    built = [path.name for path in runner.folder.glob("release.yml-publish*/.envops/*")]
+    built = [path.name for path in runner.folder.glob("release.yml-publish*/.envwright/*")]
     assert built == ["release.lock"], "the job with the key builds, installs and loads nothing"
 
     written = len(hub.writes())

@@ -10,17 +10,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from envops.emulator.server import EmulatedHub, emulator
-from envops.release.evidence import ValidationEvidence
-from envops.release.ledger import LedgerEntry
-from envops.release.plan import make_plan
-from envops.release.release import Release
-from envops.release.verifying import Verified
-from envops.repository.repository import Repository
-from envops.repository.workspace import Workspace
-from envops.rules.engine import GATES
-from envops.system.retry_policy import HUB_PUSH
-from envops.validation.wheel import built_wheel
+from envwright.emulator.server import EmulatedHub, emulator
+from envwright.release.evidence import ValidationEvidence
+from envwright.release.ledger import LedgerEntry
+from envwright.release.plan import make_plan
+from envwright.release.release import Release
+from envwright.release.verifying import Verified
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace
+from envwright.rules.engine import GATES
+from envwright.system.retry_policy import HUB_PUSH
+from envwright.validation.wheel import built_wheel
 from merged_repository import Origin, origin_with
 
 pytestmark = pytest.mark.e2e
@@ -97,7 +97,7 @@ class Publisher:
         for _ in range(MOST_RELEASES):
             last = self.release()
             results.append(last.result)
-            assert "envops failed here" not in last.message, last.message
+            assert "envwright failed here" not in last.message, last.message
             if last.result in ("unchanged", "wedged"):
                 break
         return results
@@ -127,7 +127,7 @@ def hub(serving: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emula
 
     for name, value in serving.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("envops.release.release.Verifier", Content)
+    monkeypatch.setattr("envwright.release.release.Verifier", Content)
     serving.control("POST", "reset")
     yield serving
     serving.assume()

@@ -60,7 +60,7 @@ def test_workflow_run_jobs_check_out_no_pull_request_code() -> None:
             for step in job.get("steps", ()):
                 chosen = "checkout@" in step.get("uses", "") and "ref" in step["with"]
                 assert not chosen, f"{name}:{job_name} checks out a ref that a caller chose"
-                assert "hostile" not in step.get("run", "") or step["run"].startswith("envops comment hostile/")
+                assert "hostile" not in step.get("run", "") or step["run"].startswith("envwright comment hostile/")
             assert "secrets." not in json.dumps(job)
 
 
@@ -107,8 +107,8 @@ def test_secret_check_detects_planted_secret(monkeypatch: pytest.MonkeyPatch, pl
         test_pull_request_jobs_have_no_secret_and_no_write_access()
 
 
-RUNS_ENVIRONMENTS = re.compile(r"envops (validate|prepare|rewards|smoke|together|release verify)\b")
-HOLDS_NO_CODE = re.compile(r"envops (plan|release (--evidence-only|join|since)|train)\b")
+RUNS_ENVIRONMENTS = re.compile(r"envwright (validate|prepare|rewards|smoke|together|release verify)\b")
+HOLDS_NO_CODE = re.compile(r"envwright (plan|release (--evidence-only|join|since)|train)\b")
 
 
 def test_jobs_that_publish_or_attest_run_no_code_of_environments() -> None:
@@ -118,7 +118,7 @@ def test_jobs_that_publish_or_attest_run_no_code_of_environments() -> None:
         text = json.dumps(job)
         trusted = job.get("environment") in ("release", "training") or "attestations" in text
         if trusted:
-            commands = [step["run"] for step in job["steps"] if "envops " in step.get("run", "")]
+            commands = [step["run"] for step in job["steps"] if "envwright " in step.get("run", "")]
             assert commands
             for command in commands:
                 assert HOLDS_NO_CODE.search(command), f"{name}:{job_name}: {command}"

@@ -100,8 +100,8 @@ def test_pull_request_of_runs_alone_has_a_shard_that_judges_them(origin: Origin,
 
 def test_pull_request_reads_a_store_that_the_repository_names(origin: Origin, quiet: Runner) -> None:
     store = {
-        "github.event_name == 'pull_request' && vars.ENVOPS_STORE || ''": "s3://facts",
-        "(github.event_name != 'pull_request' || vars.ENVOPS_STORE == '') && 'yes' || ''": "",
+        "github.event_name == 'pull_request' && vars.ENVWRIGHT_STORE || ''": "s3://facts",
+        "(github.event_name != 'pull_request' || vars.ENVWRIGHT_STORE == '') && 'yes' || ''": "",
     }
 
     shard = quiet.run("validate.yml", "shard", origin.git("rev-parse", "HEAD"), {**_of_pull_request(origin), **store})
@@ -244,7 +244,7 @@ def test_pages_are_built_from_the_evidence_of_releases(origin: Origin, quiet: Ru
         "site",
         "cache warm",
     ]
-    assert len(list(quiet.folder.glob("pages.yml-build-*/.envops/timings/reverse-text.json"))) == 1
+    assert len(list(quiet.folder.glob("pages.yml-build-*/.envwright/timings/reverse-text.json"))) == 1
 
 
 def test_workflow_steps_are_all_tested() -> None:

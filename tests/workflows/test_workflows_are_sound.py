@@ -18,10 +18,10 @@ JOBS = [
     for name, workflow in workflows()
     for job_name, job in workflow["jobs"].items()
 ]
-ACTION = ROOT / ".github/actions/envops/action.yml"
+ACTION = ROOT / ".github/actions/envwright/action.yml"
 FILES = [*sorted((ROOT / FOLDER).glob("*.yml")), *sorted((ROOT / ".github/actions").glob("*/action.yml"))]
-CALLS = r"\bnox\b|\benvops\b|\.ci/run|package_release"
-SPEAKS_WITH_HUB = re.compile(r"envops (plan|train|release (?!since|verify|join))")
+CALLS = r"\bnox\b|\benvwright\b|\.ci/run|package_release"
+SPEAKS_WITH_HUB = re.compile(r"envwright (plan|train|release (?!since|verify|join))")
 INSTALLS = re.compile(
     r"\bpipx?\b|\buvx\b|\buv (pip|tool|sync|add|run)\b|\bnpm\b|\bnpx\b|\bcurl\b|\bwget\b|\bapt(-get)?\b|\bbrew\b"
     r"|setup-python|setup-uv"
@@ -40,7 +40,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def test_zizmor_reports_no_problem(team: list[Path], tmp_path: Path) -> None:
     """Ours, and those of a team whose callers follow a tag."""
-    policies = {"OWNER/envops/*": "ref-pin", "*": "hash-pin"}
+    policies = {"OWNER/envwright/*": "ref-pin", "*": "hash-pin"}
     follows = tmp_path / "zizmor.yml"
     follows.write_text(json.dumps({"rules": {"unpinned-uses": {"config": {"policies": policies}}}}))
     command = [BIN / "zizmor", "--offline", "--quiet", "--no-progress"]
@@ -95,7 +95,7 @@ def test_callers_are_a_trigger_permissions_and_one_call(name: str) -> None:
     assert caller["name"] == name.removesuffix(".yml"), "other workflows follow it by this name"
     (job,) = caller["jobs"].values()
     assert set(job) <= {"permissions", "uses", "with", "secrets"}
-    assert job["uses"] == f"OWNER/envops/.github/workflows/{name}@v0"
+    assert job["uses"] == f"OWNER/envwright/.github/workflows/{name}@v0"
     most = 32 if "with" in job else 20  # inputs by hand are declared, described and passed on
     assert len(CALLERS[name].splitlines()) <= most
 
@@ -153,7 +153,7 @@ def test_every_job_that_calls_the_tool_starts_with_the_action() -> None:
         for job_name, job in workflow["jobs"].items():
             steps = job.get("steps", [])
             calls = [place for place, step in enumerate(steps) if re.search(CALLS, step.get("run", ""))]
-            started = [place for place, step in enumerate(steps) if step.get("uses") == "$/.github/actions/envops"]
+            started = [place for place, step in enumerate(steps) if step.get("uses") == "$/.github/actions/envwright"]
             assert not calls or (started and started[0] < calls[0]), f"{name}:{job_name}"
             hub = any("hub" in step.get("with", {}) for step in steps)
             assert hub == any(SPEAKS_WITH_HUB.search(step.get("run", "")) for step in steps), f"{name}:{job_name}"

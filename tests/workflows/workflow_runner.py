@@ -36,9 +36,9 @@ USUAL = {
     "needs.since.outputs.proof || github.run_id": "1",
     "hashFiles('.ci/run') != ''": "true",
     "github.event.repository.default_branch": "main",
-    "github.event_name == 'pull_request' && vars.ENVOPS_STORE || ''": "",
-    "vars.ENVOPS_STORE_TRUSTS": "",
-    "(github.event_name != 'pull_request' || vars.ENVOPS_STORE == '') && 'yes' || ''": "yes",
+    "github.event_name == 'pull_request' && vars.ENVWRIGHT_STORE || ''": "",
+    "vars.ENVWRIGHT_STORE_TRUSTS": "",
+    "(github.event_name != 'pull_request' || vars.ENVWRIGHT_STORE == '') && 'yes' || ''": "yes",
     HANDED_OVER: "false",
     PUBLISHED: "false",
     VERIFIED: "false",
@@ -50,17 +50,17 @@ PREPARING = (
 )
 """Actions that change only the machine of a job, or send what no other job of these workflows reads."""
 
-ENVOPS = """#!{python}
+ENVWRIGHT = """#!{python}
 import os, pathlib, subprocess, sys
 words = sys.argv[1:]
 if not os.environ["STUB_TOOL"]:
-    sys.exit("envops is not installed in this job")
+    sys.exit("envwright is not installed in this job")
 with open(os.environ["STUB_LOG"], "a") as log:
     print(*words, file=log)
 variables = {{**os.environ, "PYTHONPATH": os.environ["STUB_TOOL"]}}
 if words[0] in os.environ["STUB_REAL"].split():
-    sys.exit(subprocess.run([sys.executable, "-P", "-m", "envops", *words], env=variables).returncode)
-parse = "from envops.cli.main import parsed; import sys; parsed(sys.argv[1:])"
+    sys.exit(subprocess.run([sys.executable, "-P", "-m", "envwright", *words], env=variables).returncode)
+parse = "from envwright.cli.main import parsed; import sys; parsed(sys.argv[1:])"
 pathlib.Path("reports").mkdir(exist_ok=True)
 sys.exit(subprocess.run([sys.executable, "-P", "-c", parse, *words], env=variables).returncode)
 """
@@ -80,7 +80,7 @@ with open(os.environ["STUB_LOG"], "a") as log:
 PYTHON = """#!{python}
 import os, pathlib, sys
 arguments = sys.argv[1:]
-if arguments[0] == "-I" and arguments[1].endswith("/.github/actions/envops/install.py"):
+if arguments[0] == "-I" and arguments[1].endswith("/.github/actions/envwright/install.py"):
     assert os.environ["HUB"] in ("true", "false"), os.environ["HUB"]
     sys.exit(0 if pathlib.Path(arguments[1]).is_file() else f"{{arguments[1]}} is missing")
 arguments = [each for each in arguments if each != "-I"]
@@ -244,7 +244,7 @@ class Runner:
         stubs, around = self.folder / "stubs", place.workspace.parent
         if not stubs.is_dir():
             stubs.mkdir(parents=True)
-            programs = {"envops": ENVOPS, "nox": NOX, "gh": GH, "python": PYTHON, "python3": PYTHON}
+            programs = {"envwright": ENVWRIGHT, "nox": NOX, "gh": GH, "python": PYTHON, "python3": PYTHON}
             for name, text in programs.items():
                 (stubs / name).write_text(text.format(python=sys.executable))
                 (stubs / name).chmod(0o755 | stat.S_IEXEC)
@@ -257,7 +257,7 @@ class Runner:
             "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR") or str(Path.home() / ".cache" / "uv"),
             "PATH": os.pathsep.join([str(stubs), str(Path(sys.executable).parent), os.environ["PATH"]]),
             "HOME": str(home),
-            "ENVOPS_CACHE_DIR": os.environ["ENVOPS_CACHE_DIR"],
+            "ENVWRIGHT_CACHE_DIR": os.environ["ENVWRIGHT_CACHE_DIR"],
             "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
             "CI": "true",
             "GITHUB_ACTIONS": "true",

@@ -18,10 +18,10 @@ import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from envops.files.atomic_write import write_whole
-from envops.reports.documentation import documentation_address
-from envops.reports.site.build import NotOurs, emptied
-from envops.repository.registry import load_registry
+from envwright.files.atomic_write import write_whole
+from envwright.reports.documentation import documentation_address
+from envwright.reports.site.build import NotOurs, emptied
+from envwright.repository.registry import load_registry
 
 from docs_site.built_pages import problems
 from docs_site.staged_pages import CATALOGUE, CONFIG, NotInNavigation, stage
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (NotOurs, NotInNavigation, NotBuilt) as error:
         print(error, file=sys.stderr)
         return 1
-    catalogue = [sys.executable, "-m", "envops", "site", "--root", str(ROOT), "--out", str(options.out / CATALOGUE)]
+    catalogue = [sys.executable, "-m", "envwright", "site", "--root", str(ROOT), "--out", str(options.out / CATALOGUE)]
     code = subprocess.run([*catalogue, *["--private"] * options.private], check=False).returncode
     link_parts(options.out)
     found = list(problems(options.out, served=urlsplit(documentation_address()).path, without=CATALOGUE))
@@ -64,7 +64,7 @@ def build_documentation(root: Path, out: Path, hidden: frozenset[str]) -> None:
 
     Raises `NotBuilt` or `NotInNavigation`.
     """
-    with tempfile.TemporaryDirectory(prefix="envops-pages-") as made:
+    with tempfile.TemporaryDirectory(prefix="envwright-pages-") as made:
         stage(root, Path(made), hidden)
         shutil.copytree(generated(Path(made)), out, dirs_exist_ok=True)
 

@@ -1,4 +1,4 @@
-"""A page for each rule, from the same texts as `envops explain`, with examples from the tests."""
+"""A page for each rule, from the same texts as `envwright explain`, with examples from the tests."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from envops.rules import catalogue
-from envops.rules.causes import CAUSES
-from envops.rules.engine import ALL_GATES, Rule, all_rules, apply
-from envops.text.commands import as_envops
-from envops.text.markdown import fenced
+from envwright.rules import catalogue
+from envwright.rules.causes import CAUSES
+from envwright.rules.engine import ALL_GATES, Rule, all_rules, apply
+from envwright.text.commands import as_envwright
+from envwright.text.markdown import fenced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ def rule_index() -> str:
             for known in all_rules().values()
             if known.gate == gate
         ]
-    return as_envops("\n".join(parts) + "\n")
+    return as_envwright("\n".join(parts) + "\n")
 
 
 def rule_page(known: Rule, tests: Path) -> str:
@@ -46,7 +46,7 @@ def rule_page(known: Rule, tests: Path) -> str:
     if awaited := [cause for cause in CAUSES if known.id in cause.consequences]:
         causes = sorted({rule for cause in awaited for rule in cause.rules})
         parts.append(f"## What to fix first\n\nIt may wait for {', '.join(map(_linked, causes))}.")
-    return as_envops("\n\n".join([*parts, f"In a terminal: `envops explain {known.id}`."]) + "\n")
+    return as_envwright("\n\n".join([*parts, f"In a terminal: `envwright explain {known.id}`."]) + "\n")
 
 
 def _linked(rule: str) -> str:

@@ -9,10 +9,10 @@ import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from envops.files.atomic_write import write_whole
-from envops.reports.documentation import documentation_address
-from envops.rules.catalogue import CATALOGUE_FILE
-from envops.rules.engine import all_rules
+from envwright.files.atomic_write import write_whole
+from envwright.reports.documentation import documentation_address
+from envwright.rules.catalogue import CATALOGUE_FILE
+from envwright.rules.engine import all_rules
 
 from docs_site.rule_pages import rule_index, rule_page
 

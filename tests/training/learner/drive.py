@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from envops.repository.repository import Repository
-from envops.repository.workspace import Workspace
-from envops.training.learner.environment import RolloutLimits, TrainingEnvironment, opened_for_training
-from envops.training.learner.settings import LearnerSettings, RolloutSettings
-from envops.training.learner.training import Learner
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace
+from envwright.training.learner.environment import RolloutLimits, TrainingEnvironment, opened_for_training
+from envwright.training.learner.settings import LearnerSettings, RolloutSettings
+from envwright.training.learner.training import Learner
 
 ROOT = Path(__file__).parents[3]
 SAID_BY = re.compile(r"<\|im_start\|>(\w+)\n(.*?)(?=<\|im_start\|>|$)", re.DOTALL)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envops.training.learner.run_folder import Beginning
-from envops.training.learner.settings import UnfitSettings
+from envwright.training.learner.run_folder import Beginning
+from envwright.training.learner.settings import UnfitSettings
 
 IDENTITY: dict[str, Any] = {
     "grpo": {"learning_rate": 1e-5},

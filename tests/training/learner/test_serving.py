@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from envops.training.learner.conversations import LostTurn, SampledTurns, Turn, joined
-from envops.training.learner.rendering import TemplateRenderer
-from envops.training.learner.serving import PolicyServer
+from envwright.training.learner.conversations import LostTurn, SampledTurns, Turn, joined
+from envwright.training.learner.rendering import TemplateRenderer
+from envwright.training.learner.serving import PolicyServer
 from letters import CHAT, Letters, end
 
 ASKED = [{"role": "user", "content": "Say ab."}]

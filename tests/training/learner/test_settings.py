@@ -7,10 +7,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from envops.facts.training_log import read_metrics
-from envops.training.learner.environment import tally
-from envops.training.learner.run_folder import MetricsFile, finished_model, last_checkpoint, step_of
-from envops.training.learner.settings import RolloutSettings, UnfitSettings, read_settings
+from envwright.facts.training_log import read_metrics
+from envwright.training.learner.environment import tally
+from envwright.training.learner.run_folder import MetricsFile, finished_model, last_checkpoint, step_of
+from envwright.training.learner.settings import RolloutSettings, UnfitSettings, read_settings
 
 ROOT = Path(__file__).parents[3]
 LEAST = 'model = "m"\n[rollouts]\nenvironment = "sums"\n'

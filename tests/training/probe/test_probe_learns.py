@@ -19,7 +19,7 @@ ENOUGH_SECONDS = "1200"
 @pytest.mark.torch
 @pytest.mark.parametrize("seed", range(5))
 def test_probe_reward_triples_and_control_stays_flat(seed: int) -> None:
-    command = [sys.executable, "-m", "envops", "train", "probe", "reverse-text", "--format", "json"]
+    command = [sys.executable, "-m", "envwright", "train", "probe", "reverse-text", "--format", "json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
     done = subprocess.run(
         [*command, "--seed", str(seed), "--seconds", ENOUGH_SECONDS],
@@ -35,7 +35,7 @@ def test_probe_reward_triples_and_control_stays_flat(seed: int) -> None:
 
 
 def test_probe_without_torch_names_the_session() -> None:
-    command = [sys.executable, "-m", "envops", "train", "probe", "reverse-text"]
+    command = [sys.executable, "-m", "envwright", "train", "probe", "reverse-text"]
     done = subprocess.run(
         command,
         cwd=ROOT,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from envops.facts.observed import Description
-from envops.training.probe.vocabulary import (
+from envwright.facts.observed import Description
+from envwright.training.probe.vocabulary import (
     END,
     ROLES,
     START,

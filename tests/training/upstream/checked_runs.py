@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envops.cli.main import main
-from envops.cli.new import KINDS
-from envops.repository.repository import Repository
-from envops.repository.run import RunSpec, run_spec
-from envops.training.declared_runs import DeclaredRun, declared_runs
-from envops.training.trainers import trainer_named
+from envwright.cli.main import main
+from envwright.cli.new import KINDS
+from envwright.repository.repository import Repository
+from envwright.repository.run import RunSpec, run_spec
+from envwright.training.declared_runs import DeclaredRun, declared_runs
+from envwright.training.trainers import trainer_named
 from generated_runs import generated_run
 from packaging.requirements import Requirement
 
@@ -125,7 +125,7 @@ def _repository(root: Path) -> Repository:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             code = main(["new", f"new-{kind}", "--kind", kind, "--root", str(root)])
         if code:
-            raise SystemExit(f"envops new --kind {kind} exits with {code}:\n{printed.getvalue()}")
+            raise SystemExit(f"envwright new --kind {kind} exits with {code}:\n{printed.getvalue()}")
     repository = Repository.load(root)
     module = HUB.replace("-", "_")
     package = root / "environments" / module / module

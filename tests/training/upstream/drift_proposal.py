@@ -7,10 +7,10 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from envops.github.api import GitHub
-from envops.github.lock_proposal import propose
+from envwright.github.api import GitHub
+from envwright.github.lock_proposal import propose
 
-BRANCH = "envops/trainers"
+BRANCH = "envwright/trainers"
 TITLE = "Record how the trainers changed"
 TEXT = "trainers.md"
 """The session's output, in the folder that the job left."""
@@ -19,7 +19,7 @@ MOST_BYTES = 1_000_000
 MOST_CHARACTERS = 50_000
 """Of the text of a pull request, which GitHub limits to 65,536."""
 ADVICE = """\
-The trainers' own code differs from what is recorded. Correct what envops writes and reads where a name, a key or a
+The trainers' own code differs from what is recorded. Correct what envwright writes and reads where a name, a key or a
 default below changed; `nox -s trainers -- CHECKOUT` shows the rest. Merge this once the tests pass with it.
 """
 

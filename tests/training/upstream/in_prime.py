@@ -1,4 +1,4 @@
-"""Run by a Python that has prime installed: facts of its command line that envops relies on, as one JSON object.
+"""Run by a Python that has prime installed: facts of its command line that envwright relies on, as one JSON object.
 
 python in_prime.py record
 """

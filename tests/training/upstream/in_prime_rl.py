@@ -1,7 +1,7 @@
 """Run by a Python that has a checkout of prime-rl: prime-rl's own code, on runs and about itself.
 
     python in_prime_rl.py check HOSTED_KEYS FILE…    one JSON object: file → prime-rl's error, or null
-    python in_prime_rl.py record                     one JSON object: the schema and the defaults that envops relies on
+    python in_prime_rl.py record                     one JSON object: its schema and the defaults that envwright uses
 
 HOSTED_KEYS are joined by commas: what the prime CLI takes out of a file before the platform sees it.
 """
@@ -74,7 +74,7 @@ def started(values: dict[str, Any]) -> None:
 
 
 def record() -> dict[str, Any]:
-    """The schema, and what envops relies on beside it."""
+    """The schema, and what envwright relies on beside it."""
     checkpoint = next(each for each in get_args(RLConfig.model_fields["ckpt"].annotation) if each is not type(None))
     algorithms = get_args(get_args(algorithm.AlgoConfig)[0])
     return {

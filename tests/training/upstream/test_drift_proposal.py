@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from drift_proposal import BRANCH, TEXT, body_of, propose_drift
-from envops.github.api import GitHub, GitHubError
+from envwright.github.api import GitHub, GitHubError
 
 PLACE = "tests/training/upstream/recorded/made_up.json"
 

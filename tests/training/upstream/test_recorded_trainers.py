@@ -1,4 +1,4 @@
-"""What envops writes and reads, against the trainers' own words in recorded/, without a checkout."""
+"""What envwright writes and reads, against the trainers' own words in recorded/, without a checkout."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from checked_runs import arguments_of
-from envops.rules.runs.trainer import TrainerLimits
-from envops.training.trainers import TRAINERS
+from envwright.rules.runs.trainer import TrainerLimits
+from envwright.training.trainers import TRAINERS
 from jsonschema import Draft202012Validator
 from trainers_session import TRAINERS as RECORDED_TRAINERS
 
@@ -104,7 +104,7 @@ def test_arguments_of_compiled_tinker_runs_are_the_recipe_s() -> None:
 
 
 def test_commands_of_prime_train_in_messages_exist() -> None:
-    sources = [path.read_text("utf-8") for path in (ROOT / "tools" / "envops").rglob("*.py")]
+    sources = [path.read_text("utf-8") for path in (ROOT / "tools" / "envwright").rglob("*.py")]
     named = {name for source in sources for name in COMMAND.findall(source)}
     assert "logs" in named
     assert named - {*recorded("prime")["commands"]} == set()

@@ -1,4 +1,4 @@
-"""Check runs with the trainers' own code, and compare what envops relies on with the recorded files.
+"""Check runs with the trainers' own code, and compare what envwright relies on with the recorded files.
 
 `nox -s trainers -- [CHECKOUT…] [--write]` runs it. A trainer whose checkout is given is taken from there, others from
 the newest package of the index. Each trainer has a virtual environment of its own, in which `in_*.py` beside this file
@@ -31,7 +31,7 @@ sys.path[:0] = [str(HERE.parent), str(ROOT / "tools")]
 
 from checked_runs import CheckedRun, CheckedRuns, arguments_of, compiled_runs  # noqa: E402
 from drift_proposal import propose_drift  # noqa: E402
-from envops.github.api import GitHub, GitHubError  # noqa: E402
+from envwright.github.api import GitHub, GitHubError  # noqa: E402
 
 DRAWN = 150
 """Drawn declarations of each of both sorts."""

@@ -1,1 +1,0 @@
-"""The operations of a worker; each module sends facts in the shape of `envops.facts.observed`."""

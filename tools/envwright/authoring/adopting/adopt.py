@@ -1,0 +1,210 @@
+"""Adopting: sources are fetched, prepared and validated in a staging folder, and moved into the repository at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from envwright.authoring.adopting.baseline import known_counts
+from envwright.authoring.adopting.data import prepared, proposed_data
+from envwright.authoring.adopting.fetching import Candidate, fetch
+from envwright.authoring.adopting.owners import default_owners
+from envwright.authoring.adopting.recognition import NoEnvironment
+from envwright.authoring.adopting.skeleton import skeletons
+from envwright.authoring.adopting.source_address import AnySource, SourceUnreadable
+from envwright.authoring.adopting.staging import Adoption, AlreadyAdopted, NotAdopted, Staging
+from envwright.facts.observed import Facts
+from envwright.repository.package import Package
+from envwright.repository.registry import EnvironmentEntry, load_registry
+from envwright.repository.workspace import Workspace
+from envwright.rules.engine import GATES
+from envwright.rules.result import EnvironmentResult
+from envwright.validation.facts_cache import remembered
+from envwright.validation.observation_request import ObservationRequest
+from envwright.validation.verdicts import ValidationRequest
+
+AT_ONCE = 4
+"""The number of locks that are resolved at once: most of the time is waiting for the package index."""
+BRIEF_REPORTS = False
+"""The most adopted environments that are shown with all details, for review."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A source that was not adopted, with the reason."""
+
+    what: str
+    reason: str
+    is_infrastructure: bool = False
+    """Whether adoption can succeed later with the same source."""
+
+
+@dataclass
+class Outcome:
+    """The result for every source."""
+
+    adopted: list[Adoption] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    """Messages about environments that are adopted already."""
+    refused: list[Refusal] = field(default_factory=list)
+    passed_over: list[str] = field(default_factory=list)
+    """Folders of a collection that are not environments."""
+    results: list[EnvironmentResult] = field(default_factory=list)
+    """The results of the first validation."""
+
+
+Progress = Callable[[str], None]
+RunValidation = Callable[[ValidationRequest, Sequence[str]], dict[str, EnvironmentResult]]
+"""Validates environments, and returns their results by name."""
+
+
+def staging_for(root: Path, folder: Path, stop: threading.Event) -> Staging:
+    """A staging folder for a repository. Raises `DeclarationError` if its registry cannot be read."""
+    day = datetime.now(UTC).date().isoformat()
+    return Staging(root, folder, load_registry(root), Workspace(root), stop, day)
+
+
+def make_ready(staging: Staging, sources: Iterable[AnySource], owners: Sequence[str], tell: Progress) -> Outcome:
+    """Fetch every source and prepare its environments in the staging folder, the locks and wheels of several at once.
+
+    Raises `Interrupted` when `stop` is set.
+    """
+    outcome = Outcome()
+    chosen = tuple(owners) or default_owners(staging.registry, staging.root)
+    for number, source in enumerate(sources):
+        room = staging.folder / "fetched" / str(number)
+        room.mkdir(parents=True)
+        tell(f"reading {source} …")
+        try:
+            fetched = fetch(source, room, staging.stop)
+        except SourceUnreadable as error:
+            outcome.refused.append(Refusal(str(source), str(error)))
+            continue
+        for candidate in fetched.candidates:
+            _begin(staging, candidate, chosen, outcome, is_one_of_many=fetched.is_collection)
+    _finish(staging, outcome, tell)
+    outcome.adopted = list(staging.ready)
+    return outcome
+
+
+def _begin(
+    staging: Staging, candidate: Candidate, owners: Sequence[str], outcome: Outcome, *, is_one_of_many: bool
+) -> None:
+    name = candidate.folder.name
+    try:
+        staging.begin(candidate, owners)
+    except AlreadyAdopted as known:
+        outcome.unchanged.append(str(known))
+    except NotAdopted as error:
+        outcome.refused.append(Refusal(name, str(error), error.is_infrastructure))
+    except NoEnvironment as error:
+        if is_one_of_many:
+            outcome.passed_over.append(f"{name} ({error})")
+        else:
+            reason = (
+                f"it is not a verifiers environment: {error}. Name the folder of a package that verifiers can load."
+            )
+            outcome.refused.append(Refusal(str(candidate.folder), reason))
+
+
+def _finish(staging: Staging, outcome: Outcome, tell: Progress) -> None:
+    """Lock and build every environment that was started; those that fail are refused."""
+
+    def finished(adoption: Adoption) -> frozenset[str] | NotAdopted:
+        tell(f"{adoption.name}: lock and wheel …")
+        try:
+            return staging.finish(adoption)
+        except NotAdopted as error:
+            return error
+
+    begun = list(staging.ready)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        futures = [pool.submit(finished, adoption) for adoption in begun]
+        try:
+            made = [future.result() for future in futures]
+        except BaseException:
+            staging.stop.set()  # or the pool would wait for running ones
+            pool.shutdown(cancel_futures=True)
+            raise
+    for adoption, modules in zip(begun, made, strict=True):
+        try:
+            if isinstance(modules, NotAdopted):
+                raise modules
+            staging.refuse_equal_module(adoption, modules)
+        except NotAdopted as error:
+            staging.drop(adoption)
+            outcome.refused.append(Refusal(adoption.folder_name, str(error), error.is_infrastructure))
+
+
+def validation_of(staging: Staging) -> ValidationRequest:
+    """The request that validates everything that is ready, with the cache of the repository."""
+    return ValidationRequest(staging.repository(), staging.workspace, BRIEF_REPORTS, GATES, ObservationRequest())
+
+
+def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunValidation, tell: Progress) -> None:
+    """Validate the environments that are ready, and write the parts that are missing.
+
+    These are data declarations, known findings, and an oracle and cases to complete.
+    """
+    request = validation_of(staging)
+    results = validated(request, [one.name for one in staging.ready])
+    if declared := _declare_data(staging, request, tell):
+        request = validation_of(staging)
+        results |= validated(request, declared)
+    listed = [one.name for one in staging.ready if _list_known(staging, one, results[one.name])]
+    if listed:
+        request = validation_of(staging)
+        # without a kept observation, the environment would be observed again only to apply the known findings
+        kept = [one.name for one in staging.ready if one.name in listed and _facts_of(one, request) is not None]
+        results |= validated(request, kept) if kept else {}
+    for adoption in list(staging.ready):
+        facts = _facts_of(adoption, request)
+        if files := facts and skeletons(facts, frozenset(adoption.files)):
+            staging.add_files(adoption, files)
+    outcome.adopted = list(staging.ready)
+    outcome.results = [results[one.name] for one in staging.ready]
+
+
+def _declare_data(staging: Staging, request: ValidationRequest, tell: Progress) -> list[str]:
+    """Declare and download the data that loading tried to read; returns the environments with a declaration."""
+    declared = []
+    for adoption in list(staging.ready):
+        facts = _facts_of(adoption, request)
+        entry, package = _entry_and_package(adoption.name, request)
+        proposal = facts and proposed_data(entry, package, staging.workspace, facts, staging.stop, tell)
+        if not proposal:
+            continue
+        questions = (*adoption.questions, *([proposal.question] if proposal.question else []))
+        rows = (*adoption.rows, *proposal.rows)
+        staging.replace(replace(adoption, rows=rows, questions=questions, lacks_data=proposal.can_be_prepared))
+        if proposal.rows:
+            declared.append(adoption.name)
+    request = validation_of(staging) if declared else request
+    for adoption in [one for one in staging.ready if one.name in declared]:
+        entry, package = _entry_and_package(adoption.name, request)
+        if problem := prepared(entry, package, staging.workspace, staging.stop, tell):
+            tell(f"{adoption.name}: its data is declared and could not be downloaded: {problem}")
+            staging.replace(replace(adoption, lacks_data=True))
+    return declared
+
+
+def _list_known(staging: Staging, adoption: Adoption, result: EnvironmentResult) -> bool:
+    """List the findings that make an environment fail as known; returns whether there are any."""
+    counts = known_counts(result)
+    if counts:
+        staging.replace(replace(adoption, known=counts))
+    return bool(counts)
+
+
+def _facts_of(adoption: Adoption, request: ValidationRequest) -> Facts | None:
+    """The last validation's observation of an environment, if it was kept."""
+    entry, package = _entry_and_package(adoption.name, request)
+    return remembered(entry, package, request.workspace, request.observation)
+
+
+def _entry_and_package(name: str, request: ValidationRequest) -> tuple[EnvironmentEntry, Package]:
+    return request.repository.registry.environments[name], request.repository.packages[name]

@@ -1,0 +1,182 @@
+"""Adds bounds on verifiers and Python to pyproject.toml, so that the environment does not break with their next
+release.
+
+The text is edited in place; comments, order and everything else stay unchanged.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.specifiers import Specifier, SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from envwright.authoring.new.render import REQUIRES, REQUIRES_PYTHON
+from envwright.repository.package import Generation
+from envwright.repository.pyproject import key_lines, readable_requirement
+from envwright.rules.schema.requirements import is_bounded_above, misfit
+
+BELOW: Mapping[Generation, str] = {"v0": "0.4", "v1": "0.5"}
+"""The first release on which a generation's code may fail."""
+
+
+class NotBounded(Exception):
+    """pyproject.toml cannot be edited automatically; the message has the line to write by hand."""
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """The edited text, and a description of each change."""
+
+    text: str
+    changes: tuple[str, ...] = ()
+
+
+def bounded(text: str, generation: Generation) -> Bounded:
+    """pyproject.toml with a verifiers requirement of the generation, bounded above, and a `requires-python`.
+
+    Raises `NotBounded` if the text cannot be edited.
+    """
+    changes: list[str] = []
+    project: dict[str, Any] = tomllib.loads(text).get("project", {})
+    listed = project.get("dependencies", [])
+    if not isinstance(listed, list):
+        raise NotBounded("pyproject.toml: write project.dependencies as a list, then adopt again.")
+    requires = [one for one in listed if isinstance(one, str)]
+    if dynamic := {"dependencies", "requires-python"} & set(project.get("dynamic", ())):
+        keys = " and ".join(sorted(dynamic))
+        raise NotBounded(
+            f"pyproject.toml: {keys} cannot be bounded in `dynamic`. Write them in [project], then adopt again."
+        )
+    old = next((one for one in requires if _is_verifiers(one)), None)
+    wanted = REQUIRES[generation][0] if old is None else bounded_requirement(old, generation)
+    if old is None:
+        text = _with_dependency(text, wanted)
+        changes.append(f'added "{wanted}" to the dependencies, because the code is {generation}')
+    elif wanted != old:
+        text = _with_other_dependency(text, old, wanted)
+        changes.append(f'"{old}" became "{wanted}", because the code is {generation}')
+    if "requires-python" not in project:
+        line = f'requires-python = "{REQUIRES_PYTHON[generation]}"'
+        text = _with_key(text, line)
+        changes.append(f"added {line}")
+    _check(text, wanted)
+    return Bounded(text, tuple(changes))
+
+
+def bounded_requirement(text: str, generation: Generation) -> str:
+    """The requirement, with its author's parts as far as the generation allows."""
+    requirement = Requirement(text)
+    if requirement.url is not None or (is_bounded_above(requirement) and misfit(requirement, generation) is None):
+        return text
+    limit = _first_unknown(requirement, generation)
+    kept = [str(part) for part in requirement.specifier if not _is_ceiling(part, limit)]
+    requirement.specifier = SpecifierSet(",".join([*kept, f"<{limit}"]))
+    if kept and misfit(requirement, generation) is None and _admits_some(requirement):
+        return _written(requirement, [*kept, f"<{limit}"])
+    recommended = Requirement(REQUIRES[generation][0])
+    return _written(requirement, _lower_first(recommended))
+
+
+def _first_unknown(requirement: Requirement, generation: Generation) -> Version:
+    """The first release on which the code may fail: for v1, the minor release after the required one."""
+    limit = Version(BELOW[generation])
+    asked = [Version(part.version) for part in requirement.specifier if part.operator in (">=", ">")]
+    if generation == "v1" and asked and max(asked) >= limit:
+        return Version(f"{max(asked).major}.{max(asked).minor + 1}")
+    return limit
+
+
+def _is_ceiling(part: Specifier, limit: Version) -> bool:
+    return part.operator in ("<", "<=") and Version(part.version) >= limit
+
+
+def _written(requirement: Requirement, parts: list[str]) -> str:
+    extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+    marker = f" ; {requirement.marker}" if requirement.marker else ""
+    return f"{requirement.name}{extras}{','.join(parts)}{marker}"
+
+
+def _lower_first(requirement: Requirement) -> list[str]:
+    return sorted(map(str, requirement.specifier), key=lambda part: part.startswith("<"))
+
+
+def _admits_some(requirement: Requirement) -> bool:
+    """Whether any release satisfies the requirement: `>=0.5,<0.4` allows none."""
+    named = [Version(part.version.removesuffix(".*")) for part in requirement.specifier]
+    near = [Version(f"{version.base_version}.1") for version in named]
+    return any(requirement.specifier.contains(version, prereleases=True) for version in (*named, *near))
+
+
+def _is_verifiers(text: str) -> bool:
+    requirement = readable_requirement(text)
+    return requirement is not None and canonicalize_name(requirement.name) == "verifiers"
+
+
+def _with_other_dependency(text: str, old: str, new: str) -> str:
+    """The text with one requirement replaced, inside the project's own list."""
+    start, end = _dependencies(text)
+    for quote in ('"', "'"):
+        if f"{quote}{old}{quote}" in text[start:end]:
+            changed = text[start:end].replace(f"{quote}{old}{quote}", f"{quote}{new}{quote}", 1)
+            return text[:start] + changed + text[end:]
+    raise NotBounded(f'pyproject.toml: write "{new}" in place of {old} in project.dependencies, then adopt again.')
+
+
+def _with_dependency(text: str, new: str) -> str:
+    if "project.dependencies" not in key_lines(text):
+        return _with_key(text, f'dependencies = ["{new}"]')
+    start, end = _dependencies(text)
+    opening = text.index("[", start, end) + 1
+    rest = text[opening:end]
+    indent = re.match(r"[ \t]*(?:#[^\n]*)?\n(?P<indent>[ \t]*)", rest)
+    if rest.lstrip().startswith("]"):
+        return f'{text[:opening]}"{new}"{text[opening:].lstrip()}'
+    if indent:
+        return f'{text[:opening]}\n{indent["indent"] or "    "}"{new}",{text[opening:]}'
+    return f'{text[:opening]}"{new}", {text[opening:].lstrip()}'
+
+
+def _with_key(text: str, line: str) -> str:
+    """The text with a new line in [project], after the last of the keys that usually precede it."""
+    lines = key_lines(text)
+    rows = text.splitlines(keepends=True)
+    for key in ("project.version", "project.name"):
+        if key in lines:
+            row = rows[lines[key] - 1]
+            end = "\r\n" if row.endswith("\r\n") else "\n"
+            rows[lines[key] - 1] = f"{row.rstrip(end)}{end}{line}{end}"
+            return "".join(rows)
+    raise NotBounded(f"pyproject.toml: write {line} below [project], then adopt again.")
+
+
+def _dependencies(text: str) -> tuple[int, int]:
+    """The beginning and the end of the assignment of project.dependencies."""
+    lines = key_lines(text)
+    first = lines["project.dependencies"]
+    after = min((line for line in lines.values() if line > first and _begins_a_key(text, line)), default=None)
+    starts = [0, *(found.end() for found in re.finditer("\n", text))]
+    return starts[first - 1], starts[after - 1] if after is not None else len(text)
+
+
+def _begins_a_key(text: str, line: int) -> bool:
+    return re.match(r"\s*(\[|[\w\"'.-]+\s*=)", text.splitlines()[line - 1]) is not None
+
+
+def _check(text: str, wanted: str) -> None:
+    """Raise `NotBounded` if the edited text does not have the intended requirements."""
+    try:
+        project = tomllib.loads(text)["project"]
+        done = wanted in project["dependencies"] and "requires-python" in project
+    except (tomllib.TOMLDecodeError, KeyError, TypeError):
+        done = False
+    if not done:
+        raise NotBounded(
+            f'pyproject.toml: write "{wanted}" in project.dependencies and a requires-python by hand, then adopt again.'
+        )

@@ -1,0 +1,256 @@
+"""Fetches sources to this machine: folders that may be environments, each with its origin."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from envwright.authoring.adopting.source_address import (
+    AnySource,
+    FolderSource,
+    GitSource,
+    HubSource,
+    SourceUnreadable,
+    is_git_address,
+)
+from envwright.hub.access import Prime, find_prime, hub_access, install_prime
+from envwright.hub.pending_submission import decisive_line
+from envwright.repository.content import list_content
+from envwright.repository.git import files_at, git, write_files
+from envwright.repository.repository import ENVIRONMENTS_FOLDER
+from envwright.system.subprocesses import ProgramFailed, run_program
+
+FETCH_SECONDS = 600.0
+PULL_SECONDS = 300.0
+MOST_OF_A_POINTER = 1024
+"""The most bytes of a pointer of Git LFS."""
+_ALLOWED_PROTOCOLS = "file:git:http:https:ssh"
+"""The allowed transports of git; others run programs."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A folder that may be an environment."""
+
+    folder: Path
+    origin: str
+    """Its origin for people: a path, an address with a commit and a path, or a version on the Hub."""
+    published: str = ""
+    """Its origin if public; empty for a path on this machine."""
+
+
+@dataclass(frozen=True)
+class FetchedSource:
+    """The content of a source."""
+
+    candidates: tuple[Candidate, ...]
+    is_collection: bool
+    """Whether it has many folders; those that are not environments are skipped."""
+
+
+def fetch(source: AnySource, room: Path, stop: threading.Event) -> FetchedSource:
+    """Fetch a source; `room` is an empty folder for downloads.
+
+    Raises `SourceUnreadable` if it cannot be reached or is empty, `Interrupted` when `stop` is set.
+    """
+    match source:
+        case FolderSource():
+            return _held_by(source.path, str(source), str(source), _published(source.path))
+        case GitSource():
+            return _from_git(source, room, stop)
+        case HubSource():
+            return _from_hub(source, room, stop)
+
+
+def _published(folder: Path) -> str:
+    """Address, commit and path of a folder in a clone, if it has no uncommitted changes; empty otherwise."""
+    top, remote, commit, changes = (
+        git(folder, *question).stdout.decode(errors="replace").strip()
+        for question in (
+            ("rev-parse", "--show-toplevel"),
+            ("remote", "get-url", "origin"),
+            ("rev-parse", "HEAD"),
+            ("status", "--porcelain", "--", "."),
+        )
+    )
+    if not (top and commit) or changes or not remote.startswith(("https://", "ssh://", "git@")):
+        return ""
+    path = folder.relative_to(Path(top).resolve()).as_posix()
+    address = f"{_shown(remote)}@{commit}"
+    return address if path == "." else f"{address}#{path}"
+
+
+def _from_git(source: GitSource, room: Path, stop: threading.Event) -> FetchedSource:
+    repository = room / "repository.git"
+    commit = _fetched_commit(source, repository, stop)
+    folder = room / (Path(source.path).name or Path(urlsplit(source.repository).path).name.removesuffix(".git"))
+    top = source.path or "."
+    files = files_at(repository, commit, top)
+    if not files:
+        raise SourceUnreadable(
+            f"{_shown(source.repository)} has no folder {source.path or '/'} at {source.ref or 'its default branch'}"
+            f" ({commit[:12]}).{_folders_there(repository, commit)}"
+        )
+    write_files(repository, files, top, folder)
+    origin = f"{_shown(source.repository)}@{commit}" + (f"#{source.path}" if source.path else "")
+    is_local = source.repository.startswith("file://")
+    return _held_by(folder, origin, _shown(str(source)), "" if is_local else origin)
+
+
+def _from_hub(source: HubSource, room: Path, stop: threading.Event) -> FetchedSource:
+    prime, access = find_prime(), hub_access()
+    if prime is None:
+        raise SourceUnreadable(
+            f"{source}: there is no such folder, and reading it from the Hub needs the prime CLI. {install_prime()}"
+        )
+    folder, home = room / source.name.replace("-", "_"), room / "home"
+    home.mkdir()
+    output = _pull(prime, source, folder, access.environment(home), stop)
+    if not (folder / "pyproject.toml").is_file():
+        raise SourceUnreadable(_unpulled(source, access.scrubber.text(output), signed_in=bool(access.key)))
+    found = f"the Hub, {source}"
+    return FetchedSource((Candidate(folder, found, found),), is_collection=False)
+
+
+def _held_by(folder: Path, origin: str, named: str, published: str) -> FetchedSource:
+    """The folder itself if it is a package, or else its packages."""
+    inside = folder / ENVIRONMENTS_FOLDER
+    if any(inside.glob("*/pyproject.toml")):
+        return FetchedSource(tuple(_below(inside, origin, published, f"{ENVIRONMENTS_FOLDER}/")), is_collection=True)
+    if (folder / "pyproject.toml").is_file():
+        return FetchedSource((Candidate(folder, origin, published),), is_collection=False)
+    below = tuple(_below(folder, origin, published, ""))
+    if not below:
+        raise SourceUnreadable(
+            f"{named} is not an environment: neither it nor a folder in it has a pyproject.toml."
+            " Name the folder of a package, or one whose folders are packages."
+        )
+    return FetchedSource(below, is_collection=True)
+
+
+def _below(folder: Path, origin: str, published: str, prefix: str) -> Iterator[Candidate]:
+    for entry in sorted(folder.iterdir()):
+        if not entry.name.startswith(".") and (entry / "pyproject.toml").is_file():
+            place = f"{prefix}{entry.name}"
+            yield Candidate(entry, _joined(origin, place), _joined(published, place))
+
+
+def _joined(address: str, place: str) -> str:
+    if not address:
+        return ""
+    is_repository = "#" not in address and is_git_address(address)
+    return f"{address}{'#' if is_repository else '/'}{place}"
+
+
+def _fetched_commit(source: GitSource, repository: Path, stop: threading.Event) -> str:
+    """The commit that the source names, with its files, in a new bare repository."""
+    git(repository.parent, "init", "--quiet", "--bare", str(repository))
+    message = _git_fetch(repository, source.repository, ["--depth=1"], source.ref or "HEAD", stop)
+    if message is None:
+        return git(repository, "rev-parse", "FETCH_HEAD^{commit}").stdout.decode().strip()
+    # A server need not return a commit by its id, and a short id has to be looked up in the history.
+    if source.ref and re.fullmatch(r"[0-9a-f]{7,40}", source.ref):
+        everything = _git_fetch(repository, source.repository, [], "+refs/*:refs/fetched/*", stop)
+        found = git(repository, "rev-parse", "--verify", "--quiet", f"{source.ref}^{{commit}}")
+        if found.returncode == 0:
+            return found.stdout.decode().strip()
+        message = everything or f"it has no commit {source.ref}"
+    raise SourceUnreadable(_unreached(source, message))
+
+
+def _git_fetch(repository: Path, address: str, options: list[str], ref: str, stop: threading.Event) -> str | None:
+    """Fetch a ref; `None`, or the reason of git why it could not be fetched."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ALLOW_PROTOCOL": _ALLOWED_PROTOCOLS,
+        "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",
+        "LC_ALL": "C",
+    }
+    command = ["git", "-C", str(repository), "fetch", "--quiet", "--no-tags", *options, "--", address, ref]
+    try:
+        run_program(command, environment=environment, folder=repository, seconds=FETCH_SECONDS, stop=stop)
+    except ProgramFailed as error:
+        return error.failure.message.partition("\n")[2].strip() or error.failure.message
+    return None
+
+
+def _unreached(source: GitSource, output: str) -> str:
+    address = _shown(source.repository)
+    reason = next((line for line in output.splitlines() if line.startswith("fatal:")), output).removeprefix("fatal: ")
+    reason = reason.replace(source.repository, address)
+    if "couldn't find remote ref" in reason or "no commit" in reason:
+        return f"{address} has no branch, tag or commit {source.ref or 'HEAD'}. `git ls-remote {address}` lists them."
+    return (
+        f"{address} cannot be reached: {reason}\n  Check the address with `git ls-remote {address}`. A private"
+        " repository needs a key or a credential helper, because adopt asks for no password."
+    )
+
+
+def _folders_there(repository: Path, commit: str) -> str:
+    listed = git(repository, "ls-tree", "-r", "--name-only", commit).stdout.decode(errors="replace").splitlines()
+    packages = sorted(name.removesuffix("/pyproject.toml") for name in listed if name.endswith("/pyproject.toml"))
+    shown = ", ".join(packages[:8]) + (", …" if len(packages) > 8 else "")
+    return f" It has packages in: {shown}." if packages else ""
+
+
+def _shown(address: str) -> str:
+    """An address without a user name and password."""
+    parts = urlsplit(address)
+    if not parts.hostname or not (parts.username or parts.password) or parts.scheme == "ssh":
+        return address
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def _pull(prime: Prime, source: HubSource, folder: Path, environment: dict[str, str], stop: threading.Event) -> str:
+    """The CLI's output; the caller checks whether a package was written."""
+    command: list[str | Path] = [prime.program, "--plain", "env", "pull", str(source), "--target", folder]
+    try:
+        return run_program(command, environment=environment, folder=folder.parent, seconds=PULL_SECONDS, stop=stop)
+    except ProgramFailed as error:
+        return error.failure.message
+
+
+def _unpulled(source: HubSource, output: str, *, signed_in: bool) -> str:
+    """Why the Hub returned nothing. A mistyped path looks like an address of the Hub, so both are named."""
+    address = f"{source.owner}/{source.name}"
+    start = f"{source}: there is no such folder, and"
+    if "404" in output or "not found" in output.lower():
+        what = f"version {source.version} of {address}" if source.version else address
+        private = "" if signed_in else " A private environment needs a key: prime login, or PRIME_API_KEY."
+        return f"{start} {what} was not found on the Hub. `prime env status {address}` shows the versions.{private}"
+    if re.search(r"\b(401|403)\b|nauthorized", output):
+        return f"{start} the Hub refuses to show it. Sign in with prime login, or set PRIME_API_KEY."
+    return f"{start} the Hub could not be read: {decisive_line(output)}"
+
+
+def copied(candidate: Candidate, target: Path) -> tuple[str, ...]:
+    """Copy a candidate's files without leftovers of tools, and return their names; links stay links.
+
+    Raises `SourceUnreadable` for a file that cannot be part of an environment.
+    """
+    content = list_content(candidate.folder, candidate.folder)
+    if content.problems:
+        raise SourceUnreadable("\n".join(str(problem) for problem in content.problems))
+    for name in content.files:
+        if _is_lfs_pointer(candidate.folder / name):
+            raise SourceUnreadable(
+                f"{candidate.folder.name}/{name} is only a pointer of Git LFS. Clone the repository with Git LFS"
+                " installed (git lfs pull), and adopt the folder of the clone."
+            )
+        path = target / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(candidate.folder / name, path, follow_symlinks=False)
+    return content.files
+
+
+def _is_lfs_pointer(file: Path) -> bool:
+    if file.is_symlink() or file.stat().st_size > MOST_OF_A_POINTER:
+        return False
+    return file.read_bytes().startswith(b"version https://git-lfs.github.com/spec/")

@@ -1,0 +1,134 @@
+"""Whether a folder is an environment of verifiers, and of which generation, by the imports and definitions of its code.
+
+The requirement on verifiers is ignored: without an upper bound it allows releases that the code never ran on.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from envwright.repository.content import list_content
+from envwright.repository.package import Generation
+from envwright.text.python_source import parse_python
+
+V1_BASES = ("Taskset", "Harness")
+"""A v1 package exports a class that derives from one with such a name."""
+V1_MODULE = "verifiers.v1"
+LOADER = "load_environment"
+_NO_PART = frozenset({"tests", "test", "docs", "examples", "scripts"})
+"""Folders of a package whose code does not show its generation."""
+
+
+class NoEnvironment(Exception):
+    """The folder is not an environment; the message has the reason."""
+
+
+@dataclass(frozen=True)
+class Recognition:
+    """A generation and the evidence for it."""
+
+    generation: Generation
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The facts from a package's syntax."""
+
+    file: str
+    line: int
+    what: str
+
+
+def recognise_environment(folder: Path) -> Recognition:
+    """The generation of the environment in a folder. Raises `NoEnvironment`."""
+    if not (folder / "pyproject.toml").is_file():
+        raise NoEnvironment("it has no pyproject.toml")
+    trees = dict(_parsed(folder))
+    if not trees:
+        raise NoEnvironment("it has no Python code")
+    imports = [seen for name, tree in trees.items() for seen in _imports(name, tree)]
+    v1_classes = list(_v1_classes(trees))
+    loaders = list(_loaders(trees))
+    uses_v1 = [seen for seen in imports if seen.what.startswith(V1_MODULE)]
+    if v1_classes and (uses_v1 or not loaders):
+        return Recognition("v1", _told(v1_classes[0]))
+    if loaders:
+        return Recognition("v0", _told(loaders[0]))
+    if uses_v1:
+        return Recognition("v1", f"imports {_told(uses_v1[0])}")
+    if imports:
+        raise NoEnvironment(
+            f"it imports verifiers ({_told(imports[0])}), but neither defines {LOADER}() nor derives a class from"
+            " Taskset or Harness"
+        )
+    raise NoEnvironment(f"nothing in it imports verifiers or defines {LOADER}()")
+
+
+def _told(seen: _Seen) -> str:
+    return f"{seen.what} in {seen.file}:{seen.line}"
+
+
+def _parsed(folder: Path) -> Iterator[tuple[str, ast.Module]]:
+    """The package's code by file; files that cannot be parsed are reported when the package is read."""
+    for name in list_content(folder, folder).files:
+        path = PurePosixPath(name)
+        if path.suffix != ".py" or _NO_PART & set(path.parts[:-1]) or (folder / name).is_symlink():
+            continue
+        try:
+            yield name, parse_python((folder / name).read_bytes())
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+
+
+def _imports(file: str, tree: ast.Module) -> Iterator[_Seen]:
+    """Imports of verifiers, also those inside functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            modules = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for module in modules:
+            if module == "verifiers" or module.startswith("verifiers."):
+                yield _Seen(file, node.lineno, module)
+
+
+def _loaders(trees: dict[str, ast.Module]) -> Iterator[_Seen]:
+    for file, tree in trees.items():
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == LOADER:
+                yield _Seen(file, node.lineno, f"{LOADER}()")
+
+
+def _v1_classes(trees: dict[str, ast.Module]) -> Iterator[_Seen]:
+    """Classes that derive, by however many steps, from one called …Taskset or …Harness."""
+    classes = [
+        (file, node) for file, tree in trees.items() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    ]
+    known: set[str] = set()
+    grown = True
+    while grown:
+        more = {node.name for _, node in classes if _derives(node, known)} - known
+        grown = bool(more)
+        known |= more
+    for file, node in classes:
+        if node.name in known:
+            yield _Seen(file, node.lineno, f"class {node.name}({', '.join(_base_names(node.bases))})")
+
+
+def _derives(node: ast.ClassDef, known: set[str]) -> bool:
+    return any(base in known or base.endswith(V1_BASES) for base in _base_names(node.bases))
+
+
+def _base_names(bases: Iterable[ast.expr]) -> list[str]:
+    names = []
+    for base in bases:
+        inner = base.value if isinstance(base, ast.Subscript) else base
+        if isinstance(inner, ast.Attribute | ast.Name):
+            names.append(inner.attr if isinstance(inner, ast.Attribute) else inner.id)
+    return names

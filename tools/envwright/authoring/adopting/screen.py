@@ -1,0 +1,123 @@
+"""The final screen of adoption: files written, findings, open questions and the next command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from envwright.authoring.adopting.adopt import Outcome
+from envwright.authoring.adopting.decisions import decisions_of, next_command
+from envwright.authoring.adopting.staging import Adoption
+from envwright.reports.brief_findings import causes
+from envwright.reports.page import Page, TableColumn
+from envwright.reports.styles import VERDICT_STYLES
+from envwright.rules.result import DECIDING, EnvironmentResult, finding_kind, weightiest_first
+
+MOST_DETAILED = 3
+"""The most environments that are shown one by one; more get a table."""
+LONGEST_CAUSE = 120
+MOST_LISTED = 6
+WRITTEN_BESIDE = ("requirements.lock",)
+
+
+def render_screen(outcome: Outcome, *, width: int, colour: bool, dry_run: bool = False) -> str:
+    """The screen. With `dry_run` nothing was written, and verbs are conditional."""
+    page = Page(width=width, colour=colour)
+    results = {result.name: result for result in outcome.results}
+    for refusal in outcome.refused[:MOST_LISTED]:
+        page.line((refusal.what, "bold"), ": not adopted")
+        for line in refusal.reason.splitlines():
+            page.paragraph(line, indent=2 + len(line) - len(line.lstrip()), hanging=4)
+        page.blank()
+    if left := outcome.refused[MOST_LISTED:]:
+        page.paragraph(f"also not adopted: {', '.join(refusal.what for refusal in left)}; adopt one to see why")
+        page.blank()
+    for note in outcome.unchanged[:MOST_LISTED]:
+        page.paragraph(note)
+    if len(outcome.unchanged) > MOST_LISTED:
+        page.line(f"{len(outcome.unchanged) - MOST_LISTED} more are adopted already.")
+    if outcome.passed_over:
+        page.paragraph(f"no environments, skipped: {_listed(outcome.passed_over)}")
+    if outcome.unchanged or outcome.passed_over:
+        page.blank()
+    if len(outcome.adopted) > MOST_DETAILED:
+        _table(page, outcome.adopted, results, dry_run=dry_run)
+    else:
+        for adoption in outcome.adopted:
+            _detailed(page, adoption, results.get(adoption.name), dry_run=dry_run)
+        for result in outcome.results:
+            if result.verdict != "pass":
+                causes(page, result, alone=len(outcome.results), quiet=True)
+    _decisions(page, outcome.adopted, results)
+    _closing(page, outcome, dry_run=dry_run)
+    return page.text()
+
+
+def _detailed(page: Page, adoption: Adoption, result: EnvironmentResult | None, *, dry_run: bool) -> None:
+    verb = "would be adopted as" if dry_run else "adopted as"
+    page.line((adoption.name, "bold"), f" {verb} {adoption.folder}")
+    page.line(f"  {'from':<10} {adoption.origin}")
+    page.field("generation", f"{adoption.recognition.generation}: {adoption.recognition.reason}", indent=2)
+    for change in adoption.changes:
+        page.field("changed", f"pyproject.toml: {change}", indent=2)
+    written = ", ".join([*WRITTEN_BESIDE, *adoption.added])
+    label = "to write" if dry_run else "written"
+    page.field(label, f"{written}; its entry in registry.yaml, CODEOWNERS", indent=2)
+    page.field("owners", " ".join(adoption.owners) or "none", indent=2)
+    if adoption.rows:
+        page.field("declared", ", ".join(row.partition(":")[0] for row in adoption.rows if row[0] != " "), indent=2)
+    if adoption.known:
+        listed = ", ".join(f"{rule} × {count}" for rule, count in adoption.known.items())
+        page.field("known", f"{listed}; shown from now on, without blocking", indent=2)
+    if result is not None and result.verdict == "pass":
+        page.line(f"  {'validation':<10} ", (result.verdict, VERDICT_STYLES[result.verdict]))
+    page.blank()
+
+
+def _table(
+    page: Page, adoptions: Iterable[Adoption], results: Mapping[str, EnvironmentResult], *, dry_run: bool
+) -> None:
+    columns = [TableColumn("adopted" if not dry_run else "would be adopted"), TableColumn(""), TableColumn("verdict")]
+    columns.append(TableColumn("first cause", shrinking=True))
+    page.table(columns, [_row(adoption, results.get(adoption.name)) for adoption in adoptions])
+    page.blank()
+
+
+def _row(adoption: Adoption, result: EnvironmentResult | None) -> list[tuple[str, str]]:
+    return [
+        (adoption.name, "bold"),
+        (adoption.recognition.generation, "dim"),
+        (result.verdict, VERDICT_STYLES[result.verdict]) if result else ("–", "dim"),
+        (_first_cause(result), ""),
+    ]
+
+
+def _first_cause(result: EnvironmentResult | None) -> str:
+    findings = weightiest_first(result.findings) if result else []
+    return next((f"{one.rule} {one.message}"[:LONGEST_CAUSE] for one in findings if finding_kind(one) in DECIDING), "")
+
+
+def _decisions(page: Page, adoptions: Iterable[Adoption], results: Mapping[str, EnvironmentResult]) -> None:
+    """The open questions, each once with the places of all environments that have it."""
+    asked: dict[str, list[str]] = {}
+    for adoption in adoptions:
+        for decision in decisions_of(adoption, results.get(adoption.name)):
+            asked.setdefault(decision.question, []).append(decision.where)
+    if asked:
+        page.line(("For you to decide:", "bold"))
+        for question, places in asked.items():
+            page.paragraph(f"- {question} ({_listed(places)})", indent=2, hanging=4)
+        page.blank()
+
+
+def _closing(page: Page, outcome: Outcome, *, dry_run: bool) -> None:
+    if dry_run:
+        page.line("Nothing was written: this was a dry run.")
+    elif outcome.adopted:
+        page.field("next", next_command(outcome.adopted, outcome.results), indent=0, style="bold")
+    elif not outcome.refused:
+        page.line("Nothing to do.")
+
+
+def _listed(texts: list[str]) -> str:
+    shown = ", ".join(texts[:MOST_LISTED])
+    return shown if len(texts) <= MOST_LISTED else f"{shown} and {len(texts) - MOST_LISTED} more"

@@ -1,0 +1,381 @@
+"""An environment in the staging folder: its files, requirements, lock and wheel, before the repository changes.
+
+The staging folder is a repository of its own with the future registry, so everything that reads or validates a
+repository works on it unchanged.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from envwright.authoring.adopting.baseline import known_rows
+from envwright.authoring.adopting.bounding import NotBounded, bounded
+from envwright.authoring.adopting.fetching import Candidate, copied
+from envwright.authoring.adopting.recognition import Recognition, recognise_environment
+from envwright.authoring.adopting.source_address import SourceUnreadable
+from envwright.authoring.new.write import NoPlace, equal_lock, with_entry
+from envwright.files.atomic_write import write_whole
+from envwright.repository.content import list_content
+from envwright.repository.document import load_document
+from envwright.repository.lock import LOCK_FILE, inputs_digest
+from envwright.repository.package import Package, folder_of
+from envwright.repository.problem import DeclarationError
+from envwright.repository.pyproject import read_pyproject
+from envwright.repository.read_package import read_package
+from envwright.repository.references import reason_against_name
+from envwright.repository.registry import Registry, load_registry
+from envwright.repository.registry_values import ENVIRONMENT_NAME
+from envwright.repository.repository import ENVIRONMENTS_FOLDER, Repository
+from envwright.repository.tool_source import REGISTRY_FILE
+from envwright.repository.workspace import Workspace
+from envwright.rules.schema.wheel import OUT_OF_PLACE, imported_as
+from envwright.system.subprocesses import ProgramFailed
+from envwright.validation.resolve import resolve_locks
+from envwright.validation.wheel import built_wheel
+
+PYPROJECT = "pyproject.toml"
+MOST_REASONS = 4
+"""Lines of a program's output in a message."""
+_UNREACHABLE = re.compile(
+    r"resolve host|unable to access|Failed to fetch|error sending request|dns error|Connection refused|timed out"
+    r"|Network is unreachable",
+    re.IGNORECASE,
+)
+
+
+class NotAdopted(Exception):
+    """One environment cannot be adopted; the message has the reason and the next step."""
+
+    def __init__(self, message: str, *, is_infrastructure: bool = False) -> None:
+        super().__init__(message)
+        self.is_infrastructure = is_infrastructure
+
+
+class AlreadyAdopted(Exception):
+    """The environment is already in the repository; the message has its folder and the differences from the source."""
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """An environment that is ready in the staging folder."""
+
+    name: str
+    recognition: Recognition
+    origin: str
+    """Its origin, for people."""
+    published: str
+    """Its origin for registry.yaml, if others can reach it."""
+    owners: tuple[str, ...]
+    replaces: Path | None = None
+    """The folder below environments/ in which it was, if it was there without an entry."""
+    files: tuple[str, ...] = ()
+    """The author's files."""
+    changes: tuple[str, ...] = ()
+    """The changes made to them."""
+    added: tuple[str, ...] = ()
+    """Files that were added."""
+    rows: tuple[str, ...] = ()
+    """Further lines of its entry in registry.yaml: the data that it downloads."""
+    questions: tuple[str, ...] = ()
+    """The questions that adoption could not answer."""
+    lacks_data: bool = False
+    """Whether `envwright prepare` downloads data that is missing on this machine."""
+    known: Mapping[str, int] = field(default_factory=dict)
+    """Rules with findings that its entry lists as known, and how many."""
+
+    @property
+    def folder_name(self) -> str:
+        return folder_of(self.name)
+
+    @property
+    def folder(self) -> str:
+        return f"{ENVIRONMENTS_FOLDER}/{self.folder_name}"
+
+
+@dataclass
+class Staging:
+    """The staging folder, and the environments that are ready in it."""
+
+    root: Path
+    """The target repository."""
+    folder: Path
+    """The staging repository."""
+    registry: Registry
+    workspace: Workspace
+    stop: threading.Event
+    day: str
+    """Today's date, for known findings."""
+    ready: list[Adoption] = field(default_factory=list)
+    before: bytes = b""
+    """The original registry.yaml."""
+    text: str = ""
+    """The future registry.yaml."""
+    modules: dict[str, str] = field(default_factory=dict)
+    """Top-level modules of adopted packages, and the environment that each belongs to."""
+    resolving: dict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
+    """A mutex for each lock's inputs, so that equal locks are resolved once."""
+
+    def __post_init__(self) -> None:
+        self.before = (self.root / REGISTRY_FILE).read_bytes()
+        self.text = self.before.decode("utf-8")
+        (self.folder / ENVIRONMENTS_FOLDER).mkdir()
+
+    def begin(self, candidate: Candidate, owners: Sequence[str]) -> Adoption:
+        """Copy a candidate, bound its requirements and declare it.
+
+        Raises `NoEnvironment`, `AlreadyAdopted` and `NotAdopted`; the candidate is then removed.
+        """
+        recognition = recognise_environment(candidate.folder)
+        name = self._name_of(candidate)
+        replaces = self._replaced(candidate, name)
+        published = "" if replaces else candidate.published
+        adoption = Adoption(name, recognition, candidate.origin, published, tuple(owners), replaces)
+        target = self.folder / adoption.folder
+        before = self.text
+        try:
+            adoption = self._written(adoption, candidate, target)
+            self._declare([*self.ready, adoption])
+        except BaseException:
+            shutil.rmtree(target, ignore_errors=True)
+            self._set(before)
+            raise
+        self.ready.append(adoption)
+        return adoption
+
+    def replace(self, adoption: Adoption) -> None:
+        """Replace an environment's data by its new state, and declare it."""
+        known = next(index for index, one in enumerate(self.ready) if one.name == adoption.name)
+        self.ready[known] = adoption
+        self._declare(self.ready)
+
+    def finish(self, adoption: Adoption) -> frozenset[str]:
+        """Resolve the lock and build the wheel; its top-level modules. Several may be finished at once.
+
+        Raises `NotAdopted`, and `Interrupted` when `stop` is set.
+        """
+        try:
+            self._lock(self._read(adoption, with_locks=False))
+            package = self._read(adoption, with_locks=True)
+        except DeclarationError as error:
+            raise NotAdopted(str(error)) from None
+        except ProgramFailed as error:
+            raise _unlocked(error) from None
+        try:
+            return _modules(built_wheel(package, self.workspace, self.stop).wheel.files)
+        except ProgramFailed as error:
+            raise _unbuilt(error) from None
+
+    def drop(self, adoption: Adoption) -> None:
+        """Forget an environment that could not be finished."""
+        self.ready.remove(adoption)
+        shutil.rmtree(self.folder / adoption.folder, ignore_errors=True)
+        self._declare(self.ready)
+
+    def refuse_equal_module(self, adoption: Adoption, modules: frozenset[str]) -> None:
+        """Raise `NotAdopted` if an earlier environment has one of these modules: one would hide the other."""
+        for module in sorted(modules):
+            owner = self.modules.get(module) or self._owner_of(module)
+            if owner is not None:
+                raise NotAdopted(
+                    f"its module {module} is also that of {owner}. Installed together, one would hide the other. Rename"
+                    " the module in the source, and adopt again."
+                )
+        self.modules.update(dict.fromkeys(modules, adoption.name))
+
+    def _owner_of(self, module: str) -> str | None:
+        """The registered environment whose wheel has a module.
+
+        The wheel is built only if a file or a folder has the module's name: building all would take minutes.
+        """
+        for package in self._registered:
+            named = any({module, f"{module}.py"} & set(file.split("/")) for file in package.files)
+            if package.module == module or (named and module in self._modules_of(package)):
+                return package.name
+        return None
+
+    @cached_property
+    def _registered(self) -> list[Package]:
+        folders = [self.root / ENVIRONMENTS_FOLDER / one.folder_name for one in self.registry.environments.values()]
+        readings = [read_package(folder, self.root, with_lock=False) for folder in folders if folder.is_dir()]
+        return [reading.package for reading in readings if reading.package is not None]
+
+    def _modules_of(self, package: Package) -> frozenset[str]:
+        try:
+            return _modules(built_wheel(package, self.workspace, self.stop).wheel.files)
+        except ProgramFailed:
+            return frozenset()  # its own validation reports it
+
+    def add_files(self, adoption: Adoption, files: Mapping[str, str]) -> Adoption:
+        """Write further files into a package that is ready."""
+        for name, text in files.items():
+            write_whole(self.folder / adoption.folder / name, text)
+        complete = replace(adoption, added=(*adoption.added, *files))
+        self.replace(complete)
+        return complete
+
+    def repository(self) -> Repository:
+        """The part of the staging repository that is ready. Raises `DeclarationError`."""
+        return Repository.load(self.folder, [one.name for one in self.ready])
+
+    def _name_of(self, candidate: Candidate) -> str:
+        """The name of a candidate in the registry."""
+        try:
+            project = read_pyproject(candidate.folder / PYPROJECT, candidate.folder).table("project")
+        except DeclarationError as error:
+            raise NotAdopted(str(error)) from None
+        declared = project.get("name")
+        if not isinstance(declared, str) or not declared:
+            raise NotAdopted(f"{PYPROJECT} has no name in a table [project]. Add [project] with name and version.")
+        name = canonicalize_name(declared)
+        if not re.match(ENVIRONMENT_NAME, name):
+            raise NotAdopted(
+                f"{PYPROJECT} names it {declared!r}, which the Hub does not accept: a name begins with a letter. Rename"
+                " it in [project], and the module with it."
+            )
+        if why := reason_against_name(name):
+            raise NotAdopted(
+                f"{PYPROJECT} names it {declared!r}: {why}. Rename it in [project], and the module with it."
+            )
+        return name
+
+    def _replaced(self, candidate: Candidate, name: str) -> Path | None:
+        """The folder below environments/ that the candidate is, or `None` if it comes from elsewhere.
+
+        Raises `AlreadyAdopted` or `NotAdopted` if its name or its folder is taken.
+        """
+        folder_name = folder_of(name)
+        target = self.root / ENVIRONMENTS_FOLDER / folder_name
+        inside = candidate.folder.parent == (self.root / ENVIRONMENTS_FOLDER).resolve()
+        owner_of_folder = {entry.folder_name: entry.name for entry in self.registry.environments.values()}
+        taken = owner_of_folder.get(candidate.folder.name) if inside else None
+        if taken is not None and taken != name:
+            raise NotAdopted(
+                f"{ENVIRONMENTS_FOLDER}/{candidate.folder.name} is registered as {taken}, and its {PYPROJECT} names it"
+                f" {name}. Give both the same name: in {REGISTRY_FILE}{self._line_of(taken)}, or in [project]."
+            )
+        if name in self.registry.environments:
+            raise AlreadyAdopted(_compared(candidate.folder, target, inside=inside))
+        if name in self.registry.external:
+            raise NotAdopted(
+                f"{REGISTRY_FILE}{self._line_of(name)}: {name} is declared as an environment that is on the Hub only."
+                " Remove that entry to adopt its files."
+            )
+        if any(one.name == name for one in self.ready):
+            raise NotAdopted(f"another source of this command is called {name} too. Adopt one of them.")
+        if target.exists() and candidate.folder != target.resolve():
+            raise NotAdopted(
+                f"{ENVIRONMENTS_FOLDER}/{folder_name} exists and is not in {REGISTRY_FILE}. Adopt that folder"
+                f" (nox -s adopt -- {ENVIRONMENTS_FOLDER}/{folder_name}), or remove it."
+            )
+        return candidate.folder if inside else None
+
+    def _line_of(self, name: str) -> str:
+        line = load_document(self.root / REGISTRY_FILE, self.root).line(("environments", name))
+        return f":{line}" if line else ""
+
+    def _written(self, adoption: Adoption, candidate: Candidate, target: Path) -> Adoption:
+        """The files of the author, with the requirements bounded."""
+        try:
+            files = copied(candidate, target)
+            text = (target / PYPROJECT).read_bytes().decode()  # with the line ends of the original
+            edited = bounded(text, adoption.recognition.generation)
+        except (SourceUnreadable, NotBounded) as error:
+            raise NotAdopted(str(error)) from None
+        if edited.text != text:
+            write_whole(target / PYPROJECT, edited.text)
+        return replace(adoption, files=files, changes=edited.changes)
+
+    def _declare(self, adoptions: Sequence[Adoption]) -> None:
+        """Add the entries to the future registry."""
+        try:
+            text = self.before.decode("utf-8")
+            for one in adoptions:
+                remark = f"adopted from {one.published}" if one.published else ""
+                rows = (*one.rows, *known_rows(one.known, self.day))
+                text = with_entry(text, one.name, one.owners, further=rows, remark=remark)
+            self._set(text)
+            known = load_registry(self.folder).environments
+        except (NoPlace, DeclarationError) as error:
+            raise NotAdopted(f"{REGISTRY_FILE} cannot take an entry by itself ({error}).") from None
+        if missing := [one.name for one in adoptions if one.name not in known]:
+            raise NotAdopted(f"{REGISTRY_FILE} cannot take an entry by itself. Add {missing[0]}: {{}} by hand.")
+
+    def _set(self, text: str) -> None:
+        self.text = text
+        write_whole(self.folder / REGISTRY_FILE, text)
+
+    def _lock(self, package: Package) -> None:
+        """The lock of an environment with equal requirements, or else a new one. Raises `ProgramFailed`."""
+        with self.resolving[inputs_digest(package.requires_to_lock, package.requires_python)]:
+            for root in (self.root, self.folder):
+                equal = equal_lock(root, package.requires_to_lock, package.requires_python)
+                if equal is not None:
+                    if equal != package.folder / LOCK_FILE:  # the source may bring a lock that is up to date
+                        shutil.copyfile(equal, package.folder / LOCK_FILE)
+                    return
+            list(resolve_locks([package], self.stop))
+
+    def _read(self, adoption: Adoption, *, with_locks: bool) -> Package:
+        return Repository.load(self.folder, [adoption.name], with_locks=with_locks).packages[adoption.name]
+
+
+def _modules(files: Sequence[str]) -> frozenset[str]:
+    """The top-level modules of a wheel, without strays that the wheel's own rule reports."""
+    return frozenset(filter(None, map(imported_as, files))) - OUT_OF_PLACE
+
+
+def _compared(source: Path, target: Path, *, inside: bool) -> str:
+    """The folder of an adopted environment, and the number of files that differ from the source."""
+    place = f"{ENVIRONMENTS_FOLDER}/{target.name}"
+    if inside or source == target.resolve():
+        return f"{place} is adopted. Nothing to do."
+    names = [name for name in list_content(source, source).files if name != PYPROJECT]
+    differing = [name for name in names if not _equal(source / name, target / name)]
+    if not differing:
+        return f"{place} is adopted. Nothing to do."
+    shown = ", ".join(differing[:3]) + (", …" if len(differing) > 3 else "")
+    return (
+        f"{place} is adopted already, and {len(differing)} of its files differ from the source ({shown})."
+        " adopt does not overwrite them: copy the changes by hand."
+    )
+
+
+def _equal(one: Path, other: Path) -> bool:
+    return other.is_file() and one.read_bytes() == other.read_bytes()
+
+
+def _unlocked(error: ProgramFailed) -> NotAdopted:
+    """Why there is no lock: an index that cannot be reached, or a requirement that cannot be satisfied."""
+    message = error.failure.message
+    if _UNREACHABLE.search(message):
+        address = re.search(r"https?://[^\s'\"`]+", message)
+        where = address[0] if address else "an address"
+        what = f"its requirements cannot be resolved, because {where} cannot be reached. Adopt again once it can be."
+    else:
+        what = f"uv found no versions for its requirements. Change them in {PYPROJECT} of the source, and adopt again."
+    return NotAdopted(f"{what}\n{_telling(error)}", is_infrastructure=_UNREACHABLE.search(message) is not None)
+
+
+def _unbuilt(error: ProgramFailed) -> NotAdopted:
+    """Why there is no wheel: the package does not build, or this machine lacks its build tools."""
+    if error.failure.kind == "raised" and not _UNREACHABLE.search(error.failure.message):
+        what = "the package does not build. Make `uv build` succeed in its folder, and adopt again."
+        return NotAdopted(f"{what}\n{_telling(error)}")
+    first = error.failure.message.strip().partition("\n")[0]
+    return NotAdopted(f"its wheel cannot be made here: {first}\n{_telling(error)}", is_infrastructure=True)
+
+
+def _telling(error: ProgramFailed) -> str:
+    """The lines of a program's output with the reason, indented."""
+    lines = [" ".join(line.split()) for line in error.failure.message.splitlines() if line.strip()]
+    why = [line for line in lines if re.match(r"(error|cause|fatal|\w+(Error|Exception|NotFound))\b", line)]
+    return "\n".join(f"    {line[:300]}" for line in (why or lines)[-MOST_REASONS:])

@@ -1,0 +1,270 @@
+"""Reading examples from the rows of a dataset: question, answer, and their context."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from envwright.authoring.dataset.roles import ColumnRoles, is_conversation, value_at
+from envwright.authoring.dataset.source import DatasetRow
+from envwright.authoring.dataset.tests_of_code import CodeTest, read_tests
+from envwright.authoring.dataset.values import (
+    LETTERS,
+    as_boolean,
+    as_code,
+    as_json,
+    as_latex,
+    as_letter,
+    as_list,
+    as_number,
+    as_number_of,
+    behind,
+    flagged,
+    is_missing,
+    parts_of,
+    text_of,
+)
+
+TOOLS_HEADING = "Tools:"
+_IN_TEXT = re.compile(r"(?:^|(?<=\s))\(?([A-J])[).:]\s+(.+?)(?=\s+\(?[A-J][).:]\s|\n|$)")
+
+
+def options_of(row: DatasetRow, roles: ColumnRoles) -> list[str]:
+    """The texts of a row's choices in their order; empty if no column has them."""
+    if roles.wrong_choices:
+        answers = [value_at(row, roles.answer), *(row.get(name) for name in roles.wrong_choices)]
+        return sorted(text_of(answer) for answer in answers if not is_missing(answer))  # an order that reveals nothing
+    if len(roles.choices) == 1:
+        marked = flagged(row.get(roles.choices[0])) if roles.answer in roles.choices else None
+        return sorted(marked[0]) if marked else _listed(row.get(roles.choices[0]))
+    return [text_of(row[name]) for name in roles.choices if not is_missing(row.get(name))]
+
+
+def _listed(value: Any) -> list[str]:
+    """Texts of choices from a list, a mapping from letters, or a record of texts and labels."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("text"), list):
+            return [text_of(text) for text in value["text"]]
+        return [text_of(text) for _, text in sorted(value.items())]
+    if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+        return [text_of(one.get("text") or one.get("content") or next(iter(one.values()))) for one in value]
+    found = as_list(value) or []
+    return [re.sub(r"^\(?[A-Ja-j][).:]\s+", "", text) for text in found]
+
+
+def options_in_text(question: str) -> list[str]:
+    """The choices in a question's text, as "A) …" or "(A) …"; empty if there are none or a letter is missing."""
+    found = _IN_TEXT.findall(question)
+    letters = [letter for letter, _ in found]
+    if len(letters) < 2 or letters != [chr(ord("A") + index) for index in range(len(letters))]:
+        return []
+    return [text.strip() for _, text in found]
+
+
+AnswerFormat = Literal["number", "choice", "boolean", "label", "json", "list", "latex", "code", "text"]
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """The columns in use, and the format of answers."""
+
+    roles: ColumnRoles
+    answer: AnswerFormat
+    mark: str = ""
+    """The mark before the answer in its column: `####`, a box, a tag; empty if the column is the answer."""
+    vocabulary: tuple[str, ...] = ()
+    """The labels, or the two words of a boolean."""
+    first_index: int | None = None
+    """The number of the first choice, if answers are positions."""
+    separator: str = ""
+    """The separator between several labels in one text; one label is a list of one."""
+    unordered: bool = False
+    """Whether lists are several labels of one thing, in any order."""
+    unit: str = ""
+    """The unit behind all numbers, which answers may omit."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A row in the form that environments need."""
+
+    question: str
+    answer: str | list[str]
+    choices: tuple[str, ...] = ()
+    document: str = ""
+    tests: tuple[CodeTest, ...] = ()
+    solution: str = ""
+    """A worked solution around the answer, if the data has one."""
+
+
+class UnreadableExample(ValueError):
+    """A row has no question, or no answer of the layout's format; the message has the reason."""
+
+
+@dataclass(frozen=True)
+class RawExample:
+    """The question and the raw answer of a row, before the answer is parsed."""
+
+    question: str
+    answer: Any
+    document: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def raw_example(row: DatasetRow, roles: ColumnRoles) -> RawExample:
+    """The question and the raw answer of a row, from its columns or its conversation."""
+    if roles.conversation:
+        return _said_in_conversation(row[roles.conversation] or [], row.get(roles.tools))
+    asked = value_at(row, roles.question)
+    document = text_of(row[roles.context]) if roles.context and not is_missing(row.get(roles.context)) else ""
+    if isinstance(asked, list) and is_conversation([asked]):
+        question, system = _asked([_turn(turn) for turn in asked])
+        document = "\n\n".join(filter(None, [system, document]))
+    else:
+        question = "" if is_missing(asked) else text_of(asked)
+    if roles.tools and not is_missing(row.get(roles.tools)):
+        document = f"{TOOLS_HEADING}\n{text_of(row[roles.tools])}\n\n{document}".strip()
+    answer = value_at(row, roles.answer)
+    marked = flagged(answer) if roles.answer in roles.choices else None
+    return RawExample(question, marked[1] if marked else unwrapped(answer), document)
+
+
+def _said_in_conversation(turns: Sequence[Mapping[str, Any]], tools: Any) -> RawExample:
+    """The messages before the last reply, and that reply: its text, or its tool calls."""
+    spoken = [_turn(turn) for turn in turns]
+    last = next((index for index in range(len(spoken) - 1, -1, -1) if spoken[index][0] == "assistant"), None)
+    if last is None:
+        return RawExample("", None)
+    question, system = _asked(spoken[:last])
+    document = f"{TOOLS_HEADING}\n{text_of(tools)}\n\n{system}".strip() if not is_missing(tools) else system
+    _, content, calls = spoken[last]
+    return RawExample(question, calls or content, document)
+
+
+def _asked(spoken: Sequence[tuple[str, str, Any]]) -> tuple[str, str]:
+    """The question in some turns, and the system prompt; several turns are all part of the question."""
+    before = [(role, content) for role, content, _ in spoken if content]
+    asked = [content for role, content in before if role == "user"]
+    alone = len(asked) == 1 and all(role in ("user", "system") for role, _ in before)
+    if not alone:
+        return "\n\n".join(f"{role.capitalize()}: {content}" for role, content in before), ""
+    return asked[0], next((content for role, content in before if role == "system"), "")
+
+
+_SPEAKERS = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant", "ai": "assistant"}
+
+
+def _turn(turn: Mapping[str, Any]) -> tuple[str, str, list[dict[str, Any]]]:
+    role = str(turn.get("role") or turn.get("from") or turn.get("speaker") or "user").lower()
+    content = turn.get("content") if "content" in turn else turn.get("value", turn.get("text"))
+    calls = [_call(call) for call in turn.get("tool_calls") or []]
+    return _SPEAKERS.get(role, role), "" if content is None else text_of(content), calls
+
+
+def _call(call: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool call without its id; arguments are often JSON within JSON."""
+    function = call.get("function") or call
+    arguments = function.get("arguments", {})
+    if isinstance(arguments, str):
+        with suppress(ValueError):
+            arguments = json.loads(arguments)
+    return {"name": function.get("name"), "arguments": arguments}
+
+
+def unwrapped(value: Any) -> Any:
+    """The answer itself, out of a record of accepted spellings."""
+    if isinstance(value, Mapping) and not {"unit", "units"} & set(value):
+        for name in ("text", "value", "answer", "spans"):
+            inner = value.get(name)
+            if not is_missing(inner) and inner != []:
+                return unwrapped(inner[0] if isinstance(inner, list) else inner)
+    return value
+
+
+def alone(value: Any) -> Any:
+    """The element of a list of one; other values unchanged."""
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], (str, int, float)):
+        return value[0]
+    return value
+
+
+def example_of(row: DatasetRow, layout: RowLayout) -> Example:
+    """A row as an example.
+
+    Raises `UnreadableExample` with the reason.
+    """
+    roles = layout.roles
+    example = raw_example(row, roles)
+    if not example.question:
+        raise UnreadableExample("has no question")
+    if is_missing(example.answer) and not roles.wrong_choices:
+        raise UnreadableExample("has no answer")
+    raw = behind(layout.mark, example.answer)
+    if is_missing(raw):
+        raise UnreadableExample(f"has nothing behind {layout.mark}")
+    solution = example.answer.strip() if layout.mark and isinstance(example.answer, str) else ""
+    choices = tuple(options_of(row, roles)) if layout.answer in ("choice", "list") else ()
+    answer = read_answer(raw, layout, choices or tuple(options_in_text(example.question)))
+    if answer is None:
+        raise UnreadableExample(f"answers {text_of(raw)[:60]!r}, which is not a valid {layout.answer}")
+    tests: tuple[CodeTest, ...] = ()
+    if layout.answer == "code" and roles.entry_point and f"def {row.get(roles.entry_point)}" not in str(answer):
+        answer = f"{example.question.rstrip()}\n{str(answer).rstrip()}"  # only the body: the question is the head
+    if layout.answer == "code" and roles.tests:
+        tests = read_tests(row.get(roles.tests), str(row.get(roles.entry_point) or ""))
+        if not tests:
+            raise UnreadableExample("has no test that compares a call, or an input, with a value")
+    return Example(example.question, answer, choices, example.document, tests, solution)
+
+
+def read_answer(raw: Any, layout: RowLayout, choices: Sequence[str] = ()) -> str | list[str] | None:
+    """A raw answer in the layout's format; `None` if it is invalid."""
+    if layout.answer not in ("list", "json"):
+        raw = alone(raw)
+    match layout.answer:
+        case "number":
+            return as_number_of(layout.unit, raw)
+        case "boolean":
+            return _as_word(raw, layout)
+        case "choice":
+            return chosen(raw, choices, layout.first_index)
+        case "label":
+            known = {label.casefold(): label for label in layout.vocabulary}
+            return known.get(text_of(raw).casefold())
+        case "json":
+            return as_json(raw)
+        case "list":
+            if layout.separator and isinstance(raw, str):
+                return parts_of(raw, layout.separator) or None
+            return as_list(raw)
+        case "latex":
+            return as_latex(raw)
+        case "code":
+            return as_code(raw)
+        case _:
+            return text_of(raw) if not isinstance(raw, (dict, list)) else None
+
+
+def _as_word(raw: Any, layout: RowLayout) -> str | None:
+    """A boolean in the dataset's own two words, the one for true first."""
+    truth = bool(int(raw)) if str(raw).strip() in ("0", "1") and layout.first_index == 0 else as_boolean(raw)
+    yes, no = layout.vocabulary or ("yes", "no")
+    return None if truth is None else (yes if truth else no)
+
+
+def chosen(raw: Any, choices: Sequence[str], first_index: int | None) -> str | None:
+    """The letter of the choice that a raw answer names, by letter, position or text."""
+    position = as_number(raw)
+    if first_index is not None and position is not None:
+        index = int(float(position)) - first_index
+        return LETTERS[index] if 0 <= index < len(choices) <= len(LETTERS) else None
+    folded = [choice.casefold().strip() for choice in choices]
+    text = text_of(raw).casefold()
+    if folded.count(text) == 1:
+        return LETTERS[folded.index(text)]
+    letter = as_letter(raw) or as_letter(text_of(raw).partition(" ")[0])
+    return letter if letter and (not choices or LETTERS.index(letter) < len(choices)) else None

@@ -1,0 +1,237 @@
+"""Reading rows from local files and folders, row by row, so that large files need little memory."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from envwright.system.installation import command_with
+
+DatasetRow = Mapping[str, Any]
+NumberedRow = tuple[int, DatasetRow]
+"""A row and its place in the split, from 1."""
+LONGEST_CSV_FIELD = 16 * 2**20
+"""Characters that one field of a CSV file may have; the library's own limit is 128 Ki."""
+LONGEST_COLUMN_NAME = 8
+"""Words."""
+SPLIT_WORDS = ("train", "training", "test", "testing", "validation", "valid", "val", "dev", "eval")
+_SPLIT_NAMES = {"training": "train", "testing": "test", "valid": "validation", "val": "validation"}
+
+
+class SourceProblem(Exception):
+    """A source could not be read; with the reason and a remedy."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(f"{reason}\n{remedy}")
+        self.reason = reason
+        self.remedy = remedy
+
+
+@dataclass(frozen=True)
+class DatasetSplit:
+    """Rows of one split; each call of `rows` reads them from the beginning."""
+
+    name: str
+    rows: Callable[[], Iterator[DatasetRow]]
+    total: int | None = None
+    """The number of rows, if it is known before they are read."""
+
+
+@dataclass(frozen=True)
+class DatasetSource:
+    """A dataset that can be read."""
+
+    name: str
+    splits: tuple[DatasetSplit, ...]
+    revision: str = ""
+    """The commit of a dataset of the Hub."""
+    config: str = ""
+    details: Mapping[str, str] = field(default_factory=dict)
+    """The Hub's details, such as the licence."""
+
+
+def numbered(split: DatasetSplit, most: int | None = None) -> Iterator[NumberedRow]:
+    """Rows with their place in the split, from 1; at most `most`."""
+    return islice(enumerate(split.rows(), start=1), most)
+
+
+def open_local(path: Path, split: str = "") -> DatasetSource:
+    """A file, or a folder with a file for each split.
+
+    Raises `SourceProblem` if there is nothing to read.
+    """
+    if not path.exists():
+        raise SourceProblem(f"{path} does not exist", "Name a file, a folder, or a dataset of the Hub as OWNER/NAME.")
+    files = [path] if path.is_file() else _files_in(path)
+    splits: dict[str, list[Path]] = {}
+    for file in files:
+        splits.setdefault(split_named_by(file, path), []).append(file)
+    if split:
+        if split not in splits:
+            raise SourceProblem(f"{path} has no split {split}", f"It has {', '.join(splits)}.")
+        splits = {split: splits[split]}
+    return DatasetSource(
+        str(path), tuple(DatasetSplit(name, _reader(tuple(members))) for name, members in splits.items())
+    )
+
+
+def _files_in(folder: Path) -> list[Path]:
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and _format_of(file) is not None)
+    files = [file for file in files if not any(part.startswith(".") for part in file.relative_to(folder).parts)]
+    if not files:
+        raise SourceProblem(
+            f"{folder} contains no readable file", f"Readable are {', '.join(sorted(_READERS))}, also with .gz."
+        )
+    data = [file for file in files if file.name not in ("dataset_info.json", "dataset_infos.json", "state.json")]
+    return data or files
+
+
+def split_named_by(file: Path, root: Path) -> str:
+    """The split that a file's name or its folder's names; `train` if neither names one."""
+    within = file.relative_to(root).parts if root.is_dir() else (file.name,)
+    for part in (within[-1].partition(".")[0], *reversed(within[:-1])):
+        words = part.lower().replace("-", "_").split("_")
+        for word in SPLIT_WORDS:
+            if word in words:
+                return _SPLIT_NAMES.get(word, word)
+    return "train"
+
+
+def _format_of(file: Path) -> str | None:
+    suffixes = [suffix.lower() for suffix in file.suffixes if suffix.lower() != ".gz"]
+    return suffixes[-1] if suffixes and suffixes[-1] in _READERS else None
+
+
+def _reader(files: tuple[Path, ...]) -> Callable[[], Iterator[DatasetRow]]:
+    def rows() -> Iterator[DatasetRow]:
+        for file in files:
+            form = _format_of(file)
+            if form is None:
+                known = ", ".join(sorted(_READERS))
+                raise SourceProblem(f"{file} has an unknown format", f"Supported are {known}, also with .gz.")
+            yield from _READERS[form](file)
+
+    return rows
+
+
+def _opened(file: Path) -> IO[str]:
+    if file.suffix == ".gz":
+        return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
+    return file.open(encoding="utf-8-sig", newline="")
+
+
+def _json_lines(file: Path) -> Iterator[DatasetRow]:
+    with _opened(file) as lines:
+        for number, line in enumerate(_decoded(lines, file), start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise SourceProblem(
+                    f"{file}:{number}: is not JSON: {error}", "Put one JSON object on each line."
+                ) from None
+            yield _as_row(row, f"{file}:{number}")
+
+
+def _decoded(lines: IO[str], file: Path) -> Iterator[str]:
+    try:
+        yield from lines
+    except UnicodeDecodeError as error:
+        raise SourceProblem(f"{file}: is not UTF-8: {error}", "Save it as UTF-8.") from None
+    except (OSError, EOFError) as error:
+        raise SourceProblem(f"{file}: cannot be read: {error}", "Check the file; it may be truncated.") from None
+
+
+def _json(file: Path) -> Iterator[DatasetRow]:
+    """A list of objects, an object with one list of objects in it, or lines of JSON under this name."""
+    with _opened(file) as text:
+        whole = "".join(_decoded(text, file))
+    try:
+        found = json.loads(whole)
+    except ValueError:
+        yield from _json_lines(file)
+        return
+    if isinstance(found, dict):
+        lists = [value for value in found.values() if isinstance(value, list) and value and isinstance(value[0], dict)]
+        found = lists[0] if len(lists) == 1 else [found]
+    for number, row in enumerate(found if isinstance(found, list) else [found], start=1):
+        yield _as_row(row, f"{file}, entry {number}")
+
+
+def _as_row(row: Any, place: str) -> DatasetRow:
+    if not isinstance(row, dict):
+        raise SourceProblem(f"{place}: is {type(row).__name__}, not an object", "Give each row names for its columns.")
+    return row
+
+
+def _separated(file: Path) -> Iterator[DatasetRow]:
+    csv.field_size_limit(min(LONGEST_CSV_FIELD, sys.maxsize))
+    with _opened(file) as text:
+        lines = _decoded(text, file)
+        first = next(lines, "")
+        separator = "\t" if ".tsv" in file.suffixes else max(",;\t|", key=first.count)
+        try:
+            reader = csv.DictReader(_again(first, lines), delimiter=separator)
+            _refuse_data_for_names(reader.fieldnames or (), file)
+            for row in reader:
+                yield {name: value for name, value in row.items() if name is not None}
+        except csv.Error as error:
+            raise SourceProblem(
+                f"{file}: is not CSV: {error}", "Quote fields that contain separators or line breaks."
+            ) from None
+
+
+def _refuse_data_for_names(names: Sequence[str], file: Path) -> None:
+    """Refuse a first line that is a row and not the names of columns."""
+    if any("?" in name or len(name.split()) > LONGEST_COLUMN_NAME for name in names):
+        raise SourceProblem(
+            f"{file}:1: the first line is a row, not a header", "Add a header, such as question,answer."
+        )
+
+
+def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from rest
+
+
+def _parquet(file: Path) -> Iterator[DatasetRow]:
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+    except ImportError:
+        raise SourceProblem(
+            f"{file}: reading Parquet needs pyarrow",
+            f"Run it with the package: {command_with('inspect', f'nox -s inspect -- {file}')}, or pip install pyarrow.",
+        ) from None
+    try:
+        with ParquetFile(file) as table:
+            for batch in table.iter_batches(batch_size=256):
+                yield from batch.to_pylist()
+    except (ArrowException, OSError) as error:
+        raise SourceProblem(f"{file}: is not Parquet: {error}", "Check the file; it may be truncated.") from None
+
+
+_READERS: Mapping[str, Callable[[Path], Iterator[DatasetRow]]] = {
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".json": _json,
+    ".csv": _separated,
+    ".tsv": _separated,
+    ".parquet": _parquet,
+}
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether a name is a dataset of the Hub and no local file: OWNER/NAME, or a bare NAME without suffix."""
+    if Path(name).exists() or name.startswith((".", "/", "~")) or Path(name).suffix.lower() in (*_READERS, ".gz"):
+        return False
+    return bool(re.fullmatch(r"[\w.-]+(?:/[\w.-]+)?", name))

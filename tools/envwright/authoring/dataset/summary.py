@@ -1,0 +1,144 @@
+"""The summary of a dataset, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from envwright.authoring.dataset.advice import DatasetAdvice
+from envwright.authoring.dataset.profile import DatasetProfile, SplitProfile, row_text
+from envwright.authoring.dataset.recognition import Recognised
+
+SAMPLE_ROWS = 3
+LONGEST = 160
+"""Characters of a row or a value that are shown."""
+
+
+def as_json(profile: DatasetProfile, found: Recognised | None, advice: DatasetAdvice | None, problem: str) -> str:
+    """The summary as JSON."""
+    data: dict[str, Any] = {
+        "source": profile.name,
+        "config": profile.config,
+        "revision": profile.revision,
+        "splits": [_split(split) for split in profile.splits],
+        "problem": problem,
+    }
+    if found is not None:
+        roles = found.layout.roles
+        data["overlap"] = [
+            {"splits": list(pair), "questions": count} for pair, count in profile.overlap(roles.question).items()
+        ]
+        data["columns"] = {
+            "question": roles.question,
+            "answer": roles.answer,
+            "context": roles.context,
+            "choices": [*roles.choices, *roles.wrong_choices],
+            "tests": roles.tests,
+            "conversation": roles.conversation,
+            "tools": roles.tools,
+        }
+        data["answer"] = {
+            "format": found.layout.answer,
+            "task": found.task,
+            "behind": found.layout.mark,
+            "vocabulary": list(found.layout.vocabulary),
+            "tool_calls": found.tool_calls,
+            "rows": found.rows,
+            "explained": found.rows - found.unexplained,
+            "confidence": {"share": found.share.value, "low": found.share.low, "high": found.share.high},
+            "shares": dict(found.shares),
+            "against": [{"row": one.number, "says": one.answer, "reason": one.reason} for one in found.against],
+        }
+    if advice is not None:
+        data["recommendation"] = vars(advice)
+    return json.dumps(data, indent=2, ensure_ascii=False, default=str)
+
+
+def _split(split: SplitProfile) -> dict[str, Any]:
+    return {
+        "name": split.name,
+        "rows": split.rows,
+        "complete": split.complete,
+        "repeated_rows": split.repeated,
+        "columns": [vars(column) for column in split.columns],
+        "sample": [{"row": number, "data": row} for number, row in split.sample[:SAMPLE_ROWS]],
+    }
+
+
+def print_dataset(
+    profile: DatasetProfile, found: Recognised | None, advice: DatasetAdvice | None, problem: str
+) -> None:
+    """Print the summary as tables and a few lines."""
+    console = Console(highlight=False, soft_wrap=False)
+    named = [profile.name, profile.config, profile.revision[:12]]
+    console.print(f"[bold]{escape('  '.join(part for part in named if part))}[/bold]\n")
+    for split in profile.splits:
+        _print_split(console, split)
+    if found is None or advice is None:
+        console.print(f"[bold]no answers recognised[/bold]: {escape(problem)}")
+        return
+    for (one, other), count in profile.overlap(found.layout.roles.question).items():
+        message = f"{count} question(s) of {one} are also in {other}"
+        console.print(f"[bold red]{'overlap':<12}[/bold red]{escape(message)}")
+    _print_answers(console, found)
+    _print_advice(console, advice)
+
+
+def _print_split(console: Console, split: SplitProfile) -> None:
+    extent = f"{split.rows:,} rows" if split.complete else f"the first {split.rows:,} rows"
+    repeated = f", {split.repeated:,} of them repeated" if split.repeated else ""
+    table = Table(title=f"{split.name}: {extent}{repeated}", title_justify="left", title_style="bold", box=None)
+    for heading in ("column", "types"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("missing", "distinct", "length"):
+        table.add_column(heading, justify="right")
+    for column in split.columns:
+        mixed = len(column.types) > 1
+        types = ", ".join(f"{name} {count:,}" if mixed else name for name, count in column.types.items())
+        length = f"{column.shortest}–{column.typical}–{column.longest}"
+        table.add_row(escape(column.name), types, f"{column.missing:,}", f"{column.distinct:,}", length)
+    console.print(table)
+    for number, row in split.sample[:SAMPLE_ROWS]:
+        console.print(f"  [dim]row {number}[/dim]  {escape(_short(row_text(row)))}", soft_wrap=True)
+    console.print()
+
+
+def _print_answers(console: Console, found: Recognised) -> None:
+    roles = found.layout.roles
+    share = found.share
+    sure = f"{found.rows - found.unexplained} of {found.rows} rows ({share.low:.0%} to {share.high:.0%}, 95 % sure)"
+    rows = [
+        ("answers", f"{found.task}  [{found.layout.answer}]"),
+        ("confidence", sure),
+        ("question", roles.conversation or roles.question),
+        ("answer", roles.conversation or roles.answer),
+    ]
+    rows += [("context", roles.context)] if roles.context else []
+    rows += [("labels", ", ".join(found.layout.vocabulary))] if found.layout.answer == "label" else []
+    shares = {name: share for name, share in found.shares.items() if share >= 0.05 and name != found.layout.answer}
+    others = [f"{name} {share:.0%}" for name, share in shares.items()]
+    rows += [("could be", ", ".join(others))] if others else []
+    for name, value in rows:
+        console.print(f"[bold]{name:<12}[/bold]{escape(value)}", soft_wrap=True)
+    for one in found.against:
+        message = f"row {one.number} {one.reason}"
+        console.print(f"[bold]{'against':<12}[/bold]{escape(_short(message))}", soft_wrap=True)
+    if found.unexplained > len(found.against):
+        console.print(f"{'':<12}{found.unexplained - len(found.against)} more")
+    console.print()
+
+
+def _print_advice(console: Console, advice: DatasetAdvice) -> None:
+    for name in ("kind", "prompt", "parser", "reward", "near_misses", "caution"):
+        value = getattr(advice, name)
+        if value:
+            console.print(f"[bold]{name.replace('_', ' '):<12}[/bold]{escape(value)}", soft_wrap=True)
+    console.print(f"\n[bold]{'next':<12}[/bold]{escape(advice.command)}", soft_wrap=True)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

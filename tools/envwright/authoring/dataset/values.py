@@ -1,0 +1,312 @@
+"""Parsing single values of datasets as answers of a format; `None` if a value is not of that format."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from textwrap import dedent
+from typing import Any
+
+from envwright.text.python_source import parse_python
+
+LETTERS = "ABCDEFGHIJ"
+_NUMBER = re.compile(
+    r"[-−+]?\s?[$€£]?\s?(?:\d{1,3}(?:[,_ \u00a0\u202f]\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?", re.ASCII
+)
+_WITH_UNIT = re.compile(r"([-−+]?\d[\d.,]*)\s?([^\W\d_][^\d\s]*(?: [^\W\d_][^\d\s]*)?)")
+_BOOLEANS = {"yes": True, "y": True, "true": True, "t": True, "no": False, "n": False, "false": False, "f": False}
+_LETTER = re.compile(r"(?:(?:answer|option|choice)\s*:?\s*)?\(?([A-Ja-j])[).:]?", re.IGNORECASE)
+_COMMAND = re.compile(r"\\(?:[A-Za-z]+|[(\[{,;!])")
+_MATHS = re.compile(r"\$[^$]+\$|[\w)}]\s?\^\s?[\w{(]|[A-Za-z]_[\w{]")
+_FRACTION = re.compile(r"\s*-?\d+\s?/\s?\d+\s*", re.ASCII)
+_FENCE = re.compile(r"```[ \t]*([\w+#-]*)[ \t]*\n(.*?)```", re.DOTALL)
+_OTHER_CODE = re.compile(
+    r"#include\s*[<\"]|\b(?:function|fn|func)\s+\w+\s*\([^)]*\)[^\n{]*\{|=>\s*\{|\bpublic\s+(?:static|class)\b"
+    r"|^\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE|WITH)\b[\s\S]+\b(?i:FROM|INTO|SET|TABLE|AS)\b"
+    r"|^\s*(?:select|insert|update|delete|create|with)\b[\s\S]+\b(?:from|into|set|table|as)\b",
+    re.MULTILINE,
+)
+"""Must not match prose that begins with "Select" or mentions "function f(x)"."""
+LONGEST_NUMBER = 27
+"""Characters."""
+LONGEST_ELEMENT = 5
+"""Words; longer parts between commas are clauses of a sentence and not elements of a list."""
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is missing: null, an empty text, NaN or a usual word for that."""
+    if isinstance(value, float) and math.isnan(value):
+        return True
+    return value is None or (isinstance(value, str) and value.strip().lower() in ("", "null", "none", "nan", "n/a"))
+
+
+def text_of(value: Any) -> str:
+    """A value as text: text itself, numbers as written, anything else as JSON."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def as_number(value: Any) -> str | None:
+    """A number in digits, without separators, currency or plus sign."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    text = text_of(value).rstrip(".%").rstrip()
+    if not re.search(r"\d", text) or not _NUMBER.fullmatch(text):
+        return None
+    try:
+        digits = format(Decimal(re.sub(r"[^\d.eE+-]", "", text.replace("−", "-"))), "f")
+    except InvalidOperation:
+        return None
+    return digits if len(digits) <= LONGEST_NUMBER else None
+
+
+def unit_of(values: Sequence[Any]) -> str:
+    """The one unit behind most numbers, in its most frequent spelling: `km`, `metres`; empty if they differ."""
+    others = [value for value in values if as_number(value) is None]
+    found = [_WITH_UNIT.fullmatch(value.strip()) if isinstance(value, str) else None for value in others]
+    units = Counter(one[2] for one in found if one)
+    if len(others) * 2 < len(values) or not all(found) or len({unit.removesuffix("s") for unit in units}) != 1:
+        return ""
+    return units.most_common(1)[0][0]
+
+
+def as_number_of(unit: str, value: Any) -> str | None:
+    """A number, with or without a unit after it."""
+    found = _WITH_UNIT.fullmatch(value.strip()) if unit and isinstance(value, str) else None
+    return as_number(found[1] if found and found[2].removesuffix("s") == unit.removesuffix("s") else value)
+
+
+def as_boolean(value: Any) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    return _BOOLEANS.get(value.strip().rstrip(".").lower()) if isinstance(value, str) else None
+
+
+def as_letter(value: Any) -> str | None:
+    """The letter of a choice: "B", "(b)", "B.", "Answer: B"."""
+    found = _LETTER.fullmatch(value.strip()) if isinstance(value, str) else None
+    return found[1].upper() if found else None
+
+
+def as_json(value: Any) -> str | None:
+    """An object, or a list that holds objects or lists, as JSON text."""
+    value = parsed(value)
+    nested = isinstance(value, list) and any(isinstance(one, (dict, list)) for one in value)
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict) or nested else None
+
+
+def as_list(value: Any) -> list[str] | None:
+    """A flat list: a real one, one written in JSON or Python, or parts between commas, semicolons or lines."""
+    found = parsed(value)
+    if isinstance(found, list):
+        flat = all(isinstance(one, (str, int, float)) for one in found)
+        return [text_of(one) for one in found] if flat else None
+    if not isinstance(value, str) or _is_python(value):
+        return None
+    for separator in ("\n", ";", "|", ","):
+        parts = [re.sub(r"^(?:[-*•]|\d+[.)])\s+", "", part.strip()) for part in value.strip().split(separator)]
+        if len(parts) > 1:
+            short = all(0 < len(part.split()) <= LONGEST_ELEMENT for part in parts)
+            grouped = separator == "," and as_number(value) is not None
+            sentence = bool(re.search(r"[.!?]$", value.strip()))
+            return parts if short and not grouped and not sentence else None
+    return None
+
+
+def parsed(value: Any) -> Any:
+    """A text in brackets parsed as JSON or as a Python literal; other values unchanged."""
+    if not isinstance(value, str) or value.strip()[:1] not in ("[", "{", "("):
+        return value
+    text = value.strip()
+    for read in (json.loads, ast.literal_eval):
+        try:
+            found = read(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        return list(found) if isinstance(found, (tuple, set)) else found
+    return value
+
+
+def flagged(value: Any) -> tuple[list[str], str] | None:
+    """Choices of which one is marked as right, and that one: texts beside a list of 0 and 1, or records with a flag."""
+    value = parsed(value)
+    if isinstance(value, dict):
+        lists = [one for one in value.values() if isinstance(one, list)]
+        texts = next((one for one in lists if one and all(isinstance(text, str) for text in one)), [])
+        marks = next((one for one in lists if one and all(isinstance(mark, int) for mark in one)), [])
+    elif isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        texts = [next((text for text in one.values() if isinstance(text, str)), "") for one in value]
+        marks = [next((mark for mark in one.values() if isinstance(mark, bool)), None) for one in value]
+    else:
+        return None
+    if len(texts) != len(marks) or len(texts) < 2 or not set(marks) <= {0, 1} or sum(map(bool, marks)) != 1:
+        return None
+    return [text.strip() for text in texts], texts[marks.index(1)].strip()
+
+
+def has_latex(value: Any) -> bool:
+    """Whether a text contains LaTeX: a command, dollars, a power or an index; a fraction is compared as one."""
+    return isinstance(value, str) and bool(_COMMAND.search(value) or _MATHS.search(value) or _FRACTION.fullmatch(value))
+
+
+def as_code(value: Any) -> str | None:
+    """Source code, without its fence if it has one."""
+    value = parsed(value)
+    if isinstance(value, list) and value:
+        value = value[0]  # several equivalent programs
+    if not isinstance(value, str):
+        return None
+    fenced = _FENCE.findall(value)
+    if fenced:
+        return str(fenced[-1][1]).strip("\n")
+    return value.strip("\n") if _is_python(value) or _OTHER_CODE.search(value) else None
+
+
+def as_latex(value: Any) -> str | None:
+    """A formula, in or out of dollars; plain numbers and short expressions without a word count as well."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return as_number(value)
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    bare = re.sub(r"\\(?:text|mathrm|mbox)\s?\{[^{}]*\}|\\[A-Za-z]+", "", text)
+    if re.search(r"[^\W\d_]{3}", bare) or not text:
+        return None
+    if len(text) > 1 and text[0] == text[-1] == "$":
+        text = text.strip("$").strip()
+    return text
+
+
+def _is_python(text: str) -> bool:
+    """Whether a text is a Python program: it parses, and has statements that plain words or a formula lack."""
+    if not re.search(r"[=(:]|\breturn\b", text):
+        return False
+    try:
+        tree = parse_python(dedent(text).strip("\n"))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    blocks = (
+        ast.FunctionDef,
+        ast.AsyncFunctionDef,
+        ast.ClassDef,
+        ast.Import,
+        ast.ImportFrom,
+        ast.For,
+        ast.While,
+        ast.Return,
+    )
+    prints = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"]
+    steps = [node for node in tree.body if isinstance(node, (ast.Assign, ast.AugAssign, ast.If, ast.Return))]
+    return bool(prints) or len(steps) > 1 or any(isinstance(node, blocks) for node in tree.body)
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+_HASHES = re.compile(r"^####[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+_TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+_SAID = re.compile(r"\banswer(?: is|:)[ \t]*:?[ \t]*(.+?)[.!]?[ \t]*$", re.IGNORECASE | re.MULTILINE)
+
+
+def behind_hashes(text: str) -> str | None:
+    found = _HASHES.findall(text)
+    return found[-1].strip() if found else None
+
+
+def in_box(text: str) -> str | None:
+    """What the last `\\boxed{…}` holds, braces within it included."""
+    start = text.rfind("\\boxed{")
+    if start < 0:
+        return None
+    start += len("\\boxed{")
+    depth = 1
+    for end in range(start, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[end], 0)
+        if depth == 0:
+            return text[start:end].strip() or None
+    return None
+
+
+def in_tag(text: str) -> str | None:
+    found = _TAG.findall(text)
+    return found[-1].strip() or None if found else None
+
+
+def behind_words(text: str) -> str | None:
+    found = _SAID.findall(text)
+    return found[-1].strip() if found and "\n" in text.strip() else None
+
+
+def behind_thinking(text: str) -> str | None:
+    """The text after the last `</think>`."""
+    thought, tag, answer = text.rpartition("</think>")
+    return answer.strip() or None if tag and thought else None
+
+
+MARKS: Mapping[str, Callable[[str], str | None]] = {
+    "####": behind_hashes,
+    "\\boxed{}": in_box,
+    "<answer>": in_tag,
+    "</think>": behind_thinking,
+    "the answer is": behind_words,
+}
+
+
+def behind(mark: str, value: Any) -> Any:
+    """The text behind a mark; the value itself without a mark."""
+    if not mark:
+        return value
+    return MARKS[mark](value) if isinstance(value, str) else None
+
+
+SEPARATORS = (";", "|", ",")
+SOME_WITH_SEVERAL = 0.1
+"""The least share of texts with several things, for one thing alone to count as a list."""
+MOST_RECOMBINE = 0.8
+MOST_PARTS = 60
+"""Most distinct values of a column of names; a column with more does not repeat them."""
+
+
+def separator_of(values: Sequence[Any]) -> str:
+    """The separator of labels that occur in several combinations (`a|b`, `b`, `a|c`); empty if there is none."""
+    texts = {value.strip() for value in values if isinstance(value, str)}
+    if len(texts) < 3 or not all(isinstance(value, str) for value in values):
+        return ""
+    for separator in SEPARATORS:
+        several = sum(separator in value for value in values)
+        if several >= SOME_WITH_SEVERAL * len(values) and _recombine(texts, separator):
+            return separator
+    return ""
+
+
+def _recombine(texts: set[str], separator: str) -> bool:
+    """Whether most parts occur in more than one of the texts, and none is a clause of a sentence."""
+    seen: dict[str, int] = {}
+    for text in texts:
+        for part in parts_of(text, separator):
+            seen[part.casefold()] = seen.get(part.casefold(), 0) + 1
+    if not seen or len(seen) > MOST_PARTS or any(len(part.split()) > LONGEST_ELEMENT for part in seen):
+        return False
+    return sum(count > 1 for count in seen.values()) >= MOST_RECOMBINE * len(seen) and not all(map(as_number, seen))
+
+
+def parts_of(text: str, separator: str) -> list[str]:
+    """The parts of a text."""
+    return [part.strip() for part in text.split(separator) if part.strip()]
+
+
+def always_two(values: Sequence[Any]) -> bool:
+    """Whether every text is two parts around a comma that are not numbers, as in dates, places and reversed names."""
+    texts = [value for value in values if isinstance(value, str) and not value.lstrip().startswith(("[", "("))]
+    pairs = [parts_of(text, ",") for text in texts if not set(text) & set("\n;|")]
+    numbers = all(as_number(part) is not None for pair in pairs for part in pair)
+    return len(pairs) == len(values) and all(len(pair) == 2 for pair in pairs) and not numbers

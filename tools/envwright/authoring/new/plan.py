@@ -1,0 +1,177 @@
+"""The plan of a new environment: the data for the templates. Without I/O."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from envwright.authoring.dataset.layout import TOOLS_HEADING, AnswerFormat, Example
+from envwright.authoring.dataset.values import LETTERS
+from envwright.repository.package import Generation
+
+EnvironmentKind = Literal["single-turn", "multi-turn", "tool", "judge", "code", "multi-agent"]
+NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+"""Names of the Hub whose module is a Python identifier."""
+
+
+@dataclass(frozen=True)
+class DataOrigin:
+    """The origin of the rows."""
+
+    source: str
+    config: str = ""
+    revision: str = ""
+    licence: str = ""
+    made_up: bool = False
+    """The tool's own sample."""
+
+
+@dataclass(frozen=True)
+class EnvironmentPlan:
+    """The data for the templates."""
+
+    name: str
+    kind: EnvironmentKind
+    answer: AnswerFormat
+    generation: Generation
+    splits: Mapping[str, Sequence[Example]]
+    provenance: DataOrigin
+    vocabulary: tuple[str, ...] = ()
+    """The labels, or the two words of a boolean."""
+    unordered: bool = False
+    """Whether lists are equal in any order."""
+    unit: str = ""
+    """The unit of numbers, if the data has it after each."""
+
+    @cached_property
+    def module(self) -> str:
+        return self.name.replace("-", "_")
+
+    @cached_property
+    def class_name(self) -> str:
+        return "".join(part.capitalize() for part in self.name.split("-"))
+
+    @cached_property
+    def title(self) -> str:
+        return self.name.replace("-", " ").capitalize()
+
+    @cached_property
+    def examples(self) -> Sequence[Example]:
+        """The examples of the default split."""
+        return self.splits[self.split]
+
+    @property
+    def split(self) -> str:
+        return next(iter(self.splits))
+
+    @property
+    def hides_question(self) -> bool:
+        """Whether the tool holds the question itself, because the data has no documents."""
+        return self.kind == "tool" and not all(example.document for example in self.examples)
+
+    @property
+    def runs_tests(self) -> bool:
+        """Whether replies are programs that are tested."""
+        return self.answer == "code" and self.kind != "judge" and all(example.tests for example in self.examples)
+
+    @property
+    def calls_functions(self) -> bool:
+        """Whether some test calls a function of the program."""
+        return self.runs_tests and any(test.call for example in self.examples for test in example.tests)
+
+    @property
+    def feeds_input(self) -> bool:
+        """Whether some test gives the program an input and checks its output."""
+        return self.runs_tests and any(not test.call for example in self.examples for test in example.tests)
+
+    @property
+    def prints(self) -> bool:
+        """Whether replies are programs that print the answer."""
+        return self.kind == "code" and self.answer != "code"
+
+    @property
+    def reward_name(self) -> str:
+        return "tests_passed" if self.runs_tests else "correct_output" if self.prints else "correct_answer"
+
+    @property
+    def tool_name(self) -> str:
+        return "documents_read" if self.generation == "v1" else "read_document"
+
+    @property
+    def turns(self) -> int:
+        """The number of turns of the trained model."""
+        return 2 if self.kind in ("multi-turn", "multi-agent") else 1
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """The two words of a boolean."""
+        return (self.vocabulary[0], self.vocabulary[1]) if len(self.vocabulary) == 2 else ("yes", "no")
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether replies are programs that are run."""
+        return self.kind == "code" or self.runs_tests
+
+    @property
+    def most_choices(self) -> int:
+        """The maximum number of options of a question; four without data."""
+        return max((len(example.choices) for example in self.examples), default=0) or 4
+
+    @property
+    def json_answers(self) -> list[Any]:
+        """All answers, if they are JSON."""
+        everything = (example for examples in self.splits.values() for example in examples)
+        return [json.loads(str(example.answer)) for example in everything] if self.answer == "json" else []
+
+    @property
+    def json_is_list(self) -> bool:
+        """Whether every answer is a list of JSON objects, as tool calls are."""
+        answers = self.json_answers
+        return bool(answers) and all(
+            isinstance(answer, list) and answer and all(isinstance(one, dict) for one in answer) for answer in answers
+        )
+
+    @property
+    def json_keys(self) -> list[str]:
+        """The keys that every answer has, or every object in it, if answers are JSON objects or lists of them."""
+        objects = [one for answer in self.json_answers for one in (answer if self.json_is_list else [answer])]
+        if not objects or not all(isinstance(one, dict) for one in objects):
+            return []
+        return [key for key in objects[0] if all(key in one for one in objects)]
+
+    @property
+    def called_tools(self) -> dict[str, list[str]]:
+        """Name → arguments of the tools that answers call, if no prompt describes them."""
+        described = all(example.document.startswith(TOOLS_HEADING) for example in self.examples)
+        if not self.json_is_list or set(self.json_keys) < {"name", "arguments"} or described:
+            return {}
+        tools: dict[str, list[str]] = {}
+        for call in (call for answer in self.json_answers for call in answer):
+            arguments = call["arguments"] if isinstance(call["arguments"], dict) else {}
+            known = tools.setdefault(str(call["name"]), [])
+            known += [name for name in arguments if name not in known]
+        return dict(sorted(tools.items()))
+
+    def question(self, example: Example) -> str:
+        """The prompt: the question with its options, its document and the call of its program."""
+        parts = [example.document if self.kind != "tool" else "", example.question]
+        parts.append("\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, example.choices, strict=False)))
+        if self.runs_tests and example.tests[0].call:
+            parts.append(f"Its call: {example.tests[0].call}")
+        return "\n\n".join(part for part in parts if part)
+
+    def row(self, example: Example) -> dict[str, Any]:
+        """An example in the form of the package's data."""
+        question, answer = self.question(example), example.answer
+        if isinstance(answer, list) and self.generation == "v0":
+            answer = "\n".join(answer)
+        row: dict[str, Any] = {"question": question, "answer": answer}
+        if self.kind == "tool":
+            row["document"] = "\n\n".join(filter(None, [example.document, question if self.hides_question else ""]))
+        if self.runs_tests:
+            row["tests"] = [asdict(test) for test in example.tests]
+        return row

@@ -1,0 +1,150 @@
+"""The plan of `envwright init`: files to write, files of the team that stay, and environments to declare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from envwright import __version__
+from envwright.authoring.adopting.recognition import NoEnvironment, recognise_environment
+from envwright.authoring.new.write import with_entry
+from envwright.authoring.setup.answers import ANSWERS_FILE, Answers, Record, written_record
+from envwright.authoring.setup.differences import difference
+from envwright.authoring.setup.files import files_of
+from envwright.authoring.setup.places import Occupied, content_at
+from envwright.files.undoable_write import write_undoable
+from envwright.repository import codeowners
+from envwright.repository.document import parse_document
+from envwright.repository.problem import Problem
+from envwright.repository.read_package import read_package
+from envwright.repository.registry import load_registry, registry_of
+from envwright.repository.repository import ENVIRONMENTS_FOLDER
+from envwright.repository.tool_source import REGISTRY_FILE
+
+
+@dataclass(frozen=True)
+class KeptFile:
+    """A file of the team that stays as it is."""
+
+    path: str
+    difference: str = ""
+    """From the team's text to the tool's; empty if it is not a file."""
+    reason: str = ""
+    """What is there instead of a file, or where the file is."""
+
+
+@dataclass
+class InitialFiles:
+    """What `init` would do in a folder."""
+
+    written: dict[str, bytes] = field(default_factory=dict)
+    """New files, in the order of writing; the answers file is the last."""
+    kept: list[KeptFile] = field(default_factory=list)
+    declared: list[str] = field(default_factory=list)
+    """Environments that the new registry declares."""
+    undeclared: dict[str, str] = field(default_factory=dict)
+    """Folders of environments that `adopt` makes ready, and the reason for each."""
+
+
+def enclosing_repository(root: Path) -> Path | None:
+    """The git repository that the folder is inside of, if the folder is not itself the root of one."""
+    if (root / ".git").exists():
+        return None
+    return next((parent for parent in root.parents if (parent / ".git").exists()), None)
+
+
+def plan_files(root: Path, answers: Answers) -> InitialFiles:
+    """The plan for a folder, which may be missing.
+
+    Raises `DeclarationError` if its registry.yaml cannot be read.
+    """
+    plan = InitialFiles()
+    texts = files_of(answers)
+    bases = {path: text for path, text in texts.items() if _is_ours(root, path, text.encode(), plan)}
+    if REGISTRY_FILE in plan.written:
+        plan.written[REGISTRY_FILE] = _with_environments(root, texts[REGISTRY_FILE], plan).encode()
+        registry = registry_of(parse_document(plan.written[REGISTRY_FILE].decode(), REGISTRY_FILE))
+    else:
+        registry = load_registry(root)
+        _list_undeclared(root, {entry.folder_name for entry in registry.environments.values()}, plan)
+    _add_codeowners(root, codeowners.render(registry).encode(), plan)
+    record = Record(__version__, answers, bases)
+    _is_ours(root, ANSWERS_FILE, written_record(record).encode(), plan)
+    return plan
+
+
+def write_files(root: Path, written: Mapping[str, bytes]) -> None:
+    """Write the files, or none of them if a step fails."""
+    with ExitStack() as undo:
+        for path, content in written.items():
+            write_undoable(root / path, content, undo)
+        undo.pop_all()
+
+
+def _is_ours(root: Path, path: str, content: bytes, plan: InitialFiles) -> bool:
+    """Whether a file is missing or equal to the tool's text; a missing one is planned, another one is kept."""
+    try:
+        found = content_at(root, path)
+    except Occupied as error:
+        plan.kept.append(KeptFile(path, reason=str(error)))
+        return False
+    if found is None:
+        plan.written[path] = content
+    elif found != content:
+        plan.kept.append(KeptFile(path, difference(path, found, content)))
+    return found is None or found == content
+
+
+def _add_codeowners(root: Path, content: bytes, plan: InitialFiles) -> None:
+    """Plan CODEOWNERS, unless the team has one in any of GitHub's places."""
+    for place in codeowners.PLACES:
+        try:
+            found = content_at(root, place)
+        except Occupied as error:
+            plan.kept.append(KeptFile(place, reason=str(error)))
+            return
+        if found is not None:
+            if not codeowners.is_generated(found.decode("utf-8", "replace")):
+                plan.kept.append(KeptFile(place, difference(place, found, content)))
+            return
+    plan.written[codeowners.CODEOWNERS_FILE] = content
+
+
+def _with_environments(root: Path, text: str, plan: InitialFiles) -> str:
+    """The new registry with every environment of the folder that is ready for it."""
+    for folder in _folders(root):
+        try:
+            recognise_environment(folder)
+        except NoEnvironment as error:
+            plan.undeclared[folder.name] = str(error)
+            continue
+        reading = read_package(folder, root)
+        if reading.package is None or reading.problems:
+            plan.undeclared[folder.name] = _reason(reading.problems)
+            continue
+        text = with_entry(text, reading.package.name, ())
+        plan.declared.append(reading.package.name)
+    return text
+
+
+def _reason(problems: Sequence[Problem]) -> str:
+    """The first problem of a package, without its folder."""
+    first = problems[0] if problems else None
+    return f"{PurePosixPath(first.file).name} {first.message}" if first else "it cannot be read"
+
+
+def _list_undeclared(root: Path, declared: set[str], plan: InitialFiles) -> None:
+    for folder in _folders(root):
+        if folder.name not in declared:
+            plan.undeclared[folder.name] = f"it is not in {REGISTRY_FILE}"
+
+
+def _folders(root: Path) -> list[Path]:
+    """Folders below environments/ with a package, without symbolic links."""
+    parent = root / ENVIRONMENTS_FOLDER
+    if parent.is_symlink() or not parent.is_dir():
+        return []
+    found = (one for one in sorted(parent.iterdir()) if not one.name.startswith(".") and not one.is_symlink())
+    return [one for one in found if (one / "pyproject.toml").is_file()]

@@ -1,0 +1,125 @@
+"""`envwright adopt`: bring environments that exist elsewhere into this repository."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from envwright import __version__, exit_codes
+from envwright.authoring.adopting.adopt import Outcome, make_ready, staging_for, validate_and_complete
+from envwright.authoring.adopting.screen import render_screen
+from envwright.authoring.adopting.source_address import SourceUnreadable, source_of
+from envwright.authoring.adopting.staging import Staging
+from envwright.authoring.adopting.write import RepositoryChanged, write_adoptions
+from envwright.cli import arguments
+from envwright.reports.open_progress import open_progress
+from envwright.reports.printing import for_terminal, print_text
+from envwright.reports.written import write_reports
+from envwright.repository.registry_values import OWNER
+from envwright.repository.workspace import Workspace
+from envwright.rules.engine import GATES
+from envwright.rules.result import EnvironmentResult, ValidationResult
+from envwright.rules.verdict import worst
+from envwright.system.capacity import usable_cores
+from envwright.system.subprocesses import Interrupted
+from envwright.system.termination import terminated_like_interrupted
+from envwright.validation.runner import run_all
+from envwright.validation.verdicts import ValidationRequest
+
+EXAMPLES = """examples:
+  envwright adopt ../their-repository/environments/wordle    a folder
+  envwright adopt ../their-repository                        every environment in it
+  envwright adopt https://github.com/owner/repository@v1.2#environments/wordle
+  envwright adopt https://github.com/owner/repository        every environment at the tip of its main branch
+  envwright adopt owner/wordle@0.1.8                         from the Hub
+  envwright adopt ../their-repository --dry-run              show the files that would be written
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "sources",
+        nargs="+",
+        metavar="SOURCE",
+        help="a folder, a git address (https://…/repository@ref#path), or owner/name[@version] of the Hub; of a"
+        " repository or folder without a pyproject.toml, every environment",
+    )
+    command.add_argument(
+        "--owner", action="append", metavar="@OWNER", type=_owner, help="reviewers (default: those of their siblings)"
+    )
+    command.add_argument("--dry-run", action="store_true", help="write nothing, and show the files to be written")
+    command.add_argument("--no-validate", action="store_true", help="do not validate them after adopting")
+    command.add_argument(
+        "--jobs", type=arguments.positive, metavar="N", help="environments at the same time (default: cores)"
+    )
+    arguments.root(command)
+
+
+def _owner(text: str) -> str:
+    if not re.match(OWNER, text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not @user, @organisation/team or a mail address")
+    return text
+
+
+def run(options: argparse.Namespace) -> int:
+    """Adopt what can be adopted; the screen with the result goes to standard output, progress to standard error."""
+    root: Path = options.root.absolute()
+    stop = threading.Event()
+    try:
+        sources = [source_of(text, Path.cwd()) for text in options.sources]
+    except SourceUnreadable as error:
+        print(f"{error}\n\nNothing was written.", file=sys.stderr)
+        return exit_codes.USAGE
+    with terminated_like_interrupted(), Workspace(root).scratch() as folder:
+        staging = staging_for(root, folder, stop)
+        try:
+            outcome = make_ready(staging, sources, options.owner or (), _tell)
+            if outcome.adopted and not options.dry_run:
+                if not options.no_validate:
+                    _validate(staging, outcome, options, stop)
+                write_adoptions(staging)
+        except (KeyboardInterrupt, Interrupted):
+            stop.set()
+            print("interrupted, and nothing was written", file=sys.stderr)
+            return exit_codes.INTERRUPTED
+        except RepositoryChanged as error:
+            print(error, file=sys.stderr)
+            return exit_codes.USAGE
+    print_text(
+        for_terminal(lambda width, colour: render_screen(outcome, width=width, colour=colour, dry_run=options.dry_run))
+    )
+    return _exit_code(outcome)
+
+
+def _exit_code(outcome: Outcome) -> int:
+    """The exit code: 0 if every source is adopted; 1 if some are not; 2 or 4 if none is."""
+    if not outcome.refused:
+        return exit_codes.PASS
+    if outcome.adopted or outcome.unchanged:
+        return exit_codes.FAIL
+    return exit_codes.ERROR if all(one.is_infrastructure for one in outcome.refused) else exit_codes.USAGE
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _validate(staging: Staging, outcome: Outcome, options: argparse.Namespace, stop: threading.Event) -> None:
+    """Validate the environments that are ready, complete them, and write the reports. Raises `KeyboardInterrupt`."""
+
+    def validated(request: ValidationRequest, names: Sequence[str]) -> dict[str, EnvironmentResult]:
+        with open_progress(names) as progress:
+            results, interrupted = run_all(request, names, options.jobs or usable_cores(), progress, stop)
+        if interrupted:
+            raise KeyboardInterrupt
+        return {result.name: result for result in results}
+
+    validate_and_complete(staging, outcome, validated, _tell)
+    result = ValidationResult(
+        worst(one.verdict for one in outcome.results), outcome.results, tool_version=__version__, gates=GATES
+    )
+    write_reports(result, staging.root / "reports")

@@ -1,0 +1,77 @@
+"""`envwright cache`: the size of the cache, and removing old entries."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+
+from envwright import exit_codes
+from envwright.cli import arguments
+from envwright.repository.workspace import InUse, Workspace
+from envwright.text.plain_data import size_text
+from envwright.validation.cache_contents import KINDS, CacheEntry, cache_entries, dispensable, remove
+
+EXAMPLES = """examples:
+  envwright cache                                show the contents of .envwright/, virtual environments, prepared data
+  envwright cache --older-than 14                remove entries unused for 14 days
+  envwright cache --max-size 2 --older-than 30   and the least recently used beyond 2 GB
+
+everything can be recreated; files that uv's cache holds too (hard links) do not count for --max-size;
+virtual environments and prepared data are shared by all checkouts; they are in ENVWRIGHT_CACHE_DIR, by default
+~/.cache/envwright; `nox -s prepare` downloads data that was removed
+"""
+
+DAY_SECONDS = 86_400.0
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.root(command)
+    command.add_argument(
+        "--older-than", type=arguments.amount, metavar="DAYS", help="remove entries unused for this many days"
+    )
+    command.add_argument(
+        "--max-size", type=arguments.amount, metavar="GB", help="keep at most this much, the most recently used entries"
+    )
+    arguments.printed(command)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the cache, or prune it, and return the exit code."""
+    workspace = Workspace(options.root.absolute())
+    kept = cache_entries(workspace)
+    if options.older_than is None and options.max_size is None:
+        _show(kept, options.format)
+        return exit_codes.PASS
+    oldest = None if options.older_than is None else options.older_than * DAY_SECONDS
+    most = None if options.max_size is None else int(options.max_size * 10**9)
+    try:
+        with workspace.alone():
+            gone = remove(dispensable(cache_entries(workspace), time.time(), oldest, most))
+    except InUse:
+        print("another run is using the cache: nothing was removed", file=sys.stderr)
+        return exit_codes.ERROR
+    left = cache_entries(workspace)
+    freed = sum(one.own_bytes for one in kept) - sum(one.own_bytes for one in left)
+    print(f"removed {len(gone)} of {len(kept)}, {size_text(max(0, freed))}", file=sys.stderr)
+    _show(left, options.format)
+    return exit_codes.PASS
+
+
+def _show(kept: list[CacheEntry], form: str) -> None:
+    parts = {kind: [one for one in kept if one.kind == kind] for kind in KINDS}
+    sums = {
+        kind: {
+            "count": len(ones),
+            "bytes": sum(one.bytes for one in ones),
+            "own_bytes": sum(one.own_bytes for one in ones),
+        }
+        for kind, ones in parts.items()
+    }
+    if form == "json":
+        print(json.dumps({"parts": sums}))
+        return
+    for kind, total in sums.items():
+        size, own = size_text(total["bytes"]), size_text(total["own_bytes"])
+        print(f"{kind:9} {total['count']:6}  {size:>9}  unshared {own}")

@@ -1,0 +1,164 @@
+"""`envwright cases add`: write the cases that findings show into an environment's tests/cases.yaml."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from envwright import exit_codes
+from envwright.cli import arguments
+from envwright.files.atomic_write import write_whole
+from envwright.reports.printing import print_text
+from envwright.reports.reading import read_report, result_of
+from envwright.repository.cases import with_cases
+from envwright.repository.package import Package
+from envwright.repository.problem import nearest
+from envwright.repository.read_package import CASES_FILE
+from envwright.repository.repository import Repository
+from envwright.rules.result import EnvironmentResult
+
+EXAMPLES = """examples:
+  envwright cases add reverse-text --dry-run    print every case that the last report shows
+  envwright cases add reverse-text RWD081       write the cases that one rule shows
+  envwright cases add reverse-text "detects taskset.py:31:compare"
+"""
+_RECORDED = "RWD081"
+"""The rule whose cases expect the current reward. Those of other rules show an exploit."""
+
+
+class UnwritableCases(Exception):
+    """The cases cannot be added; the message has the reason and the next step."""
+
+
+@dataclass(frozen=True)
+class ReadyCase:
+    """A case that a finding shows."""
+
+    rule: str
+    text: str
+    name: str
+    content: str
+    """Task, reply and expectation, which identify a case."""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="the environment")
+    command.add_argument("chosen", nargs="*", metavar="RULE|CASE", help="rules or names of cases (default: all)")
+    command.set_defaults(rest="chosen")
+    arguments.root(command)
+    command.add_argument("--dry-run", action="store_true", help="print the cases, and write nothing")
+    arguments.reports(command, "the report is")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the chosen cases and print them."""
+    root: Path = options.root.absolute()
+    repository = Repository.load(root, [options.name])
+    (name,) = repository.select([options.name])
+    package = repository.packages[name]
+    file = package.folder / CASES_FILE
+    shown = file.relative_to(root).as_posix()
+    try:
+        environment = _reported(options.reports or root / "reports", name)
+        cases = _chosen(name, _ready_cases(environment), options.chosen)
+        _refuse_known(cases, package, shown)
+        _refuse_stale(environment, package)
+        text = file.read_bytes().decode() if file.exists() else ""
+        try:
+            written = with_cases(text, [case.text for case in cases])
+        except ValueError as error:
+            raise UnwritableCases(f"{shown} {error}") from None
+    except UnwritableCases as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    if not options.dry_run:
+        write_whole(file, written)
+    head = "would be written to" if options.dry_run else "written to"
+    print_text(
+        "\n\n".join([f"{head} {shown}:", *(case.text for case in cases), *_next_steps(name, cases, options.dry_run)])
+    )
+    return exit_codes.PASS
+
+
+def _reported(folder: Path, name: str) -> EnvironmentResult:
+    """The environment in the last report."""
+    report = folder / "validate.json"
+    if not report.is_file():
+        raise UnwritableCases(f"{folder} holds no validate.json\nrun first: nox -s validate -- {name}")
+    for environment in result_of(read_report(report)).environments:
+        if environment.name == name:
+            return environment
+    raise UnwritableCases(f"{report} does not contain {name}\nrun first: nox -s validate -- {name}")
+
+
+def _ready_cases(environment: EnvironmentResult) -> list[ReadyCase]:
+    """The cases that the findings show, each once."""
+    found: dict[str, ReadyCase] = {}
+    for finding in environment.findings:
+        if text := finding.evidence.ready_case:
+            [entry] = yaml.safe_load(text)
+            content = _content(entry["task"], entry["reply"], entry["expect"])
+            found.setdefault(content, ReadyCase(finding.rule, text, entry["name"], content))
+    return list(found.values())
+
+
+def _content(task: Any, reply: Any, expect: dict[str, Any]) -> str:
+    expected = {name: str(value) for name, value in expect.items()}
+    return json.dumps([task, reply, expected], sort_keys=True)
+
+
+def _chosen(name: str, cases: Sequence[ReadyCase], wanted: Sequence[str]) -> list[ReadyCase]:
+    """The cases that the words select: rules in any spelling, or names."""
+    if not cases:
+        raise UnwritableCases(f"the last report shows no case for {name}\nrun again: nox -s validate -- {name}")
+    if not wanted:
+        return list(cases)
+    known = [word for case in cases for word in (case.rule, case.name)]
+    for word in wanted:
+        if word not in known and word.upper() not in known:
+            near = nearest(word, known)
+            hint = f"; did you mean {near!r}?" if near else ""
+            listed = "\n".join(_listed(cases))
+            raise UnwritableCases(f"the last report shows no case {word!r} for {name}{hint}\nit shows:\n{listed}")
+    upper = {word.upper() for word in wanted}
+    return [case for case in cases if case.rule in upper or case.name in wanted]
+
+
+def _listed(cases: Iterable[ReadyCase]) -> Iterator[str]:
+    for case in cases:
+        yield f"  {case.rule}  {case.name}"
+
+
+def _refuse_known(cases: Sequence[ReadyCase], package: Package, file: str) -> None:
+    """Raise if a case is already in the file, by its name or by its contents."""
+    lines = {case.name: case.line for case in package.cases}
+    lines |= {_content(case.task, case.reply, dict(case.expect)): case.line for case in package.cases}
+    for case in cases:
+        if line := lines.get(case.name) or lines.get(case.content):
+            raise UnwritableCases(
+                f"the case {case.name!r} is in {file} already, on line {line}; nothing was written\n"
+                f"run again for new cases: nox -s validate -- {package.name}"
+            )
+
+
+def _refuse_stale(environment: EnvironmentResult, package: Package) -> None:
+    if environment.digest != package.digest:
+        raise UnwritableCases(
+            f"{package.name} has changed since the last report; nothing was written\n"
+            f"run first: nox -s validate -- {package.name}"
+        )
+
+
+def _next_steps(name: str, cases: Sequence[ReadyCase], dry_run: bool) -> Iterator[str]:
+    if any(case.rule == _RECORDED for case in cases):
+        yield f"Cases of {_RECORDED} expect the current reward. Check that each is right."
+    if any(case.rule != _RECORDED for case in cases):
+        yield "Cases that show an exploit fail until the reward is fixed."
+    yield "nothing was written\n" if dry_run else f"next: nox -s validate -- {name}\n"

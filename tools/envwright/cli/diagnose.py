@@ -1,0 +1,92 @@
+"""`envwright diagnose` and `envwright watch`: the state of a run, its findings, and suggested changes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import threading
+from dataclasses import asdict
+
+from envwright import exit_codes
+from envwright.cli import arguments
+from envwright.facts.training_log import NoMetrics
+from envwright.hub.access import HubUnavailable, hub_access
+from envwright.hub.runs import RunsUnreadable
+from envwright.reports.run_report import RunReport, render_run, render_run_markdown, write_run
+from envwright.system.subprocesses import Interrupted
+from envwright.text.plain_data import plain_data
+from envwright.training.follow import Checkout, Followed, NotFound, checkout_of, diagnose, followed, report_of
+
+EXAMPLES = {
+    "watch": """examples:
+  envwright watch reverse-text-4b                a declared run, on the platform or in outputs/
+  envwright watch reverse-text-4b --follow       again every minute, until it ends
+  envwright watch outputs/maths-lora --run maths-lora
+""",
+    "diagnose": """examples:
+  envwright diagnose reverse-text-4b             a declared run
+  envwright diagnose run_0123                    a run of the platform, by its id
+  envwright diagnose metrics.jsonl               a trainer's own file, or the folder that holds it
+  envwright diagnose outputs/x --run maths-lora  the run that the patch is written for
+""",
+}
+
+ENDED = ("finished", "failed", "stopped", "paused")
+"""A paused run goes on as another run."""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("target", metavar="RUN", help="a run of the registry or the platform, a folder, or a file")
+    arguments.root(command)
+    command.add_argument("--run", metavar="NAME", help="the declared run that files belong to")
+    arguments.printed(command, "markdown")
+    command.add_argument("--quiet", action="store_true", help="only its status and its findings")
+    arguments.reports(command, "runs/NAME.json goes")
+    if command.get_default("command") == "watch":
+        command.add_argument("--follow", action="store_true", help="repeat until the run has ended")
+        command.add_argument("--interval", type=float, default=60.0, metavar="S", help="seconds between (default: 60)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Report once, or repeatedly with `watch --follow`; the exit code is that of the last report."""
+    stop = threading.Event()
+    try:
+        checkout = checkout_of(options.root)
+        while True:
+            code, report = _look(checkout, options, stop)
+            if not getattr(options, "follow", False) or report.status in ENDED:
+                return code
+            if stop.wait(options.interval):
+                return exit_codes.INTERRUPTED
+    except (NotFound, NoMetrics, HubUnavailable) as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    except RunsUnreadable as error:
+        print(hub_access().scrubber.text(str(error)), file=sys.stderr)
+        return exit_codes.ERROR
+    except Interrupted:
+        return exit_codes.INTERRUPTED
+
+
+def _look(checkout: Checkout, options: argparse.Namespace, stop: threading.Event) -> tuple[int, RunReport]:
+    seen = followed(checkout, options.target, options.run, stop)
+    found = diagnose(seen)
+    report = report_of(seen, found, checkout.text)
+    write_run(report, options.reports or checkout.root / "reports")
+    scrubber = hub_access().scrubber
+    if options.format == "json":
+        print(scrubber.text(json.dumps(plain_data(asdict(report)), indent=2)))
+    elif options.format == "markdown":
+        print(scrubber.text(render_run_markdown(report)), end="")
+    else:
+        samples = seen.samples if options.command == "watch" else ()
+        print(scrubber.text(render_run(report, samples, quiet=options.quiet)), end="")
+        _checkpoints(seen, options)
+    return (exit_codes.FAIL if any(each.counts for each in found) else exit_codes.PASS), report
+
+
+def _checkpoints(seen: Followed, options: argparse.Namespace) -> None:
+    if options.command == "watch" and seen.checkpoints and not options.quiet:
+        steps = ", ".join(str(each.get("step", each.get("id", "?"))) for each in seen.checkpoints)
+        print(f"checkpoints: {steps}")

@@ -1,0 +1,192 @@
+"""`envwright distribution hosted NAME --endpoint E`: the gate on an evaluation that the platform makes."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from pathlib import Path
+
+from envwright import exit_codes
+from envwright.cli import arguments
+from envwright.cli.distribution_results import judge_results
+from envwright.cli.selection import beside_key
+from envwright.facts.limits import LOAD_SECONDS
+from envwright.facts.observed import Dataset, Task
+from envwright.hub.access import HubAccess, HubUnavailable, Prime, the_platform
+from envwright.hub.evaluations import EvaluationsUnreadable, read_samples
+from envwright.hub.state import read_hub
+from envwright.models.hosted_evaluation import (
+    HostedRequest,
+    HostedSide,
+    NotEvaluated,
+    followed,
+    imported,
+    submitted,
+    write_samples,
+)
+from envwright.models.model_evaluation import MOST_TASKS_ELSEWHERE, EvaluationSize, OpenedTasks, RunRefused, sampling_of
+from envwright.models.model_run import approve_bound, ceiling_of, requested_of
+from envwright.models.prime_inference import endpoint_named
+from envwright.release.plan import Desired, desired_of
+from envwright.reports.printing import print_message
+from envwright.repository.endpoints import PRIME_KEY, Endpoint
+from envwright.repository.package import Package
+from envwright.repository.registry import EnvironmentEntry
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace
+from envwright.system.subprocesses import Interrupted, ProgramFailed
+from envwright.system.termination import terminated_like_interrupted
+from envwright.validation.job import StageFailed, checked
+from envwright.validation.opened_environment import opened_environment
+
+EXAMPLES = """examples:
+  envwright distribution hosted gsm8k --endpoint qwen3-30b -n 500 -r 8 --max-cost 5
+
+interrupted, the same command follows the same evaluation again at no further cost
+"""
+LOOK_SECONDS = 10.0
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="the environment, as it is published")
+    arguments.root(command)
+    arguments.printed(command, "markdown")
+    command.add_argument("--quiet", action="store_true", help="report only what decides the verdict")
+    command.add_argument("--no-cache", action="store_true", help="evaluate again even if nothing changed")
+    arguments.network(command, "the environment", "it loads here")
+    arguments.reports(command)
+    arguments.model_name(command, "a model of configs/endpoints.toml at Prime Inference", required=True)
+    arguments.size(command)
+    arguments.concurrency(command)
+    arguments.max_cost(command, "the evaluation")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Start the evaluation, import and judge its results, and return the exit code."""
+    root = options.root.absolute()
+    stop = threading.Event()
+    try:
+        with terminated_like_interrupted():
+            folder = _evaluated(root, options, stop)
+    except RunRefused as error:
+        print_message(f"{error}")
+        return error.code
+    except (NotEvaluated, EvaluationsUnreadable, HubUnavailable) as error:
+        print_message(f"{error}")
+        return exit_codes.ERROR
+    except (StageFailed, ProgramFailed) as error:
+        print_message(f"the environment cannot be loaded here: {error.failure.type}: {error.failure.message}")
+        return exit_codes.ERROR
+    except KeyboardInterrupt:
+        print_message("the evaluation continues on the platform; the same command follows it again at no further cost")
+        raise
+    print_message(f"every rollout is in {folder}")
+    return judge_results(options.name, folder, options)
+
+
+def _evaluated(root: Path, options: argparse.Namespace, stop: threading.Event) -> Path:
+    """The folder with the results of the platform's evaluation. Raises `RunRefused` and other errors."""
+    repository = Repository.load(root, [options.name])
+    (name,) = repository.select([options.name])
+    repository = beside_key(repository, [name])
+    entry, package = repository.registry.environments[name], repository.packages[name]
+    endpoint = endpoint_named(root, options.endpoint)
+    if endpoint.key_variable != PRIME_KEY:
+        raise RunRefused(
+            f"hosted evaluations use Prime Inference (key {PRIME_KEY}); {endpoint.name} is another endpoint"
+        )
+    ceiling = ceiling_of(options, endpoint)
+    prime, access = the_platform()
+    desired = desired_of(entry, package)
+    _check_published(prime, access, desired, stop)
+    tasks, asked = _approved(entry, package, Workspace(root), options, endpoint, ceiling, stop)
+    request = HostedRequest(
+        desired,
+        endpoint.model,
+        asked.tasks,
+        asked.rollouts,
+        asked.max_concurrent,
+        sampling_of(endpoint),
+        dict(entry.args),
+        asked.seconds,
+    )
+    side = HostedSide(prime, access, root / ".envwright" / "hosted", stop, look_seconds=LOOK_SECONDS)
+    folder = (
+        (options.reports or root / "reports") / "rollouts" / f"{entry.name}--{endpoint.name}--hosted".replace("/", "_")
+    )
+    _fetch(request, side, folder, tasks, endpoint, again=options.no_cache)
+    return folder
+
+
+def _fetch(
+    request: HostedRequest,
+    side: HostedSide,
+    folder: Path,
+    tasks: dict[int, Task],
+    endpoint: Endpoint,
+    *,
+    again: bool,
+) -> None:
+    """Start the evaluation, and record its outcome."""
+    try:
+        evaluation, new = submitted(request, side, again=again)
+        print_message(f"{evaluation.name}: {'submitted' if new else 'there already'} as {evaluation.id}")
+        evaluation = followed(evaluation, request, side, print_message)
+        samples = read_samples(side.prime, side.access, evaluation.id, side.stop)
+    except Interrupted:
+        raise KeyboardInterrupt from None
+    print_message(f"{evaluation.name}: complete, {len(samples)} samples of {request.tasks * request.rollouts}")
+    about = {
+        "env_id": request.desired.address,
+        "model": request.model,
+        "num_examples": request.tasks,
+        "rollouts_per_example": request.rollouts,
+        "sampling_args": dict(request.sampling),
+        "base_url": endpoint.url,
+        "evaluation_id": evaluation.id,
+        "content_hash": request.desired.content_hash,
+    }
+    write_samples(folder, samples, tasks, about)
+    imported(request, side)
+
+
+def _check_published(prime: Prime, access: HubAccess, desired: Desired, stop: threading.Event) -> None:
+    """Raise `RunRefused` unless the Hub's latest version has exactly the local content: the platform evaluates that
+    version."""
+    reading = read_hub(prime, access, [desired.address], stop).readings[desired.address]
+    found = reading.environment
+    if reading.standing == "unreadable":
+        raise EvaluationsUnreadable(f"{desired.address} cannot be read on the Hub: {reading.why}")
+    if found is None or not found.version:
+        why = reading.why or "nothing is published there"
+        raise RunRefused(
+            f"{desired.address} is not on the Hub: {why}\nPublish it first: nox -s release -- {desired.name}"
+        )
+    if (found.content_hash, found.version) != (desired.content_hash, desired.version):
+        there, here = f"{found.version} ({found.content_hash[:12]})", f"{desired.version} ({desired.content_hash[:12]})"
+        raise RunRefused(
+            f"the platform evaluates the latest version, which differs from this package: the Hub has {there}, "
+            f"here is {here}.\nPublish it first (nox -s release -- {desired.name}), or check out the published content."
+        )
+
+
+def _approved(
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    options: argparse.Namespace,
+    endpoint: Endpoint,
+    ceiling: float | None,
+    stop: threading.Event,
+) -> tuple[dict[int, Task], EvaluationSize]:
+    """The tasks that are known by number, and the size of the evaluation; the bound was shown and fits."""
+    gate = entry.gates.distribution
+    asked = requested_of(options, endpoint, gate.tasks, gate.group_size, MOST_TASKS_ELSEWHERE)
+    with opened_environment(entry, package, workspace, options.allow_network, stop) as opened:
+        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=asked.tasks))
+    tasks = [checked(Task, value) for kind, value in parts if kind == "task"]
+    splits = [checked(Dataset, value) for kind, value in parts if kind == "dataset"]
+    asked = EvaluationSize(min(asked.tasks, len(tasks)), asked.rollouts, asked.max_concurrent, asked.seconds)
+    approve_bound(entry, OpenedTasks(opened.description, tuple(tasks[: asked.tasks])), asked, endpoint, ceiling)
+    print_message("the platform does not enforce --max-cost: the evaluation can cost up to that bound")
+    return {task.index: task for task in tasks} if len(splits) == 1 else {}, asked

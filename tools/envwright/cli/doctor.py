@@ -1,0 +1,83 @@
+"""`envwright doctor`: missing requirements of this machine and this repository, with fixes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import threading
+from dataclasses import asdict, replace
+
+from envwright import exit_codes
+from envwright.cli import arguments
+from envwright.repository.run import RunSpec
+from envwright.repository.workspace import InUse, Workspace
+from envwright.training.trainers import trainer_named
+from envwright.validation.job_checks import job_checks
+from envwright.validation.machine import HealthCheck, Machine, examined, look
+
+EXAMPLES = """examples:
+  envwright doctor
+  envwright doctor --fix              removes virtual environments that are incomplete
+  envwright doctor --for release      also fails where a release would: key, prime CLI, platform, permission, git
+  envwright doctor --format json      for machines; exit code 1 if a requirement is missing
+"""
+
+SIGNS = {"ok": "✓", "advice": "!", "fail": "✗"}
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--fix", action="store_true", help="apply safe fixes")
+    jobs = ("train", "release")
+    command.add_argument("--for", dest="job", choices=jobs, help="also check what this job needs, and ask the platform")
+    command.add_argument("--offline", action="store_true", help="do not check whether endpoints can be reached")
+    arguments.printed(command)
+    arguments.root(command)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print every check, apply safe fixes, and fail if a requirement is missing."""
+    root = options.root.absolute()
+    machine = look(root, os.environ, offline=options.offline)
+    fixed = _fixed(machine, Workspace(root)) if options.fix else 0
+    checks = examined(replace(machine, unsound=()) if fixed else machine)
+    if options.job:
+        known = job_checks(root, options.job, _is_hosted, threading.Event())
+        checks = [check for check in checks if check.name not in ("prime", "prime login")] + known
+    if options.format == "json":
+        print(json.dumps({"version": 1, "removed": fixed, "checks": [asdict(check) for check in checks]}, indent=2))
+    else:
+        _print(checks, fixed)
+    return exit_codes.FAIL if any(check.level == "fail" for check in checks) else exit_codes.PASS
+
+
+def _is_hosted(spec: RunSpec) -> bool:
+    return trainer_named(spec.backend).limits.hosted
+
+
+def _fixed(machine: Machine, workspace: Workspace) -> int:
+    """Remove incomplete virtual environments; the next run makes them again."""
+    try:
+        with workspace.alone():
+            for folder in machine.unsound:
+                shutil.rmtree(folder)
+    except InUse:
+        print("another run is using the cache: nothing was removed", file=sys.stderr)
+        return 0
+    return len(machine.unsound)
+
+
+def _print(checks: list[HealthCheck], fixed: int) -> None:
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        print(f"{SIGNS[check.level]} {check.name:<{width}}  {check.found}")
+        if check.do:
+            print(f"  {'':<{width}}  → {check.do}")
+        if check.repair:
+            print(f"  {'':<{width}}  → envwright doctor --fix ({check.repair})")
+    if fixed:
+        print(f"removed {fixed} virtual environment(s) that were incomplete")
+    failed, advised = (sum(check.level == level for check in checks) for level in ("fail", "advice"))
+    print(f"\n{f'{failed} to fix' if failed else 'nothing to fix'}{f', {advised} recommended' if advised else ''}")

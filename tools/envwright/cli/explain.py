@@ -1,0 +1,38 @@
+"""`envwright explain`: the catalogue entry of a rule."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from envwright import exit_codes
+from envwright.reports.documentation import rule_address
+from envwright.repository.problem import nearest
+from envwright.rules.catalogue import explain
+from envwright.rules.engine import all_rules
+
+EXAMPLES = """examples:
+  envwright explain RWD001
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("rules", nargs="*", metavar="RULE", help="rule ids; without one, a line for each rule")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the named rules in full, or every rule in a line."""
+    rules = all_rules()
+    if not options.rules:
+        for known in rules.values():
+            print(f"{known.id}  {known.gate:<12}  {known.severity:<7}  {known.title}")
+        return exit_codes.PASS
+    for name in options.rules:
+        if name.upper() not in rules:
+            near = nearest(name.upper(), rules)
+            print(f"there is no rule {name}{f'; did you mean {near}?' if near else ''}", file=sys.stderr)
+            return exit_codes.USAGE
+        print(explain(name.upper()))
+        if address := rule_address(name.upper()):
+            print(f"Page    {address}\n")
+    return exit_codes.PASS

@@ -1,0 +1,199 @@
+"""`envwright init`: write the files of a repository of environments."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from envwright import exit_codes
+from envwright.authoring.setup.answers import ANSWERS_FILE, TOOL, Answers, Record, default_tool, read_record
+from envwright.authoring.setup.initial import InitialFiles, enclosing_repository, plan_files, write_files
+from envwright.authoring.setup.screen import initial_data, render_initial
+from envwright.cli import arguments
+from envwright.cli.questions import answer, can_ask
+from envwright.reports.printing import for_terminal, print_text
+from envwright.repository.registry import load_registry
+from envwright.repository.registry_values import OWNER, SLUG
+from envwright.repository.repository import ENVIRONMENTS_FOLDER
+from envwright.repository.tool_source import REGISTRY_FILE
+from envwright.system.termination import terminated_like_interrupted
+from envwright.text.visible_text import visible
+
+EXAMPLES = """examples:
+  envwright init --owner acme                        in this folder, empty or with environments/
+  envwright init my-environments --owner acme --visibility public
+  envwright init --owner acme --maintainer @acme/reviewers
+  envwright init --dry-run                           asks on a terminal, and shows what would be written
+"""
+VISIBILITIES = ("private", "public")
+LONGEST_SLUG = 100
+
+
+class NotInitialised(Exception):
+    """Nothing can be written; the message has the reason and the fix."""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "folder", nargs="?", type=Path, default=Path(), metavar="FOLDER", help="where (default: this folder)"
+    )
+    command.add_argument(
+        "--owner", type=_checked(SLUG, "a user or team of the Hub"), metavar="SLUG", help="user or team of the Hub"
+    )
+    command.add_argument(
+        "--maintainer",
+        action="append",
+        type=_checked(OWNER, "@user, @organisation/team or a mail address"),
+        metavar="@OWNER",
+        help="reviewers of everything that no environment owns, on GitHub (default: none)",
+    )
+    command.add_argument(
+        "--visibility", choices=VISIBILITIES, help="of environments that declare none (default: private)"
+    )
+    command.add_argument(
+        "--tool",
+        type=_checked(TOOL, "OWNER/REPOSITORY@TAG"),
+        metavar="OWNER/REPOSITORY@TAG",
+        help="the tool's repository on GitHub and its tag, which the workflows follow (default: its own)",
+    )
+    command.add_argument("--no-noxfile", action="store_true", help="write no noxfile.py")
+    command.add_argument("--dry-run", action="store_true", help="write nothing, and show what would be written")
+    arguments.printed(command)
+
+
+def _checked(pattern: str, what: str) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if reason := _refusal(pattern, what)(text):
+            raise argparse.ArgumentTypeError(reason)
+        return text
+
+    return check
+
+
+def _refusal(pattern: str, what: str, *, optional: bool = False) -> Callable[[str], str]:
+    """A function that returns why a text does not match, or an empty text."""
+
+    def refuse(text: str) -> str:
+        if (not text and optional) or (re.fullmatch(pattern, text) and "\n" not in text and len(text) <= LONGEST_SLUG):
+            return ""
+        return f"{text!r} is not {what}" if text else f"a reply is needed: {what}"
+
+    return refuse
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the files that are missing; the result goes to standard output."""
+    root = options.folder.absolute()
+    try:
+        with terminated_like_interrupted():
+            _refuse_place(root)
+            record = read_record(root) if root.is_dir() else None
+            answers = _completed(options, root, record)
+            if record is None and (root / ENVIRONMENTS_FOLDER).is_dir():
+                print(f"reading {ENVIRONMENTS_FOLDER}/ …", file=sys.stderr, flush=True)
+            plan = plan_files(root, answers) if record is None else InitialFiles()
+            if plan.written and not options.dry_run:
+                write_files(root, plan.written)
+    except NotInitialised as error:
+        print(f"{visible(str(error))}\n\nNothing was written.", file=sys.stderr)
+        return exit_codes.USAGE
+    except OSError as error:
+        print(f"{visible(str(error.filename or root))} cannot be written: {error.strerror or error}", file=sys.stderr)
+        print("\nNothing was written.", file=sys.stderr)
+        return exit_codes.ERROR
+    except (KeyboardInterrupt, EOFError):
+        print("\ninterrupted, and nothing was written", file=sys.stderr)
+        return exit_codes.INTERRUPTED
+    if options.format == "json":
+        text = json.dumps(initial_data(plan), indent=2) + "\n"
+    else:
+        text = for_terminal(lambda width, colour: _rendered(plan, record, options, width=width, colour=colour))
+    print_text(text, quoting=True)
+    return exit_codes.PASS
+
+
+def _rendered(
+    plan: InitialFiles, record: Record | None, options: argparse.Namespace, *, width: int, colour: bool
+) -> str:
+    return render_initial(plan, record, options.folder, width=width, colour=colour, dry_run=options.dry_run)
+
+
+def _refuse_place(root: Path) -> None:
+    """Raise `NotInitialised` for a path that is not a folder, or a folder in which GitHub reads no such files."""
+    if root.is_symlink() and not root.exists():
+        raise NotInitialised(f"{root} is a symbolic link to nothing. Name a folder.")
+    if root.exists() and not root.is_dir():
+        raise NotInitialised(f"{root} is not a folder. Name a folder.")
+    around = enclosing_repository(root.resolve())
+    if around is not None:
+        raise NotInitialised(
+            f"{root} is inside the git repository {around}, and GitHub reads workflows and CODEOWNERS at its root only."
+            f" Run it in {around}, or make {root} a repository first: git init {root}"
+        )
+
+
+def _completed(options: argparse.Namespace, root: Path, record: Record | None) -> Answers:
+    """The answers: those on record, else from the registry, the flags and questions.
+
+    Raises `NotInitialised` if one is missing and no one can be asked, or if a flag contradicts the record.
+    """
+    if record is not None:
+        _refuse_other_answers(options, record.answers)
+        return record.answers
+    registry = load_registry(root) if (root / REGISTRY_FILE).exists() else None
+    tool = options.tool or default_tool()
+    if not tool:
+        raise NotInitialised("--tool is missing: this copy of the tool declares no repository on GitHub as its source.")
+    owner = options.owner or (registry.owner if registry else "")
+    asks = can_ask() and registry is None
+    if not owner and not asks:
+        raise NotInitialised(
+            "--owner is missing: the user or team of the Hub. For example: nox -s init -- --owner acme"
+        )
+    if not owner:
+        owner = answer("user or team of the Environments Hub", refusal=_refusal(SLUG, "a user or team of the Hub"))
+    maintainers = tuple(dict.fromkeys(options.maintainer or (registry.maintainers if registry else ())))
+    if not maintainers and asks:
+        maintainers = _ask_maintainers()
+    visibility = options.visibility
+    if visibility is None and asks:
+        visibility = answer("visibility of environments on the Hub: private, public (none: private)", VISIBILITIES)
+    return Answers(
+        owner=owner,
+        maintainers=maintainers,
+        visibility="PUBLIC" if visibility == "public" else "PRIVATE",
+        tool=tool,
+        noxfile=not options.no_noxfile,
+    )
+
+
+def _ask_maintainers() -> tuple[str, ...]:
+    def refuse(text: str) -> str:
+        wrong = [word for word in text.split() if not re.fullmatch(OWNER, word)]
+        return f"{wrong[0]!r} is not @user, @organisation/team or a mail address" if wrong else ""
+
+    question = "GitHub users or teams that review what no environment owns, such as @acme/reviewers (none: no one)"
+    return tuple(dict.fromkeys(answer(question, refusal=refuse).split()))
+
+
+def _refuse_other_answers(options: argparse.Namespace, answers: Answers) -> None:
+    """Raise `NotInitialised` if a flag contradicts the recorded answers."""
+    visibility = options.visibility and options.visibility.upper()
+    given = {
+        "owner": options.owner,
+        "maintainers": tuple(options.maintainer) if options.maintainer else None,
+        "visibility": visibility,
+        "tool": options.tool,
+        "noxfile": False if options.no_noxfile else None,
+    }
+    for name, value in given.items():
+        recorded = getattr(answers, name)
+        if value is not None and value != recorded:
+            raise NotInitialised(
+                f"{ANSWERS_FILE} records {name} {recorded!r}. Change it there, and run nox -s upgrade, which changes"
+                " the files that depend on it."
+            )

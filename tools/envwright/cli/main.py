@@ -1,0 +1,250 @@
+"""The command line: its commands and their modules.
+
+A command is a line in `COMMANDS` and a module with `EXAMPLES`, `add_arguments(parser)` and `run(options)`. The
+module is imported when its command is called, so that `envwright --help` imports none of them.
+
+A command of two words, such as `rewards diff`, is called if these words come first. An environment that has the
+name of such a second word is reached with `envwright rewards -- diff`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import NoReturn
+
+from envwright import __version__, exit_codes
+from envwright.cli.old_flags import rewritten
+from envwright.system.hidden_memory import hide_memory
+
+
+@dataclass(frozen=True)
+class Command:
+    """One line of `envwright --help`."""
+
+    summary: str
+    module: str = ""
+    """The module in `envwright.cli`, if it is not named after the command."""
+
+
+COMMANDS: Mapping[str, Command] = {
+    "init": Command("write the files of a repository of environments, in an empty folder or an existing one"),
+    "upgrade": Command("renew the files that init wrote, without touching what was edited"),
+    "validate": Command("run all gates on environments"),
+    "schema": Command("one gate: declaration, package, wheel, loading, data", "validate"),
+    "rewards": Command("one gate: the rewards of right and wrong replies", "validate"),
+    "rewards diff": Command("compare the rewards of two versions of an environment"),
+    "rewards explain": Command("list the findings of a rule in environments"),
+    "rewards reply": Command("score one reply, function by function"),
+    "smoke": Command("one gate: a real evaluation against scripted policies, or with a model", "validate"),
+    "distribution": Command("one gate: whether the rewards leave something to learn", "validate"),
+    "distribution results": Command("the same gate on rollouts from elsewhere"),
+    "distribution hosted": Command("the same gate on an evaluation by Prime Intellect's platform"),
+    "prepare": Command("download the data that environments declare, once, so that the gates can stay offline"),
+    "endpoint": Command("serve an environment's scripted policies until Ctrl-C"),
+    "cases add": Command("write the cases that findings show into tests/cases.yaml"),
+    "test": Command("run an environment's own tests and cases with pytest"),
+    "record": Command("evaluate once and keep the rollouts and their baseline"),
+    "compare": Command("before and after training: the paired difference on the same tasks"),
+    "plan": Command("show the changes that a release would publish; changes nothing"),
+    "release": Command("publish the planned changes, on passing evidence"),
+    "release verify": Command("install and load the published packages, without a key"),
+    "release join": Command("join the results of publishing and loading in one ledger"),
+    "release since": Command("print the commit of the last release that ended well, in a workflow"),
+    "bump": Command("raise the version of environments by one step"),
+    "emulator": Command("a Hub on loopback for rehearsals and tests, until Ctrl-C"),
+    "rehearse": Command("rehearse a merge on loopback, without a key: prove, publish, submit runs"),
+    "comment": Command("create or update the comment of a pull request from a run's report"),
+    "claim": Command("allow one evaluation per commit"),
+    "past-run": Command("print the id of an earlier workflow run, in a workflow", "past_run"),
+    "propose": Command("make a pull request with renewed locks, in a workflow"),
+    "inspect": Command("describe a dataset and suggest an environment"),
+    "new": Command("create an environment that passes all gates"),
+    "adopt": Command("bring environments from elsewhere into this repository"),
+    "migrate": Command("move an environment from v0 to v1, and prove that its rewards are equal"),
+    "doctor": Command("check this machine and suggest fixes"),
+    "view": Command("read the conversations of results, turn by turn, in the browser"),
+    "report open": Command("show the HTML report in the browser"),
+    "report merge": Command("join the reports of several machines"),
+    "site": Command("the catalogue of the repository as static pages"),
+    "shards": Command("divide environments among machines, by past timings"),
+    "store key": Command("make a key that signs entries of a shared store"),
+    "store push": Command("write proven results into the shared store"),
+    "store status": Command("show the shared store, its keys, and what it has of this commit"),
+    "cache": Command("show the size of the cache, and remove old entries"),
+    "cache warm": Command("download the packages of locks into uv's cache, without running them"),
+    "train": Command("submit the training runs that are due, or train one on this machine"),
+    "train compile": Command("write the trainers' configurations of the declared runs"),
+    "train hub": Command("train on environments of the Hub, without a registry and without gates"),
+    "train file": Command("train by a compiled file of TRL, on this machine"),
+    "train probe": Command("train a tiny model here, to see whether the reward reaches a gradient"),
+    "train serve": Command("serve the result of a run on loopback, for a comparison"),
+    "train requirements": Command("print the extra that a train command needs"),
+    "watch": Command("follow a training run: curves, rollouts, checkpoints, problems", "diagnose"),
+    "diagnose": Command("name the problems of a training run, and the change that fixes each"),
+    "optimize": Command("search for a better system prompt, by GEPA"),
+    "lock": Command("resolve the locks of environments again, or let environments share one"),
+    "together": Command("install all environments into one virtual environment and import them"),
+    "explain": Command("explain a rule: its check, its reason, and the fix of its findings"),
+    "docs": Command("write the generated files: CODEOWNERS, pages and tables in docs/, the schema of registry.yaml"),
+    "completion": Command("print the completion script of a shell"),
+}
+"""The commands, in the order of `--help`."""
+GROUPS: Mapping[str, str] = {
+    "cases": "cases of an environment's tests/cases.yaml",
+    "report": "reports of past runs",
+    "store": "facts and verdicts that machines share",
+}
+"""Words that only start commands of two words."""
+_IS_ADDRESS = re.compile(r"[\w.-]+/[\w.-]+(@\S+)?")
+"""`owner/name`, which does not name a run: `envwright train owner/name` is `envwright train hub owner/name`."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    options = parsed(sys.argv[1:] if arguments is None else arguments)
+    if "command" not in options:
+        parser(()).print_help()
+        return exit_codes.USAGE
+    command = import_module(f"envwright.cli.{options.module}")
+    if "root" in options:
+        _refuse_committed_results(options)
+    gc.enable()
+    code: int = command.run(options)
+    return code
+
+
+def _refuse_committed_results(options: argparse.Namespace) -> None:
+    from envwright.repository.committed_results import refuse_committed_results
+
+    given = (getattr(options, name, None) for name in ("evidence", "evidence_only"))
+    refuse_committed_results(options.root, *given)
+
+
+def run() -> None:
+    """The entry point of the `envwright` script."""
+    hide_memory()  # before anything else runs: its variables may hold keys, and it runs the code of others
+    gc.disable()  # until the command is imported: imported objects stay
+    from envwright.repository.problem import DeclarationError
+    from envwright.text.typed_streams import type_commands
+
+    type_commands()
+
+    try:
+        code = main()
+        gc.freeze()  # or the interpreter would collect garbage once more at its end
+        sys.exit(code)
+    except DeclarationError as error:
+        print(f"{error}\n\n{len(error.problems)} problem(s); nothing was run.", file=sys.stderr)
+        sys.exit(exit_codes.USAGE)
+    except KeyboardInterrupt:
+        sys.exit(exit_codes.INTERRUPTED)
+    except BrokenPipeError:
+        sys.exit(exit_codes.ERROR)
+
+
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """The parsed command line. Old flags are rewritten, with a note on standard error."""
+    typed = list(arguments)
+    current = rewritten(typed)
+    if current != typed:
+        import shlex
+
+        print(f"note: deprecated; use: envwright {shlex.join(current)}", file=sys.stderr)
+    words = _with_whole_name(current)
+    if words and words[0] in GROUPS:
+        _refuse_group(words[0], words[1:])
+    command_line = parser(words[:1])
+    options, rest = command_line.parse_known_args(words)
+    plain = rest.index("--") if "--" in rest else len(rest)
+    unknown = [word for word in rest[:plain] if word.startswith("-") and word != "-"]
+    if rest and "rest" in options and not unknown:
+        setattr(options, options.rest, [*getattr(options, options.rest), *rest[:plain], *rest[plain + 1 :]])
+    elif rest:
+        command_line.error(f"unrecognized arguments: {' '.join(rest)}")
+    return options
+
+
+def _refuse_group(group: str, rest: Sequence[str]) -> NoReturn:
+    """Show the help of a group if requested; else report the missing or unknown subcommand."""
+    known = _below(group)
+    summary = GROUPS[group]
+    asked = argparse.ArgumentParser(
+        prog=f"envwright {group}",
+        usage=f"envwright {group} COMMAND …",
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=f"{_listed(known, 'commands')}\n{_examples(known)}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    word = next((word for word in rest if not word.startswith("-")), None)
+    if word is None and {"-h", "--help"} & {*rest}:
+        asked.print_help()
+        sys.exit(exit_codes.PASS)
+    message = "a command is missing" if word is None else f"there is no command {word!r}"
+    asked.error(f"{message}; use one of: {', '.join(f'envwright {name}' for name in known)}")
+
+
+def parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+    """The command line with all its commands, and the arguments of those that are named."""
+    top = argparse.ArgumentParser(
+        prog="envwright", description="Prove, publish and train a monorepo of RL environments."
+    )
+    top.add_argument("--version", action="version", version=f"envwright {__version__}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND")
+    for name, command in COMMANDS.items():
+        added = commands.add_parser(
+            name,
+            help=command.summary,
+            description=command.summary[0].upper() + command.summary[1:] + ".",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module = module_of(name)
+        added.set_defaults(command=name, module=module)
+        if name in names:
+            _complete(added, name, module)
+    return top
+
+
+def _complete(added: argparse.ArgumentParser, name: str, module: str) -> None:
+    """Add a command's arguments, examples and subcommands."""
+    imported = import_module(f"envwright.cli.{module}")
+    imported.add_arguments(added)
+    parts = [imported.EXAMPLES[name] if isinstance(imported.EXAMPLES, dict) else imported.EXAMPLES]
+    if further := _below(name):
+        parts.append(_listed(further, "more commands"))
+    added.epilog = "\n".join(parts)
+
+
+def _listed(names: Sequence[str], title: str) -> str:
+    return f"{title}:\n" + "".join(f"  envwright {name:22}  {COMMANDS[name].summary}\n" for name in names)
+
+
+def _examples(names: Sequence[str]) -> str:
+    """The examples of several commands under one title."""
+    texts = (import_module(f"envwright.cli.{module_of(name)}").EXAMPLES for name in names)
+    return "examples:\n" + "".join(text.removeprefix("examples:\n") for text in texts)
+
+
+def module_of(name: str) -> str:
+    """The module of a command in `envwright.cli`."""
+    return COMMANDS[name].module or name.replace(" ", "_")
+
+
+def _below(word: str) -> list[str]:
+    """The commands of two words that begin with this one."""
+    return [name for name in COMMANDS if name.startswith(f"{word} ")]
+
+
+def _with_whole_name(words: Sequence[str]) -> list[str]:
+    """The arguments, with a command of two words joined."""
+    whole = " ".join(words[:2])
+    if len(words) > 1 and whole in COMMANDS:
+        return [whole, *words[2:]]
+    if words[:1] == ["train"] and len(words) > 1 and _IS_ADDRESS.fullmatch(words[1]):
+        return ["train hub", *words[1:]]
+    return list(words)

@@ -1,0 +1,99 @@
+"""`envwright migrate`: an environment of verifiers 0.3 as a package of 0.4, and the proof that rewards are equal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from pathlib import Path
+
+from envwright import exit_codes
+from envwright.authoring.migrate.package import files_of, needs_more
+from envwright.authoring.migrate.reading import NotMovable
+from envwright.authoring.migrate.unfinished import unfinished_places
+from envwright.authoring.new.write import NotWritten, refuse_taken, write
+from envwright.cli import arguments, rewards_diff
+from envwright.repository.package import Package
+from envwright.repository.problem import DeclarationError, Problem
+from envwright.repository.repository import Repository
+from envwright.system.subprocesses import ProgramFailed
+from envwright.validation.resolve import resolve_locks
+
+EXAMPLES = """examples:
+  envwright migrate date-arithmetic                   writes environments/date_arithmetic_v1
+  envwright migrate date-arithmetic --name dates
+  envwright rewards diff dates --against environments/date_arithmetic    the proof, again
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("old", metavar="NAME", help="the environment to move; it is not changed")
+    command.add_argument("--name", metavar="NEW", help="name of the new environment (default: NAME-v1)")
+    command.add_argument("--no-proof", action="store_true", help="do not compare the rewards of both")
+    arguments.root(command)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the new package beside the old one, list the remaining work, and compare the rewards of both."""
+    root = options.root.absolute()
+    repository = Repository.load(root, [options.old])
+    old = repository.packages[options.old]
+    new = options.name or f"{options.old}-v1"
+    if old.generation != "v0":
+        message = f"{options.old} is already written for verifiers 0.4: nothing to move"
+        raise DeclarationError([Problem(options.old, None, message)])
+    try:
+        refuse_taken(root, repository.registry, new)
+        files = files_of(old.folder, options.old, new)
+        written = write(root, new, files, "v1", repository.registry.environments[options.old].owners)
+        if needs_more(files["pyproject.toml"]):
+            _lock(root, new)
+    except (NotWritten, NotMovable) as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    except ProgramFailed as error:
+        print(
+            f"uv could not resolve the lock; retry with: nox -s lock -- {new}\n{error.failure.message}",
+            file=sys.stderr,
+        )
+        return exit_codes.ERROR
+    _print_written(new, written)
+    left = _print_unfinished(new, files)
+    if options.no_proof:
+        return exit_codes.FAIL if left else exit_codes.PASS
+    return _prove(root, old, new)
+
+
+def _lock(root: Path, new: str) -> None:
+    """A separate lock, if more than verifiers is needed."""
+    package = Repository.load(root, [new], with_locks=False).packages[new]
+    for _ in resolve_locks([package], threading.Event()):
+        print(f"{new}: locked", file=sys.stderr)
+
+
+def _print_written(new: str, written: list[Path]) -> None:
+    print(f"{new}: written")
+    for path in written:
+        print(f"  {path}")
+
+
+def _print_unfinished(new: str, files: dict[str, str]) -> int:
+    """Print the unfinished places; returns their number."""
+    places = unfinished_places(files)
+    folder = Path("environments") / new.replace("-", "_")
+    for place in places:
+        print(f"{folder / place.file}:{place.line}: {place.reason}")
+    if places:
+        print(f"{len(places)} place(s) could not be moved; each has a comment MIGRATE with the original code.")
+    return len(places)
+
+
+def _prove(root: Path, old: Package, new: str) -> int:
+    """Score the same replies on both sides; prompts must be equal byte for byte for tasks to be matched."""
+    asked = argparse.Namespace(
+        root=root, names=[new], changed=None, against=str(old.folder), format="text", quiet=False,
+        no_cache=False, allow_network=False, reports=None,
+    )  # fmt: skip
+    code = rewards_diff.run(asked)
+    print(f"next: nox -s validate -- {new}")
+    return code

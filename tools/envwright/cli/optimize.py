@@ -1,0 +1,331 @@
+"""`envwright optimize NAME --endpoint E`: a better system prompt, by the GEPA of the environment's own verifiers."""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from envwright import __version__, exit_codes
+from envwright.cli import arguments
+from envwright.cli.selection import beside_key
+from envwright.facts.limits import LOAD_SECONDS, TASKS_SCORED
+from envwright.facts.observed import Dataset, Description, Task
+from envwright.files.atomic_write import write_whole
+from envwright.models.judging import judge_cut_short, judge_endpoint, judge_of
+from envwright.models.model_evaluation import RunRefused
+from envwright.models.model_run import breaking_off, price_source, refused_by, relay_to, spent
+from envwright.models.prompt_optimization import NoGepa, Optimized, SearchBudget, estimate_of_search, optimize_prompt
+from envwright.models.prompt_placing import NotPlaceable, Placement, placement
+from envwright.models.relay import Relay
+from envwright.models.spending import CostEstimate
+from envwright.reports.before_after import interval_of
+from envwright.reports.optimized import (
+    CandidateReport,
+    OptimizationReport,
+    files,
+    render_json,
+    render_markdown,
+    render_text,
+)
+from envwright.reports.printing import print_message, print_report, write_report
+from envwright.repository.package import Package
+from envwright.repository.registry import EnvironmentEntry
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace
+from envwright.statistics.clusters import paired_difference
+from envwright.system.subprocesses import ProgramFailed
+from envwright.system.termination import terminated_like_interrupted
+from envwright.validation.job import checked
+from envwright.validation.opened_environment import opened_environment
+
+EXAMPLES = """examples:
+  envwright optimize date-arithmetic --endpoint qwen3-30b                      shows the change, writes nothing
+  envwright optimize date-arithmetic --endpoint qwen3-30b --max-calls 300 --max-cost 2 --write
+  envwright optimize gsm8k --endpoint qwen3-30b --initial-prompt "Think step by step."     v1 without a system prompt
+"""
+
+TRAIN, VALIDATION = 24, 16
+"""Default number of tasks of either kind."""
+LONGEST_SECONDS = 6 * 3600.0
+SECONDS_PER_CALL = 60.0
+OF_SEVERAL_AGENTS = ("multi-agent", "--env.agent")
+"""The error of verifiers for an environment whose agents are not the one that GEPA knows."""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="the environment")
+    arguments.root(command)
+    arguments.model_name(
+        command,
+        "the model that plays and reflects: of configs/endpoints.toml, or owner/model of Prime Inference",
+        required=True,
+    )
+    budget = command.add_argument_group("budget", "shown before the start, and refused above the limit")
+    budget.add_argument(
+        "--max-calls",
+        type=arguments.positive,
+        default=200,
+        metavar="N",
+        help="maximum number of rollouts (default: 200)",
+    )
+    arguments.max_cost(budget, "the search")
+    budget.add_argument(
+        "--train-tasks", type=arguments.positive, metavar="N", help="training tasks, for reflections (default: 24)"
+    )
+    budget.add_argument(
+        "--validation-tasks", type=arguments.positive, metavar="N", help="tasks to score candidates on (default: 16)"
+    )
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="of GEPA's own choices (default: 0)")
+    command.add_argument("--initial-prompt", metavar="TEXT", help="v1: initial prompt for tasks without one")
+    command.add_argument("--write", action="store_true", help="write the better prompt into the source")
+    arguments.printed(command, "markdown")
+    command.add_argument("--quiet", action="store_true", help="only the answer and the change of the prompt")
+    arguments.network(command, "the environment", "it loads")
+    arguments.reports(command, "prompts/ goes")
+
+
+@dataclass(frozen=True)
+class PromptSearch:
+    """One search, before its start."""
+
+    root: Path
+    entry: EnvironmentEntry
+    package: Package
+    options: argparse.Namespace
+    stop: threading.Event
+
+    @property
+    def reports(self) -> Path:
+        folder: Path = self.options.reports or self.root / "reports"
+        return folder
+
+
+def run(options: argparse.Namespace) -> int:
+    """Search, show the result, write it if requested, and return the exit code."""
+    root = options.root.absolute()
+    repository = Repository.load(root, [options.name])
+    (name,) = repository.select([options.name])
+    repository = beside_key(repository, [name])
+    entry, package = repository.registry.environments[name], repository.packages[name]
+    search = PromptSearch(root, entry, package, options, threading.Event())
+    try:
+        judge_endpoint(root, entry, package, scripted=False)
+        with terminated_like_interrupted(), relay_to(root, options) as relay:
+            report = _optimized(search, relay)
+    except RunRefused as error:
+        print_message(f"{error}")
+        return error.code
+    _show(report, search)
+    if options.write and report.placed == "not-placeable":
+        print_message(f"nothing was written: {report.place}")
+        return exit_codes.USAGE
+    return exit_codes.OF_VERDICT[report.verdict]
+
+
+def _optimized(search: PromptSearch, relay: Relay) -> OptimizationReport:
+    """The search and its result; both relays report what they spent."""
+    budget, bound = _approved(search, relay)
+    try:
+        judging = judge_of(search.root, search.entry, search.package, scripted=False)
+        with breaking_off(search.entry.name, search.stop), judging as judge:
+            real_judge = judge if isinstance(judge, Relay) else None
+            found = _searched(search, relay, real_judge, budget, bound)
+            cut_short = judge_cut_short(judge)
+    finally:
+        print_message(spent(relay.spending, relay.endpoint))
+    return _report(search, [relay, *([real_judge] if real_judge else [])], found, cut_short)
+
+
+def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEstimate]:
+    """The cost estimate, printed before anything is spent; raises `RunRefused` above the ceiling."""
+    description, tasks = _looked_at(search)
+    budget = _budget(search, description, tasks, relay.endpoint.concurrency)
+    bound = estimate_of_search(relay, tasks, budget, conversational=description.conversational)
+    source = price_source(relay.endpoint)
+    cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}{source}"
+    message = (
+        f"{search.entry.name}: GEPA with {budget.train} training and {budget.validation} validation tasks, stopping at "
+        f"{budget.calls} rollouts (the last round may make {budget.most_calls - budget.calls} more), at most "
+        f"{budget.reflections} reflections by {relay.endpoint.model} at {relay.endpoint.name}: "
+        f"at most {bound.tokens.prompt:,} tokens sent and {bound.tokens.completion:,} received, {cost}"
+    )
+    if relay.ceiling is not None and bound.cost is not None and bound.cost > relay.ceiling:
+        raise RunRefused(
+            f"refused: {message}; --max-cost is ${relay.ceiling:g}.\n"
+            "Request fewer rollouts (--max-calls), lower max_tokens of the endpoint, or raise --max-cost."
+        )
+    print_message(message)
+    return budget, bound
+
+
+def _looked_at(search: PromptSearch) -> tuple[Description, tuple[Task, ...]]:
+    entry, package, options = search.entry, search.package, search.options
+    workspace = Workspace(search.root)
+    with (
+        breaking_off(entry.name, search.stop),
+        opened_environment(entry, package, workspace, options.allow_network, search.stop) as opened,
+    ):
+        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED))
+        tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
+        datasets = tuple(checked(Dataset, value) for kind, value in parts if kind == "dataset")
+        return replace(opened.description, datasets=datasets), tasks
+
+
+def _budget(search: PromptSearch, description: Description, tasks: tuple[Task, ...], concurrency: int) -> SearchBudget:
+    options, name = search.options, search.entry.name
+    size = description.datasets[0].size if len(description.datasets) == 1 else None
+    train, validation = _tasks_of_each_kind(options, size if description.generation == "v1" else None)
+    prompted = any(task.data.get("system_prompt") or _has_system(task) for task in tasks)
+    if description.generation == "v1":
+        if size is not None and train + validation > size:
+            raise RunRefused(
+                f"{name} has {size} tasks: {train} --train-tasks and {validation} --validation-tasks are more.\n"
+                "Lower one of them; without both, the tasks are divided."
+            )
+        if not prompted and options.initial_prompt is None:
+            raise RunRefused(
+                f"no task of {name} has a system prompt: its instructions are in the prompt itself, which GEPA does "
+                "not change.\nPass --initial-prompt TEXT to search for one that precedes it, or set system_prompt in "
+                "the task's data."
+            )
+    elif options.initial_prompt is not None:
+        raise RunRefused(
+            "--initial-prompt is for v1: verifiers' GEPA of v0 starts from the environment's system_prompt"
+        )
+    seconds = min(LONGEST_SECONDS, max(900.0, options.max_calls / concurrency * SECONDS_PER_CALL * 2))
+    return SearchBudget(options.max_calls, train, validation, seconds, options.seed, options.initial_prompt)
+
+
+def _tasks_of_each_kind(options: argparse.Namespace, size: int | None) -> tuple[int, int]:
+    """Training and validation tasks: as requested, or the defaults, in their proportion where there are fewer."""
+    train, validation = options.train_tasks, options.validation_tasks
+    if train is validation is None and size is not None and size < TRAIN + VALIDATION:
+        train = max(1, size * TRAIN // (TRAIN + VALIDATION))
+        return train, max(1, size - train)
+    return train or TRAIN, validation or VALIDATION
+
+
+def _has_system(task: Task) -> bool:
+    return bool(task.prompt) and task.prompt[0].get("role") == "system"
+
+
+def _searched(
+    search: PromptSearch, relay: Relay, judge: Relay | None, budget: SearchBudget, bound: CostEstimate
+) -> Optimized:
+    entry, package, options = search.entry, search.package, search.options
+    workspace = Workspace(search.root)
+
+    def seen(rollouts: int) -> None:
+        if not options.quiet:
+            print_message(f"{entry.name}: {_progress(rollouts, budget, relay, bound)}")
+
+    try:
+        return optimize_prompt(
+            entry,
+            package,
+            workspace,
+            relay,
+            budget,
+            search.stop,
+            seen=seen,
+            judge=judge.base_url if judge else None,
+            allow_network=options.allow_network,
+        )
+    except NoGepa as error:
+        raise RunRefused(
+            f"the lock of {entry.name} has no GEPA for {package.generation}: {error}\n"
+            "It comes with verifiers from 0.3.1 on. Raise verifiers there (nox -s lock), or move the environment with "
+            f"nox -s migrate -- {entry.name}."
+        ) from None
+    except ProgramFailed as error:
+        if relay.refusal is not None:
+            raise refused_by(relay.refusal) from None
+        message = str(relay.scrub(error.failure.message if judge is None else judge.scrub(error.failure.message)))
+        if any(word in message for word in OF_SEVERAL_AGENTS) and not relay.spending.calls:
+            raise RunRefused(
+                f"{entry.name} has several agents: verifiers' GEPA changes the prompt of one, and refuses it"
+            ) from None
+        raise RunRefused(f"{entry.name}: verifiers' GEPA failed:\n{message}", exit_codes.ERROR) from None
+
+
+def _progress(rollouts: int, budget: SearchBudget, relay: Relay, bound: CostEstimate) -> str:
+    """The progress of a search, with its cost and the limit."""
+    spending = relay.spending
+    cost = "" if bound.cost is None else f", ${spending.cost:.4f} of at most ${bound.cost:.4f}"
+    return f"{rollouts:,} of {budget.calls:,} rollouts, {spending.calls:,} calls of at most {bound.calls:,}{cost}"
+
+
+def _report(search: PromptSearch, relays: Sequence[Relay], found: Optimized, judge_cut: str) -> OptimizationReport:
+    """The report; `relays` begin with the model's, and `judge_cut` is why verdicts of a judge are missing."""
+    relay = relays[0]
+    before, after = found.candidates[0], found.candidates[found.best]
+    subscores = (found.subscores[0], found.subscores[found.best])
+    confidence = search.entry.gates.distribution.confidence
+    difference = paired_difference(subscores[1], subscores[0], confidence) if found.best else None
+    spending = relay.spending
+    lost = sum(each.spending.failed + each.spending.refused for each in relays)
+    better = found.scores[found.best] > found.scores[0] and after != before
+    report = OptimizationReport(
+        environment=search.entry.name,
+        digest=search.package.digest,
+        model=relay.endpoint.model,
+        verdict="pass" if better and not lost else "inconclusive",
+        reason="a better prompt was found" if better else "no prompt did better on the validation tasks",
+        before=before,
+        after=after,
+        scores=(found.scores[0], found.scores[found.best]),
+        difference=interval_of(difference),
+        validation_tasks=len(subscores[0]),
+        candidates=tuple(map(CandidateReport, found.candidates, found.scores)),
+        rollouts=found.calls,
+        cost=spending.cost if relay.endpoint.has_prices else None,
+        tool_version=__version__,
+    )
+    if lost:
+        why = f"{lost} calls got no answer, and GEPA counts their rollouts as 0: no score here can be trusted"
+        report = replace(report, reason=why)
+        ended = judge_cut or ("the ceiling was reached" if relay.ceiling_reached else "")
+        return replace(report, reason=f"{why}; {ended}") if ended else report
+    return _placed(search, report) if better else report
+
+
+def _placed(search: PromptSearch, report: OptimizationReport) -> OptimizationReport:
+    folder = search.package.folder
+    begun = search.options.initial_prompt
+    try:
+        if begun is not None:
+            raise NotPlaceable("it started from --initial-prompt: set system_prompt in the data of the tasks")
+        place = placement(folder, report.before, report.after)
+    except NotPlaceable as error:
+        saved = files(search.reports, report.environment)[1]
+        why = f"{error}; the new prompt is in {saved}"
+        return replace(report, placed="not-placeable", place=why)
+    patch = place.diff(search.root)
+    at = f"{place.path.relative_to(search.root)}:{place.line}"
+    if not search.options.write:
+        return replace(report, placed="placeable", place=f"{at}; --write writes it there", patch=patch)
+    return _written(search, report, place, patch, at)
+
+
+def _written(
+    search: PromptSearch, report: OptimizationReport, place: Placement, patch: str, at: str
+) -> OptimizationReport:
+    write_whole(place.path, place.text)
+    bump = f"the package changed: nox -s bump -- {search.entry.name} --minor, and validate it again"
+    return replace(report, placed="written", place=at, patch=patch, notes=(*report.notes, bump))
+
+
+def _show(report: OptimizationReport, search: PromptSearch) -> None:
+    options = search.options
+    report_file, prompt = files(search.reports, report.environment)
+    written = {"json": render_json(report), "markdown": render_markdown(report)}
+    write_report(report_file, written["json"])
+    write_report(prompt, report.after)
+    print_report(
+        options.format,
+        written,
+        lambda width, colour: render_text(report, width=width, colour=colour, quiet=options.quiet),
+    )

@@ -1,0 +1,151 @@
+"""`envwright prepare`: download the data that environments declare, once, so that the gates can stay offline."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import threading
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from envwright import exit_codes
+from envwright.cli import arguments
+from envwright.cli.selection import Choice, chosen_environments
+from envwright.facts.observed import Failure
+from envwright.repository.preparation import ProposedPreparation, preparation_lines, proposed_preparation
+from envwright.repository.workspace import Workspace
+from envwright.rules.engine import Verdict
+from envwright.rules.verdict import worst
+from envwright.system.subprocesses import ProgramFailed
+from envwright.system.termination import terminated_like_interrupted
+from envwright.text.plain_data import seconds_text, size_text
+from envwright.text.visible_text import on_one_line
+from envwright.validation.exploration import explored
+from envwright.validation.preparation import PreparationFailed, prepare
+from envwright.validation.prepared_home import prepared_home
+
+EXAMPLES = """examples:
+  envwright prepare                         download the data under prepare: in registry.yaml, for all environments
+  envwright prepare gsm8k                   for one; if it declares nothing, show the lines that it needs
+  envwright prepare --declared --changed    what those declare that a change touches
+
+it needs the network and sees no key; the result is kept in ENVWRIGHT_CACHE_DIR, by default ~/.cache/envwright, until
+the declaration, the lock or the code that the command runs changes; validate is offline and reads it
+exit codes: 0 prepared, 1 a declaration is wrong, 3 the network is missing, 4 this machine is in the way
+"""
+
+
+@dataclass(frozen=True)
+class PreparedEnvironment:
+    """The result of preparing one environment."""
+
+    name: str
+    verdict: Verdict
+    message: str
+    fix: str = ""
+    bytes: int = 0
+    declaration: str = ""
+    """Lines to paste, if it declares nothing and downloads data."""
+    output: str = ""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.selection(command)
+    command.add_argument(
+        "--declared", action="store_true", help="skip environments that declare nothing under prepare:"
+    )
+    arguments.printed(command)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prepare the chosen environments one after the other, and return the exit code."""
+    root = options.root.absolute()
+    choice = chosen_environments(root, options)
+    entries = choice.repository.registry.environments
+    named = () if options.declared else options.names
+    names = [name for name in choice.names if entries[name].prepare.needed or name in named]
+    stop, results = threading.Event(), []
+    with terminated_like_interrupted(), ExitStack() as stack:
+        with suppress(OSError):
+            stack.enter_context(Workspace(root).used())
+        try:
+            for name in names:
+                result = _prepared(choice, name, root, stop)
+                results.append(result)
+                if options.format == "text":
+                    _show(result)
+        except KeyboardInterrupt:
+            stop.set()
+            raise
+    if options.format == "json":
+        print(json.dumps({"environments": [asdict(result) for result in results]}, indent=2))
+    elif not names:
+        print("nothing to prepare: no environment declares `prepare:`")
+    return exit_codes.OF_VERDICT[worst(result.verdict for result in results)]
+
+
+def _prepared(choice: Choice, name: str, root: Path, stop: threading.Event) -> PreparedEnvironment:
+    entry, package = choice.repository.registry.environments[name], choice.repository.packages[name]
+    workspace, started = Workspace(root), time.monotonic()
+    if not entry.prepare.needed:
+        return _explored(choice, name, workspace, stop)
+    known = prepared_home(entry, package)
+    if known is not None:
+        return PreparedEnvironment(name, "pass", f"prepared before, {size_text(known.bytes)}", bytes=known.bytes)
+    try:
+        made = prepare(entry, package, workspace, stop, _note)
+    except PreparationFailed as error:
+        problem = error.problem
+        return PreparedEnvironment(name, problem.verdict, problem.message, problem.fix, output=problem.output)
+    taken = seconds_text(time.monotonic() - started)
+    return PreparedEnvironment(name, "pass", f"prepared, {size_text(made.bytes)} in {taken}", bytes=made.bytes)
+
+
+def _explored(choice: Choice, name: str, workspace: Workspace, stop: threading.Event) -> PreparedEnvironment:
+    """The result for an environment without a declaration: the lines that it needs."""
+    entry, package = choice.repository.registry.environments[name], choice.repository.packages[name]
+    try:
+        found = explored(entry, package, workspace, stop, _note)
+    except ProgramFailed as error:
+        return PreparedEnvironment(name, "error", error.failure.message, "See the message.")
+    proposal = proposed_preparation(found.wanted)
+    if not proposal.preparation.needed and not proposal.others and found.failure is None:
+        return PreparedEnvironment(name, "pass", "downloads nothing; there is nothing to declare")
+    return _proposal(name, proposal, found.failure)
+
+
+def _proposal(name: str, proposal: ProposedPreparation, failure: Failure | None) -> PreparedEnvironment:
+    lines = "\n".join(preparation_lines(proposal.preparation, indent="    ")) if proposal.preparation.needed else ""
+    broken = f"; it did not load: {failure.type}: {on_one_line(failure.message)[:300]}" if failure else ""
+    again = f"run `nox -s prepare -- {name}` once more"
+    if (failure is not None and failure.kind == "network") or (lines and not proposal.is_complete):
+        fix = f"Check the network, HTTPS_PROXY and HF_ENDPOINT, then {again}."
+        message = f"declares no data, and what it downloads could not be reached{broken}"
+        return PreparedEnvironment(name, "inconclusive", message, fix, declaration=lines)
+    if lines:
+        fix = f"Paste these lines below {name} in registry.yaml, and {again}."
+        return PreparedEnvironment(name, "pass", f"declares no data and downloads some{broken}", fix, declaration=lines)
+    if proposal.others:
+        message = f"loading it downloads what cannot be declared: {', '.join(proposal.others[:5])}{broken}"
+        fix = "Write a command of the package that downloads what it needs into its home, and declare it as `command`."
+        return PreparedEnvironment(name, "fail", message, fix)
+    return PreparedEnvironment(name, "fail", f"downloads nothing{broken}", f"nox -s validate -- {name}")
+
+
+def _show(result: PreparedEnvironment) -> None:
+    """A pass is one line; anything else is one finding with its next step."""
+    verdict = "" if result.verdict == "pass" else f"{result.verdict}: "
+    print(f"{result.name}: {verdict}{result.message}")
+    for line in result.output.splitlines()[-12:]:
+        print(f"  │ {line}")
+    if result.fix:
+        print(f"  fix  {result.fix}")
+    if result.declaration:
+        print(result.declaration)
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,66 @@
+"""`envwright propose`: a pull request with the locks that differ from the commit, in a workflow."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from envwright import exit_codes
+from envwright.cli import arguments
+from envwright.github.api import GitHub, GitHubError
+from envwright.github.lock_proposal import propose
+from envwright.reports.lock_difference import render_lock_difference
+from envwright.repository.git import git
+from envwright.repository.lock import LOCK_FILE
+from envwright.repository.problem import DeclarationError, Problem
+from envwright.repository.repository import Repository
+
+EXAMPLES = """examples:
+  envwright propose             after `envwright lock --environments`, in a job with GITHUB_TOKEN
+  envwright propose --dry-run   print the text of the pull request instead
+
+only requirements.lock of declared environments is proposed, whatever else differs; one that cannot be read is refused
+needs GITHUB_REPOSITORY and GITHUB_TOKEN (contents: write, pull-requests: write)
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--dry-run", action="store_true", help="print the text without sending anything")
+    arguments.root(command)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Make or edit the pull request and return the exit code; without a difference nothing is done."""
+    root = options.root.absolute()
+    head = git(root, "rev-parse", "HEAD").stdout.decode().strip()
+    if not head:
+        raise DeclarationError([Problem(str(root), None, "has no commit to compare with")])
+    locks: dict[str, tuple[str, str]] = {}
+    files: dict[str, str] = {}
+    for package in Repository.load(root).packages.values():
+        path = f"{package.folder.relative_to(root).as_posix()}/{LOCK_FILE}"
+        before, after = _at(root, path), (root / path).read_bytes()
+        if before is None or before == after:
+            continue
+        files[path] = after.decode()
+        locks[package.name] = (before.decode("utf-8", "replace"), files[path])
+    if not files:
+        print("no lock differs: nothing to propose", file=sys.stderr)
+        return exit_codes.PASS
+    text = render_lock_difference(locks, os.environ.get("GITHUB_RUN_ID", "of this machine"))
+    if options.dry_run:
+        print(text, end="")
+        return exit_codes.PASS
+    try:
+        print(f"pull request with {len(locks)} locks: {propose(GitHub.of_workflow(), head, files, text)}")
+    except GitHubError as error:
+        print(f"GitHub: {error}", file=sys.stderr)
+        return exit_codes.ERROR
+    return exit_codes.PASS
+
+
+def _at(root: Path, path: str) -> bytes | None:
+    shown = git(root, "show", f"HEAD:{path}")
+    return shown.stdout if shown.returncode == 0 else None

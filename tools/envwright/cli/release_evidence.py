@@ -1,0 +1,127 @@
+"""What a release may publish: the evidence and the wheels, handed over by other jobs or made here without the key."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from envwright.release.earlier import earlier_entries, split_earlier
+from envwright.release.evidence import HandedOver, NoEvidence, ValidationEvidence, read_evidence
+from envwright.release.ledger import LedgerEntry
+from envwright.release.ledger_file import LEDGER
+from envwright.release.plan import Planned
+from envwright.repository.changes import changed_environments
+from envwright.repository.granted_variables import granted_variables
+from envwright.repository.package import Package
+from envwright.repository.registry import load_registry
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace
+from envwright.text.scrubbing import without_secrets
+from envwright.validation.wheel import built_wheel
+
+
+@dataclass(frozen=True)
+class Proven:
+    """What may be published, and what an earlier release published without verifying it."""
+
+    evidence: Mapping[str, ValidationEvidence]
+    no_evidence: str
+    """The message for an environment without evidence."""
+    wheel_of: Callable[[Package, ValidationEvidence], Path]
+    earlier: Mapping[str, LedgerEntry]
+    """What earlier releases sent of the same content, by name."""
+    unreached: list[LedgerEntry]
+    """What they sent of environments that this release does not reach."""
+
+
+def handed_over(root: Path, planned: Planned, options: argparse.Namespace, reports: Path) -> Proven:
+    """The evidence and the wheels that jobs without a key handed over.
+
+    An environment in the evidence that changed since the last release and is published already was published by a
+    release that did not end, so it is verified. Raises `NoEvidence`, `LedgerUnreadable` and `DeclarationError`.
+    """
+    folder: Path = options.evidence_only
+    if not folder.is_dir():
+        raise NoEvidence(
+            f"{folder} is not a folder: --evidence-only takes the folder with validate.json and the wheels"
+        )
+    file = folder / "validate.json"
+    known = read_evidence(file) if file.exists() else {}
+    handed = HandedOver(folder)
+    earlier, kept = split_earlier(earlier_entries(reports / LEDGER), planned.plan)
+    changed = changed_environments(root, options.since).names if options.since else known.keys()
+    again = {}
+    for step in planned.plan.steps:
+        name = step.desired.name
+        if step.action == "unchanged" and name in changed & known.keys() and _passed(root, known[name]):
+            again[name] = LedgerEntry(step, "unknown", "", evidence=known[name], wheel=known[name].wheel)
+    return Proven(
+        known,
+        "the evidence does not name it: run the release for all environments (in CI: the workflow, by hand)",
+        lambda _, proof: handed.wheel(proof),
+        again | earlier,
+        kept,
+    )
+
+
+def _passed(root: Path, proof: ValidationEvidence) -> bool:
+    package = Repository.load(root, [proof.name]).packages[proof.name]
+    return not proof.refusal(package)
+
+
+def proven_here(
+    root: Path, planned: Planned, options: argparse.Namespace, reports: Path, stop: threading.Event
+) -> Proven:
+    """The evidence for what will be published, and the wheels from the cache of this checkout.
+
+    A file decides for the environments in it, even if it is stale or a failure. Others are validated here: an earlier
+    release may have failed to publish it. There is no file if nothing changed.
+    Raises `NoEvidence` and `LedgerUnreadable`.
+    """
+    earlier, kept = split_earlier(earlier_entries(reports / LEDGER), planned.plan)
+    names = [step.desired.name for step in planned.plan.writes]
+    file: Path | None = options.evidence
+    known = read_evidence(file) if names and file is not None and file.exists() else {}
+    missing = [name for name in names if name not in known]
+    if missing:
+        folder = reports / "evidence"
+        _validate(root, missing, folder, quiet=options.quiet)
+        known |= read_evidence(folder / "validate.json")
+    workspace = Workspace(root)
+
+    def wheel_of(package: Package, _: ValidationEvidence) -> Path:
+        made = built_wheel(package, workspace, stop)
+        return made.overlay.parent / made.wheel.filename
+
+    return Proven(known, "the validation did not reach it", wheel_of, earlier, kept)
+
+
+def _validate(root: Path, names: list[str], folder: Path, *, quiet: bool) -> None:
+    """Validate, in a process that has no key and uses no remembered facts, which an environment's code may have left.
+
+    Its progress is shown: it takes minutes.
+    """
+    wanted = {name for entry in load_registry(root).environments.values() for name in entry.secrets}
+    granted = granted_variables(wanted, root)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "validate.json").unlink(missing_ok=True)
+    if not quiet:
+        noun = "environment" if len(names) == 1 else "environments"
+        print(f"validating {len(names)} {noun} before publishing", file=sys.stderr, flush=True)
+    run_without_key(["validate", "--no-cache", *names], root, folder, granted, quiet=quiet)
+
+
+def run_without_key(command: list[str], root: Path, reports: Path, granted: Mapping[str, str], *, quiet: bool) -> None:
+    """Run one of the tool's commands, without secrets in its variables except the granted ones."""
+    kept = without_secrets(os.environ)
+    kept.pop("GITHUB_STEP_SUMMARY", None)
+    arguments = [*command, "--root", str(root), "--reports", str(reports), *(["--quiet"] if quiet else [])]
+    subprocess.run(
+        [sys.executable, "-P", "-m", "envwright", *arguments], env=kept | {**granted}, stdout=sys.stderr, check=False
+    )

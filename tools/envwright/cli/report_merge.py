@@ -1,0 +1,147 @@
+"""`envwright report merge`: merge the reports of several machines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from envwright import exit_codes
+from envwright.cli import arguments
+from envwright.reports.changed_rewards import FILE, merged_diffs
+from envwright.reports.json_report import head_data, plain_json_parts
+from envwright.reports.merge import current, merged, missing_shards
+from envwright.reports.printing import write_report
+from envwright.reports.reading import read_report, result_of
+from envwright.reports.written import print_result, report_to_github, write_reports
+from envwright.repository.problem import DeclarationError, Problem
+from envwright.repository.repository import Repository
+from envwright.repository.tool_source import REGISTRY_FILE
+
+EXAMPLES = """examples:
+  envwright report merge shards/                        every validate.json below a folder
+  envwright report merge one.json two.json three.json
+  envwright report merge shards/ --matrix shards.json   require every shard of the matrix
+  envwright report merge earlier/ latest/ --current     the latest of each environment that has not changed since
+"""
+
+REPORT = "validate.json"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.root(command)
+    command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="reports, or folders that hold them")
+    command.add_argument(
+        "--matrix",
+        type=Path,
+        metavar="FILE",
+        help="output of `envwright shards --format json`: every shard must be there",
+    )
+    command.add_argument(
+        "--current",
+        action="store_true",
+        help="reports of several runs, the latest last: keep the latest report on each environment as it is here",
+    )
+    arguments.printed(command, "markdown")
+    arguments.extent(command)
+    command.add_argument(
+        "--reports", type=Path, default=Path("reports"), metavar="FOLDER", help="the merged report (default: reports/)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Merge the reports and return the exit code of the whole."""
+    files = list(dict.fromkeys(_found(options.files)))
+    expected, runs = _expected(options.matrix)
+    if not files:
+        if options.matrix is not None and not expected and not runs:
+            print("the matrix is empty and there is no report: there was nothing to validate", file=sys.stderr)
+            return exit_codes.PASS
+        raise DeclarationError([Problem(str(options.files[0]), None, f"holds no {REPORT}")])
+    reports = {str(file): read_report(file) for file in files}
+    data = _of_several_runs(options.root, reports) if options.current else _of_one_run(options, reports, expected, runs)
+    result = result_of(data)
+    origins = {id(one): Path(file).parent for file, report in reports.items() for one in report["environments"]}
+    origin_of = {one["name"]: origins[id(one)] for one in data["environments"]}
+    _merge_diffs(files, options.reports)
+    written = write_reports(result, options.reports, environments=data["environments"], transcripts=origin_of)
+    if options.format == "json":
+        sys.stdout.writelines(plain_json_parts(head_data(result), data["environments"]))
+    else:
+        print_result(result, options.format, reports=written, quiet=options.quiet, verbose=options.verbose)
+    report_to_github(result)
+    return exit_codes.OF_VERDICT[result.verdict]
+
+
+def _merge_diffs(reports: Sequence[Path], folder: Path) -> None:
+    """Join the reward diffs that lie beside the reports, with their picture."""
+    data = merged_diffs(diff for report in reports if (diff := report.parent / FILE).exists())
+    if data is not None:
+        write_report(folder / FILE, json.dumps(data, indent=2) + "\n")
+
+
+def _of_one_run(
+    options: argparse.Namespace, reports: Mapping[str, dict[str, Any]], expected: list[str], runs: list[str]
+) -> dict[str, Any]:
+    _of_this_checkout(options.root, reports)
+    data = merged(reports, expected, runs)
+    if missing := missing_shards(list(reports.values())):
+        print(f"no report of shard {', '.join(map(str, missing))}: its environments count as unproved", file=sys.stderr)
+    return data
+
+
+def _of_several_runs(root: Path, reports: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    packages = Repository.load(root.absolute(), set_apart=True).packages
+    return current(list(reports.values()), {name: package.digest for name, package in packages.items()})
+
+
+def _of_this_checkout(root: Path, reports: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise `DeclarationError` if a report belongs to another commit."""
+    if not (root / REGISTRY_FILE).is_file():
+        print(f"no {REGISTRY_FILE} here: cannot check whether the reports are of this commit", file=sys.stderr)
+        return
+    environments = [(file, one) for file, report in reports.items() for one in report["environments"] if one["digest"]]
+    if not environments:
+        return
+    packages = Repository.load(root, [one["name"] for _, one in environments]).packages
+    problems = [
+        Problem(
+            file,
+            None,
+            f"belongs to another commit: {one['name']} has different files here",
+            found=one["digest"][:19],
+            allowed=packages[one["name"]].digest[:19],
+            fix="merge it in a checkout of its commit, or validate this commit",
+        )
+        for file, one in environments
+        if packages[one["name"]].digest != one["digest"]
+    ]
+    if problems:
+        raise DeclarationError(problems)
+
+
+def _found(given: Sequence[Path]) -> Iterator[Path]:
+    for path in given:
+        if path.is_dir():
+            yield from sorted(path.rglob(REPORT))
+        else:
+            yield path
+
+
+def _expected(matrix: Path | None) -> tuple[list[str], list[str]]:
+    """Every environment and every run of a matrix.
+
+    Raises `DeclarationError` if the file is not a matrix.
+    """
+    if matrix is None:
+        return [], []
+    try:
+        entries: Any = json.loads(matrix.read_bytes())["include"]
+        names = [name for entry in entries for name in entry["names"].split()]
+        return names, [name for entry in entries for name in entry.get("runs", "").split()]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        fix = "write it with envwright shards --format json"
+        raise DeclarationError([Problem(str(matrix), None, "is not a matrix of shards", fix=fix)]) from None

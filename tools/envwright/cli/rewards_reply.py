@@ -1,0 +1,93 @@
+"""`envwright rewards reply NAME [TEXT…]`: one reply, function by function."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+
+from envwright import exit_codes
+from envwright.cli import arguments
+from envwright.cli.selection import print_grants, with_flags
+from envwright.reports.printing import for_terminal, print_text
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace
+from envwright.system.subprocesses import ProgramFailed
+from envwright.validation.job import StageFailed
+from envwright.validation.reply import (
+    NoOracleReplyError,
+    OneReplyError,
+    UnknownTaskError,
+    render_json,
+    render_text,
+    reply_to,
+    turn_of,
+)
+
+EXAMPLES = """examples:
+  envwright rewards reply gsm8k "#### 42" --task 3
+  envwright rewards reply number-guess "<guess>7</guess>" "<guess>9</guess>"    the turns of a conversation
+  envwright rewards reply gsm8k - < reply.txt                                   from standard input
+  envwright rewards reply gsm8k --task 3                                        the oracle's reply
+  envwright rewards reply ledger - "120" < call.json                            a turn that calls tools, then the answer
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="the environment")
+    command.add_argument(
+        "replies",
+        nargs="*",
+        metavar="TEXT",
+        help="the reply, or - to read it; several are the turns of a conversation, and"
+        ' {"tool_calls": [{"name": …, "arguments": {…}}]} is a turn that calls tools (default: the oracle\'s reply)',
+    )
+    # Before 3.13, argparse gives an optional list nothing that follows an option: `reply NAME --task 3 TEXT`.
+    command.set_defaults(rest="replies")
+    command.add_argument("--task", type=int, default=0, metavar="INDEX", help="index of the task (default: 0)")
+    arguments.environment_arguments(command, "arguments of the environment on top of the registry's `args`, in JSON")
+    arguments.root(command)
+    arguments.printed(command)
+    arguments.network(command, "the environment", "it loads")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Score the reply of the command line and print the result."""
+    root = options.root.absolute()
+    if options.replies.count("-") > 1:
+        print("standard input can be read once: only one TEXT may be -", file=sys.stderr)
+        return exit_codes.USAGE
+    repository = Repository.load(root, [options.name])
+    (name,) = repository.select([options.name])
+    print_grants(repository, [name])
+    repository = with_flags(repository, [name], options)
+    package = repository.packages[name]
+    turns = [turn_of(sys.stdin.read() if turn == "-" else turn) for turn in options.replies]
+    if options.task < 0:
+        print(f"tasks are counted from 0: there is no task {options.task}", file=sys.stderr)
+        return exit_codes.USAGE
+    stop = threading.Event()
+    try:
+        replied = reply_to(
+            repository.registry.environments[name],
+            package,
+            Workspace(root),
+            options.task,
+            turns,
+            allow_network=options.allow_network,
+            stop=stop,
+        )
+    except (UnknownTaskError, OneReplyError, NoOracleReplyError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return exit_codes.USAGE
+    except (StageFailed, ProgramFailed) as error:
+        print(f"{name} could not be scored: {error.failure.type}: {error.failure.message}", file=sys.stderr)
+        own = error.failure.kind in ("raised", "missing-secret", "network")
+        return exit_codes.FAIL if own else exit_codes.ERROR
+    if options.format == "json":
+        print_text(for_terminal(lambda _width, _colour: render_json(package, replied)), quoting=True)
+    else:
+        print_text(
+            for_terminal(lambda width, colour: render_text(package, replied, width=width, colour=colour)), quoting=True
+        )
+    return exit_codes.PASS if replied.reward is not None else exit_codes.FAIL

@@ -1,0 +1,105 @@
+"""`envwright shards`: environments divided among machines, for people, GitHub Actions, Slurm or Kubernetes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from envwright import exit_codes
+from envwright.cli import arguments
+from envwright.cli.selection import Choice, chosen_environments, loads
+from envwright.repository.workspace import Workspace
+from envwright.text.commands import as_typed
+from envwright.validation.scheduling import divided, worthwhile_count
+from envwright.validation.shard_scripts import ShardTask, kubernetes_job, slurm_script
+
+EXAMPLES = """examples:
+  envwright shards                                        how the environments would be divided
+  envwright shards --changed --max 20 --format github     a matrix for GitHub Actions; json is the same
+  envwright shards --format slurm                         an array script for sbatch
+  envwright shards --format k8s --image IMAGE --claim CLAIM
+
+each entry of the matrix has index, total, names and runs (envwright validate NAMES --runs RUNS), seconds (expected);
+scripts write a report for each shard below reports/shards, which `envwright report merge` joins; for k8s the volume of
+CLAIM is the checkout, and variables come from a config map `envwright`;
+changed runs and runs on environments of several entries have an entry of their own; an empty matrix means that nothing
+is to be proved
+"""
+
+RUNS_SECONDS = 5.0
+"""Seconds for judging declared runs: no environment is observed for it."""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.selection(command)
+    command.add_argument(
+        "--max",
+        type=arguments.positive,
+        default=256,
+        metavar="N",
+        help="maximum number of machines (default and limit: 256)",
+    )
+    arguments.printed(command, "github", "slurm", "k8s")
+    command.add_argument("--image", metavar="IMAGE", help="k8s: the container image, which has the tool")
+    command.add_argument("--claim", metavar="NAME", help="k8s: the volume claim that holds the checkout")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the division and return the exit code; nothing to divide is fine."""
+    if options.format == "k8s" and not (options.image and options.claim):
+        print("--format k8s needs --image IMAGE and --claim NAME: where the tool and the checkout are", file=sys.stderr)
+        return exit_codes.USAGE
+    root = options.root.absolute()
+    choice = chosen_environments(root, options, set_apart=True)
+    if choice.note:
+        print(choice.note, file=sys.stderr)
+    work = loads(choice, Workspace(root))
+    shards = divided(work, worthwhile_count(work, options.max))
+    parts: list[tuple[Sequence[str], Sequence[str], float]] = [(shard.names, (), shard.seconds) for shard in shards]
+    runs = _runs_apart(choice, [shard.names for shard in shards])
+    if runs:
+        parts.append(((), runs, RUNS_SECONDS))
+    total = len(parts)
+    entries = [
+        {"index": index, "total": total, "names": " ".join(names), "runs": " ".join(runs), "seconds": round(seconds)}
+        for index, (names, runs, seconds) in enumerate(parts, start=1)
+    ]
+    if options.format in ("json", "github"):
+        print(json.dumps({"include": entries}))
+        return exit_codes.PASS
+    if options.format != "text":
+        tasks = [ShardTask(index, *part) for index, part in enumerate(parts, start=1)]
+        return _print_script(options, tasks)
+    print(f"{len(work)} environments{_and_runs(runs)} on {total} machines")
+    for entry in entries:
+        held = entry["names"] or f"runs: {entry['runs']}"
+        print(f"{entry['index']}/{total}  about {entry['seconds']} s  {held}")
+    return exit_codes.PASS
+
+
+def _print_script(options: argparse.Namespace, tasks: Sequence[ShardTask]) -> int:
+    if not tasks:
+        print("there is nothing to prove, so no script was written", file=sys.stderr)
+        return exit_codes.PASS
+    command = as_typed("nox -s validate -- ").rstrip()
+    if options.format == "slurm":
+        print(slurm_script(tasks, command), end="")
+    else:
+        print(kubernetes_job(tasks, command, options.image, options.claim), end="")
+    return exit_codes.PASS
+
+
+def _runs_apart(choice: Choice, shards: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The runs that changed, and those on chosen environments that no shard judges, since none holds all of theirs."""
+    from envwright.training.declared_runs import runs_of_packages
+
+    registry, chosen = choice.repository.registry, set(choice.names)
+    judged = {name for names in shards for name in runs_of_packages(registry, names)}
+    apart = {name for name, spec in registry.specs.items() if chosen & set(spec.environment_names)} - judged
+    return tuple(name for name in registry.specs if name in apart or name in choice.runs)
+
+
+def _and_runs(runs: Sequence[str]) -> str:
+    return f" and {len(runs)} runs" if runs else ""

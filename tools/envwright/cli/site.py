@@ -1,0 +1,109 @@
+"""`envwright site`: the catalogue of the repository as static pages."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from envwright import exit_codes
+from envwright.cli import arguments
+from envwright.reports.html.written import read_diff
+from envwright.reports.reading import read_report
+from envwright.reports.run_report import read_runs
+from envwright.reports.site.build import NotOurs, build_site
+from envwright.reports.site.catalogue import Catalogue, listing_of
+from envwright.repository.repository import Repository
+
+EXAMPLES = """examples:
+  envwright site                  the catalogue of PUBLIC environments, in reports/site/
+  envwright site --private        of all environments, for readers who may see them
+  envwright site --out public/
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.root(command)
+    arguments.reports(command, "the reports are")
+    command.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="folder of the site (default: site/ in the reports)"
+    )
+    command.add_argument(
+        "--private", action="store_true", help="include environments with visibility: PRIVATE, and their runs"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the site from the registry, the READMEs and the folder of reports."""
+    root = options.root.absolute()
+    reports: Path = options.reports or root / "reports"
+    out: Path = options.out or reports / "site"
+    repository = Repository.load(root, set_apart=True)
+    hidden = frozenset() if options.private else repository.registry.private
+    catalogue, problems = _catalogue(repository, reports, hidden)
+    broken = [problem for found in repository.broken.values() for problem in found]
+    for problem in (*broken, *problems):
+        print(problem, file=sys.stderr)
+    try:
+        pages = build_site(catalogue, out)
+    except NotOurs as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    print(f"{pages} pages in {out}")
+    if catalogue.report is None:
+        print("no report was found, so the site shows no verdicts; run first: nox -s validate", file=sys.stderr)
+    if hidden:
+        print(f"{len(hidden)} PRIVATE environments and their runs are left out; --private includes them")
+    if repository.broken:
+        print(f"left out: {', '.join(repository.broken)}", file=sys.stderr)
+    return exit_codes.FAIL if repository.broken else exit_codes.PASS
+
+
+def _catalogue(repository: Repository, reports: Path, hidden: frozenset[str]) -> tuple[Catalogue, list[str]]:
+    """The data of the site without `hidden` environments and their runs, and the errors of unreadable run reports."""
+    registry = repository.registry
+    file = reports / "validate.json"
+    report: dict[str, Any] | None = read_report(file) if file.is_file() else None
+    if report is not None:  # the site shows what is registered, and not the result of a variant
+        report = {
+            **report,
+            "environments": [
+                one for one in report["environments"] if one.get("env_args") is None and one["name"] not in hidden
+            ],
+        }
+    released = _released(reports / "release.json")
+    listings = [
+        listing_of(registry.environments[name], package, _readme(package.folder), report, registry.runs, released)
+        for name, package in repository.packages.items()
+        if name not in hidden
+    ]
+    runs, problems = read_runs(reports)
+    hidden_runs = {name for name, spec in registry.specs.items() if hidden.intersection(spec.environment_names)}
+    declared = {name: run for name, run in registry.runs.items() if name not in hidden_runs}
+    if hidden:  # problems, and reports of runs that the registry does not declare, could be of any environment
+        runs = [run for run in runs if run.name in declared]
+        if report is not None:
+            judged = [name for name in report["runs"] if name in declared]
+            report |= {"runs": judged, "problems": [], "unfinished": []}
+    diff = read_diff(reports / "reward-diff.json", report["environments"]) if report else None
+    external = tuple(registry.external.values())
+    catalogue = Catalogue(
+        registry.owner, tuple(listings), external, tuple(runs), declared, report, diff, reports=reports
+    )
+    return catalogue, problems
+
+
+def _released(file: Path) -> dict[str, Any] | None:
+    """The ledger of the last release, if there is one."""
+    try:
+        data = json.loads(file.read_bytes())
+        return data if all({"name", "result", "package_version"} <= set(one) for one in data["environments"]) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _readme(folder: Path) -> str:
+    file = folder / "README.md"
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""

@@ -1,0 +1,54 @@
+"""`envwright test NAME`: run an environment's own tests and cases with pytest, in its virtual environment."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+
+from envwright import exit_codes
+from envwright.cli import arguments
+from envwright.cli.selection import print_grants
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace
+from envwright.system.subprocesses import ProgramFailed
+from envwright.validation.authors_pytest import run_pytest
+
+EXAMPLES = """examples:
+  envwright test reverse-text                      tests/test_*.py and tests/cases.yaml
+  envwright test reverse-text -k empty -x          pytest's own flags
+  envwright test reverse-text tests/cases.yaml -v
+"""
+
+MEANING = {0: exit_codes.PASS, 1: exit_codes.FAIL, 2: exit_codes.INTERRUPTED, 4: exit_codes.USAGE, 5: exit_codes.USAGE}
+"""pytest's exit codes; 5 means that nothing was selected."""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    arguments.root(command)
+    command.add_argument("name", metavar="NAME", help="the environment")
+    command.add_argument(
+        "pytest", nargs=argparse.REMAINDER, metavar="PYTEST ARGUMENTS", help="passed to pytest unchanged"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run pytest with the given arguments and return the exit code."""
+    root = options.root.absolute()
+    repository = Repository.load(root, [options.name])
+    (name,) = repository.select([options.name])
+    print_grants(repository, [name])
+    arguments = [argument for number, argument in enumerate(options.pytest) if number or argument != "--"]
+    try:
+        code = run_pytest(
+            repository.registry.environments[name],
+            repository.packages[name],
+            Workspace(root),
+            arguments,
+            allow_network=False,
+            stop=threading.Event(),
+        )
+    except ProgramFailed as error:
+        print(f"{name} could not be tested: {error.failure.type}: {error.failure.message}", file=sys.stderr)
+        return exit_codes.FAIL if error.failure.kind == "raised" else exit_codes.ERROR
+    return MEANING.get(code, exit_codes.ERROR)

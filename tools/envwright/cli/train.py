@@ -1,0 +1,166 @@
+"""`envwright train`: submit the declared runs that are due, and train those of this machine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from envwright import exit_codes
+from envwright.cli import arguments
+from envwright.cli.selection import runs_named
+from envwright.cli.train_file import train_here
+from envwright.hub.access import HubUnavailable, find_prime, hub_access, install_prime
+from envwright.hub.state import read_hub
+from envwright.release.plan import desired_of, step_of
+from envwright.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
+from envwright.repository.registry import Registry, load_registry
+from envwright.repository.run import RunSpec
+from envwright.system.subprocesses import Interrupted
+from envwright.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs
+from envwright.training.due import DecidedRun, Situation, carry_out, decided_runs
+from envwright.training.trainers import trainer_named
+from envwright.validation.job_checks import platform_checks, refuse_unready
+
+EXAMPLES = """examples:
+  envwright train                                 submit runs that are due: submit: on-release, and not submitted yet
+  envwright train --dry-run                       show the runs that would be submitted, and why
+  envwright train reverse-text-4b                 this run, even if declared submit: manual
+  envwright train reverse-text-here               backend: trl: train it on this machine, now
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    add_runs(command)
+    command.add_argument("--dry-run", action="store_true", help="show the runs to submit, and submit nothing")
+
+
+def add_runs(command: argparse.ArgumentParser) -> None:
+    """Arguments for the selection and display of declared runs."""
+    command.add_argument("names", nargs="*", metavar="RUN", help="runs of the registry (default: all)")
+    arguments.root(command)
+    arguments.printed(command, "markdown")
+    command.add_argument("--quiet", action="store_true", help="only what fails")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Train the named runs of this machine and submit the others that are due; returns the exit code."""
+    root = options.root.absolute()
+    here = runs_of_this_machine(root, options.names)
+    if here and not options.dry_run:
+        code = train_here(options, chosen_runs(root, here))
+        options.names = [name for name in options.names if name not in here]
+        if code != exit_codes.PASS or not options.names:
+            return code
+    try:
+        return _submit(root, options)
+    except HubUnavailable as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    except Interrupted:
+        return exit_codes.INTERRUPTED
+
+
+def runs_of_this_machine(root: Path, names: list[str]) -> list[str]:
+    """The named runs that `train` itself trains; they need neither the Hub nor a key."""
+    if not names:
+        return []
+    registry = load_registry(root)
+    return [name for name in checked_names(registry, names) if _is_trained_here(registry.specs[name])]
+
+
+def _is_trained_here(spec: RunSpec) -> bool:
+    return trainer_named(spec.backend).limits.on_this_machine
+
+
+def _submit(root: Path, options: argparse.Namespace) -> int:
+    registry = load_registry(root)
+    names = checked_names(registry, options.names)
+    situation = _situation(root, registry, names)
+    if not options.dry_run:
+        refuse_unready(platform_checks("train", situation.access, situation.prime, None))
+    decided = decided_runs(situation, names, asked=options.names)
+    states = {each.run.spec.name: f"{each.decision.action}: {each.decision.reason}" for each in decided}
+    outcomes: dict[str, str] = {}
+    if not options.dry_run:
+        for each in decided:
+            if each.decision.action == "submit":
+                if not options.quiet:
+                    print(f"{each.run.spec.name}: submitting", file=sys.stderr, flush=True)
+                outcome = carry_out(situation, each)
+                outcomes[each.run.spec.name] = outcome.outcome
+                states[each.run.spec.name] = str(outcome)
+    results = [run_result(each.run, states[each.run.spec.name], each.decision.next) for each in decided]
+    print(situation.access.scrubber.text(shown_runs(results, (), options)), end="")
+    return _exit_code(decided, outcomes)
+
+
+def _situation(root: Path, registry: Registry, names: list[str]) -> Situation:
+    """The state of these runs' environments on the Hub."""
+    access, prime = hub_access(), find_prime()
+    stop = threading.Event()
+    if not access.key:
+        return Situation(root, registry, access, None, frozenset(), stop)
+    if prime is None:
+        raise HubUnavailable("the prime CLI is not installed", install_prime())
+    packages = packages_of_runs(root, registry, [registry.specs[name] for name in names])
+    desired = [desired_of(registry.environments[name], package) for name, package in packages.items()]
+    hub = read_hub(prime, access, [each.address for each in desired], stop)
+    ready = frozenset(
+        each.name for each in desired if step_of(each, hub.readings.get(each.address)).action == "unchanged"
+    )
+    return Situation(root, registry, access, prime, ready, stop, packages)
+
+
+def _exit_code(decided: list[DecidedRun], outcomes: dict[str, str]) -> int:
+    actions = {each.decision.action for each in decided}
+    if "failed" in outcomes.values() or "refused" in actions:
+        return exit_codes.FAIL
+    return exit_codes.ERROR if "unknown" in outcomes.values() or "unreadable" in actions else exit_codes.PASS
+
+
+def chosen_runs(root: Path, names: list[str]) -> list[DeclaredRun]:
+    """The named runs, or all of them, compiled and judged.
+
+    Raises `DeclarationError` if the registry or a name is wrong.
+    """
+    registry = load_registry(root)
+    specs = [registry.specs[name] for name in checked_names(registry, names)]
+    return declared_runs(registry, packages_of_runs(root, registry, specs), specs)
+
+
+def checked_names(registry: Registry, names: list[str]) -> list[str]:
+    """The runs of these names, in the order of the registry; all if none is named. Raises `DeclarationError` for an
+    unknown name.
+    """
+    return list(runs_named(registry, names) if names else registry.specs)
+
+
+def shown_runs(results: Sequence[RunResult], changed: Sequence[str], options: argparse.Namespace) -> str:
+    if options.format == "json":
+        return runs_as_json(results)
+    if options.format == "markdown":
+        return render_runs_markdown(results)
+    return render_runs(results, changed, quiet=options.quiet)
+
+
+def run_result(run: DeclaredRun, state: str = "", then: str = "") -> RunResult:
+    """One run as reports show it."""
+    compiled = run.compiled
+    command = " ".join(compiled.command) if compiled else ""
+    return RunResult(
+        name=run.spec.name,
+        backend=run.trainer.name,
+        model=run.spec.model,
+        environments=tuple(source.label for source in run.spec.environments),
+        verdict="fail" if run.fails else "pass",
+        files=tuple(compiled.files) if compiled else (),
+        command=compiled.command if compiled else (),
+        units=compiled.units if compiled else {},
+        notes=(*(compiled.notes if compiled else ()), *((f"next: {then}",) if then and then != command else ())),
+        findings=run.findings,
+        submit=run.spec.submit,
+        state=state,
+    )

@@ -1,0 +1,209 @@
+"""`envwright train file FILE`, and `envwright train RUN` for a run of this machine (`backend: trl`): train it here."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envwright import exit_codes
+from envwright.cli import arguments
+from envwright.cli.selection import beside_key, print_grants
+from envwright.facts.observed import Failure
+from envwright.models.judging import judge_cut_short, judge_endpoint, judge_of
+from envwright.models.model_evaluation import RunRefused
+from envwright.models.relay import Relay
+from envwright.reports.printing import print_message
+from envwright.repository.content import reward_digest
+from envwright.repository.problem import nearest
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace
+from envwright.rules.engine import Finding
+from envwright.system.installation import command_with
+from envwright.system.subprocesses import Interrupted, ProgramFailed
+from envwright.training.declared_runs import DeclaredRun
+from envwright.training.learner.settings import LearnerSettings, UnfitSettings, read_settings
+from envwright.validation.job import StageFailed, WorkerLost
+
+if TYPE_CHECKING:
+    from envwright.repository.package import Package
+    from envwright.repository.registry import EnvironmentEntry
+    from envwright.training.learner.environment import TrainingEnvironment
+    from envwright.training.learner.settings import RolloutSettings
+    from envwright.training.learner.training import Trained
+
+EXAMPLES = """examples:
+  envwright train file configs/rl/reverse-text-here.toml
+"""
+NEEDED = ("torch", "trl", "transformers", "datasets", "accelerate", "peft")
+MOST_TASKS = 20_000
+CODES = {
+    "finished": exit_codes.PASS,
+    "already finished": exit_codes.PASS,
+    "budget": exit_codes.INCONCLUSIVE,
+    "interrupted": exit_codes.INTERRUPTED,
+}
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("file", type=Path, metavar="FILE", help="a compiled file of a run with backend: trl")
+    arguments.root(command)
+    arguments.printed(command)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Train as the file declares; the exit code."""
+    return _train_file(options.file, options)
+
+
+def train_here(options: argparse.Namespace, runs: Sequence[DeclaredRun]) -> int:
+    """Train the declared runs one after the other; the exit code is the first that is not 0."""
+    root = options.root.absolute()
+    for declared in runs:
+        if failing := [finding for finding in declared.findings if finding.counts]:
+            _print_findings(declared.spec.name, failing)
+            return exit_codes.FAIL
+        if declared.compiled is None:
+            return exit_codes.FAIL
+        name, text = next(iter(declared.compiled.files.items()))
+        file = root / name
+        if not file.is_file() or file.read_text(encoding="utf-8") != text:
+            print(f"{name} differs from registry.yaml; update it with: nox -s train -- compile", file=sys.stderr)
+            return exit_codes.USAGE
+        if missing := [secret for secret in declared.spec.secrets if not os.environ.get(secret)]:
+            print(f"{declared.spec.name} needs {', '.join(missing)}, which is not set", file=sys.stderr)
+            return exit_codes.USAGE
+        code = _train_file(file, options)
+        if code != exit_codes.PASS:
+            return code
+    return exit_codes.PASS
+
+
+def _train_file(file: Path, options: argparse.Namespace) -> int:
+    """Train as a compiled file declares; the exit code."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        command = command_with("train", "nox -s train -- RUN")
+        print(f"training here needs {', '.join(missing)}, which are not installed; run: {command}", file=sys.stderr)
+        return exit_codes.USAGE
+    try:
+        trained = _train(options.root.absolute(), read_settings(file))
+    except UnfitSettings as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    except RunRefused as error:
+        print(error, file=sys.stderr)
+        return error.code
+    except (StageFailed, WorkerLost, ProgramFailed) as error:
+        print(f"the environment could not be played: {error}", file=sys.stderr)
+        return exit_codes.ERROR
+    except Interrupted:
+        return exit_codes.INTERRUPTED
+    print(json.dumps(_as_json(trained), indent=2) if options.format == "json" else _summary(trained))
+    return CODES[trained.end]
+
+
+def _train(root: Path, settings: LearnerSettings) -> Trained:
+    repository = Repository.load(root, [])
+    name = settings.rollouts.environment
+    if name not in repository.registry.environments:
+        here = repository.registry.environments
+        near = nearest(name, here)
+        there = " (it is only on the Hub)" if name in repository.registry.external else ""
+        raise UnfitSettings(
+            f"there is no environment {name} in this repository{there}" + (f"; did you mean {near}?" if near else "")
+        )
+    package = Repository.load(root, [name]).packages[name]
+    entry = repository.registry.environments[name]
+    if missing := [secret for secret in entry.secrets if not os.environ.get(secret)]:
+        raise UnfitSettings(f"the environment {name} needs {', '.join(missing)}, which is not set")
+    if judge_endpoint(root, entry, package, scripted=False) is None:
+        print_grants(repository, [name])
+    else:
+        entry = beside_key(repository, [name]).registry.environments[name]
+    print_message(f"{settings.name}: {settings.model} on {name}")
+    from envwright.training.learner.environment import NothingPlayed
+    from envwright.training.learner.rendering import UnfitTemplate
+    from envwright.training.learner.training import Learner
+
+    with stopped_once() as stop:
+        learner = Learner(settings, root, stop, print_message, reward_digest(entry, package))
+        try:
+            if finished := learner.prepare():
+                return finished
+            with _environment(root, entry, package, settings.rollouts, stop) as environment:
+                return learner.run(environment)
+        except UnfitTemplate as error:
+            raise UnfitSettings(f"{settings.model} on {name}: {error}") from None
+        except NothingPlayed as error:
+            raise StageFailed(Failure("infrastructure", "NothingPlayed", str(error))) from None
+
+
+@contextmanager
+def _environment(
+    root: Path, entry: EnvironmentEntry, package: Package, rollouts: RolloutSettings, stop: threading.Event
+) -> Iterator[TrainingEnvironment]:
+    """The environment, and the relay to its judge; `RunRefused` where that relay cut the training short."""
+    from envwright.training.learner.environment import NothingPlayed, RolloutLimits, TrainingJudge, opened_for_training
+
+    limits = RolloutLimits(rollouts.max_concurrent, rollouts.seconds)
+    with judge_of(root, entry, package, scripted=False) as relay:
+        judge = TrainingJudge(relay.base_url if isinstance(relay, Relay) else None, lambda: judge_cut_short(relay))
+        opened = opened_for_training(
+            entry, package, Workspace(root), rollouts.args, stop, most_tasks=MOST_TASKS, limits=limits, judge=judge
+        )
+        try:
+            with opened as environment:
+                yield environment
+        except NothingPlayed as error:
+            if judge.cut_short():
+                raise RunRefused(f"{entry.name}: {error}", exit_codes.INCONCLUSIVE) from None
+            raise
+
+
+@contextmanager
+def stopped_once() -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C or SIGTERM sets; a second one ends the process immediately."""
+    stop = threading.Event()
+
+    def ask(number: int, _frame: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        print_message(
+            "stopping after the current step; press again to stop at once" if number == signal.SIGINT else "ending"
+        )
+
+    previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _summary(trained: Trained) -> str:
+    lines = [f"{trained.end} after {trained.steps} steps; checkpoints and metrics are in {trained.folder}"]
+    if trained.model is not None:
+        lines.append(f"the trained model: {trained.model}")
+    else:
+        lines.append("the same command resumes after the last finished step")
+    return "\n".join(lines)
+
+
+def _as_json(trained: Trained) -> dict[str, Any]:
+    model = None if trained.model is None else str(trained.model)
+    return {"end": trained.end, "steps": trained.steps, "folder": str(trained.folder), "model": model}
+
+
+def _print_findings(name: str, findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        print(f"{name}: {finding.rule}: {finding.message}", file=sys.stderr)

@@ -1,0 +1,159 @@
+"""`envwright train probe NAME`: whether an environment's reward reaches a gradient."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import json
+import shlex
+import shutil
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envwright import exit_codes
+from envwright.cli import arguments
+from envwright.cli.selection import print_grants
+from envwright.reports.printing import print_message
+from envwright.reports.run_report import Curve, CurvePoint, RunReport, write_run
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import TOOLS, Workspace, code_digest
+from envwright.system.installation import command_with
+from envwright.system.subprocesses import ProgramFailed
+from envwright.training.trainers import HERE
+from envwright.validation.job import StageFailed, WorkerLost
+
+if TYPE_CHECKING:
+    from envwright.training.probe.learning import ProbeStep
+    from envwright.training.probe.probing import ProbeResult
+
+EXAMPLES = """examples:
+  envwright train probe reverse-text              three minutes
+  envwright train probe reverse-text --seconds 600 --seed 1
+"""
+NEEDED = ("torch", "trl", "transformers", "datasets", "accelerate")
+WHAT_IT_PROVES = (
+    "This proves that the reward reaches a gradient. It does not show that a real model will learn: "
+    "the model here has random weights, no language, and was taught the form of a reply beforehand."
+)
+CODES = {"learned": exit_codes.PASS, "not learned": exit_codes.INCONCLUSIVE, "control moved": exit_codes.FAIL}
+BAR = 40
+MOST_TASKS = 512
+CODE = (TOOLS / "envwright/training/probe", TOOLS / "envwright/training/learner")
+"""Folders of the probe's own code: a checkpoint is resumed only by the code that wrote it."""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="the environment")
+    arguments.root(command)
+    command.add_argument(
+        "--seconds", type=float, default=120.0, metavar="S", help="training time in seconds (default: 120)"
+    )
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="of weights, tasks and samples (default: 0)")
+    arguments.environment_arguments(command, "arguments on top of `args` and `probe: {args}` of its entry, in JSON")
+    arguments.printed(command)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Probe one environment; the exit code."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        command = command_with("train", f"nox -s train -- probe {shlex.quote(options.name)}")
+        print(f"a probe needs {', '.join(missing)}; run: {command}", file=sys.stderr)
+        return exit_codes.USAGE
+    try:
+        return _probe(options.root.absolute(), options.name, options)
+    except (StageFailed, WorkerLost, ProgramFailed) as error:
+        print(f"the environment could not be played: {error}", file=sys.stderr)
+        return exit_codes.ERROR
+
+
+def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
+    from envwright.training.learner.environment import TrainingJudge, opened_for_training
+    from envwright.training.probe.probing import probe
+    from envwright.training.probe.vocabulary import NotForAProbe
+
+    repository = Repository.load(root, [name])
+    (chosen,) = repository.select([name])
+    print_grants(repository, [chosen])
+    entry, package = repository.registry.environments[chosen], repository.packages[chosen]
+    args = {**entry.probe.args, **(options.env_args or {})}
+    workspace = Workspace(root)
+    if entry.judge is not None or package.uses_judge:
+        print_message(f"{chosen}: a scripted judge decides, as in the gates")
+    about = json.dumps([package.digest, code_digest(*CODE), args, options.seed], sort_keys=True, default=str)
+    folder = workspace.base / "probes" / chosen / hashlib.sha256(about.encode()).hexdigest()[:16]
+    print_message(f"probe of {chosen}: a tiny model of random weights, {options.seconds:g} s, seed {options.seed}")
+    try:
+        with opened_for_training(
+            entry, package, workspace, args, threading.Event(), most_tasks=MOST_TASKS, judge=TrainingJudge("scripted")
+        ) as environment:
+            probed = probe(environment, options.seed, options.seconds, folder, _show, print_message)
+    except NotForAProbe as error:
+        print(f"{chosen} cannot be probed: {error}", file=sys.stderr)
+        return exit_codes.USAGE
+    except KeyboardInterrupt:
+        print_message(f"interrupted; the next call resumes after the last finished step ({folder.relative_to(root)})")
+        return exit_codes.INTERRUPTED
+    shutil.rmtree(folder, ignore_errors=True)
+    write_run(_report(chosen, probed), root / "reports")
+    print(json.dumps(_as_json(chosen, probed), indent=2) if options.format == "json" else _summary(chosen, probed))
+    return CODES[probed.outcome]
+
+
+def _show(step: ProbeStep) -> None:
+    bar = "▇" * round(BAR * max(0.0, min(1.0, step.reward)))
+    print_message(f"step {step.number:4d}  {step.seconds:5.0f} s  reward {step.reward:6.3f}  {bar}")
+
+
+def _summary(name: str, probed: ProbeResult) -> str:
+    before, after = probed.before, probed.after
+    share = sum(step.zero_variance for step in probed.steps) / max(1, len(probed.steps))
+    return "\n".join(
+        [
+            f"{name}: {probed.outcome} in {len(probed.steps)} steps ({probed.weights:,} weights)",
+            f"reward before   {before.value:.3f}  [{before.low:.3f}, {before.high:.3f}]",
+            f"reward after    {after.value:.3f}  [{after.low:.3f}, {after.high:.3f}]  on {probed.held_out} other tasks",
+            f"no variance     {share:.0%} of the groups: all rewards in them were equal",
+            f"control         constant reward, largest change of a weight {probed.control_change:g}",
+            "",
+            WHAT_IT_PROVES,
+        ]
+    )
+
+
+def _as_json(name: str, probed: ProbeResult) -> dict[str, Any]:
+    def interval(estimate: Any) -> dict[str, float]:
+        return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+
+    return {
+        "environment": name,
+        "outcome": probed.outcome,
+        "before": interval(probed.before),
+        "after": interval(probed.after),
+        "control": {"change": probed.control_change, "gradient": probed.control_gradient},
+        "steps": [
+            {"step": step.number, "reward": step.reward, "dead_groups": step.zero_variance} for step in probed.steps
+        ],
+        "says": WHAT_IT_PROVES,
+    }
+
+
+def _report(name: str, probed: ProbeResult) -> RunReport:
+    curves = {
+        "reward": [(step.number, step.reward) for step in probed.steps],
+        "groups without variance": [(step.number, step.zero_variance) for step in probed.steps],
+    }
+    return RunReport(
+        name=f"probe-{name}",
+        backend=HERE.limits.name,
+        model=f"random weights ({probed.weights:,})",
+        environments=(name,),
+        status="finished",
+        curves=tuple(
+            Curve(metric, tuple(CurvePoint(step, value) for step, value in points)) for metric, points in curves.items()
+        ),
+        notes=(_summary(name, probed),),
+    )

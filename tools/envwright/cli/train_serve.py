@@ -1,0 +1,95 @@
+"""`envwright train serve RUN`: an endpoint of a run's result, until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import signal
+import sys
+import threading
+
+from envwright import exit_codes
+from envwright.cli import arguments
+from envwright.hub.access import HubUnavailable
+from envwright.hub.runs import RunsUnreadable
+from envwright.reports.printing import print_message
+from envwright.repository.endpoints import ENDPOINTS_FILE, Endpoint
+from envwright.repository.registry import Registry, load_registry
+from envwright.system.subprocesses import Interrupted
+from envwright.training.kept_model import KeptModel, NoKeptModel, kept_model
+from envwright.training.model_server import (
+    PORT,
+    ModelServer,
+    NoServer,
+    endpoint_of,
+    server_command,
+    server_program,
+)
+
+EXAMPLES = """examples:
+  envwright train serve reverse-text-here                     its last step, by vLLM on loopback, until Ctrl-C
+  envwright train serve maths-lora --step 200 --port 8001
+  envwright train serve maths-lora --dry-run                  check the files, print the command and the endpoint
+  envwright train serve maths-lora --vllm="--max-model-len 8192 --enforce-eager"
+  envwright compare maths --before base --after run:maths-lora@200      serves it itself, if nothing does
+"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="RUN", help="a run of the registry")
+    command.add_argument("--step", type=int, metavar="N", help="this step (default: the last)")
+    command.add_argument("--port", type=int, default=PORT, metavar="P", help=f"port on loopback (default: {PORT})")
+    more = "further options of vllm serve, as one text"
+    command.add_argument("--vllm", type=shlex.split, default=(), metavar="OPTIONS", help=more)
+    command.add_argument("--dry-run", action="store_true", help="start nothing; print the command and the endpoint")
+    arguments.root(command)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve, and return the exit code once that ends."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    root = options.root.absolute()
+    text = options.name if options.step is None else f"{options.name}@{options.step}"
+    try:
+        registry = load_registry(root)
+        kept = kept_model(root, registry, text, stop)
+        endpoint = endpoint_of(kept, options.port)
+        if kept.service is not None:
+            print_message(f"{kept.name}: served by {kept.service.url}, paid by its tokens; nothing is started here")
+            print(_entry(kept, endpoint, registry))
+            return exit_codes.PASS
+        program = "vllm" if options.dry_run else server_program()
+        command = server_command(kept, options.port, program, options.vllm)
+        print_message(f"{kept.name}: {kept.folder} is whole\n{shlex.join(command)}")
+        if options.dry_run:
+            print(_entry(kept, endpoint, registry))
+            return exit_codes.PASS
+        with ModelServer(command, endpoint, root, stop, print_message) as server:
+            print(_entry(kept, endpoint, registry), flush=True)
+            print_message("Ctrl-C ends it.")
+            server.wait()
+    except (NoKeptModel, NoServer, HubUnavailable, RunsUnreadable) as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    except Interrupted:
+        return exit_codes.INTERRUPTED
+    return exit_codes.PASS
+
+
+def _entry(kept: KeptModel, endpoint: Endpoint, registry: Registry) -> str:
+    """The endpoint as the file of endpoints has it, below comments for the reader."""
+    own = [source.id for source in kept.spec.environments if source.id in registry.environments]
+    lines = [
+        f"# nox -s compare -- {own[0] if own else 'ENVIRONMENT'} --before base --after run:{kept.name}",
+        *([f"# the same server has the base, as {kept.spec.model}"] if kept.rank is not None else []),
+        f"# for other commands, in {ENDPOINTS_FILE}:",
+        "[[endpoint]]",
+        f'endpoint_id = "{endpoint.name}"',
+        f'model = "{endpoint.model}"',
+        f'url = "{endpoint.url}"',
+        f'key = "{endpoint.key_variable}"',
+        *(["input_price = 0.0", "output_price = 0.0"] if endpoint.has_prices else []),
+    ]
+    return "\n".join(lines)

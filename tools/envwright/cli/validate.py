@@ -1,0 +1,224 @@
+"""`envwright validate` and its single gates: observe the chosen environments, judge them, and report.
+
+`smoke` and `distribution` take `--endpoint` as well: then a real model replaces the scripted policies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from envwright import __version__, exit_codes
+from envwright.cli import arguments
+from envwright.cli.after_passing import after_passing
+from envwright.cli.selection import (
+    Choice,
+    HarnessUnsupported,
+    check_harness,
+    chosen_environments,
+    print_grants,
+    refused_variant,
+    with_flags,
+)
+from envwright.cli.sharing import declared_store, refuse_key_beside_unconfined, send
+from envwright.reports.open_progress import open_progress
+from envwright.reports.written import report
+from envwright.repository.problem import DeclarationError, Problem
+from envwright.repository.repository import Repository
+from envwright.repository.workspace import Workspace
+from envwright.rules.engine import GATES, Gate, Verdict
+from envwright.rules.result import ValidationResult
+from envwright.rules.verdict import worst
+from envwright.system.capacity import usable_cores
+from envwright.validation.observation_request import ObservationRequest
+from envwright.validation.runner import run_all
+from envwright.validation.store.settings import SettingsRefused
+from envwright.validation.verdicts import BRIEF_FROM, ValidationRequest
+
+PLAYED = ("smoke", "distribution")
+"""The gates that play rollouts."""
+WITH_RUNS = ("validate", "schema")
+"""The commands that judge declared runs."""
+_ON_ALL = """examples:
+  envwright {name}                        every environment of the registry
+  envwright {name} reverse-text gsm8k     these two
+  envwright {name} --changed              those that differ from the main branch
+  envwright {name} --changed HEAD~1       those that differ from a commit
+  envwright {name} gsm8k -a '{{"split": "test"}}'    a variant: other arguments; not evidence for a release
+  envwright {name} --format json --quiet  for machines
+"""
+_WITH_A_MODEL = "  envwright {name} gsm8k --endpoint qwen3-30b --max-cost 0.50\n"
+EXAMPLES = {
+    name: _ON_ALL.format(name=name) + (_WITH_A_MODEL.format(name=name) if name in PLAYED else "")
+    for name in ("validate", *GATES)
+}
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The arguments of all gates, and those of a real model if the gate plays rollouts."""
+    arguments.selection(command)
+    arguments.printed(command, "markdown")
+    arguments.extent(command)
+    command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
+    command.add_argument("--no-store", action="store_true", help="neither read nor write the store of ENVWRIGHT_STORE")
+    arguments.network(command, "environments", "they load")
+    arguments.environment_arguments(
+        command,
+        "prove a variant of one NAME: arguments on top of the registry's `args`, in JSON; not evidence for a release",
+    )
+    command.add_argument(
+        "--jobs", type=arguments.positive, metavar="N", help="environments at the same time (default: cores)"
+    )
+    who = command.add_mutually_exclusive_group()
+    who.add_argument(
+        "--shard",
+        type=_shard,
+        metavar="K/N",
+        help="run part K of N, split by expected work; `envwright report merge` joins the parts",
+    )
+    arguments.reports(command)
+    if command.get_default("command") in WITH_RUNS:
+        command.add_argument(
+            "--runs", nargs="+", metavar="RUN", help="judge these declared runs; without NAME no environment"
+        )
+    if command.get_default("command") in PLAYED:
+        arguments.model(command, speaker=who)
+        command.add_argument(
+            "--harness",
+            metavar="NAME",
+            help="v1: let another harness play: null, bash, or one of a package in the lock; those that install "
+            "themselves need --allow-network the first time (default: one in the worker that needs no network)",
+        )
+
+
+def _shard(text: str) -> tuple[int, int]:
+    index, _, of = text.partition("/")
+    if not 1 <= int(index) <= int(of):
+        raise argparse.ArgumentTypeError("must be K/N with K from 1 to N")
+    return int(index), int(of)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Validate the chosen environments and return the exit code."""
+    if refusal := refused_variant(options):
+        print(refusal, file=sys.stderr)
+        return exit_codes.USAGE
+    if getattr(options, "endpoint", None) is not None:
+        from envwright.cli.model_gate import run_with_model  # scripted runs do not wait for the imports of models
+
+        return run_with_model(options)
+    if getattr(options, "max_cost", None) is not None:
+        print("--max-cost needs --endpoint NAME: scripted policies cost nothing", file=sys.stderr)
+        return exit_codes.USAGE
+    if getattr(options, "scripted_judge", False):
+        print("--scripted-judge needs --endpoint NAME: beside scripted policies the judge is scripted", file=sys.stderr)
+        return exit_codes.USAGE
+    if getattr(options, "split", None) is not None:
+        print("--split needs --endpoint NAME: the gates play the tasks to train on", file=sys.stderr)
+        return exit_codes.USAGE
+    return _run_scripted(options)
+
+
+def _run_scripted(options: argparse.Namespace) -> int:
+    started = time.monotonic()
+    root = options.root.absolute()
+    gates = GATES if options.command == "validate" else (options.command,)
+    reports = options.reports or root / "reports"
+    try:
+        store = declared_store(options)
+        choice = chosen_environments(root, options, set_apart=True)
+        refuse_key_beside_unconfined(store, choice)
+        problems = _problems_of_runs(root, choice) if "schema" in gates else ()
+    except DeclarationError as error:
+        result = ValidationResult("fail", problems=error.problems, tool_version=__version__, gates=gates)
+        report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
+        return exit_codes.USAGE
+    except SettingsRefused as error:
+        print(f"{error}; nothing was run", file=sys.stderr)
+        return exit_codes.USAGE
+    names = choice.names
+    choice = replace(choice, repository=with_flags(choice.repository, names, options))
+    try:
+        observation = _observation_request(options, gates, choice.repository, names)
+    except HarnessUnsupported as error:
+        print(f"{error}", file=sys.stderr)
+        return exit_codes.USAGE
+    request = ValidationRequest(choice.repository, Workspace(root), len(names) >= BRIEF_FROM, gates, observation)
+    print_grants(choice.repository, names)
+    with open_progress(names, quiet=options.quiet) as progress:
+        if choice.note:
+            progress.note(choice.note)
+        workers, stop = options.jobs or usable_cores(), threading.Event()
+        results, interrupted = run_all(request, names, workers, progress, stop, store)
+    finished = set(results.names)
+    environments = results if options.env_args is None else [replace(one, env_args=options.env_args) for one in results]
+    result = ValidationResult(
+        verdict=worst([*(one.verdict for one in results), *_besides(problems, interrupted)]),
+        environments=environments,
+        problems=problems,
+        interrupted=interrupted,
+        unfinished=tuple(name for name in names if name not in finished),
+        seconds=time.monotonic() - started,
+        tool_version=__version__,
+        gates=gates,
+        shard=choice.share,
+        runs=choice.runs if "schema" in gates else (),
+    )
+    if result.verdict == "pass" and gates == GATES and options.env_args is None:
+        result = replace(result, next_command=after_passing(choice.repository, names, options.changed))
+    report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
+    if interrupted:
+        return exit_codes.INTERRUPTED
+    if store is not None and store.key is not None and options.env_args is None:
+        send(request, names, store, quiet=options.quiet)
+    return exit_codes.USAGE if problems else exit_codes.OF_VERDICT[result.verdict]
+
+
+def _besides(problems: Sequence[Problem], interrupted: bool) -> Iterator[Verdict]:
+    """The verdicts that no environment has."""
+    if problems:
+        yield "fail"
+    if interrupted:
+        yield "inconclusive"
+
+
+def _observation_request(
+    options: argparse.Namespace, gates: tuple[Gate, ...], repository: Repository, names: Sequence[str]
+) -> ObservationRequest:
+    """The observation to make. Raises `HarnessUnsupported`."""
+    harness, tasks, rollouts = (getattr(options, name, None) for name in ("harness", "tasks", "rollouts"))
+    check_harness(harness, repository, names)
+    request = ObservationRequest(
+        allow_network=options.allow_network,
+        use_cache=not options.no_cache,
+        score="rewards" in gates,
+        evaluate="smoke" in gates or "distribution" in gates,
+        harness=harness,
+        tasks=tasks,
+        rollouts=rollouts,
+    )
+    if harness is tasks is rollouts is None:
+        return request
+    # the requested stages, without facts that are kept for another gate
+    return replace(request, evaluations=(options.command,))
+
+
+def _problems_of_runs(root: Path, choice: Choice) -> tuple[Problem, ...]:
+    """The failing rules and stale files of declared runs. They refuse the run; environments are judged all the same.
+
+    A run of an environment that cannot be read is left out: that environment fails already.
+    """
+    repository, specs = choice.repository, choice.repository.registry.specs
+    if not specs:
+        return ()
+    from envwright.training.declared_runs import packages_of_runs, run_problems, runs_of_packages
+
+    usual = runs_of_packages(repository.registry, repository.packages)
+    asked = {name for name in choice.runs if repository.broken.keys().isdisjoint(specs[name].environment_names)}
+    others = packages_of_runs(root, repository.registry, [specs[name] for name in asked - usual])
+    return tuple(run_problems(root, repository.registry, {**others, **repository.packages}, usual | asked))

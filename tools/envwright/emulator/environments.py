@@ -1,0 +1,229 @@
+"""Reading environments: status, versions, details, lists, source, and the files to install."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+import tarfile
+from typing import Any
+
+from envwright.emulator.hub import ASSUMED, MEASURED, READ, Account, HttpRefusal, Hub, HubRequest, HubResponse, route
+from envwright.emulator.store import StoredDocument
+
+MOST_INSPECTED = 64 * 1024
+
+
+def published(hub: Hub, environment: StoredDocument) -> list[StoredDocument]:
+    """The complete versions, newest first."""
+    return [version for version in reversed(hub.store.all("version", environment["id"])) if version["complete"]]
+
+
+def version_number(version: StoredDocument) -> str:
+    return str(version["semantic_version"])
+
+
+def environment_of_id(hub: Hub, account: Account | None, id: str) -> StoredDocument:
+    """The environment with this id, if the account may see it. Raises `HttpRefusal` (404)."""
+    address = hub.store.get("address", id)
+    if address is None:
+        raise HttpRefusal(404, "Environment not found")
+    return hub.visible(account, address["owner"], address["name"])
+
+
+@route("GET", "/environmentshub/{owner}/{name}/status", MEASURED)
+def status(hub: Hub, request: HubRequest) -> HubResponse:
+    """An environment's visibility and latest version; 404 also if the key may not see it."""
+    environment = hub.visible(request.account, request.parts["owner"], request.parts["name"])
+    versions = published(hub, environment)
+    latest = versions[0] if versions else None
+    return HubResponse(
+        {
+            "data": {
+                "name": environment["name"],
+                "description": _description(latest),
+                "visibility": environment["visibility"],
+                "latest_version": latest
+                and {key: latest[key] for key in ("semantic_version", "content_hash", "created_at")},
+            }
+        }
+    )
+
+
+@route("GET", "/environmentshub/{owner}/{name}/versions", MEASURED)
+def versions(hub: Hub, request: HubRequest) -> HubResponse:
+    """Every complete version, newest first; `sha256` is the content hash, and `size` the number of files."""
+    environment = hub.visible(request.account, request.parts["owner"], request.parts["name"])
+    rows = [
+        {"version": version_number(each), "created_at": each["created_at"], "sha256": each["content_hash"], "size": 2}
+        for each in published(hub, environment)
+    ]
+    return HubResponse({"data": {"versions": rows}})
+
+
+@route(
+    "GET",
+    "/environmentshub/{owner}/{name}/@{version}",
+    MEASURED,
+    "private_wheels: whether a private environment's wheel is offered (--assume private-wheels=hidden)",
+    "without a complete version the response is 404",
+)
+def details(hub: Hub, request: HubRequest) -> HubResponse:
+    """One version (or latest) with the addresses of its source, wheel and index."""
+    environment, version = _version(hub, request)
+    owner, name = environment["owner"], environment["name"]
+    base = f"{request.address}/files/{owner}/{name}/{version['content_hash']}"
+    found: dict[str, Any] = {
+        "id": environment["id"],
+        "name": name,
+        "owner": {"name": owner},
+        "visibility": environment["visibility"],
+        "semantic_version": version_number(version),
+        "content_hash": version["content_hash"],
+        "metadata": version["metadata"] or {},
+        "package_url": f"{base}/{version['filename']}",
+        "url_dependencies": [],
+    }
+    wheel = _wheel(hub, environment, version)
+    if environment["visibility"] == "PUBLIC" or hub.behaviour.private_wheels == "served":
+        found["wheel_url"] = f"{base}/{wheel['filename']}"
+        found["simple_index_url"] = f"{request.address}/simple/{owner}"
+    return HubResponse({"data": found})
+
+
+@route("GET", "/environmentshub/{owner}/{name}/@{version}/inspect", READ)
+def inspect(hub: Hub, request: HubRequest) -> HubResponse:
+    """The source of a version: a folder's entries or a file's text."""
+    _, version = _version(hub, request)
+    content = hub.store.read_file(version["id"]) or b""
+    wanted = request.query.get("path", "").strip("/")
+    most = request.number_of("max_bytes", MOST_INSPECTED)
+    with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
+        members = {member.name: member for member in archive.getmembers()}
+        member = members.get(wanted)
+        if member is not None and member.isfile():
+            extracted = archive.extractfile(member)
+            text = extracted.read(most).decode("utf-8", "replace") if extracted else ""
+            cut = {"truncated": member.size > most, "total_bytes": member.size}
+            return HubResponse({"data": {"kind": "file", "path": wanted, "content": text, **cut}})
+    return HubResponse({"data": {"kind": "directory", "path": wanted, "entries": _entries(members, wanted)}})
+
+
+@route(
+    "GET",
+    "/environmentshub/",
+    MEASURED,
+    "paging: pages may be ignored (--assume paging=ignored), or be shorter than requested (--assume page-limit=20)",
+    "without include_teams and mine_only, public environments and the key's own are listed",
+)
+def listed(hub: Hub, request: HubRequest) -> HubResponse:
+    """Environments that the key can see, filtered, sorted, page by page."""
+    owners = request.account.owners if request.account else ()
+    if request.is_set("mine_only"):
+        owners = request.signed_in().owners
+    rows = []
+    for environment in hub.store.all("environment"):
+        mine = environment["owner"] in owners
+        if (mine or environment["visibility"] == "PUBLIC") and (mine or not request.is_set("mine_only")):
+            row = _row(hub, environment)
+            if _wanted(row, request):
+                rows.append(row)
+    key = request.query.get("sort_by", "created_at")
+    rows.sort(key=lambda row: str(row.get(key) or ""), reverse=request.query.get("sort_order", "desc") == "desc")
+    return HubResponse({"data": hub.page(request, rows, "offset", 20), "total_count": len(rows)})
+
+
+@route("GET", "/files/{owner}/{name}/{hash}/{file}", ASSUMED, "a private environment's files need the key")
+def file(hub: Hub, request: HubRequest) -> HubResponse:
+    """A wheel or a source archive, by the content hash of its version."""
+    environment = hub.visible(request.account, request.parts["owner"], request.parts["name"])
+    for version in published(hub, environment):
+        if version["content_hash"] == request.parts["hash"]:
+            wheel = _wheel(hub, environment, version)
+            for document in (version, wheel):
+                if document["filename"] == request.parts["file"]:
+                    content = hub.store.read_file(document["id"]) or b""
+                    return HubResponse(content=content, kind="application/octet-stream")
+    raise HttpRefusal(404, "Not Found")
+
+
+@route("GET", "/simple/{owner}/{package}/", ASSUMED, "the index offers public environments without a key")
+def simple_index(hub: Hub, request: HubRequest) -> HubResponse:
+    """An owner's package index for installers: one package's wheels with their hashes."""
+    rows = []
+    for environment in hub.store.all("environment"):
+        same = _normalised(environment["name"]) == _normalised(request.parts["package"])
+        if same and environment["owner"] == request.parts["owner"] and hub.sees(request.account, environment):
+            for version in published(hub, environment):
+                wheel = _wheel(hub, environment, version)
+                base = f"{request.address}/files/{environment['owner']}/{environment['name']}/{version['content_hash']}"
+                address = html.escape(f"{base}/{wheel['filename']}#sha256={wheel['sha256']}")
+                rows.append(f'<a href="{address}">{html.escape(wheel["filename"])}</a>')
+    if not rows:
+        raise HttpRefusal(404, "Not Found")
+    page = f"<!DOCTYPE html><html><body>{'<br>'.join(rows)}</body></html>"
+    return HubResponse(content=page.encode(), kind="text/html")
+
+
+def _version(hub: Hub, request: HubRequest) -> tuple[StoredDocument, StoredDocument]:
+    environment = hub.visible(request.account, request.parts["owner"], request.parts["name"])
+    wanted = request.parts["version"]
+    for version in published(hub, environment):
+        if wanted in ("latest", version_number(version), version["content_hash"]):
+            return environment, version
+    raise HttpRefusal(404, "Version not found")
+
+
+def _wheel(hub: Hub, environment: StoredDocument, version: StoredDocument) -> StoredDocument:
+    """The wheel of a version: the newest complete one of the same content."""
+    wheels = [wheel for wheel in hub.store.all("wheel", environment["id"]) if wheel["complete"]]
+    return next(wheel for wheel in reversed(wheels) if wheel["content_hash"] == version["content_hash"])
+
+
+def _row(hub: Hub, environment: StoredDocument) -> dict[str, Any]:
+    versions = published(hub, environment)
+    latest = versions[0] if versions else None
+    return {
+        "id": environment["id"],
+        "name": environment["name"],
+        "owner": {"name": environment["owner"]},
+        "description": _description(latest),
+        "visibility": environment["visibility"],
+        "latest_version": version_number(latest) if latest else None,
+        "tags": ((latest or {}).get("metadata") or {}).get("tags") or [],
+        "stars": 0,
+        "created_at": environment["created_at"],
+        "updated_at": environment["updated_at"],
+    }
+
+
+def _wanted(row: dict[str, Any], request: HubRequest) -> bool:
+    query = request.query
+    return (
+        query.get("owner") in (None, row["owner"]["name"])
+        and query.get("visibility") in (None, row["visibility"])
+        and query.get("search", "").lower() in f"{row['name']} {row['description']}".lower()
+        and ("tags" not in query or query["tags"] in row["tags"])
+        and not request.is_set("starred_only")
+    )
+
+
+def _entries(members: dict[str, tarfile.TarInfo], folder: str) -> list[dict[str, Any]]:
+    start = f"{folder}/" if folder else ""
+    below: dict[str, dict[str, Any]] = {}
+    for name, member in sorted(members.items()):
+        if name.startswith(start):
+            first, _, rest = name.removeprefix(start).partition("/")
+            size = None if rest else member.size
+            below.setdefault(first, {"path": start + first, "is_directory": bool(rest), "size": size})
+    if not below:
+        raise HttpRefusal(404, "Path not found")
+    return list(below.values())
+
+
+def _description(version: StoredDocument | None) -> str:
+    return str(((version or {}).get("metadata") or {}).get("description") or "")
+
+
+def _normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,180 @@
+"""Evaluations: hosted ones, and those made elsewhere and pushed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from envwright.emulator.environments import environment_of_id
+from envwright.emulator.hub import (
+    MEASURED,
+    READ,
+    Account,
+    HttpRefusal,
+    Hub,
+    HubRequest,
+    HubResponse,
+    now,
+    route,
+    team_id,
+    without_secrets,
+)
+from envwright.emulator.store import StoredDocument
+
+ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
+
+
+@route("POST", "/hosted-evaluations", MEASURED, "an evaluation stays PENDING until the control endpoint moves it")
+def create_hosted(hub: Hub, request: HubRequest) -> HubResponse:
+    """Start an evaluation of published environments on the platform."""
+    account = request.writer()
+    ids = request.body.get("environment_ids")
+    if not isinstance(ids, list) or not ids:
+        raise HttpRefusal(422, [{"loc": ["body", "environment_ids"], "msg": "Field required"}])
+    sent = {"model_name": request.body.get("inference_model"), "metadata": request.body.get("eval_config") or {}}
+    made = _create(hub, request, account, [{"id": str(each)} for each in ids], sent, "PENDING")
+    return HubResponse({"evaluation_id": made["evaluation_id"], "evaluation_ids": [made["evaluation_id"]]}, 201)
+
+
+@route("GET", "/hosted-evaluations/{evaluation}/logs", MEASURED)
+def logs(hub: Hub, request: HubRequest) -> HubResponse:
+    """The log of a hosted evaluation."""
+    return HubResponse(
+        {"logs": (hub.store.get("reported", _existing(hub, request)["evaluation_id"]) or {}).get("logs", "")}
+    )
+
+
+@route("PATCH", "/hosted-evaluations/{evaluation}/cancel", MEASURED)
+def cancel(hub: Hub, request: HubRequest) -> HubResponse:
+    """Stop a hosted evaluation."""
+    request.writer()
+    found = _existing(hub, request)
+    if found["status"] in ENDED:
+        raise HttpRefusal(400, f"Evaluation is already {found['status']}")
+    return HubResponse(_changed(hub, found, status="CANCELLED"))
+
+
+@route("POST", "/evaluations/", MEASURED, "names need not be unique")
+def create(hub: Hub, request: HubRequest) -> HubResponse:
+    """Create an evaluation; its samples follow."""
+    account = request.writer()
+    environments = request.body.get("environments")
+    if not isinstance(environments, list) or not environments:
+        raise HttpRefusal(422, [{"loc": ["body", "environments"], "msg": "Field required"}])
+    return HubResponse(_create(hub, request, account, environments, without_secrets(request.body), "RUNNING"), 201)
+
+
+@route("GET", "/evaluations/", MEASURED, "paging: pages may be ignored")
+def listed(hub: Hub, request: HubRequest) -> HubResponse:
+    """Evaluations of the user or of a team, newest first."""
+    account = request.signed_in()
+    team = request.query.get("team_id")
+    scope = team_id(account.team_of(team)) if team else None
+    name = request.query.get("environment_name")
+    rows = [
+        each
+        for each in reversed(hub.store.all("evaluation"))
+        if each["team_id"] == scope
+        and (scope or each["user_id"] == account.id)
+        and (name is None or any(name in (known, known.split("/")[-1]) for known in each["environment_names"]))
+    ]
+    return HubResponse({"evaluations": hub.page(request, rows, "skip", 50), "total": len(rows)})
+
+
+@route("GET", "/evaluations/{evaluation}", MEASURED)
+def get(hub: Hub, request: HubRequest) -> HubResponse:
+    """One evaluation."""
+    return HubResponse(_existing(hub, request))
+
+
+@route("PUT", "/evaluations/{evaluation}", READ)
+def update(hub: Hub, request: HubRequest) -> HubResponse:
+    """Change the data of an evaluation."""
+    request.writer()
+    sent = {key: value for key, value in without_secrets(request.body).items() if value is not None}
+    return HubResponse(_changed(hub, _existing(hub, request), **sent))
+
+
+@route("POST", "/evaluations/{evaluation}/samples", MEASURED, "samples are added, never replaced")
+def add_samples(hub: Hub, request: HubRequest) -> HubResponse:
+    """Add samples to an evaluation."""
+    request.writer()
+    found = _existing(hub, request)
+    rows = request.body.get("samples") if isinstance(request.body, dict) else None
+    if not isinstance(rows, list):
+        raise HttpRefusal(422, [{"loc": ["body", "samples"], "msg": "Field required"}])
+    hub.store.put("samples", request.named("samples"), {"rows": rows}, found["evaluation_id"])
+    _changed(hub, found, total_samples=found["total_samples"] + len(rows))
+    return HubResponse({"samples_pushed": len(rows)})
+
+
+@route("GET", "/evaluations/{evaluation}/samples", MEASURED)
+def samples(hub: Hub, request: HubRequest) -> HubResponse:
+    """Samples of an evaluation, page by page."""
+    batches = hub.store.all("samples", _existing(hub, request)["evaluation_id"])
+    rows = [row for batch in batches for row in batch["rows"]]
+    page, limit = max(1, request.number_of("page", 1)), max(1, request.number_of("limit", 100))
+    part = rows[(page - 1) * limit : page * limit]
+    return HubResponse({"samples": part, "total": len(rows), "page": page, "limit": limit})
+
+
+@route("POST", "/evaluations/{evaluation}/finalize", MEASURED)
+def finalize(hub: Hub, request: HubRequest) -> HubResponse:
+    """Close an evaluation."""
+    request.writer()
+    metrics = request.body.get("metrics") if isinstance(request.body, dict) else None
+    found = _existing(hub, request)
+    return HubResponse(
+        _changed(hub, found, status="COMPLETED", metrics=metrics or found["metrics"], completed_at=now())
+    )
+
+
+def play(hub: Hub, evaluation: str, rows: list[dict[str, Any]]) -> int:
+    """Add samples to a hosted evaluation, as the runner of the platform does; returns the number of its samples."""
+    before = sum(len(batch["rows"]) for batch in hub.store.all("samples", evaluation))
+    hub.store.put("samples", f"{evaluation}-{before}", {"rows": rows}, evaluation)
+    return before + len(rows)
+
+
+def _create(
+    hub: Hub,
+    request: HubRequest,
+    account: Account,
+    environments: list[dict[str, Any]],
+    sent: StoredDocument,
+    status: str,
+) -> StoredDocument:
+    found = [environment_of_id(hub, account, str(each.get("id"))) for each in environments]
+    team = account.team_of(str(request.body["team_id"])) if request.body.get("team_id") else None
+    made = {
+        "evaluation_id": request.named("eval"),
+        "name": request.body.get("name"),
+        "status": status,
+        "is_hosted": status == "PENDING",
+        "user_id": account.id,
+        "team_id": team and team_id(team),
+        "environment_names": [f"{each['owner']}/{each['name']}" for each in found],
+        "model_name": sent.get("model_name"),
+        "metadata": sent.get("metadata") or {},
+        "metrics": sent.get("metrics") or {},
+        "tags": sent.get("tags") or [],
+        "total_samples": 0,
+        "created_at": now(),
+        "updated_at": now(),
+    }
+    hub.store.put("evaluation", made["evaluation_id"], made)
+    return made
+
+
+def _existing(hub: Hub, request: HubRequest) -> StoredDocument:
+    account = request.signed_in()
+    found = hub.store.get("evaluation", request.parts["evaluation"])
+    seen = found and (found["user_id"] == account.id or found["team_id"] in map(team_id, account.teams))
+    if found is None or not seen:
+        raise HttpRefusal(404, "Evaluation not found")
+    return found
+
+
+def _changed(hub: Hub, found: StoredDocument, **more: Any) -> StoredDocument:
+    changed = {**found, **more, "updated_at": now()}
+    hub.store.put("evaluation", changed["evaluation_id"], changed)
+    return changed

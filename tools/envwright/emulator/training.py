@@ -1,0 +1,327 @@
+"""Training runs: preparing, submitting, and reading."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from envwright.emulator.hub import (
+    MEASURED,
+    READ,
+    HttpRefusal,
+    Hub,
+    HubRequest,
+    HubResponse,
+    now,
+    route,
+    team_id,
+    without_secrets,
+)
+from envwright.emulator.schema_package import SCHEMA_COMMIT, stand_in_install
+from envwright.emulator.store import StoredDocument
+
+ENDED = ("COMPLETED", "FAILED", "STOPPED")
+GPU = "H200_141GB"
+DOLLARS_PER_GPU_HOUR = 3.5
+
+
+@route(
+    "POST",
+    "/training/runs/prepare",
+    READ,
+    "prepare: missing answers 404, which the CLI skips as well; checked names a stand-in of prime-rl's schema, which"
+    " knows the top keys only",
+)
+def prepare(hub: Hub, request: HubRequest) -> HubResponse:
+    """The prime-rl that checks configs, for `prime train validate` as well; the CLI submits without it too."""
+    request.signed_in()
+    if hub.behaviour.prepare == "missing":
+        raise HttpRefusal(404, "Not Found")
+    checked = hub.behaviour.prepare == "checked"
+    commit = SCHEMA_COMMIT if checked else hashlib.sha1(b"emulated").hexdigest()
+    digest = f"sha256:{hashlib.sha256(b'emulated').hexdigest()}"
+    nothing: dict[str, Any] = {"python": "3.12", "requirements": [], "constraints": []}
+    runtime = {"repository": "ghcr.io/primeintellect-ai/prime-rl", "digest": digest}
+    # another source than the schema's: the CLI then validates nothing, before it installs anything
+    source = commit if checked else hashlib.sha1(b"another").hexdigest()
+    runtime |= {"image_commit": commit, "source_commit": source, "schema_commit": commit}
+    return HubResponse(
+        {
+            "contract_version": 1,
+            "mode": request.body.get("mode") or "rl",
+            "runtime": runtime,
+            "schema_install": stand_in_install(hub.store.folder) if checked else nothing,
+            "submission_supported": False,
+        }
+    )
+
+
+@route(
+    "POST",
+    "/training/runs",
+    MEASURED,
+    "run_names: whether two runs may have one name (--assume run-names=unique)",
+    "a config that is not a table, or has no model, is refused with 422; nothing else in it is checked",
+    "a new run is QUEUED and stays so until the control endpoint changes it",
+)
+def create(hub: Hub, request: HubRequest) -> HubResponse:
+    """Submit a training run."""
+    account = request.writer()
+    config = request.body.get("config")
+    if not isinstance(config, dict) or not config:
+        raise HttpRefusal(422, [{"loc": ["body", "config"], "msg": "Input should be a valid dictionary"}])
+    team = account.team_of(str(request.body["teamId"])) if request.body.get("teamId") else None
+    name = request.body.get("name") or config.get("name")
+    taken = name and hub.behaviour.run_names == "unique" and any(run["name"] == name for run in hub.store.all("run"))
+    if taken:
+        raise HttpRefusal(409, f"A run named '{name}' already exists")
+    run: StoredDocument = {
+        "id": request.named("run"),
+        "name": name,
+        "userId": account.id,
+        "teamId": team and team_id(team),
+        "status": "QUEUED",
+        "kind": "DEDICATED_FULL_FT",
+        "maxSteps": config.get("max_steps"),
+        "baseModel": _model(config),
+        "environments": [],
+        "createdAt": now(),
+        "updatedAt": now(),
+    }
+    hub.store.put("run", run["id"], run)
+    hub.store.put("submitted", run["id"], without_secrets(request.body))
+    price = {"onDemand": False, "gpuType": request.body.get("gpuType") or GPU, "pricePerGpuHour": DOLLARS_PER_GPU_HOUR}
+    token = hashlib.sha256(f"token {request.number}".encode()).hexdigest()
+    return HubResponse({"runId": run["id"], "tokenValue": f"emulated-{token}", **price, "isBeta": False}, 201)
+
+
+@route(
+    "GET",
+    "/rft/runs",
+    MEASURED,
+    "paging: an older server ignores pages and sends no total (--assume paging=ignored)",
+    "page_limit: a page may be shorter than requested",
+)
+def listed(hub: Hub, request: HubRequest) -> HubResponse:
+    """Runs of the user or of a team, newest first, page by page."""
+    account = request.signed_in()
+    team = request.query.get("team_id")
+    wanted = team_id(account.team_of(team)) if team else None
+    shown = [
+        run for run in reversed(hub.store.all("run")) if run["teamId"] == wanted and _may(account.id, run, request)
+    ]
+    if hub.behaviour.paging == "ignored":
+        return HubResponse({"runs": shown})
+    page, limit = max(1, request.number_of("page", 1)), request.number_of("limit", 20, hub.behaviour.page_limit) or 1
+    part = shown[(page - 1) * limit : page * limit]
+    pages = -(-len(shown) // limit)
+    return HubResponse({"runs": part, "total": len(shown), "page": page, "limit": limit, "total_pages": pages})
+
+
+@route("GET", "/rft/runs/{run}", MEASURED)
+def get(hub: Hub, request: HubRequest) -> HubResponse:
+    """One run."""
+    return HubResponse({"run": _run(hub, request)})
+
+
+@route("PUT", "/rft/runs/{run}/stop", MEASURED, "a run that has ended is refused with 400")
+def stop(hub: Hub, request: HubRequest) -> HubResponse:
+    """Stop a run."""
+    run = _run(hub, request)
+    request.writer()
+    if run["status"] in ENDED:
+        raise HttpRefusal(400, f"Run is already {run['status']}")
+    return _moved(hub, run, "STOPPED")
+
+
+@route("PUT", "/rft/runs/{run}/restart", READ, "only a running run can be restarted (400)")
+def restart(hub: Hub, request: HubRequest) -> HubResponse:
+    """Start a run again from its latest checkpoint."""
+    run = _run(hub, request)
+    request.writer()
+    if run["status"] != "RUNNING":
+        raise HttpRefusal(400, f"Run is {run['status']}")
+    return _moved(hub, run, "RUNNING")
+
+
+@route("POST", "/training/runs/{run}/pause", READ)
+def pause(hub: Hub, request: HubRequest) -> HubResponse:
+    """Pause a run."""
+    run = _run(hub, request)
+    request.writer()
+    return _moved(hub, run, "PAUSED")
+
+
+@route("POST", "/training/runs/{run}/resume", READ, "the continued run is a new one")
+def resume(hub: Hub, request: HubRequest) -> HubResponse:
+    """Continue a paused run."""
+    run = _run(hub, request)
+    request.writer()
+    if run["status"] != "PAUSED":
+        raise HttpRefusal(400, f"Run is {run['status']}")
+    again = {**run, "id": request.named("run"), "status": "QUEUED", "createdAt": now(), "updatedAt": now()}
+    hub.store.put("run", again["id"], again)
+    return HubResponse({"runId": again["id"], "tokenValue": f"emulated-{again['id']}"}, 201)
+
+
+@route("DELETE", "/training/runs/{run}", READ)
+def delete(hub: Hub, request: HubRequest) -> HubResponse:
+    """Delete a run."""
+    run = _run(hub, request)
+    request.writer()
+    hub.store.delete("run", run["id"])
+    return HubResponse({"runId": run["id"], "deleted": True})
+
+
+@route("DELETE", "/rft/runs/{run}", READ)
+def delete_shared(hub: Hub, request: HubRequest) -> HubResponse:
+    """Delete a run, the older way."""
+    return delete(hub, request)
+
+
+@route("GET", "/rft/runs/{run}/logs", MEASURED, "a run that is queued has none")
+def logs(hub: Hub, request: HubRequest) -> HubResponse:
+    """The last lines of a component's log."""
+    text = str(_reported(hub, request, "logs", ""))
+    lines = [line for line in text.split("\n") if request.query.get("search", "") in line]
+    return HubResponse({"logs": "\n".join(lines[-request.number_of("tail_lines", 1000) :])})
+
+
+@route("GET", "/rft/runs/{run}/metrics", MEASURED)
+def metrics(hub: Hub, request: HubRequest) -> HubResponse:
+    """Metrics step by step."""
+    rows = _reported(hub, request, "metrics", [])
+    lowest, highest = request.number_of("min_step", 0), request.number_of("max_step", 1 << 40)
+    found = [row for row in rows if lowest <= row.get("step", 0) <= highest]
+    return HubResponse({"metrics": found[: request.number_of("limit", len(found))]})
+
+
+@route("GET", "/rft/runs/{run}/progress", MEASURED)
+def progress(hub: Hub, request: HubRequest) -> HubResponse:
+    """The progress of a run."""
+    steps = [row["step"] for row in _reported(hub, request, "metrics", []) if "step" in row]
+    latest: StoredDocument = {
+        "latestStep": max(steps, default=None),
+        "stepsWithSamples": [],
+        "stepsWithDistributions": [],
+    }
+    return HubResponse(
+        {**latest, "lastUpdatedAt": _run(hub, request)["updatedAt"], **_reported(hub, request, "progress", {})}
+    )
+
+
+@route("GET", "/rft/runs/{run}/distributions", MEASURED)
+def distributions(hub: Hub, request: HubRequest) -> HubResponse:
+    """The distribution of rewards or advantages at a step."""
+    kind, step = request.query.get("type", "rewards"), request.query.get("step")
+    for found in _reported(hub, request, "distributions", []):
+        if found.get("type", "rewards") == kind and step in (None, str(found.get("step"))):
+            return HubResponse(found)
+    return HubResponse({"bins": [], "step": None})
+
+
+@route("GET", "/rft/runs/{run}/samples", MEASURED)
+def samples(hub: Hub, request: HubRequest) -> HubResponse:
+    """Rollouts of a step."""
+    step = request.query.get("step")
+    rows = [row for row in _reported(hub, request, "samples", []) if step in (None, str(row.get("step")))]
+    page, limit = max(1, request.number_of("page", 1)), max(1, request.number_of("limit", 100))
+    part = rows[(page - 1) * limit : page * limit]
+    counted = {"total": len(rows), "page": page, "limit": limit, "total_pages": -(-len(rows) // limit)}
+    return HubResponse({"run_id": request.parts["run"], "samples": part, **counted})
+
+
+@route("GET", "/rft/runs/{run}/checkpoints", MEASURED)
+def checkpoints(hub: Hub, request: HubRequest) -> HubResponse:
+    """A run's checkpoints."""
+    return HubResponse({"checkpoints": _reported(hub, request, "checkpoints", [])})
+
+
+@route("GET", "/rft/runs/{run}/env-servers", MEASURED)
+def env_servers(hub: Hub, request: HubRequest) -> HubResponse:
+    """A run's environment servers."""
+    return HubResponse({"env_servers": _reported(hub, request, "env_servers", [])})
+
+
+@route("GET", "/rft/runs/{run}/env-server-logs", READ)
+def env_server_logs(hub: Hub, request: HubRequest) -> HubResponse:
+    """The log of an environment server."""
+    return HubResponse({"logs": _reported(hub, request, "env_server_logs", "")})
+
+
+@route("GET", "/billing/runs/{run}/usage", READ)
+def usage(hub: Hub, request: HubRequest) -> HubResponse:
+    """The usage and cost of a run."""
+    run = _run(hub, request)
+    nothing = {"tokens": 0, "input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0}
+    found = {"run_id": run["id"], "run_name": run["name"], "status": run["status"], "base_model": run["baseModel"]}
+    found |= {"training": nothing, "inference": nothing, "pricing": {}, "total_tokens": 0, "total_cost_usd": 0.0}
+    return HubResponse({**found, "record_count": 0, **_reported(hub, request, "usage", {})})
+
+
+@route("GET", "/training/available-gpu-types", READ)
+def gpu_types(_hub: Hub, request: HubRequest) -> HubResponse:
+    """GPU types that runs can have."""
+    request.signed_in()
+    return HubResponse({"gpuTypes": [GPU]})
+
+
+@route("GET", "/training/available-fft-models", READ, "any model may be trained; this list is a hint")
+def models(_hub: Hub, request: HubRequest) -> HubResponse:
+    """Available models."""
+    request.signed_in()
+    offer = {"gpuType": GPU, "pricePerGpuHour": DOLLARS_PER_GPU_HOUR, "availableNow": True, "isBeta": False}
+    return HubResponse({"models": [], "onDemand": [offer], "onDemandBetaAccess": True})
+
+
+@route("GET", "/training/volumes", READ)
+def volumes(hub: Hub, request: HubRequest) -> HubResponse:
+    """Named volumes."""
+    request.signed_in()
+    return HubResponse({"volumes": list(hub.store.all("volume"))})
+
+
+@route("POST", "/training/volumes", READ, "a volume is there at once")
+def create_volume(hub: Hub, request: HubRequest) -> HubResponse:
+    """Create a named volume."""
+    request.writer()
+    name = str(request.body["name"])
+    volume: StoredDocument = {
+        "name": name,
+        "size": request.body.get("size"),
+        "status": "RUNNING",
+        "clusterId": "emulated",
+        "pvcName": name,
+        "createdAt": now(),
+    }
+    hub.store.put("volume", name, volume)
+    return HubResponse(volume, 201)
+
+
+def _model(config: dict[str, Any]) -> str | None:
+    model = config.get("model")
+    return str(model.get("name")) if isinstance(model, dict) else model if isinstance(model, str) else None
+
+
+def _may(user: str, run: StoredDocument, request: HubRequest) -> bool:
+    return run["userId"] == user if request.is_set("mine") or not run["teamId"] else True
+
+
+def _run(hub: Hub, request: HubRequest) -> StoredDocument:
+    account = request.signed_in()
+    found = hub.store.get("run", request.parts["run"])
+    seen = found and (found["userId"] == account.id or found["teamId"] in map(team_id, account.teams))
+    if found is None or not seen:
+        raise HttpRefusal(404, "Run not found")
+    return found
+
+
+def _reported(hub: Hub, request: HubRequest, key: str, otherwise: Any) -> Any:
+    """The data about a run from the control endpoint."""
+    return (hub.store.get("reported", _run(hub, request)["id"]) or {}).get(key, otherwise)
+
+
+def _moved(hub: Hub, run: StoredDocument, status: str) -> HubResponse:
+    moved = {**run, "status": status, "updatedAt": now()}
+    hub.store.put("run", run["id"], moved)
+    return HubResponse({"run": moved})

@@ -1,0 +1,88 @@
+"""Observations of an environment's recordings: their rows and the rewards of the current code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from envwright_worker.splits import Split
+
+BEYOND = "beyond the limit of rows of one recording"
+"""The reason for rows beyond the number that is scored again: no fault of the recording."""
+
+
+def split_of(baseline: Mapping[str, Any]) -> Split:
+    """The split of a recording: the training tasks, unless its baseline has another one."""
+    return "eval" if baseline.get("split") == "eval" else "train"
+
+
+@dataclass(frozen=True)
+class RecordingProblem:
+    """A problem with a recording's files."""
+
+    file: str
+    """The path relative to the environment's folder."""
+    line: int | None
+    message: str
+
+
+@dataclass(frozen=True)
+class RecordedScore:
+    """One row of a recording, as far as its baseline needs it."""
+
+    line: int
+    task: int
+    task_key: str
+    reward: float | None
+    functions: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class ScoreChange:
+    """A recorded reply that earns another reward with the current code."""
+
+    line: int
+    task: int
+    completion: tuple[dict[str, Any], ...]
+    reward: float | None
+    """As recorded."""
+    again: float | None
+    """As scored now."""
+    functions: Mapping[str, float | None]
+    functions_again: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class NotCompared:
+    """Rows that could not be compared, and why."""
+
+    reason: str
+    count: int
+    first_line: int
+
+
+@dataclass(frozen=True)
+class RecordingFacts:
+    """One recording: the rollouts, their baseline, and both compared with the current code."""
+
+    file: str
+    """The rollouts, relative to the environment's folder."""
+    content: str
+    """Digest of both files: the observations hold for these bytes."""
+    baseline: Mapping[str, Any] = field(default_factory=dict)
+    problems: tuple[RecordingProblem, ...] = ()
+    rows: tuple[RecordedScore, ...] = ()
+    rows_digest: str = ""
+    """Digest of the lines as they were read."""
+    reward_digest: str = ""
+    """Digest of the code that scored it again."""
+    replayed: bool = False
+    """Whether the recorded turns were played in real rollouts, because the environment is multi-turn."""
+    compared: int = 0
+    changes: tuple[ScoreChange, ...] = ()
+    """The first 20."""
+    change_count: int = 0
+    not_compared: tuple[NotCompared, ...] = ()
+    failure: str = ""
+    """Why scoring it again stopped early; empty if it did not."""

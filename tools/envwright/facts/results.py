@@ -1,0 +1,360 @@
+"""Normalised results: one JSON object per rollout and line, whichever generation it came from.
+
+docs/results.md describes the format. Rows are appended as rollouts finish, each in one write,
+so a killed run leaves at most one incomplete line at the end; a writer that opens the file again
+removes it, and a reader reports it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, get_args
+from urllib.parse import urlsplit
+
+from envwright_worker.messages import Message
+from envwright_worker.splits import Split
+
+from envwright.facts.observed import Failure, FunctionScore, Rollout
+from envwright.facts.spending import Tokens
+
+VERSION = 1
+LINE_LIMIT = 16 * 2**20
+"""The size limit of one row in bytes."""
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+ErrorClass = Literal[
+    "provider",  # the model's side: refused, unreachable, cut off, malformed
+    "environment",  # the environment's own code: a reward, a tool, a set-up
+    "timeout",  # a time limit ran out, whatever the cause
+    "harness",  # the harness between model and environment
+    "infrastructure",  # sandbox, tunnel, disk, the tool itself
+]
+ERROR_CLASSES: tuple[ErrorClass, ...] = get_args(ErrorClass)
+
+
+def is_on_loopback(url: str) -> bool:
+    """Whether an endpoint's address is on this machine."""
+    return urlsplit(url).hostname in _LOOPBACK
+
+
+@dataclass(frozen=True)
+class RowError:
+    """Why a rollout has no valid reward."""
+
+    kind: ErrorClass
+    """`class` in the file."""
+    type: str
+    message: str
+
+
+@dataclass(frozen=True)
+class EvaluationRow:
+    """One rollout. A reward that is missing is `None`, never 0.0."""
+
+    environment: str
+    digest: str | None
+    """Digest of the evaluated package; `None` if the source has none."""
+    generation: Literal["v0", "v1"]
+    task: int
+    task_key: str
+    """Fingerprint of the task's content, the same in every release of verifiers."""
+    rollout: int
+    reward: float | None
+    functions: Mapping[str, FunctionScore] = field(default_factory=dict)
+    policy: str | None = None
+    model: str | None = None
+    endpoint: str | None = None
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    judge: str | None = None
+    """The model that judged, or `scripted`; `None` if no judge was declared, or all policies are scripted."""
+    group: str = ""
+    """Rollouts of one group are compared with each other; by default those of one task."""
+    error: RowError | None = None
+    stop: str | None = None
+    truncated: bool = False
+    timed_out: bool = False
+    retries: int = 0
+    """Retries after provider failures."""
+    tokens: Tokens | None = None
+    """Tokens over all turns, as the provider counts them."""
+    seconds: float = 0.0
+    completion: tuple[Message, ...] | None = None
+    split: Split | None = None
+    """`eval` for tasks of the evaluation split, `None` for training tasks and for sources without a split."""
+
+    @property
+    def identity(self) -> tuple[str, str, int]:
+        """The identity of a row: policy or model, task, and number of the rollout."""
+        return self.speaker, self.task_key, self.rollout
+
+    @property
+    def speaker(self) -> str:
+        """The policy, or else the model."""
+        return self.policy or self.model or "unknown"
+
+    @property
+    def real_model(self) -> str | None:
+        """The model; `None` for a policy, and for every model name of a server on loopback.
+
+        `envwright endpoint` serves policies under model names there, so the name alone decides.
+        """
+        local = self.endpoint is not None and is_on_loopback(self.endpoint)
+        return None if self.policy or local else self.model
+
+    @property
+    def scored(self) -> bool:
+        """Whether the reward counts for the model."""
+        return self.reward is not None and self.error is None and not self.timed_out
+
+    def as_rollout(self) -> Rollout:
+        """The row as the fact that rules read."""
+        return Rollout(
+            task=self.task,
+            policy=self.speaker,
+            rollout=self.rollout,
+            completion=self.completion or (),
+            reward=self.reward,
+            functions=self.functions,
+            failure=None if self.error is None else failure_of(self.error),
+            stop=self.stop,
+            truncated=self.truncated,
+            timed_out=self.timed_out,
+            seconds=self.seconds,
+            model=self.real_model,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of the file."""
+        raw = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.judge is None:
+            raw.pop("judge")  # most environments have none, and their rows stay unchanged
+        if self.split is None:
+            del raw["split"]
+        return {
+            "version": VERSION,
+            **raw,
+            "group": self.group or self.task_key,
+            "functions": {name: asdict(score) for name, score in self.functions.items()},
+            "error": self.error and {"class": self.error.kind, "type": self.error.type, "message": self.error.message},
+            "tokens": self.tokens and asdict(self.tokens),
+        }
+
+    def line(self) -> bytes:
+        """One line of the file."""
+        text = json.dumps(self.to_json(), separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=str)
+        return text.encode("utf-8", "replace") + b"\n"
+
+
+class MalformedRow(ValueError):
+    """A problem with one line."""
+
+
+def row_of(raw: Any) -> EvaluationRow:
+    """A row from the object of a line.
+
+    Raises `MalformedRow` when it is of another version or shape.
+    """
+    if not isinstance(raw, dict):
+        raise MalformedRow(f"is {type(raw).__name__}, not an object")
+    if raw.get("version") != VERSION:
+        raise MalformedRow(f"version is {raw.get('version')!r}, this release reads {VERSION}")
+    known = {one.name for one in fields(EvaluationRow)}
+    strange = sorted(set(raw) - known - {"version"})
+    missing = sorted({"environment", "generation", "task", "task_key", "rollout", "reward"} - set(raw))
+    if missing or strange:
+        what = [f"lacks {', '.join(missing)}"] if missing else []
+        raise MalformedRow("; ".join([*what, *([f"has unknown {', '.join(strange)}"] if strange else [])]))
+    return _checked({**raw})
+
+
+def _checked(raw: dict[str, Any]) -> EvaluationRow:
+    raw.pop("version")
+    if not _is_finite_or_none(raw["reward"]):
+        raise MalformedRow(f"reward is {raw['reward']!r}, neither a finite number nor null")
+    for name in ("task", "rollout"):
+        if type(raw[name]) is not int or raw[name] < 0:
+            raise MalformedRow(f"{name} is {raw[name]!r}, not a non-negative number")
+    for name in ("environment", "task_key", "digest", "policy", "model", "group", "stop"):
+        if not isinstance(raw.get(name), str | None):
+            raise MalformedRow(f"{name} is {type(raw[name]).__name__}, not text")
+    completion = raw.get("completion") or []
+    if not isinstance(completion, list) or not all(isinstance(message, dict) for message in completion):
+        raise MalformedRow("completion is not a list of messages")
+    if raw.get("split") not in (None, *get_args(Split)):
+        raise MalformedRow(f"split is {raw['split']!r}, neither 'train' nor 'eval'")
+    if raw["generation"] not in ("v0", "v1"):
+        raise MalformedRow(f"generation is {raw['generation']!r}, neither 'v0' nor 'v1'")
+    try:
+        error = raw.get("error")
+        raw["error"] = error and RowError(error["class"], str(error["type"]), str(error["message"]))
+        if error and error["class"] not in ERROR_CLASSES:
+            raise MalformedRow(f"error class is {error['class']!r}, none of {', '.join(ERROR_CLASSES)}")
+        raw["functions"] = {name: FunctionScore(**score) for name, score in (raw.get("functions") or {}).items()}
+        tokens = raw.get("tokens")
+        raw["tokens"] = tokens and Tokens(prompt=tokens["prompt"], completion=tokens["completion"])
+        raw["completion"] = None if raw.get("completion") is None else tuple(raw["completion"])
+        raw.setdefault("digest", None)
+        row = EvaluationRow(**raw)
+    except MalformedRow:
+        raise
+    except (AttributeError, KeyError, TypeError) as problem:
+        raise MalformedRow(f"is not a row: {type(problem).__name__}: {problem}") from None
+    bad = next((name for name, score in row.functions.items() if not _is_finite_or_none(score.score)), None)
+    if bad is not None:
+        raise MalformedRow(f"score of {bad} is {row.functions[bad].score!r}, neither a finite number nor null")
+    return row if row.group else replace(row, group=row.task_key)
+
+
+def _is_finite_or_none(value: Any) -> bool:
+    if value is None:
+        return True
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and abs(value) <= sys.float_info.max  # an integer may be too large for `isfinite`
+
+
+def task_key(prompt: Sequence[Message], data: Mapping[str, Any]) -> str:
+    """Fingerprint of a task: its prompt and answer, without the additions of a release of verifiers."""
+    turns = [[message.get("role"), message.get("content")] for message in prompt]
+    answer = data.get("answer")
+    text = json.dumps([turns, answer], sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def rows_of_rollouts(
+    rollouts: Sequence[Rollout], keys: Mapping[int, str], about: EvaluationRow
+) -> Iterator[EvaluationRow]:
+    """Facts as rows; `about` has their common values, `keys` the fingerprint of each task."""
+    for each in rollouts:
+        key = keys.get(each.task, f"task-{each.task}")
+        yield replace(
+            about,
+            task=each.task,
+            task_key=key,
+            group=key,
+            rollout=each.rollout,
+            policy=each.policy,
+            reward=each.reward,
+            functions=each.functions,
+            error=error_of(each),
+            stop=each.stop,
+            truncated=bool(getattr(each, "truncated", False)),
+            timed_out=each.timed_out,
+            retries=int(getattr(each, "retries", 0)),
+            tokens=_tokens_of(each),
+            seconds=each.seconds,
+            completion=each.completion,
+        )
+
+
+def _tokens_of(rollout: Rollout) -> Tokens | None:
+    counts = getattr(rollout, "tokens", None)
+    return None if counts is None else Tokens(int(counts[0]), int(counts[1]))
+
+
+CLASS_OF_KIND: dict[str, ErrorClass] = {
+    "raised": "environment",
+    "missing-secret": "environment",
+    "network": "environment",
+    "timeout": "timeout",
+    "provider": "provider",
+    "harness": "harness",
+    "crash": "infrastructure",
+    "memory": "infrastructure",
+    "protocol": "infrastructure",
+    "infrastructure": "infrastructure",
+    "no-reference": "infrastructure",
+}
+KIND_OF_CLASS: dict[ErrorClass, Any] = {
+    "environment": "raised",
+    "timeout": "timeout",
+    "provider": "provider",
+    "harness": "harness",
+    "infrastructure": "infrastructure",
+}
+
+
+def error_of(rollout: Rollout) -> RowError | None:
+    """The error of a rollout; running out of time is one, though verifiers reports it as an ordinary end."""
+    failure = rollout.failure
+    if failure is None:
+        return RowError("timeout", "Timeout", f"ran out of time ({rollout.stop})") if rollout.timed_out else None
+    return RowError(CLASS_OF_KIND.get(failure.kind, "infrastructure"), failure.type, failure.message)
+
+
+def failure_of(error: RowError) -> Failure:
+    """An error of a row as the fact that rules read."""
+    return Failure(KIND_OF_CLASS[error.kind], error.type, error.message)
+
+
+class ResultsWriter:
+    """Appends rows to a file, each in one write; use as a context manager.
+
+    An incomplete last line of an earlier run is removed, and the lines before it are kept.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._cut_torn_line()
+
+    def _cut_torn_line(self) -> None:
+        size = end = os.fstat(self._file).st_size
+        while end > 0:
+            start = max(0, end - 65_536)
+            newline = os.pread(self._file, end - start, start).rfind(b"\n")
+            if newline >= 0:
+                end = start + newline + 1
+                break
+            end = start
+        if end != size:
+            os.ftruncate(self._file, end)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._file)
+
+    def append(self, row: EvaluationRow) -> None:
+        """Add a row. Raises `OSError` when it cannot be written whole."""
+        line = row.line()
+        if os.write(self._file, line) != len(line):
+            raise OSError(f"a row of {len(line)} bytes could not be written completely")
+
+
+@dataclass(frozen=True)
+class LineProblem:
+    """A line that could not be read; line 0 stands for the whole file."""
+
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.message}" if self.line else self.message
+
+
+def objects_of(path: Path) -> Iterator[tuple[int, Any, str | None]]:
+    """Line number, value and problem of every line that is not empty."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            if len(line) > LINE_LIMIT:
+                yield number, None, f"has {len(line)} bytes, the limit is {LINE_LIMIT}"
+                continue
+            try:
+                yield number, json.loads(line), None
+            except RecursionError:
+                yield number, None, "is nested too deeply"
+            except ValueError as error:
+                torn = "is cut off: the file is incomplete" if not line.endswith(b"\n") else ""
+                yield number, None, torn or f"is not JSON: {error}"

@@ -1,0 +1,245 @@
+"""Metrics of a training run, from a trainer's own files or from the platform's response.
+
+It reads JSON lines (prime-rl's `metrics.jsonl`, tinker-cookbook's, verl's file logger, our own), TRL's
+`trainer_state.json`, the output of verl, rLLM and SkyRL (`console.log`), a JSON list or `{"metrics": […]}` (the
+platform), CSV, and folders that hold such files. Rows of one step are joined. Values that are not finite count as
+missing and are listed, as are missing steps.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from envwright.text.plain_data import parsed_json
+
+MOST_BYTES = 64 << 20
+"""Of a larger file of lines the last part is read, which has the latest steps."""
+LOG_TAIL = 200_000
+STEP_NAMES = ("step", "_step", "global_step", "progress/step", "training/global_step", "progress/batch", "train/step")
+CONSOLE_LOG = "console.log"
+"""The file in which compiled scripts keep the output of a trainer that writes its metrics nowhere else."""
+METRIC_FILES = ("metrics.jsonl", "trainer_state.json", "metrics.csv", "metrics.json", "training_log.jsonl", CONSOLE_LOG)
+PRINTED_STEP = re.compile(r"\b(?:step:(?P<inline>\d{1,12}) - (?P<values>.*)|Step (?P<above>\d{1,12}): *$)")
+"""verl and rLLM print `step:1 - name:value - …`; SkyRL prints `Step 1:`, and below it a dictionary."""
+PRINTED_ENTRY = re.compile(r"'(?P<name>[^']+)': '?(?P<value>[^',}]+)'?[,}]")
+LOG_FILES = ("*.log", "*.out", "*.err", "*.stdout", "*.stderr")
+
+
+class NoMetrics(Exception):
+    """No metrics were found; the message lists the expected files."""
+
+
+@dataclass(frozen=True)
+class RunMetrics:
+    """The metrics of each step, under the trainer's own names."""
+
+    steps: Mapping[int, Mapping[str, float]]
+    broken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Metric → steps at which it was not a finite number."""
+    sources: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Lines that could not be read."""
+    log: str = ""
+    """The end of the trainer's output."""
+
+    @property
+    def last_step(self) -> int | None:
+        return max(self.steps, default=None)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Steps without data between the first and the last, at the usual distance of steps."""
+        known = sorted(self.steps)
+        if len(known) < 3:
+            return ()
+        distances = sorted(later - earlier for earlier, later in pairwise(known))
+        usual = max(1, distances[(len(distances) - 1) // 2])
+        return tuple(step for step in range(known[0], known[-1], usual) if step not in self.steps)
+
+    @property
+    def stopped(self) -> dict[str, int]:
+        """Metric → its last step, for metrics of nearly every step that end while another one goes on.
+
+        A difference of 5 steps is nothing: trainer and orchestrator of an asynchronous run are at different steps.
+        """
+        at: dict[str, list[int]] = {}
+        for step, row in self.steps.items():
+            for name in row:
+                at.setdefault(name, []).append(step)
+        often = {name: steps for name, steps in at.items() if len(steps) >= 5 and len(steps) > 0.9 * _length(steps)}
+        end = max((steps[-1] for steps in often.values()), default=0)
+        return {name: steps[-1] for name, steps in often.items() if end - steps[-1] > max(5, 0.05 * end)}
+
+
+def _length(steps: list[int]) -> int:
+    return steps[-1] - steps[0] + 1
+
+
+def read_metrics(path: Path) -> RunMetrics:
+    """The metrics of a file, or of every file of a folder that holds some.
+
+    Raises `NoMetrics` if there are none.
+    """
+    if path.is_dir():
+        files = sorted(found for name in METRIC_FILES for found in path.rglob(name))
+        if not files:
+            raise NoMetrics(f"{path} contains none of {', '.join(METRIC_FILES)}")
+        newest = _latest_state(files)
+        logs = sorted(found for pattern in LOG_FILES for found in path.rglob(pattern))
+        return joined((_read(file) for file in newest), [str(file) for file in newest], _tails(logs))
+    if not path.is_file():
+        raise NoMetrics(f"{path} does not exist")
+    if path.suffix in (".log", ".out", ".err", ".txt"):
+        rows = [_read(path)] if path.name == CONSOLE_LOG else []
+        return joined(rows, [str(path)], _tails([path]))
+    return joined([_read(path)], [str(path)])
+
+
+def metrics_of_rows(rows: Iterable[Any], source: str, log: str = "") -> RunMetrics:
+    """The metrics of given rows, such as the platform's answer."""
+    return joined([([row for row in rows if isinstance(row, Mapping)], [])], [source], log)
+
+
+Rows = tuple[list[Mapping[str, Any]], list[str]]
+
+
+def joined(parts: Iterable[Rows], sources: Iterable[str], log: str = "") -> RunMetrics:
+    """Rows of several files by step; a later row of a step adds to an earlier one."""
+    steps: dict[int, dict[str, float]] = {}
+    broken: dict[str, set[int]] = {}
+    notes: list[str] = []
+    for rows, notes_of_part in parts:
+        notes += notes_of_part
+        for number, row in enumerate(rows):
+            flat = dict(_flat(row))
+            step = _step(flat, number)
+            if step is None:
+                continue
+            known = steps.setdefault(step, {})
+            for name, value in flat.items():
+                if name in STEP_NAMES:
+                    continue
+                number_of = _finite(value)
+                if number_of is not None:
+                    known[name] = number_of
+                elif _is_broken(value):
+                    broken.setdefault(name, set()).add(step)
+    ordered = {step: steps[step] for step in sorted(steps)}
+    return RunMetrics(
+        ordered, {name: tuple(sorted(at)) for name, at in broken.items()}, tuple(sources), tuple(notes), log
+    )
+
+
+def _read(path: Path) -> Rows:
+    left_out = path.stat().st_size - MOST_BYTES
+    if left_out > 0 and path.suffix in (".json", ".csv"):
+        return [], [f"{path.name} is larger than {MOST_BYTES >> 20} MiB and was not read: split it, or name a part"]
+    with path.open("rb") as stream:
+        stream.seek(max(0, left_out))
+        text = stream.read().decode("utf-8", "replace")
+    notes = []
+    if left_out > 0:
+        text = text.partition("\n")[2]
+        notes.append(f"the first {left_out >> 20} MiB of {path.name}, which has more than {MOST_BYTES >> 20}")
+    if path.suffix == ".csv":
+        return [dict(row) for row in csv.DictReader(io.StringIO(text))], []
+    if path.suffix == ".json":
+        return _document(path, text)
+    if path.name == CONSOLE_LOG:
+        return list(_printed(text)), notes
+    rows: list[Mapping[str, Any]] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        row = parsed_json(line)
+        if isinstance(row, dict):
+            rows.append(row)
+        else:
+            notes.append(f"{path.name}:{number} is not a JSON object")
+    return rows, notes
+
+
+def _printed(text: str) -> Iterator[Mapping[str, Any]]:
+    """The metrics in a trainer's printed output."""
+    step: int | None = None
+    for line in text.splitlines():
+        found = PRINTED_STEP.search(line)
+        if found is not None and found["values"] is not None:
+            pairs = (part.rpartition(":") for part in found["values"].split(" - "))
+            yield {"step": int(found["inline"])} | {name.strip(): value for name, _, value in pairs if name}
+            step = None
+        elif found is not None:
+            step = int(found["above"])
+        elif step is not None:
+            entries = {each["name"]: each["value"] for each in PRINTED_ENTRY.finditer(line)}
+            yield {"step": step} | entries
+            if not entries or "}" in line:
+                step = None
+
+
+def _document(path: Path, text: str) -> Rows:
+    data = parsed_json(text)
+    if isinstance(data, dict):
+        data = next(
+            (data[key] for key in ("log_history", "metrics", "history") if isinstance(data.get(key), list)), data
+        )
+    if isinstance(data, list):
+        return [row for row in data if isinstance(row, dict)], []
+    return [], [f"{path.name} has no list of metrics"]
+
+
+def _flat(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in row.items():
+        name = f"{before}{key}"
+        if isinstance(value, Mapping):
+            yield from _flat(value, "" if not before and key in ("data", "metrics") else f"{name}/")
+        else:
+            yield name, value
+
+
+def _step(flat: Mapping[str, Any], number: int) -> int | None:
+    for name in STEP_NAMES:
+        value = _finite(flat.get(name))
+        if value is not None:
+            return int(value)
+    return number if any(_finite(value) is not None for value in flat.values()) else None
+
+
+def _finite(value: Any) -> float | None:
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _is_broken(value: Any) -> bool:
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    return isinstance(value, str) and re.fullmatch(r"[+-]?(nan|inf(inity)?)", value.strip(), re.IGNORECASE) is not None
+
+
+def _latest_state(files: list[Path]) -> list[Path]:
+    """TRL writes its whole history into every checkpoint: only the latest counts."""
+    states = [file for file in files if file.name == "trainer_state.json"]
+    rest = [file for file in files if file.name != "trainer_state.json"]
+    return [*rest, *sorted(states, key=lambda file: file.stat().st_mtime)[-1:]]
+
+
+def _tails(files: Iterable[Path]) -> str:
+    parts = []
+    for file in list(files)[:20]:
+        with file.open("rb") as stream:
+            stream.seek(max(0, file.stat().st_size - LOG_TAIL))
+            parts.append(stream.read().decode("utf-8", "replace"))
+    return "\n".join(parts)

@@ -1,0 +1,274 @@
+"""Transcripts: conversations turn by turn with their rewards, as plain data.
+
+The readers are tolerant. A message in an unknown form becomes its JSON, arguments of a tool call that are not JSON
+their text, and an image its type and size. No text is cut here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from envwright.facts.observed import FunctionScore
+
+TranscriptKind = Literal["scripted", "recorded", "real", "case", "file"]
+"""The source of the replies: a scripted policy, a recording, a real model, a case, or a file of results."""
+PartKind = Literal["text", "thinking", "media", "unknown"]
+
+_THOUGHT = re.compile(r"<(think|thinking|reasoning)>(.*?)(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_DATA_ADDRESS = re.compile(r"data:([^;,]{0,100})([^,]{0,200}),")
+_THINKING_KEYS = ("reasoning_content", "reasoning", "thinking")
+_TEXT_TYPES = frozenset({"text", "input_text", "output_text", "refusal"})
+_MEDIA = ("image_url", "input_image", "image", "input_audio", "audio", "audio_url", "video_url", "file", "source")
+_THINKING_TYPES = frozenset({"thinking", "reasoning", "redacted_thinking"})
+_KNOWN_KEYS = frozenset(
+    {"role", "content", "tool_calls", "tool_call_id", "name", "refusal", "thinking_blocks", "provider_state"}
+    | {"timestamp", "usage", "type", "id", "status", "annotations", "audio", "function_call", *_THINKING_KEYS}
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a message."""
+
+    kind: PartKind
+    text: str
+    """The text; of an image, its address, or nothing if it was embedded."""
+    about: str = ""
+    """Type and size of an image, or what is unknown."""
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call of a tool by the model."""
+
+    name: str
+    arguments: str
+    """As they were sent."""
+    id: str = ""
+    problem: str = ""
+    """Why the arguments are not a JSON object; empty if they are one."""
+
+
+@dataclass(frozen=True)
+class TranscriptTurn:
+    """A message of a conversation."""
+
+    role: str
+    parts: tuple[Part, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    result_of: str = ""
+    """The id of the tool call that this message is the result of."""
+    name: str = ""
+    seconds: float | None = None
+    """How long the model took, if the source has it."""
+    tokens: tuple[int, int] | None = None
+    """Tokens sent and received, if the source has them."""
+
+    @property
+    def text(self) -> str:
+        """The text of the message, without its thinking."""
+        return "\n".join(part.text for part in self.parts if part.kind == "text")
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """One rollout with everything that is known of it."""
+
+    id: str
+    kind: TranscriptKind
+    speaker: str
+    task: int | str
+    rollout: int
+    turns: tuple[TranscriptTurn, ...]
+    prompt_turns: int = 0
+    """How many of the turns are the prompt."""
+    reward: float | None = None
+    functions: Mapping[str, FunctionScore] = field(default_factory=dict)
+    weights_known: bool = True
+    """Whether the source has the functions' weights."""
+    answer: str | None = None
+    """The task's own."""
+    extracted: str | None = None
+    """The answer that is read from the reply, if that is known."""
+    error: str = ""
+    stop: str | None = None
+    truncated: bool = False
+    timed_out: bool = False
+    retries: int = 0
+    seconds: float | None = None
+    tokens: tuple[int, int] | None = None
+    cost: float | None = None
+    """Dollars, if the source has them."""
+    source: str = ""
+    """The file that holds it, or the stage that observed it."""
+    line: int | None = None
+
+    @property
+    def replies(self) -> int:
+        """The number of messages of the model."""
+        return sum(turn.role == "assistant" for turn in self.turns[self.prompt_turns :])
+
+    @property
+    def characters(self) -> int:
+        """The length of the conversation after the prompt."""
+        return sum(len(part.text) for turn in self.turns[self.prompt_turns :] for part in turn.parts) + sum(
+            len(call.arguments) for turn in self.turns[self.prompt_turns :] for call in turn.calls
+        )
+
+
+def rollout_id(kind: str, speaker: str, task: int | str, rollout: int) -> str:
+    """A short name for links; equal for equal rollouts of every run."""
+    return hashlib.sha256(json.dumps([kind, speaker, task, rollout]).encode()).hexdigest()[:12]
+
+
+def turns_of(messages: Any, role: str = "assistant") -> tuple[TranscriptTurn, ...]:
+    """The turns of a conversation, whatever form its messages have; a single text is one message of this role."""
+    if isinstance(messages, str):
+        return (turn_of({"role": role, "content": messages}),) if messages else ()
+    if not isinstance(messages, Sequence):
+        return () if messages is None else (TranscriptTurn("unknown", (_unknown(messages, "not a list of messages"),)),)
+    return tuple(turn_of(message) for message in messages)
+
+
+def turn_of(message: Any, seconds: float | None = None, tokens: tuple[int, int] | None = None) -> TranscriptTurn:
+    """One message as a turn."""
+    if not isinstance(message, Mapping):
+        return TranscriptTurn("unknown", (_unknown(message, "a message that is not an object"),), seconds=seconds)
+    role = message.get("role")
+    return TranscriptTurn(
+        role if isinstance(role, str) else "unknown",
+        tuple(_parts(message)),
+        tuple(_calls(message)),
+        _text(message.get("tool_call_id")),
+        _text(message.get("name")),
+        seconds,
+        tokens,
+    )
+
+
+def _parts(message: Mapping[str, Any]) -> Iterator[Part]:
+    for name in _THINKING_KEYS:
+        if message.get(name):
+            yield Part("thinking", _text(message[name]))
+            break
+    else:
+        blocks = message.get("thinking_blocks")
+        yield from (_typed(one) for one in (blocks if isinstance(blocks, list) else ()))
+    content = message.get("content")
+    if isinstance(content, str):
+        yield from _thoughts_apart(content) if message.get("role") == "assistant" else _plain(content)
+    elif isinstance(content, list):
+        yield from (_typed(one) for one in content)
+    elif content is not None:
+        yield _unknown(content, "content that is neither text nor a list of parts")
+    if message.get("refusal"):
+        yield Part("text", _text(message["refusal"]), "refusal")
+    rest = {name: value for name, value in message.items() if name not in _KNOWN_KEYS and value not in (None, [], {})}
+    if rest:
+        yield _unknown(rest, "other fields of the message")
+
+
+def _plain(text: str) -> Iterator[Part]:
+    if text:
+        yield Part("text", text)
+
+
+def _thoughts_apart(text: str) -> Iterator[Part]:
+    """The text with its thinking as parts of their own; every character stays in one of them."""
+    end = 0
+    for found in _THOUGHT.finditer(text):
+        if text[end : found.start()].strip():
+            yield Part("text", text[end : found.start()])
+        yield Part("thinking", found[0], "in the reply")
+        end = found.end()
+    yield from _plain(text[end:].lstrip("\n") if end else text)
+
+
+def _typed(part: Any) -> Part:
+    if isinstance(part, str):
+        return Part("text", part)
+    if not isinstance(part, Mapping):
+        return _unknown(part, "a part that is not an object")
+    kind = _text(part.get("type"))
+    if kind in _TEXT_TYPES or (not kind and "text" in part):
+        return Part("text", _text(part.get("text") or part.get("refusal")))
+    if kind in _THINKING_TYPES:
+        return Part("thinking", _text(part.get("thinking") or part.get("text") or part.get("data")))
+    for name in _MEDIA:
+        if name in part or kind == name:
+            return _media(kind or name, part.get(name, part))
+    return _unknown(part, f"a part of type {kind or 'unknown'}")
+
+
+def _media(kind: str, value: Any) -> Part:
+    """An image, sound or file: never its content."""
+    held = value if isinstance(value, Mapping) else {"url": value}
+    address = next((held[name] for name in ("url", "image_url", "data", "file_data") if held.get(name)), "")
+    if isinstance(address, Mapping):
+        address = address.get("url", "")
+    text = _text(address)
+    start = _DATA_ADDRESS.match(text[:400])
+    if start is not None:
+        size = len(text) - start.end()
+        size = size * 3 // 4 if start[2].endswith(";base64") else size
+        return Part("media", "", f"{start[1] or kind}, {size:,} bytes, embedded")
+    if text and "data" in held:
+        named = _text(held.get("format") or held.get("media_type") or kind)
+        return Part("media", "", f"{named}, {len(text) * 3 // 4:,} bytes, embedded")
+    return Part("media", text, kind)
+
+
+def _unknown(value: Any, about: str) -> Part:
+    return Part("unknown", _json(value), about)
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=1, default=str)
+    except (ValueError, RecursionError):
+        return "nested too deeply to be shown"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else _json(value)
+
+
+def _calls(message: Mapping[str, Any]) -> Iterator[ToolCall]:
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else [calls] if calls else []:
+        yield _call(call)
+    if isinstance(message.get("function_call"), Mapping):
+        yield _call({"function": message["function_call"]})
+
+
+def _call(call: Any) -> ToolCall:
+    """A call of OpenAI's form, of v1's flat one, or (v0) any of them as a text of JSON."""
+    if isinstance(call, str):
+        try:
+            call = json.loads(call)
+        except (ValueError, RecursionError):
+            return ToolCall("unknown", call, problem="the call is not JSON")
+    if not isinstance(call, Mapping):
+        return ToolCall("unknown", _json(call), problem="the call is not an object")
+    function = call.get("function")
+    held = function if isinstance(function, Mapping) else call
+    given = held.get("arguments", held.get("input"))
+    arguments = given if isinstance(given, str) else "{}" if given is None else _json(given)
+    return ToolCall(_text(held.get("name")) or "unknown", arguments, _text(call.get("id")), _problem(arguments))
+
+
+def _problem(arguments: str) -> str:
+    try:
+        read = json.loads(arguments or "{}")
+    except RecursionError:
+        return "the arguments are nested too deeply"
+    except ValueError as error:
+        return f"the arguments are not JSON: {error}"
+    return "" if isinstance(read, dict) else f"the arguments are {type(read).__name__}, not an object"

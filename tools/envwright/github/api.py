@@ -1,0 +1,136 @@
+"""GitHub's API as far as a workflow needs it: one address, one token, JSON in and out."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.message import Message
+from http.client import HTTPException, HTTPMessage
+from itertools import count
+from typing import IO, Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from envwright.system.retry_policy import GITHUB, LONGEST_REQUESTED_SECONDS, retry_after
+
+SECONDS = 30.0
+SECONDARY_LIMIT_SECONDS = 60.0
+"""The pause that GitHub requests after a secondary rate limit without a Retry-After header."""
+PAGE = 100
+MOST_PAGES = 30
+
+
+class _TokenStays(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, and leaves the token out where they lead to another host, port or protocol."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> urllib.request.Request | None:
+        """The request for the new address."""
+        following = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if following is not None and _origin(following.full_url) != _origin(req.full_url):
+            following.remove_header("Authorization")
+        return following
+
+
+def _origin(address: str) -> tuple[str, str]:
+    parts = urlsplit(address)
+    return parts.scheme, parts.netloc.casefold()
+
+
+_OPENER = urllib.request.build_opener(_TokenStays)
+
+
+class GitHubError(Exception):
+    """GitHub refused, or could not be reached; the message holds no token."""
+
+    def __init__(self, message: str, status: int | None = None, limited_seconds: float | None = None) -> None:
+        self.status = status
+        self.limited_seconds = limited_seconds
+        """Seconds until the rate limit that refused the call ends; `None` if no rate limit refused it."""
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class GitHub:
+    """One repository, and the token to use it with."""
+
+    repository: str
+    token: str = field(repr=False)
+    url: str = "https://api.github.com"
+
+    @classmethod
+    def of_workflow(cls, environ: Mapping[str, str] = os.environ) -> GitHub:
+        """The repository and token in the variables of a job of GitHub Actions. Raises `GitHubError` outside of one."""
+        missing = [name for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN") if not environ.get(name)]
+        if missing:
+            raise GitHubError(f"{' and '.join(missing)} must be set: this runs in a job of GitHub Actions")
+        url = environ.get("GITHUB_API_URL", cls.url)
+        return cls(environ["GITHUB_REPOSITORY"], environ["GITHUB_TOKEN"], url.rstrip("/"))
+
+    def get(self, path: str, **query: str | int) -> Any:
+        """Read, and retry after a temporary failure. Raises `GitHubError`."""
+        for attempt in count():
+            try:
+                return self._request("GET", f"{path}?{urlencode(query)}" if query else path)
+            except GitHubError as error:
+                wait_after(error, attempt)
+        raise AssertionError
+
+    def all(self, path: str, **query: str | int) -> Iterator[Any]:
+        """Every entry of a list, page by page."""
+        for page in range(1, MOST_PAGES + 1):
+            entries = self.get(path, **query, per_page=PAGE, page=page)
+            yield from entries
+            if len(entries) < PAGE:
+                return
+
+    def send(self, method: str, path: str, body: Mapping[str, Any]) -> Any:
+        """Write, once: callers check the result before they write again. Raises `GitHubError`."""
+        return self._request(method, path, json.dumps(body).encode())
+
+    def _request(self, method: str, path: str, content: bytes | None = None) -> Any:
+        address = f"{self.url}/repos/{quote(self.repository)}/{path}"
+        headers = {"Accept": "application/vnd.github+json", "Authorization": f"Bearer {self.token}"}
+        request = urllib.request.Request(
+            address, content, {**headers, "X-GitHub-Api-Version": "2022-11-28"}, method=method
+        )
+        try:
+            with _OPENER.open(request, timeout=SECONDS) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            message = error.read(500).decode("utf-8", "replace")
+            limited = _limited_seconds(error.code, error.headers, message)
+            raise GitHubError(f"{method} {path}: HTTP {error.code}: {message}", error.code, limited) from None
+        except (OSError, HTTPException, ValueError) as error:
+            raise GitHubError(f"{method} {path}: {error}") from None
+
+
+def wait_after(error: GitHubError, attempt: int) -> None:
+    """Wait until the call may succeed. Raises the error if it will not, or if the rate limit lasts too long."""
+    limited = error.limited_seconds
+    passes = GITHUB.allows(error.status) if limited is None else limited <= LONGEST_REQUESTED_SECONDS
+    if not passes or attempt + 1 >= GITHUB.attempts:
+        raise error
+    time.sleep(GITHUB.pause(attempt, limited))
+
+
+def _limited_seconds(status: int, headers: Message, body: str) -> float | None:
+    """Seconds until a rate limit ends; `None` if the status is not one of a rate limit.
+
+    Source: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
+    """
+    if status not in (403, 429):
+        return None
+    requested = retry_after(headers.get("Retry-After"), datetime.now(UTC))
+    if requested is not None:
+        return requested
+    reset = headers.get("X-RateLimit-Reset", "")
+    if headers.get("X-RateLimit-Remaining") == "0" and reset.isdecimal():
+        return max(0.0, int(reset) - time.time())
+    return SECONDARY_LIMIT_SECONDS if "rate limit" in body.lower() else None

@@ -1,0 +1,45 @@
+"""A lock for paid work that runs once per commit: a commit status with its beginning and its result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from envwright.github.api import GitHub
+
+CONTEXT = "envwright/evaluate"
+STATES = {"success": "success", "failure": "failure", "cancelled": "error", "skipped": "error"}
+"""A job's result → the state of the commit status."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The head commit of a pull request, and why it may not be used; empty if it may."""
+
+    commit: str
+    refusal: str = ""
+
+
+def claim(github: GitHub, number: int) -> Claim:
+    """Lock the head commit of an open pull request, unless it was locked before.
+
+    The workflow's concurrency group prevents two runs at once. Raises `GitHubError`.
+    """
+    pull = github.get(f"pulls/{number}")
+    commit = str(pull["head"]["sha"])
+    if pull["state"] != "open":
+        return Claim(commit, f"pull request {number} is {pull['state']}")
+    if any(each["context"] == CONTEXT for each in github.all(f"commits/{commit}/statuses")):
+        return Claim(commit, f"{commit[:12]} was evaluated before: push a new commit, or look at its checks")
+    _set_status(github, commit, "pending", "waits for approval")
+    return Claim(commit)
+
+
+def close(github: GitHub, commit: str, result: str) -> None:
+    """Set the result, a job's result in GitHub's words. Raises `GitHubError`."""
+    _set_status(github, commit, STATES.get(result, "error"), f"the evaluation: {result}")
+
+
+def _set_status(github: GitHub, commit: str, state: str, description: str) -> None:
+    """Set the commit's status. Raises `GitHubError`."""
+    body = {"state": state, "context": CONTEXT, "description": description}
+    github.send("POST", f"statuses/{commit}", body)

@@ -1,0 +1,123 @@
+"""Reading from the Hub: one child process in prime's Python makes all calls and answers in JSON lines."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from envwright.hub.access import OLDEST_PRIME, HubAccess, HubUnavailable, Prime, install_prime
+from envwright.system.retry_policy import HUB_READ
+from envwright.system.scratch_folder import temporary_scratch
+from envwright.system.subprocesses import ProgramFailed, run_program
+
+CHILD = Path(__file__).with_name("child.py")
+CONCURRENCY = 32
+SECONDS = 600.0
+
+CallOutcome = Literal["ok", "missing", "refused", "failed"]
+
+
+@dataclass(frozen=True)
+class HubCall:
+    """One call: a path below /api/v1 to read, or an address to download."""
+
+    id: str
+    path: str = ""
+    params: Mapping[str, Any] | None = None
+    pages: str = ""
+    """The parameter for the beginning of a page (offset, skip); empty if one page is enough."""
+    download: str = ""
+    to: str = ""
+
+    def asked(self) -> dict[str, Any]:
+        if self.download:
+            return {"id": self.id, "download": self.download, "to": self.to}
+        return {"id": self.id, "path": self.path, "params": dict(self.params or {}), "pages": self.pages}
+
+
+@dataclass(frozen=True)
+class HubAnswer:
+    """The answer to one call."""
+
+    outcome: CallOutcome
+    status: int | None = None
+    data: Any = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class HubAnswers:
+    """The answers to all calls by their ids; `prime` is the version of the CLI."""
+
+    prime: str
+    of: Mapping[str, HubAnswer]
+
+    def __getitem__(self, id: str) -> HubAnswer:
+        return self.of.get(id, HubAnswer("failed", message="the call got no response"))
+
+
+def call_hub(
+    prime: Prime, access: HubAccess, calls: Sequence[HubCall], stop: threading.Event, *, check: HubCall | None = None
+) -> HubAnswers:
+    """Make the calls, at most 32 at a time, each as often as `HUB_READ` allows; `check` goes first and must succeed.
+
+    Raises `HubUnavailable` when prime is too old or cannot be run, `Interrupted` when `stop` is set.
+    """
+    retry = {**asdict(HUB_READ), "statuses": sorted(HUB_READ.statuses)}
+    wanted = {"calls": [call.asked() for call in calls], "concurrency": CONCURRENCY, "retry": retry}
+    if check is not None:
+        wanted["check"] = check.asked()
+    with temporary_scratch("hub") as home:
+        try:
+            printed = run_program(
+                [prime.python, "-P", CHILD],
+                environment=access.environment(home),
+                folder=home,
+                seconds=SECONDS,
+                stop=stop,
+                sends=json.dumps(wanted),
+            )
+        except ProgramFailed as error:
+            raise HubUnavailable(_failure_message(error, access), install_prime()) from None
+    prime_version, answers = "", {}
+    for line in printed.splitlines():
+        message = _parsed(line)
+        if "prime" in message:
+            prime_version = str(message["prime"])
+        elif "id" in message:
+            text = access.scrubber.text(str(message.get("message", "")))
+            answers[message["id"]] = HubAnswer(message["outcome"], message.get("status"), message.get("data"), text)
+    _refuse_old(prime_version)
+    return HubAnswers(prime_version, answers)
+
+
+def _parsed(line: str) -> dict[str, Any]:
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+def _failure_message(error: ProgramFailed, access: HubAccess) -> str:
+    text = access.scrubber.text(error.failure.message).strip()
+    if "PackageNotFoundError" in text or "No module named 'prime_cli" in text:
+        return "the prime CLI cannot be imported by its own Python"
+    return f"the client of the Hub failed: {text[-600:]}"
+
+
+def _refuse_old(found: str) -> None:
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        old = Version(found) < Version(OLDEST_PRIME)
+    except InvalidVersion:
+        old = True
+    if old:
+        raise HubUnavailable(
+            f"prime {found or '?'} is older than {OLDEST_PRIME}, the oldest that is supported", install_prime()
+        )

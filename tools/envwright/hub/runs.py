@@ -1,0 +1,242 @@
+"""Training runs on the platform: listed completely, or not at all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from envwright.hub.access import HubAccess, Prime
+from envwright.hub.client import HubAnswer, HubCall, call_hub
+
+PAGE = 100
+MOST_PAGES = 200
+TRIES = 3
+"""Runs that appear or end between two pages shift the pages; then everything is read again."""
+
+
+class RunsUnreadable(Exception):
+    """The platform's runs could not be read, so nothing may be submitted."""
+
+
+@dataclass(frozen=True)
+class PlatformRun:
+    """One run of the platform."""
+
+    id: str
+    name: str
+    status: str
+    created: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run has ended."""
+        return self.status.upper() in ("COMPLETED", "FAILED", "STOPPED", "CANCELLED")
+
+
+def list_runs(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[PlatformRun, ...]:
+    """Every run of the key's team that it can read, newest first.
+
+    The list is read again if the pages do not fit together. Raises `RunsUnreadable`, `HubUnavailable`
+    and `Interrupted`.
+    """
+    why = ""
+    for _ in range(TRIES):
+        runs, why = _listed(prime, access, stop)
+        if not why:
+            return runs
+    raise RunsUnreadable(f"the list of training runs could not be read completely: {why}")
+
+
+def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tuple[PlatformRun, ...], str]:
+    """The runs, page by page, and why they are incomplete; empty if they are complete."""
+    found: dict[str, PlatformRun] = {}
+    total: int | None = None
+    for page in range(1, MOST_PAGES + 1):
+        params: dict[str, Any] = {"page": page, "limit": PAGE}
+        if access.team:
+            params["team_id"] = access.team
+        answer = call_hub(prime, access, [HubCall("runs", "/rft/runs", params)], stop)["runs"]
+        rows, problem = _page(answer)
+        if rows is None:
+            return (), problem
+        found |= {run.id: run for run in rows}
+        if total is not None and reported_total(answer) != total:
+            return (), f"their number changed from {total} to {reported_total(answer)} while it was read"
+        total = reported_total(answer)
+        if total is None:
+            return tuple(found.values()), ""  # a server without pages sends everything
+        if len(found) >= total:
+            return tuple(found.values()), ""
+        if not rows:
+            return (), f"{len(found)} of {total} were shown"
+    return (), f"there are more than {MOST_PAGES * PAGE}"
+
+
+def reported_total(answer: HubAnswer) -> int | None:
+    """The number of runs in the list; `None` if the platform does not count them."""
+    total = answer.data.get("total") if isinstance(answer.data, Mapping) else None
+    return total if isinstance(total, int) else None
+
+
+def _page(answer: HubAnswer) -> tuple[list[PlatformRun] | None, str]:
+    if answer.outcome != "ok":
+        return None, answer.message or f"HTTP {answer.status}"
+    rows = answer.data.get("runs") if isinstance(answer.data, Mapping) else None
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) and row.get("id") for row in rows):
+        return None, "the response contains no runs"
+    return [_run(row) for row in rows], ""
+
+
+def _run(row: Mapping[str, Any]) -> PlatformRun:
+    return PlatformRun(
+        id=str(row["id"]),
+        name=str(row.get("name") or ""),
+        status=str(row.get("status") or ""),
+        created=str(row.get("createdAt") or row.get("created_at") or ""),
+    )
+
+
+LOW = ("low", "min", "start", "bin_start", "binStart", "x0", "lower", "left")
+HIGH = ("high", "max", "end", "bin_end", "binEnd", "x1", "upper", "right")
+COUNT = ("count", "frequency", "value", "y", "n")
+
+
+@dataclass(frozen=True)
+class RewardBin:
+    """The number of rollouts with a reward from `low` to `high`."""
+
+    low: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """The rewards of one step; `step` is `None` if the platform does not name it."""
+
+    step: int | None
+    bins: tuple[RewardBin, ...]
+
+
+@dataclass(frozen=True)
+class RunDetails:
+    """All data of the platform about one run."""
+
+    run: PlatformRun
+    model: str = ""
+    max_steps: int | None = None
+    metrics: tuple[Mapping[str, Any], ...] = ()
+    log: str = ""
+    checkpoints: tuple[Mapping[str, Any], ...] = ()
+    samples: tuple[Mapping[str, Any], ...] = ()
+    histogram: Histogram | None = None
+    """The distribution of rewards at the latest step."""
+    dollars: float | None = None
+    volume: str = ""
+    """The volume with its outputs, below `runs/ID/`; empty if it has none."""
+    error: str = ""
+    """The platform's message about a failure."""
+    analysis: str = ""
+    """The cause of a failure that the platform found, with its evidence."""
+    unread: tuple[str, ...] = ()
+    """Parts that could not be read, and why."""
+
+    @property
+    def reason(self) -> str:
+        """Why the run failed, by the platform."""
+        return "; ".join(filter(None, (self.error, self.analysis)))
+
+
+def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) -> RunDetails | None:
+    """All data of one run; `None` if no run has this id.
+
+    Raises `HubUnavailable`, `Interrupted`, and `RunsUnreadable` if the run itself could not be read.
+    """
+    base = f"/rft/runs/{id}"
+    paths = {
+        "run": (base, None),
+        "metrics": (f"{base}/metrics", None),
+        "logs": (f"{base}/logs", {"tail_lines": 400}),
+        "checkpoints": (f"{base}/checkpoints", None),
+        "samples": (f"{base}/samples", {"limit": 3}),
+        "distributions": (f"{base}/distributions", {"type": "rewards"}),
+        "usage": (f"/billing/runs/{id}/usage", None),
+    }
+    answers = call_hub(prime, access, [HubCall(name, path, params) for name, (path, params) in paths.items()], stop)
+    if answers["run"].outcome == "missing":
+        return None
+    row = _inner(answers["run"], "run")
+    if not isinstance(row, Mapping) or not row.get("id"):
+        raise RunsUnreadable(
+            f"the run {id} could not be read: {answers['run'].message or 'the response contains no run'}"
+        )
+    steps = row.get("maxSteps")
+    usage = answers["usage"].data if isinstance(answers["usage"].data, Mapping) else {}
+    cost = usage.get("total_cost_usd")
+    return RunDetails(
+        run=_run(row),
+        model=str(row.get("baseModel") or ""),
+        max_steps=steps if isinstance(steps, int) else None,
+        metrics=_rows(answers["metrics"], "metrics"),
+        log=str(_inner(answers["logs"], "logs") or ""),
+        checkpoints=_rows(answers["checkpoints"], "checkpoints"),
+        samples=_rows(answers["samples"], "samples"),
+        histogram=histogram_of(answers["distributions"].data),
+        dollars=float(cost) if isinstance(cost, int | float) and cost else None,
+        volume=str(row.get("volumeName") or ""),
+        error=str(row.get("errorMessage") or ""),
+        analysis=_analysis(row.get("failureAnalysis")),
+        unread=tuple(f"{name}: {answers[name].message}" for name in paths if answers[name].outcome == "failed"),
+    )
+
+
+def _analysis(given: Any) -> str:
+    """The `rootCause` and `evidence` that `prime train get` shows (prime 0.18.0, commands/rl.py)."""
+    if not isinstance(given, Mapping):
+        return ""
+    evidence = given.get("evidence")
+    lines = [str(line) for line in evidence] if isinstance(evidence, list) else []
+    return " | ".join(filter(None, [str(given.get("rootCause") or ""), *lines]))
+
+
+def _inner(answer: HubAnswer, key: str) -> Any:
+    return answer.data.get(key) if isinstance(answer.data, Mapping) else None
+
+
+def _rows(answer: HubAnswer, key: str) -> tuple[Mapping[str, Any], ...]:
+    found = _inner(answer, key)
+    return tuple(row for row in found if isinstance(row, Mapping)) if isinstance(found, list) else ()
+
+
+def histogram_of(answer: Any) -> Histogram | None:
+    """The histogram of an answer, or `None` if there is none that can be read whole.
+
+    The prime CLI returns `bins` or `chartData.histogramData` unchanged (prime 0.18.0, api/rl.py), and the names of
+    a bin's fields are not documented. So the usual names are read, and a bin without them is ignored.
+    """
+    if not isinstance(answer, Mapping):
+        return None
+    chart = answer.get("chartData") or answer.get("chart_data")
+    raw = answer.get("bins") or (chart.get("histogramData") if isinstance(chart, Mapping) else None)
+    if not isinstance(raw, list) or not raw:
+        return None
+    bins = [_bin(each) for each in raw]
+    step = answer.get("step")
+    known = tuple(each for each in bins if each is not None)
+    return Histogram(step if type(step) is int else None, known) if len(known) == len(raw) else None
+
+
+def _bin(raw: Any) -> RewardBin | None:
+    if not isinstance(raw, Mapping):
+        return None
+    low, high, count = (_number(raw, names) for names in (LOW, HIGH, COUNT))
+    if low is None or high is None or count is None or high < low or count < 0:
+        return None
+    return RewardBin(low, high, int(count))
+
+
+def _number(raw: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
+    found = next((raw[name] for name in names if name in raw), None)
+    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None

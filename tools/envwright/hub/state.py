@@ -1,0 +1,208 @@
+"""The state of the Hub, as far as this repository is concerned."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from envwright.hub.access import HubAccess, HubUnavailable, Prime, install_prime
+from envwright.hub.client import HubAnswer, HubAnswers, HubCall, call_hub
+
+ReadStatus = Literal["found", "missing", "no-access", "unreadable"]
+
+
+@dataclass(frozen=True)
+class HubEnvironment:
+    """One environment on the Hub; version and hash are empty if nothing is published yet."""
+
+    visibility: str
+    version: str = ""
+    content_hash: str = ""
+    created_at: str = ""
+
+
+@dataclass(frozen=True)
+class HubReading:
+    """The result of reading one environment."""
+
+    standing: ReadStatus
+    environment: HubEnvironment | None = None
+    why: str = ""
+    """Why it was not found."""
+
+
+@dataclass(frozen=True)
+class HubIdentity:
+    """The user of the key, and their teams."""
+
+    slug: str
+    teams: Mapping[str, str] | None = None
+    """Slug of each team → its id; `None` if the teams could not be read."""
+    may_write: bool = True
+    """False if the scope of the key excludes writing environments."""
+
+    def owns(self, owner: str) -> bool | None:
+        """Whether the key may create environments of this owner; `None` if that is not known."""
+        if owner.casefold() in {self.slug.casefold(), *(slug.casefold() for slug in self.teams or ())}:
+            return True
+        return None if self.teams is None else False
+
+
+@dataclass(frozen=True)
+class HubState:
+    """The inputs of a release plan."""
+
+    identity: HubIdentity
+    readings: Mapping[str, HubReading] = field(default_factory=dict)
+    """`owner/name` → the environment at that address."""
+    pinned: Mapping[str, HubReading] = field(default_factory=dict)
+    """`owner/name@version` → that version."""
+    listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Owner → all their environments that the key can see."""
+    unlisted: Mapping[str, str] = field(default_factory=dict)
+    """Owner → why their environments could not be listed."""
+    prime: str = ""
+
+
+def read_hub(
+    prime: Prime,
+    access: HubAccess,
+    addresses: Iterable[str],
+    stop: threading.Event,
+    *,
+    pinned: Iterable[str] = (),
+    owners: Iterable[str] = (),
+) -> HubState:
+    """Read the Hub's state of each `owner/name`, each pinned `owner/name@version`, and each owner.
+
+    One call for each. A failed read is recorded as unreadable, never taken for an absence.
+    Raises `HubUnavailable` when nothing can be read (no key, a refused one, a foreign team, an
+    unusable prime), `Interrupted` when `stop` is set.
+    """
+    if not access.key:
+        raise HubUnavailable("no API key for the Hub", "set PRIME_API_KEY, or run: prime login")
+    addresses, pinned, owners = list(addresses), list(pinned), list(owners)
+    calls = [HubCall("teams", "/user/teams", pages="offset")]
+    calls += [HubCall(f"at {each}", f"/environmentshub/{each}/status") for each in addresses]
+    calls += [HubCall(f"pinned {each}", _path_of_version(each)) for each in pinned]
+    calls += [HubCall(f"of {each}", "/environmentshub/", _listing(each), pages="offset") for each in owners]
+    params = {"teamId": access.team} if access.team else None
+    answers = call_hub(prime, access, calls, stop, check=HubCall("whoami", "/user/whoami", params))
+    identity = _identity(answers, access)
+    return HubState(
+        identity,
+        {each: reading_of(answers[f"at {each}"], each, identity) for each in addresses},
+        {each: _pinned(answers[f"pinned {each}"]) for each in pinned},
+        {each: _names(answers[f"of {each}"]) for each in owners if answers[f"of {each}"].outcome == "ok"},
+        {each: answers[f"of {each}"].message for each in owners if answers[f"of {each}"].outcome != "ok"},
+        answers.prime,
+    )
+
+
+def _listing(owner: str) -> dict[str, Any]:
+    return {"include_teams": True, "sort_by": "name", "sort_order": "asc", "owner": owner}
+
+
+def _path_of_version(address: str) -> str:
+    name, _, version = address.partition("@")
+    return f"/environmentshub/{name}/@{version}"
+
+
+def _identity(answers: HubAnswers, access: HubAccess) -> HubIdentity:
+    answer = answers["whoami"]
+    if access.team and answer.status in (403, 404):
+        message = f"the Hub does not let this key act for the team {access.team} (HTTP {answer.status})"
+        raise HubUnavailable(message, "set PRIME_TEAM_ID to the id that prime teams list shows, or unset it")
+    if answer.outcome == "refused":
+        message = f"the Hub refuses the key from {access.source} (HTTP {answer.status})"
+        raise HubUnavailable(message, "create a key with write access to environments, and set PRIME_API_KEY to it")
+    if answer.outcome != "ok":
+        message = f"the Hub at {access.url} does not answer: {answer.message}"
+        raise HubUnavailable(message, "try again; if it persists, check PRIME_API_BASE_URL and the Hub's status")
+    data = answer.data.get("data") if isinstance(answer.data, dict) else None
+    if not isinstance(data, dict):
+        message = f"{access.url} is not the Hub: whoami returned no user"
+        raise HubUnavailable(message, f"check PRIME_API_BASE_URL, or update prime ({install_prime()})")
+    teams = _teams(answers["teams"])
+    if access.team and teams is not None and access.team not in {*teams, *teams.values()}:
+        known = ", ".join(sorted(teams)) or "none"
+        message = f"PRIME_TEAM_ID names {access.team}, which is not one of this key's teams ({known})"
+        raise HubUnavailable(message, "set PRIME_TEAM_ID to the id that prime teams list shows, or unset it")
+    return HubIdentity(str(data.get("slug") or ""), teams, _may_write(data.get("scope")))
+
+
+def _may_write(scope: Any) -> bool:
+    rights = [each for name, each in scope.items() if "environment" in name.lower()] if isinstance(scope, dict) else []
+    return all(not isinstance(each, dict) or each.get("write") is not False for each in rights)
+
+
+def _teams(answer: HubAnswer) -> Mapping[str, str] | None:
+    if answer.outcome != "ok" or not isinstance(answer.data, dict):
+        return None
+    listed = [team for team in answer.data.get("items", ()) if isinstance(team, dict)]
+    return {str(team["slug"]): str(team.get("teamId") or team.get("id") or "") for team in listed if team.get("slug")}
+
+
+def reading_of(answer: HubAnswer, address: str, identity: HubIdentity) -> HubReading:
+    """The environment in the answer to a status call.
+
+    Without rights at that owner, an absent environment cannot be distinguished from an invisible one."""
+    owner = address.partition("/")[0]
+    if answer.outcome == "missing":
+        mine = identity.owns(owner)
+        if mine:
+            return HubReading("missing")
+        whose = f"{owner} is neither the key's user ({identity.slug or 'without a name'}) nor one of its teams"
+        if mine is None:
+            return HubReading("unreadable", why="nothing was found, and the teams of this key could not be read")
+        return HubReading("no-access", why=f"nothing was found, and {whose}")
+    if answer.outcome == "refused":
+        return HubReading("no-access", why=answer.message or f"HTTP {answer.status}")
+    if answer.outcome != "ok":
+        return HubReading("unreadable", why=answer.message)
+    environment = _environment(answer.data)
+    if environment is None:
+        return HubReading("unreadable", why="the answer is not the status of an environment")
+    return HubReading("found", environment)
+
+
+def _environment(data: Any) -> HubEnvironment | None:
+    about = data.get("data") if isinstance(data, dict) else None
+    if not isinstance(about, dict) or "latest_version" not in about:
+        return None
+    latest = about["latest_version"]
+    visibility = str(about.get("visibility") or "").upper()
+    if latest is None:
+        return HubEnvironment(visibility)
+    if not isinstance(latest, dict) or not isinstance(latest.get("semantic_version"), str):
+        return None
+    content = latest.get("content_hash")
+    return HubEnvironment(
+        visibility, latest["semantic_version"], str(content or ""), str(latest.get("created_at") or "")
+    )
+
+
+def _pinned(answer: HubAnswer) -> HubReading:
+    if answer.outcome == "ok":
+        data = answer.data.get("data", answer.data) if isinstance(answer.data, dict) else None
+        if not isinstance(data, dict):
+            return HubReading("unreadable", why="the answer is not a version of an environment")
+        found = HubEnvironment(str(data.get("visibility") or ""), str(data.get("semantic_version") or ""))
+        return HubReading("found", found)
+    if answer.outcome == "missing":
+        return HubReading("missing", why="the version does not exist, or this key cannot see it")
+    return HubReading("no-access" if answer.outcome == "refused" else "unreadable", why=answer.message)
+
+
+def _names(answer: HubAnswer) -> tuple[str, ...]:
+    listed = [entry for entry in answer.data["items"] if isinstance(entry, dict)]
+    return tuple(sorted({name for entry in listed if (name := _address(entry))}))
+
+
+def _address(entry: Mapping[str, Any]) -> str:
+    """`owner/name` of an entry in the Hub's list, in each of the forms that releases of the Hub had."""
+    name, owner = str(entry.get("name") or ""), entry.get("owner")
+    slug = owner.get("slug") or owner.get("name") if isinstance(owner, dict) else owner or entry.get("owner_name")
+    return f"{slug}/{name}" if name and slug else str(entry.get("environment") or "")

@@ -1,0 +1,232 @@
+"""Hosted evaluations: `prime eval run --hosted`, submitted once and followed to their end.
+
+An evaluation has a name and no other key. Its name contains a digest of all its inputs, and
+`hub/pending_submission.py` finds it by that name, so that it is never paid for twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from envwright.facts.observed import Task
+from envwright.files.atomic_write import write_whole
+from envwright.hub.access import HubAccess, Prime
+from envwright.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations, read_evaluation
+from envwright.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
+from envwright.release.plan import Desired
+from envwright.system.scratch_folder import temporary_scratch
+from envwright.system.subprocesses import Interrupted, ProgramFailed, run_program
+
+SUBMIT_SECONDS = 120.0
+LOOK_SECONDS = 10.0
+"""Seconds between two reads of a running evaluation."""
+UNREADABLE = 10
+"""The number of consecutive reads that may fail."""
+PATIENCE_SECONDS = 900.0
+"""Seconds that an evaluation is followed beyond its own limit."""
+DIGITS = 12
+
+
+class NotEvaluated(Exception):
+    """There is no complete evaluation; the message has the reason and the next step."""
+
+
+@dataclass(frozen=True)
+class HostedRequest:
+    """The evaluation to make."""
+
+    desired: Desired
+    model: str
+    tasks: int
+    rollouts: int
+    max_concurrent: int
+    sampling: Mapping[str, Any]
+    args: Mapping[str, Any]
+    seconds: float
+    """Its time limit."""
+
+    @property
+    def name(self) -> str:
+        """Its name on the platform: equal for equal requests of equal content."""
+        about = [self.desired.address, self.desired.content_hash, self.model, self.tasks, self.rollouts]
+        text = json.dumps([*about, dict(self.sampling), dict(self.args)], sort_keys=True, default=str)
+        mark = hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+        return f"{self.desired.name} {self.desired.version} by {self.model}, {self.tasks}x{self.rollouts} ({mark})"
+
+    @property
+    def minutes(self) -> int:
+        return max(1, ceil(self.seconds / 60))
+
+
+@dataclass(frozen=True)
+class HostedSide:
+    """The platform, and the folder for notes of pending submissions."""
+
+    prime: Prime
+    access: HubAccess
+    notes: Path
+    stop: threading.Event
+    pauses: Sequence[float] = PAUSES
+    pending_seconds: float = PENDING_SECONDS
+    look_seconds: float = LOOK_SECONDS
+
+    def note(self, request: HostedRequest, ending: str) -> Path:
+        """A file about a request that is kept between two commands."""
+        key = hashlib.sha256(request.name.encode()).hexdigest()[:DIGITS]
+        return self.notes / f"hosted-{key}.{ending}"
+
+    def tries(self, request: HostedRequest) -> dict[int, PlatformEvaluation]:
+        """Every try of this request that is listed, by its number. Raises `EvaluationsUnreadable`."""
+        found = list_evaluations(self.prime, self.access, request.desired.name, self.stop)
+        numbered = ((number_of_try(request, each.name), each) for each in reversed(found))
+        return {number: each for number, each in numbered if number}
+
+
+def name_of_try(request: HostedRequest, number: int) -> str:
+    """The name of the first, second … attempt."""
+    return request.name if number == 1 else f"{request.name}, try {number}"
+
+
+def number_of_try(request: HostedRequest, name: str) -> int:
+    """The number of the attempt with this name; 0 if it belongs to another request."""
+    rest = name.removeprefix(f"{request.name}, try ")
+    return 1 if name == request.name else int(rest) if rest != name and rest.isdecimal() else 0
+
+
+def submitted(request: HostedRequest, side: HostedSide, *, again: bool = False) -> tuple[PlatformEvaluation, bool]:
+    """The evaluation of this request, and whether it was created now.
+
+    A running or complete one is used as it is. Another is created after one that failed, and with `again`
+    after a complete one that was imported here.
+    Raises `NotEvaluated`, `HubUnavailable` and `Interrupted`.
+    """
+    pending = PendingSubmission(side.note(request, "json"), side.pending_seconds)
+    with pending.lock:
+        try:
+            return _submitted(request, side, pending, again=again)
+        except EvaluationsUnreadable as error:
+            then = f" before {pending.hour}" if pending.holds else ""
+            raise NotEvaluated(
+                f"{error}\nRun it again: nothing is created before the list has been read{then}."
+            ) from None
+
+
+def _submitted(
+    request: HostedRequest, side: HostedSide, pending: PendingSubmission, *, again: bool
+) -> tuple[PlatformEvaluation, bool]:
+    tries = side.tries(request)
+    number = max(tries, default=0)
+    latest = tries.get(number)
+    wanted = not again or _awaited(request, side) == number
+    if latest is not None and (not latest.has_ended or (latest.status == "COMPLETED" and wanted)):
+        pending.end()
+        return latest, False
+    then = "Check `prime eval list`, then run it again after {}: nothing is submitted before."
+    if pending.holds:
+        message = "an earlier submission has no result yet and may still appear"
+        raise NotEvaluated(f"{message}\n{then.format(pending.hour)}")
+    write_whole(side.note(request, "awaited"), f"{number + 1}\n")
+    name = name_of_try(request, number + 1)
+    found, printed = pending.submit(
+        name, lambda: _create(request, name, side), lambda: side.tries(request).get(number + 1), side.stop, side.pauses
+    )
+    if found is not None:
+        return found, True
+    if is_refusal(printed):
+        raise NotEvaluated(f"the platform refused the evaluation: {printed}")
+    raise NotEvaluated(f"the outcome of the submission is unknown: {printed}\n{then.format(pending.hour)}")
+
+
+def imported(request: HostedRequest, side: HostedSide) -> None:
+    """Record that its samples were imported: with `again`, the next call creates another attempt."""
+    side.note(request, "awaited").unlink(missing_ok=True)
+
+
+def _awaited(request: HostedRequest, side: HostedSide) -> int:
+    """The attempt that was created here and never imported; 0 if there is none."""
+    with suppress(OSError, ValueError):
+        return int(side.note(request, "awaited").read_text(encoding="utf-8"))
+    return 0
+
+
+def _create(request: HostedRequest, name: str, side: HostedSide) -> str:
+    """Call the CLI once; the most important line of its output."""
+    command: list[str | Path] = [side.prime.program, "--plain", "eval", "run", request.desired.address, "--hosted"]
+    command += ["-m", request.model, "-n", str(request.tasks), "-r", str(request.rollouts)]
+    command += ["-c", str(request.max_concurrent), "-S", json.dumps(dict(request.sampling))]
+    command += ["--eval-name", name, "--timeout-minutes", str(request.minutes)]
+    if request.args:
+        command += ["-a", json.dumps(dict(request.args))]
+    with temporary_scratch("hosted") as home:
+        environment = side.access.environment(home)
+        try:
+            output = run_program(command, environment=environment, folder=home, seconds=SUBMIT_SECONDS, stop=side.stop)
+        except ProgramFailed as error:
+            output = error.failure.message
+    return decisive_line(side.access.scrubber.text(output))
+
+
+def followed(
+    evaluation: PlatformEvaluation, request: HostedRequest, side: HostedSide, report: Callable[[str], None]
+) -> PlatformEvaluation:
+    """Wait for the evaluation to complete; `report` is called with every change.
+
+    Raises `NotEvaluated` if it ends otherwise or cannot be followed, `HubUnavailable` and `Interrupted`.
+    """
+    until = time.monotonic() + 60 * request.minutes + PATIENCE_SECONDS
+    printed, unreadable = "", 0
+    resumes = "the same command continues it at no further cost"
+    while not evaluation.has_ended:
+        line = f"{evaluation.name}: {evaluation.status.lower()}, {evaluation.samples} samples so far"
+        if line != printed:
+            report(line)
+            printed = line
+        if side.stop.wait(side.look_seconds):
+            raise Interrupted
+        if time.monotonic() > until:
+            raise NotEvaluated(f"{evaluation.id} is still {evaluation.status} after its time limit; {resumes}")
+        try:
+            evaluation, unreadable = read_evaluation(side.prime, side.access, evaluation.id, side.stop), 0
+        except EvaluationsUnreadable as error:
+            unreadable += 1
+            if unreadable >= UNREADABLE:
+                raise NotEvaluated(f"{error}; {resumes}") from None
+    if evaluation.status != "COMPLETED":
+        why = f": {evaluation.error}" if evaluation.error else ""
+        message = f"{evaluation.name} ended as {evaluation.status}{why}"
+        raise NotEvaluated(f"{message}\nSee `prime eval logs {evaluation.id}`; the same command makes another attempt.")
+    return evaluation
+
+
+def write_samples(
+    folder: Path, samples: Iterable[Mapping[str, Any]], tasks: Mapping[int, Task], about: Mapping[str, Any]
+) -> None:
+    """Write `results.jsonl` and `metadata.json`; `tasks` provide the prompts that the platform does not keep."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps(_verifiers_row(sample, tasks), default=str) for sample in samples]
+    (folder / "results.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    (folder / "metadata.json").write_text(json.dumps(about, indent=2, default=str), "utf-8")
+
+
+def _verifiers_row(sample: Mapping[str, Any], tasks: Mapping[int, Task]) -> dict[str, Any]:
+    """A sample as a row of verifiers; the platform spells some names differently."""
+    row = dict(sample)
+    if "traces" in row or "nodes" in row:
+        return row
+    for name, other in (("example_id", "exampleId"), ("reward", "score")):
+        if name not in row and other in row:
+            row[name] = row[other]
+    task = tasks.get(row["example_id"]) if isinstance(row.get("example_id"), int) else None
+    if task is not None and not row.get("prompt"):
+        row["prompt"] = list(task.prompt)
+        row.setdefault("answer", task.data.get("answer"))
+    return row

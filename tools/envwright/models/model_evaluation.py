@@ -1,0 +1,311 @@
+"""An evaluation of one environment with a model behind the relay, or with a scripted policy."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from envwright_worker.splits import Split
+
+from envwright import exit_codes
+from envwright.facts.limits import LOAD_SECONDS, TASKS_SCORED
+from envwright.facts.observed import Dataset, Description, Facts, Failure, Rollout, Task
+from envwright.facts.results import EvaluationRow, is_on_loopback, rows_of_rollouts, task_key
+from envwright.facts.stages import needed_by
+from envwright.models.prime_inference import key_at_prime
+from envwright.models.relay import Relay
+from envwright.repository.endpoints import ENDPOINTS_FILE, PRIME_KEY, Endpoint
+from envwright.repository.package import Package
+from envwright.repository.registry import EnvironmentEntry
+from envwright.repository.workspace import Workspace
+from envwright.validation.harness import seat_harness
+from envwright.validation.job import Job, StageFailed, checked
+from envwright.validation.journal import Journal
+from envwright.validation.opened_environment import opened_environment
+
+MOST_TASKS = TASKS_SCORED
+MOST_TASKS_ELSEWHERE = 100_000
+"""The origins of rollouts that verifiers' own pool or the platform makes."""
+RELAY_CODES = ("cost_ceiling_reached", "endpoint_un", "endpoint_refused", "relay_error")
+"""Codes of errors of the relay, not of the environment."""
+STAGES = needed_by("smoke", "distribution")
+
+
+class NoKey(Exception):
+    """The variable for an endpoint's key is not set."""
+
+
+class RunRefused(Exception):
+    """The run is not started or not continued; `code` is the exit code."""
+
+    def __init__(self, message: str, code: int = exit_codes.USAGE) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+class JudgeNotDeclared(RunRefused):
+    """A reward called a judge beside a real model, and no judge is declared."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name} calls a judge, and registry.yaml declares none. Declare the model that judges, with its own "
+            f"ceiling:\n  {name}:\n    judge: {{endpoint: ENDPOINT, max_cost: 1.0}}\n"
+            f"ENDPOINT is a name of {ENDPOINTS_FILE} or owner/model of Prime Inference. In an evaluation, "
+            "--scripted-judge lets a scripted judge decide, and every report and recording names it."
+        )
+
+
+Judge = Relay | Literal["scripted"] | None
+"""The replier to the judge's requests beside a real model; `None` refuses them."""
+
+
+@dataclass(frozen=True)
+class EvaluationSize:
+    """The size and settings of an evaluation."""
+
+    tasks: int
+    rollouts: int
+    max_concurrent: int
+    seconds: float
+    harness: str | None = None
+    """The harness of v1 to use; `None` for the one that runs in the worker."""
+    indices: tuple[int, ...] = ()
+    """The tasks to use instead of the first ones; `tasks` is then their number."""
+    split: Split = "train"
+
+    def chosen(self, tasks: Sequence[Task]) -> tuple[Task, ...]:
+        """The tasks to evaluate."""
+        wanted = set(self.indices)
+        return tuple(task for task in tasks if task.index in wanted) if wanted else tuple(tasks[: self.tasks])
+
+
+@dataclass(frozen=True)
+class OpenedTasks:
+    """The loaded environment, before anything is spent."""
+
+    description: Description
+    tasks: tuple[Task, ...]
+    """The tasks to evaluate."""
+
+
+@dataclass(frozen=True)
+class ModelEvaluation:
+    """The result: facts for rules, and rows for files."""
+
+    facts: Facts
+    rows: tuple[EvaluationRow, ...]
+    journal: Journal | None = None
+    """The journal of an evaluation made with `keep`, for the caller to delete."""
+
+
+def key_of(endpoint: Endpoint) -> str:
+    """The key from its variable, or that of `prime login`; empty for a server on this machine that needs none.
+
+    Raises `NoKey`.
+    """
+    key = os.environ.get(endpoint.key_variable, "").strip() or key_at_prime(endpoint)
+    if not key and not is_on_loopback(endpoint.url):
+        login = "; or run: prime login" if endpoint.key_variable == PRIME_KEY else ""
+        raise NoKey(f"endpoint {endpoint.name} needs a key in {endpoint.key_variable}, which is not set{login}")
+    return key
+
+
+def sampling_of(endpoint: Endpoint, seed: int | None = None) -> dict[str, Any]:
+    """The sampling parameters of calls through the relay."""
+    limit = {"max_tokens": endpoint.max_tokens} | ({} if seed is None else {"seed": seed})
+    return limit if endpoint.style == "reasoning" else {"temperature": 1.0, **limit}
+
+
+def evaluate_speaker(
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    speaker: Relay | str,
+    asked: EvaluationSize,
+    stop: threading.Event,
+    *,
+    approve: Callable[[OpenedTasks], None],
+    seen: Callable[[EvaluationRow, int], None],
+    judge: Judge = None,
+    allow_network: bool = False,
+    keep: bool = False,
+) -> ModelEvaluation:
+    """Load the environment, call `approve` with its tasks, and make the rollouts.
+
+    If `approve` raises, nothing is spent. `seen` is called with each row and the total number. A model's rollouts are
+    written to disk one by one, and an interrupted run continues; with `keep` they stay there until the caller forgets
+    the journal. `judge` replies to a reward's calls beside a real model; without it such a call raises
+    `JudgeNotDeclared`. Raises `StageFailed` or `ProgramFailed` when the environment cannot be loaded, another process
+    makes the same evaluation, or the evaluation fails as a whole.
+    """
+    relay = None if isinstance(speaker, str) else speaker
+    name = speaker if isinstance(speaker, str) else speaker.endpoint.model
+    rollouts: list[Rollout] = []
+    rows: list[EvaluationRow] = []
+    journal = None if relay is None else _journal(entry, package, workspace, relay, judge, asked)
+    with (
+        _alone_with(journal, entry.name),
+        opened_environment(entry, package, workspace, allow_network, stop) as opened,
+    ):
+        most = max(asked.tasks, TASKS_SCORED)
+        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=most, split=asked.split))
+        tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
+        datasets = tuple(checked(Dataset, value) for kind, value in parts if kind == "dataset")
+        description = replace(opened.description, datasets=datasets)
+        chosen = asked.chosen(tasks)
+        approve(OpenedTasks(description, chosen))
+        if asked.harness is not None:
+            seat_harness(opened.worker, asked.harness, workspace, allow_network=allow_network)
+        total = len(chosen) * asked.rollouts
+        about = _about(package, description, relay, speaker, judge, asked.split)
+        keys = {task.index: task_key(task.prompt, task.data) for task in tasks}
+        for rollout in _rollouts(
+            opened.worker, entry.name, name, relay, judge, asked, journal, _is_grouped(description)
+        ):
+            row = next(rows_of_rollouts([rollout], keys, about))
+            if relay is not None:
+                row, rollout = replace(row, policy=None), replace(rollout, model=name)
+            rollouts.append(rollout)
+            rows.append(row)
+            seen(row, total)
+    whole = relay is not None and not any(is_cut_short(each) for each in (relay, judge))
+    if journal is not None and whole and not keep:
+        journal.forget()
+    facts = Facts(
+        environment=entry.name,
+        key="",
+        digest=package.digest,
+        description=description,
+        tasks=tasks,
+        rollouts=tuple(rollouts),
+        rollouts_asked={name: total},
+        completed=STAGES,
+    )
+    return ModelEvaluation(facts, tuple(rows), journal)
+
+
+def is_cut_short(relay: Judge) -> bool:
+    """Whether the relay stopped making calls, because of its ceiling or the endpoint."""
+    return isinstance(relay, Relay) and (relay.ceiling_reached or relay.refusal is not None)
+
+
+def _rollouts(
+    worker: Job,
+    environment: str,
+    name: str,
+    relay: Relay | None,
+    judge: Judge,
+    asked: EvaluationSize,
+    journal: Journal | None,
+    grouped: bool,
+) -> Iterator[Rollout]:
+    """The paid rollouts of an interrupted run, and then the rest.
+
+    A real judge scores each rollout once. Rollouts that end after one of its calls failed are not kept for a later run:
+    their rewards may lack its verdict.
+    """
+    real_judge = judge if isinstance(judge, Relay) else None
+    failed = _failures_of(real_judge)
+    most = MOST_TASKS if asked.indices else asked.tasks
+    kept = journal.kept(name, most, asked.rollouts, whole_groups=grouped) if journal else []
+    kept = [each for each in kept if not asked.indices or each.task in asked.indices]
+    if journal is not None and relay is not None:
+        relay.goes_on_after(journal.written())
+    yield from kept
+    for kind, value in worker.request(
+        "evaluate",
+        asked.seconds + 30,
+        stage="smoke",
+        policies=[name],
+        relay=None if relay is None else relay.base_url,
+        judge=judge if real_judge is None else real_judge.base_url,
+        predict=real_judge is None,
+        tasks=asked.tasks,
+        indices=list(asked.indices),
+        rollouts=asked.rollouts,
+        max_concurrent=asked.max_concurrent,
+        seconds=asked.seconds,
+        harness=asked.harness,
+        made=[(each.policy, each.task, each.rollout) for each in kept],
+    ):
+        if kind == "judge":
+            raise JudgeNotDeclared(environment)
+        if kind == "rollout":
+            value = value if real_judge is None else real_judge.scrub(value)
+            rollout = checked(Rollout, value if relay is None else _of_relay(relay.scrub(value)))
+            if journal is not None and _failures_of(real_judge) == failed:
+                journal.append(rollout)
+            yield rollout
+
+
+def _failures_of(judge: Relay | None) -> int:
+    return 0 if judge is None else judge.spending.failed + judge.spending.refused
+
+
+@contextmanager
+def _alone_with(journal: Journal | None, name: str) -> Iterator[None]:
+    """Raise `StageFailed` if another process makes the same rollouts, which would be paid for twice."""
+    if journal is None:
+        yield
+        return
+    with journal.held() as alone:
+        if not alone:
+            message = f"another run evaluates {name} with the same model in this checkout; wait for it to end"
+            raise StageFailed(Failure("infrastructure", "AlreadyEvaluated", message))
+        yield
+
+
+def _is_grouped(description: Description) -> bool:
+    return any(function.group for function in description.functions)
+
+
+def _journal(
+    entry: EnvironmentEntry, package: Package, workspace: Workspace, relay: Relay, judge: Judge, asked: EvaluationSize
+) -> Journal:
+    """The journal for rollouts of the same code by the same model and judge with the same settings."""
+    end = relay.endpoint
+    lock = package.lock.digest if package.lock else ""
+    sampling = sampling_of(end, relay.seed)
+    held_out = entry.eval.settings(package.generation) if asked.split == "eval" and entry.eval else None
+    tasks = [dict(entry.args), asked.split, held_out and dict(held_out)]
+    about: list[Any] = [package.digest, lock, tasks, end.name, end.model, end.url, sampling, asked.harness]
+    about += [[judge.endpoint.model, judge.endpoint.url]] if isinstance(judge, Relay) else [judge] if judge else []
+    key = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
+    return Journal.of(workspace, entry.name, f"{end.name.replace('/', '_')}-{key}")
+
+
+def judge_name(judge: Judge) -> str | None:
+    """The judge's name in results: its model, or `scripted`."""
+    return judge.endpoint.model if isinstance(judge, Relay) else judge
+
+
+def _about(
+    package: Package,
+    description: Description,
+    relay: Relay | None,
+    speaker: Relay | str,
+    judge: Judge,
+    split: Split,
+) -> EvaluationRow:
+    """The fields that all rows of an evaluation share."""
+    row = EvaluationRow(package.name, package.digest, description.generation, 0, "", 0, None)
+    row = replace(row, split=None if split == "train" else split)
+    if relay is None:
+        return replace(row, policy=str(speaker))
+    end = relay.endpoint
+    settings = sampling_of(end, relay.seed)
+    return replace(row, model=end.model, endpoint=end.name, sampling=settings, judge=judge_name(judge))
+
+
+def _of_relay(value: Any) -> Any:
+    """A rollout without an answer from the relay has no reward, even if verifiers gives it one."""
+    failure = value.get("failure") if isinstance(value, dict) else None
+    if isinstance(failure, dict) and any(code in str(failure.get("message")) for code in RELAY_CODES):
+        return {**value, "reward": None, "failure": {**failure, "kind": "infrastructure", "place": None}}
+    return value

@@ -1,0 +1,275 @@
+"""Common parts of the commands that evaluate a model: the endpoint, its price, and the progress."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from envwright_worker.splits import Split
+
+from envwright import exit_codes
+from envwright.facts.results import EvaluationRow, ResultsWriter
+from envwright.facts.spending import Spending
+from envwright.models.model_evaluation import (
+    MOST_TASKS,
+    EvaluationSize,
+    NoKey,
+    OpenedTasks,
+    RunRefused,
+    key_of,
+)
+from envwright.models.prime_inference import endpoint_named
+from envwright.models.provider import EndpointRefuses
+from envwright.models.relay import Relay
+from envwright.models.spending import CostEstimate, estimate
+from envwright.reports.printing import print_message
+from envwright.repository.endpoints import ENDPOINTS_FILE, Endpoint
+from envwright.repository.package import Package
+from envwright.repository.registry import EnvironmentEntry, declare_eval
+from envwright.repository.repository import Repository
+from envwright.system.subprocesses import Interrupted, ProgramFailed
+from envwright.text.visible_text import on_one_line
+from envwright.validation.job import StageFailed
+
+DEFAULT_CEILING = 1.0
+"""Dollars that a run may cost unless --max-cost is given."""
+LONGEST_SECONDS = 6 * 3600.0
+SECONDS_PER_CALL = 60.0
+EVALUATED_TASKS, EVALUATED_ROLLOUTS = 50, 3
+"""Size of a recording or a comparison if neither the command nor the package sets one."""
+
+NAMES_OF_TASKS = ("num_tasks", "num_examples")
+NAMES_OF_ROLLOUTS = ("group_size", "num_rollouts", "rollouts_per_example")
+"""Of both generations of verifiers, in a package's own table."""
+
+TASKS_PLAYED: dict[Split, str] = {"train": "on the tasks to train on", "eval": "on the tasks held out for evaluation"}
+
+
+def chosen(options: argparse.Namespace) -> tuple[Repository, tuple[str, ...]]:
+    """The named environments; at least one must be named, because a model costs money."""
+    root = options.root.absolute()
+    if not options.names:
+        raise RunRefused("name the environments to evaluate the model on")
+    repository = Repository.load(root, options.names)
+    return repository, repository.select(options.names)
+
+
+def ceiling_of(options: argparse.Namespace, endpoint: Endpoint) -> float | None:
+    """The limit on the run's cost. Raises `RunRefused` if the endpoint has no prices and --max-cost none is not
+    given."""
+    wanted = options.max_cost
+    if wanted == "none":
+        return None
+    if not endpoint.has_prices:
+        where = f"{ENDPOINTS_FILE}:{endpoint.line} has" if endpoint.line else "the list of Prime Inference has"
+        add = "Add them" if endpoint.line else f"Add an [[endpoint]] with them to {ENDPOINTS_FILE}"
+        raise RunRefused(
+            f"no price configured for {endpoint.name}: {where} no input_price and output_price (dollars per million "
+            f"tokens).\n{add}, or use --max-cost none to run without a limit."
+        )
+    return DEFAULT_CEILING if wanted is None else float(wanted)
+
+
+@contextmanager
+def relay_to(root: Path, options: argparse.Namespace) -> Iterator[Relay]:
+    """The relay to the named endpoint, after a cheap test call.
+
+    Raises `RunRefused` with the endpoint's message, and `DeclarationError`.
+    """
+    endpoint = at_concurrency(endpoint_named(root, options.endpoint), options)
+    with relay_for(endpoint, ceiling_of(options, endpoint)) as relay:
+        yield relay
+
+
+def at_concurrency(endpoint: Endpoint, options: argparse.Namespace) -> Endpoint:
+    """The endpoint with the number of simultaneous calls that `-c` sets."""
+    given: int | None = getattr(options, "max_concurrent", None)
+    return endpoint if given is None else replace(endpoint, concurrency=given)
+
+
+@contextmanager
+def relay_for(
+    endpoint: Endpoint, ceiling: float | None, seed: int | None = None, *, any_model: bool = False
+) -> Iterator[Relay]:
+    """The relay to an endpoint, after a cheap test call. Raises `RunRefused`."""
+    try:
+        key = key_of(endpoint)
+    except NoKey as error:
+        raise RunRefused(f"{error}\nSet it for this command only, and never write it to a file.") from None
+    with Relay(endpoint, key, ceiling, seed=seed, any_model=any_model) as relay:
+        try:
+            relay.check()
+        except EndpointRefuses as error:
+            raise refused_by(error) from None
+        yield relay
+
+
+@contextmanager
+def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
+    """Turn errors that end an evaluation into `RunRefused`, with their exit code."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        stop.set()
+        raise
+    except Interrupted:
+        raise KeyboardInterrupt from None
+    except (StageFailed, ProgramFailed) as error:
+        own = error.failure.kind in ("raised", "missing-secret", "network")
+        message = f"{name} could not be evaluated: {error.failure.type}: {error.failure.message}"
+        raise RunRefused(message, exit_codes.FAIL if own else exit_codes.ERROR) from None
+
+
+def refused_by(error: EndpointRefuses) -> RunRefused:
+    """An unreachable endpoint is an error of the run; a wrong key or model is a usage error."""
+    fixes = {
+        "unreachable": "Check that it is running and that this machine can reach it.",
+        "unauthorised": f"Check the key in the variable that {ENDPOINTS_FILE} names; for Prime Inference: prime login.",
+        "unknown-model": f"Check the key model in {ENDPOINTS_FILE}; for Prime Inference: prime inference models.",
+        "refused": "See the endpoint's message.",
+    }
+    code = exit_codes.ERROR if error.kind in ("unreachable", "refused") else exit_codes.USAGE
+    return RunRefused(f"{error.kind.replace('-', ' ')}: {on_one_line(str(error))}\n{fixes[error.kind]}", code)
+
+
+def requested_of(
+    options: argparse.Namespace, endpoint: Endpoint | None, tasks: int, rollouts: int, most: int = MOST_TASKS
+) -> EvaluationSize:
+    """The size of the evaluation: from the flags, or these defaults."""
+    tasks, rollouts = options.tasks or tasks, options.rollouts or rollouts
+    if tasks > most:
+        more = "envwright distribution hosted NAME --endpoint NAME"
+        raise RunRefused(f"-n {tasks}: at most {most:,} tasks here; for more: {more}")
+    concurrent = getattr(options, "max_concurrent", None) or (endpoint.concurrency if endpoint else 32)
+    seconds = min(LONGEST_SECONDS, max(600.0, tasks * rollouts / concurrent * SECONDS_PER_CALL))
+    split: Split | None = getattr(options, "split", None)
+    return EvaluationSize(
+        tasks, rollouts, concurrent, seconds, getattr(options, "harness", None), split=split or "train"
+    )
+
+
+def approve(entry: EnvironmentEntry, opened: OpenedTasks, relay: Relay, asked: EvaluationSize) -> CostEstimate:
+    """Print the estimate; raise `RunRefused` if it exceeds the rest of the limit."""
+    return approve_bound(entry, opened, asked, relay.endpoint, relay.ceiling, relay.spending.cost)
+
+
+def require_tasks(entry: EnvironmentEntry, opened: OpenedTasks, split: Split) -> None:
+    """Raise `RunRefused` if the evaluation split is requested and has no task."""
+    if split == "eval" and not opened.tasks:
+        raise RunRefused(
+            f"{entry.name} has no tasks for evaluation, which --split eval plays.\n{declare_eval(entry.name)} "
+            "Or give the environment an evaluation split of its own (docs/training.md), or use --split train."
+        )
+
+
+def approve_bound(
+    entry: EnvironmentEntry,
+    opened: OpenedTasks,
+    asked: EvaluationSize,
+    endpoint: Endpoint,
+    ceiling: float | None,
+    spent: float = 0.0,
+) -> CostEstimate:
+    """Check the estimate for an endpoint without a relay."""
+    require_tasks(entry, opened, asked.split)
+    prompts = [task.prompt for task in opened.tasks]
+    bound = estimate(endpoint, prompts, asked.rollouts, conversational=opened.description.conversational)
+    held_out = f", {TASKS_PLAYED[asked.split]}" if asked.split == "eval" else ""
+    print_message(f"{entry.name}: {described(bound, endpoint)}{held_out}")
+    if ceiling is not None and bound.cost is not None and spent + bound.cost > ceiling:
+        before = f", after ${spent:.4f} already spent" if spent else ""
+        raise RunRefused(
+            f"refused: {described(bound, endpoint)}{before}; --max-cost is ${ceiling:g}.\n"
+            "Request fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoint, or raise --max-cost."
+        )
+    return bound
+
+
+def described(bound: CostEstimate, endpoint: Endpoint) -> str:
+    """An estimate in one sentence."""
+    rollouts = f"{bound.rollouts:,} rollouts (tasks: {bound.tasks}) by {endpoint.model} at {endpoint.name}"
+    calls = f"{bound.calls:,} calls, assuming {bound.calls // max(1, bound.rollouts)} per conversation; "
+    tokens = f"at most {bound.tokens.prompt:,} tokens sent and {bound.tokens.completion:,} received"
+    cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}{price_source(endpoint)}"
+    return f"{rollouts}: {calls if bound.calls_guessed else ''}{tokens}, {cost}"
+
+
+def price_source(endpoint: Endpoint) -> str:
+    """The source of prices that the file lacks."""
+    return f" (prices: {endpoint.price_source})" if endpoint.price_source else ""
+
+
+@dataclass
+class EvaluationProgress:
+    """Shows the progress of an evaluation, and writes each row to disk."""
+
+    name: str
+    writer: ResultsWriter | None
+    relay: Relay | None = None
+    quiet: bool = False
+    rows: int = 0
+    errors: int = 0
+    total_reward: float = 0.0
+    scored: int = 0
+    started: float = field(default_factory=time.monotonic)
+    shown: float = 0.0
+
+    def seen(self, row: EvaluationRow, total: int) -> None:
+        """Count one rollout."""
+        if self.writer is not None:
+            self.writer.append(row)
+        self.rows += 1
+        self.errors += row.error is not None
+        if row.scored and row.reward is not None:
+            self.scored += 1
+            self.total_reward += row.reward
+        now = time.monotonic()
+        if not self.quiet and sys.stderr.isatty() and (now - self.shown > 0.2 or self.rows == total):
+            self.shown = now
+            print_message(f"\r\x1b[K{self.line(total)}", end="\n" if self.rows == total else "")
+
+    def line(self, total: int) -> str:
+        """The progress in one line."""
+        seconds = max(1e-6, time.monotonic() - self.started)
+        speed = self.rows / seconds
+        mean = f"{self.total_reward / self.scored:.3f}" if self.scored else "none yet"
+        left = (total - self.rows) / speed if speed else math.inf
+        cost = f", ${self.relay.spending.cost:.4f}" if self.relay else ""
+        return (
+            f"{self.name}: {self.rows}/{total}, mean reward {mean}, {self.errors} errors, "
+            f"{speed:.1f} rollouts/s, {left:.0f} s left{cost}"
+        )
+
+
+def spent(spending: Spending, endpoint: Endpoint) -> str:
+    """The usage and cost of a run, in one sentence."""
+    cost = f"${spending.cost:.4f}{price_source(endpoint)}" if endpoint.has_prices else "no price configured"
+    parts = [
+        f"{spending.answered:,} of {spending.calls:,} calls answered, {spending.retries:,} retried",
+        f"{spending.tokens.prompt:,} tokens sent and {spending.tokens.completion:,} received, {cost}",
+    ]
+    if spending.unmeasured:
+        parts.append(f"{spending.unmeasured:,} without a token count, charged at their maximum")
+    if spending.failed:
+        parts.append(f"{spending.failed:,} failed")
+    if spending.refused:
+        parts.append(f"{spending.refused:,} not made")
+    return "; ".join(parts)
+
+
+def default_tasks(package: Package) -> tuple[int, int]:
+    """Tasks and rollouts of an evaluation: those of `[tool.verifiers.eval]`, which vf-eval reads, or of all others."""
+    tasks, rollouts = (_declared_size(package, names) for names in (NAMES_OF_TASKS, NAMES_OF_ROLLOUTS))
+    return min(tasks or EVALUATED_TASKS, MOST_TASKS), rollouts or EVALUATED_ROLLOUTS
+
+
+def _declared_size(package: Package, names: Sequence[str]) -> int | None:
+    found = (package.eval_settings.get(name) for name in names)
+    return next((number for number in found if isinstance(number, int) and number > 0), None)

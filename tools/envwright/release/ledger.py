@@ -1,0 +1,223 @@
+"""The result of a release: as data for an artifact, and as text and Markdown for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from envwright.release.evidence import ValidationEvidence
+from envwright.release.plan import ReleaseStep
+from envwright.release.publishing import Published
+from envwright.release.pushed_evaluations import PushedEvaluation
+from envwright.release.verifying import Fetched, Verified
+from envwright.text.markdown import code_span, prose, prose_cell, table_cell
+from envwright.text.scrubbing import Scrubber
+from envwright.text.visible_text import on_one_line
+
+FORMAT_VERSION = 1
+_SIGNS = {"published": "+", "unchanged": " ", "refused": "!", "failed": "!", "wedged": "!", "unknown": "?"}
+
+ReleaseResult = Literal["published", "unchanged", "refused", "failed", "wedged", "unknown", "not-reached"]
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """The result for one environment."""
+
+    step: ReleaseStep
+    result: ReleaseResult
+    message: str
+    next: str = ""
+    digest: str = ""
+    wheel: str = ""
+    """sha256 of the wheel that was tested."""
+    evidence: ValidationEvidence | None = None
+    """The validation on which it was published."""
+    published: Published | None = None
+    fetched: Fetched | None = None
+    """The published wheel, which has the bytes of the tested one."""
+    verified: Verified | None = None
+    """The result after it was fetched, installed and loaded; `None` until then."""
+    evaluations: tuple[PushedEvaluation, ...] = ()
+    page: str = ""
+    """Its page on the Hub, once it is published."""
+    seconds: float = 0.0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the Hub has it as declared, so that runs can use it."""
+        return self.result in ("published", "unchanged")
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether the published version was verified and found sound."""
+        return self.verified is not None and self.verified.sound
+
+    @property
+    def waits_for_loading(self) -> bool:
+        """Whether the published wheel was fetched, and was not loaded yet."""
+        return self.fetched is not None and self.verified is None
+
+    def with_verified(self, verified: Verified) -> LedgerEntry:
+        """The entry after the published version was verified, or could not be."""
+        desired = self.step.desired
+        if not verified.seen:
+            then = "run the release again: it verifies what it published and did not verify"
+            message = f"published, but {verified.message}"
+            return replace(self, result="unknown", message=message, next=then, verified=verified)
+        if not verified.sound:
+            then = f"do not use {desired.address}@{desired.version}; then: nox -s bump -- {desired.name}"
+            message = f"published, but {verified.message}"
+            return replace(self, result="failed", message=message, next=then, verified=verified)
+        return replace(self, verified=verified)
+
+
+@dataclass
+class ReleaseLedger:
+    """The whole release."""
+
+    commit: str
+    whose: str
+    prime: str
+    tool: str
+    began: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    entries: list[LedgerEntry] = field(default_factory=list)
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    interrupted: bool = False
+    earlier: list[LedgerEntry] = field(default_factory=list)
+    """The last entries of environments that earlier releases published, and that this one does not reach."""
+
+    def data(self) -> dict[str, Any]:
+        """The ledger as plain data."""
+        return {
+            "version": FORMAT_VERSION,
+            "tool": self.tool,
+            "prime": self.prime,
+            "commit": self.commit,
+            "whose": self.whose,
+            "began": self.began,
+            "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+            "interrupted": self.interrupted,
+            "environments": [_entry_data(entry) for entry in self.entries],
+            "runs": self.runs,
+            "earlier": [_entry_data(entry) for entry in self.earlier],
+        }
+
+    def put(self, entry: LedgerEntry) -> None:
+        """Replace the entry of its environment, or add it."""
+        name = entry.step.desired.name
+        for place, known in enumerate(self.entries):
+            if known.step.desired.name == name:
+                self.entries[place] = entry
+                return
+        self.entries.append(entry)
+
+    @property
+    def checksums(self) -> str:
+        """A line for each wheel that was fetched, compared with the tested one, installed and loaded."""
+        lines = [
+            f"{entry.fetched.sha256}  {entry.fetched.filename}\n"
+            for entry in self.entries
+            if entry.fetched and entry.is_ready and entry.is_verified
+        ]
+        return "".join(lines)
+
+    def text(self, scrubber: Scrubber) -> str:
+        """The ledger as JSON, without secrets."""
+        return json.dumps(scrubber.value(self.data()), indent=2, ensure_ascii=True) + "\n"
+
+
+def _entry_data(entry: LedgerEntry) -> dict[str, Any]:
+    wanted, published = entry.step.desired, entry.published
+    return {
+        "name": wanted.name,
+        "address": wanted.address,
+        "package_version": wanted.version,
+        "visibility": wanted.visibility,
+        "content_hash": wanted.content_hash,
+        "digest": entry.digest,
+        "wheel": entry.wheel,
+        "evidence": asdict(entry.evidence) if entry.evidence else None,
+        "planned": entry.step.action,
+        "result": entry.result,
+        "message": entry.message,
+        "next": entry.next,
+        "page": entry.page,
+        "pushes": published.pushes if published else 0,
+        "said": list(published.said) if published else [],
+        "reason": entry.step.reason,
+        "before": asdict(entry.step.found) if entry.step.found else None,
+        "after": asdict(published.after) if published and published.after else None,
+        "fetched": asdict(entry.fetched) if entry.fetched else None,
+        "verified": asdict(entry.verified) if entry.verified else None,
+        "evaluations": [asdict(each) for each in entry.evaluations],
+        "seconds": round(entry.seconds, 1),
+    }
+
+
+def render_release_text(ledger: ReleaseLedger) -> str:
+    """The release for a terminal."""
+    width = max((len(entry.step.desired.address) for entry in ledger.entries), default=0)
+    lines = []
+    for entry in ledger.entries:
+        address = entry.step.desired.address
+        if entry.result == "unchanged" and not entry.evaluations:
+            continue
+        lines.append(
+            f"{_SIGNS.get(entry.result, '?')} {address:<{width}}  {entry.result:<9}  {on_one_line(entry.message)}"
+        )
+        lines += [f"  {'':<{width}}  {on_one_line(text)}" for text in _besides(entry)]
+    lines += [f"  run {run['name']}: {_outcome_of(run)}" for run in ledger.runs]
+    return "\n".join([*lines, sum_of(ledger)]) + "\n"
+
+
+def _outcome_of(run: Mapping[str, Any]) -> str:
+    """The outcome of a run's submission, with its id and its page."""
+    parts = (run["outcome"], run["message"], run["id"], run["page"], run["next"])
+    return on_one_line(", ".join(str(part) for part in parts if part))
+
+
+def _besides(entry: LedgerEntry) -> Iterator[str]:
+    if entry.page:
+        yield entry.page
+    if entry.verified:
+        yield entry.verified.message
+    for each in entry.evaluations:
+        yield f"evaluation {each.name}: {each.outcome}, {each.message}"
+    if entry.next:
+        yield f"next: {entry.next}"
+
+
+def sum_of(ledger: ReleaseLedger) -> str:
+    """The summary in one line."""
+    counted: dict[str, int] = {}
+    for entry in ledger.entries:
+        counted[entry.result] = counted.get(entry.result, 0) + 1
+    said = ", ".join(f"{count:,} {result}" for result, count in counted.items()) or "no environments were selected"
+    return f"{said}{'; interrupted' if ledger.interrupted else ''}."
+
+
+def render_release_markdown(ledger: ReleaseLedger) -> str:
+    """The release as a page of Markdown."""
+    busy = [entry for entry in ledger.entries if entry.result != "unchanged"]
+    parts = [f"## Release of {code_span(ledger.commit[:12] or 'an unknown commit')}\n"]
+    if busy:
+        parts.append("| | environment | version | result | what |\n|---|---|---|---|---|")
+        parts[-1] += "".join(f"\n{_row(entry)}" for entry in busy) + "\n"
+    for entry in ledger.entries:
+        named = code_span(entry.step.desired.name)
+        parts += [f"- {named}: {prose(on_one_line(text))}" for text in _besides(entry)]
+    for run in ledger.runs:
+        parts.append(f"- run {code_span(str(run['name']))}: {prose(_outcome_of(run))}")
+    parts.append(f"\n**{prose(sum_of(ledger))}**")
+    return "\n".join(parts) + "\n"
+
+
+def _row(entry: LedgerEntry) -> str:
+    sign = {"+": "✓", "!": "✗"}.get(_SIGNS.get(entry.result, "?"), "?")
+    what = prose_cell(entry.message)
+    wanted = entry.step.desired
+    return f"| {sign} | {table_cell(wanted.address)} | {table_cell(wanted.version or '-')} | {entry.result} | {what} |"

@@ -1,0 +1,544 @@
+"""The plan of a release: its action for each environment, from the declaration, git's history and the Hub."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from packaging.version import InvalidVersion, Version
+
+from envwright.facts.observed import Facts
+from envwright.hub.access import HubAccess, HubUnavailable, Prime, find_prime, hub_access, install_prime
+from envwright.hub.runs import PlatformRun, RunsUnreadable, list_runs
+from envwright.hub.state import HubEnvironment, HubReading, HubState, read_hub
+from envwright.repository.changes import Change, changed_environments, changed_keys, registry_at
+from envwright.repository.git import ContentMissing
+from envwright.repository.package import Package
+from envwright.repository.problem import DeclarationError
+from envwright.repository.recordings import read_recordings
+from envwright.repository.registry import EnvironmentEntry, ExternalEntry, Registry, load_registry
+from envwright.repository.release_history import ReleaseContent, release_content, release_history
+from envwright.repository.repository import ENVIRONMENTS_FOLDER, Repository
+from envwright.rules.engine import Finding, Subject, Verdict, findings, publishing_findings, stops_publishing
+from envwright.training.due import DecidedRun, RunSize, Situation, decided_runs
+from envwright.training.submit import RunIdentity
+
+ReleaseAction = Literal[
+    "create",
+    "publish",
+    "visibility",
+    "unchanged",
+    "conflict",
+    "drift",
+    "no-access",
+    "unreadable",
+    "not-asked",
+    "broken",
+    "blocked",
+]
+WRITES: frozenset[ReleaseAction] = frozenset({"create", "publish", "visibility"})
+NOTHING = "no environments and no runs were selected"
+REFUSED: frozenset[ReleaseAction] = frozenset({"conflict", "drift", "no-access", "broken", "blocked"})
+"""Actions that need a change first: the Hub has content that a release cannot replace, the declaration is wrong, or a
+rule stops it."""
+
+
+@dataclass(frozen=True)
+class Desired:
+    """The desired state of one environment on the Hub."""
+
+    name: str
+    owner: str
+    version: str
+    content_hash: str
+    visibility: str
+
+    @property
+    def address(self) -> str:
+        return f"{self.owner}/{self.name}"
+
+
+@dataclass(frozen=True)
+class ReleaseStep:
+    """The planned action for one environment, with its reason."""
+
+    desired: Desired
+    action: ReleaseAction
+    reason: str
+    next: str = ""
+    """The user's next step; empty if the release acts by itself."""
+    found: HubEnvironment | None = None
+
+
+@dataclass(frozen=True)
+class ExternalStep:
+    """Whether an external environment of a run is on the Hub."""
+
+    name: str
+    address: str
+    """`owner/name@version`."""
+    standing: Literal["found", "missing", "no-access", "unreadable", "not-asked"]
+    why: str = ""
+
+
+def step_of(desired: Desired, reading: HubReading | None) -> ReleaseStep:
+    """The step for one environment; a failed read decides nothing."""
+    if reading is None:
+        return ReleaseStep(desired, "not-asked", "the Hub was not read")
+    if reading.standing == "unreadable":
+        then = "try again; an environment whose state is unknown is not changed"
+        return ReleaseStep(desired, "unreadable", reading.why, then)
+    if reading.standing == "no-access":
+        then = f"use a key that can write for {desired.owner}, or name another owner in registry.yaml"
+        return ReleaseStep(desired, "no-access", reading.why, then)
+    if reading.standing == "missing" or reading.environment is None:
+        return ReleaseStep(desired, "create", f"{desired.visibility} at version {desired.version}")
+    return _beside(desired, reading.environment)
+
+
+def _beside(desired: Desired, found: HubEnvironment) -> ReleaseStep:
+    if not found.version:
+        return ReleaseStep(
+            desired, "publish", f"the Hub has the name without a version; {desired.version} is the first", found=found
+        )
+    if found.content_hash == desired.content_hash:
+        return _same_content(desired, found)
+    order = compared(desired.version, found.version)
+    if order is None:
+        then = f"delete that version manually, or choose one above it (nox -s bump -- {desired.name})"
+        return ReleaseStep(desired, "drift", f"the Hub's version {found.version!r} is not a valid version", then, found)
+    if order > 0:
+        return ReleaseStep(
+            desired, "publish", f"{found.version} → {desired.version}{_also_visibility(desired, found)}", found=found
+        )
+    if order == 0:
+        published = found.content_hash[:12] or "without a hash"
+        reason = f"version {desired.version} is already published with other content ({published})"
+        then = f"nox -s bump -- {desired.name}; a published version is never replaced"
+        return ReleaseStep(desired, "conflict", reason, then, found)
+    reason = f"the Hub has {found.version}, which is ahead of {desired.version} here"
+    bump = f"nox -s bump -- {desired.name} --above {found.version}"
+    then = f"copy the published code here, or choose a higher version: {bump}"
+    return ReleaseStep(desired, "drift", reason, then, found)
+
+
+def _same_content(desired: Desired, found: HubEnvironment) -> ReleaseStep:
+    if compared(found.version, desired.version) != 0:
+        reason = f"the Hub has this content as version {found.version}, and the version here is {desired.version}"
+        return ReleaseStep(desired, "drift", reason, f"nox -s bump -- {desired.name}", found)
+    if found.visibility and found.visibility != desired.visibility:
+        return ReleaseStep(desired, "visibility", f"{found.visibility} → {desired.visibility}", found=found)
+    return ReleaseStep(desired, "unchanged", f"{found.version} is published", found=found)
+
+
+def _also_visibility(desired: Desired, found: HubEnvironment) -> str:
+    changes = bool(found.visibility) and found.visibility != desired.visibility
+    return f", {found.visibility} → {desired.visibility}" if changes else ""
+
+
+def compared(one: str, other: str) -> int | None:
+    """Negative, zero or positive as versions compare; `None` if one of them is not a version."""
+    try:
+        first, second = Version(one), Version(other)
+    except InvalidVersion:
+        return 0 if one == other else None
+    return (first > second) - (first < second)
+
+
+def external_step(entry: ExternalEntry, hub: HubState | None) -> ExternalStep:
+    """Whether an external environment of the registry is on the Hub."""
+    address = address_of(entry)
+    reading = hub.pinned.get(address) if hub else None
+    if reading is None:
+        return ExternalStep(entry.name, address, "not-asked")
+    if reading.standing == "found" and reading.environment and reading.environment.version not in ("", entry.version):
+        why = f"the Hub returned version {reading.environment.version}"
+        return ExternalStep(entry.name, address, "missing", why)
+    return ExternalStep(entry.name, address, reading.standing, reading.why)
+
+
+def address_of(entry: ExternalEntry) -> str:
+    """`owner/name@version` of an external environment."""
+    return f"{entry.hub_owner}/{entry.hub_name}@{entry.version}"
+
+
+def orphans(hub: HubState, declared: Iterable[str]) -> tuple[str, ...]:
+    """Environments of the registry's owners on the Hub without an entry; reported, never deleted."""
+    known = {address.casefold() for address in declared}
+    listed = {address for names in hub.listed.values() for address in names}
+    return tuple(sorted(address for address in listed if address.casefold() not in known))
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """The planned action for a training run after its environments are published."""
+
+    name: str
+    backend: str
+    action: Literal["submit", "submitted", "manual", "waits", "refused", "unreadable", "not-asked"]
+    reason: str
+    next: str = ""
+    findings: tuple[Finding, ...] = ()
+    """Findings of the rules of runs."""
+    played: tuple[str, ...] = ()
+    """The recordings of a model on each of its environments."""
+    changed: str = ""
+    """What this change does to it; empty if the plan is not of a change."""
+    size: RunSize | None = None
+    """Its model, steps, rollouts, GPUs, hours and dollars; `None` if it cannot be read."""
+    expected: tuple[str, ...] = ()
+    """Its steps' rollouts, tokens and informative groups, and what its evaluation detects, from recordings."""
+
+
+@dataclass(frozen=True)
+class RemovedRun:
+    """A run that is no longer declared, with its submissions; a release does not change them."""
+
+    name: str
+    submitted: tuple[PlatformRun, ...] | None
+    """`None` if the platform was not read."""
+    why: str = ""
+    """Why it was not read."""
+    pages: Mapping[str, str] = field(default_factory=dict)
+    """Id of a submitted run → its page."""
+
+
+@dataclass(frozen=True)
+class ReleasePlan:
+    """The actions of a release."""
+
+    steps: tuple[ReleaseStep, ...] = ()
+    external: tuple[ExternalStep, ...] = ()
+    orphans: tuple[str, ...] = ()
+    runs: tuple[PlannedRun, ...] = ()
+    removed_runs: tuple[RemovedRun, ...] = ()
+    findings: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+    """Environment → findings of the rules of releases."""
+    whose: str = ""
+    """The user of the key; empty if the Hub was not read."""
+    not_asked: str = ""
+    """Why the Hub was not read; empty if it was."""
+    prime: str = ""
+    unplayed: tuple[str, ...] = ()
+    """Environments to be published that have no recording of a real model."""
+    notes: tuple[str, ...] = ()
+    """Further notes, such as the selection and failed listings."""
+
+    @property
+    def writes(self) -> tuple[ReleaseStep, ...]:
+        """The steps that change something on the Hub."""
+        return tuple(step for step in self.steps if step.action in WRITES)
+
+    @property
+    def refused(self) -> tuple[ReleaseStep, ...]:
+        """The steps that need a decision first."""
+        return tuple(step for step in self.steps if step.action in REFUSED)
+
+    @property
+    def unreadable(self) -> tuple[ReleaseStep, ...]:
+        """The steps that are undecided because the Hub could not be read."""
+        return tuple(step for step in self.steps if step.action == "unreadable")
+
+    @property
+    def verdict(self) -> Verdict:
+        """Fail if a decision is needed, error if the Hub could not be read, else pass."""
+        if self.refused:
+            return "fail"
+        if any(each.standing in ("missing", "no-access") for each in self.external):
+            return "fail"
+        if any(run.action == "refused" for run in self.runs):
+            return "fail"
+        unread = self.unreadable or any(each.standing == "unreadable" for each in self.external)
+        return "error" if unread or any(run.action == "unreadable" for run in self.runs) else "pass"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan and its inputs."""
+
+    plan: ReleasePlan
+    registry: Registry
+    access: HubAccess
+    prime: Prime | None
+    hub: HubState | None
+    there: frozenset[str]
+    """Environments that the Hub has as declared, including those that only a run needs."""
+
+
+@dataclass(frozen=True)
+class _Choice:
+    names: tuple[str, ...]
+    change: Change | None
+    whole: bool
+    """Whether the plan covers the whole registry."""
+
+
+def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threading.Event) -> Planned:
+    """Plan for the named environments, for those that differ from the base `changed`, or for all.
+
+    Without a key the Hub is not read, and the plan states this. Raises `DeclarationError`,
+    `HubUnavailable` and `Interrupted`.
+    """
+    root = root.resolve()
+    registry = load_registry(root)
+    choice = _chosen(root, registry, names, changed)
+    concerned = _concerned_runs(registry, choice)
+    removed = tuple(sorted(choice.change.removed_runs)) if choice.change else ()
+    beside = sorted(set().union(*concerned.values()) & set(registry.environments) - set(choice.names))
+    read = (*choice.names, *beside)
+    broken: dict[str, ReleaseStep] = {}
+    desired = [each for name in read if (each := _desired(root, registry.environments[name], broken))]
+    access, prime = hub_access(), find_prime()
+    external = _external(registry, choice, concerned)
+    anything = bool(choice.whole or read or external or removed)
+    hub, not_asked = _asked(access, prime, registry, desired, external, choice, stop) if anything else (None, NOTHING)
+    known = tuple(step_of(each, hub.readings.get(each.address) if hub else None) for each in desired)
+    by_name = broken | {step.desired.name: step for step in known}
+    steps = tuple(by_name[name] for name in choice.names)
+    readable = replace(choice, names=tuple(name for name in choice.names if name not in broken))
+    of_versions, further_notes = _version_findings(root, readable, steps)
+    of_pages = _publishing_findings(root, steps)
+    findings = {name: (*of_versions.get(name, ()), *of_pages.get(name, ())) for name in {**of_versions, **of_pages}}
+    steps = tuple(_unless_stopped(step, findings.get(step.desired.name, ())) for step in steps)
+    there = frozenset(step.desired.name for step in known if step.action == "unchanged")
+    ready = there | {step.desired.name for step in steps if step.action in WRITES}
+    refused = frozenset(step.desired.name for step in steps if step.action in REFUSED)
+    situation = Situation(root, registry, access, prime if hub else None, ready, stop, refused=refused)
+    plan = ReleasePlan(
+        steps=steps,
+        runs=tuple(_planned_runs(situation, concerned, broken, _changes(root, registry, choice, concerned))),
+        removed_runs=_removed_runs(removed, situation),
+        findings=findings,
+        unplayed=_unplayed(root, registry, steps),
+        external=tuple(external_step(each, hub) for each in external),
+        orphans=orphans(hub, _declared(registry)) if hub and choice.whole else (),
+        whose=hub.identity.slug if hub else "",
+        not_asked=not_asked,
+        prime=hub.prime if hub else "",
+        notes=(*_notes(choice, hub, registry), *further_notes),
+    )
+    return Planned(plan, registry, access, prime, hub, there)
+
+
+def _unless_stopped(step: ReleaseStep, found: Iterable[Finding]) -> ReleaseStep:
+    """The step, or that the release does not publish it because of a finding."""
+    stopping = next(filter(stops_publishing, found), None)
+    if stopping is None or (step.action not in WRITES and step.action != "not-asked"):
+        return step
+    return replace(step, action="blocked", reason=f"{stopping.rule}: {stopping.message}", next=stopping.fix)
+
+
+def _concerned_runs(registry: Registry, choice: _Choice) -> dict[str, set[str]]:
+    """Runs that changed or use a chosen environment, each with all environments that it uses."""
+    changed = choice.change.runs if choice.change else frozenset()
+    used = {name: set(spec.environment_names) for name, spec in registry.specs.items()}
+    return {name: ids for name, ids in used.items() if choice.whole or name in changed or ids & set(choice.names)}
+
+
+def _external(registry: Registry, choice: _Choice, concerned: Mapping[str, set[str]]) -> list[ExternalEntry]:
+    """The environments of the Hub that the concerned runs use; all for the whole registry."""
+    used = set().union(*concerned.values())
+    return [entry for name, entry in registry.external.items() if choice.whole or name in used]
+
+
+def _removed_runs(names: Sequence[str], situation: Situation) -> tuple[RemovedRun, ...]:
+    """The submissions of runs that are no longer declared."""
+    if situation.prime is None or not names:
+        return tuple(RemovedRun(name, None, "the platform was not queried") for name in names)
+    try:
+        listed = list_runs(situation.prime, situation.access, situation.stop)
+    except (RunsUnreadable, HubUnavailable) as error:
+        return tuple(RemovedRun(name, None, str(error).splitlines()[0]) for name in names)
+    removed = []
+    for name in names:
+        submitted = tuple(run for run in listed if RunIdentity(name, "").is_another_version(run.name))
+        pages = {run.id: situation.access.page_of_run(run.id) for run in submitted}
+        removed.append(RemovedRun(name, submitted, pages=pages))
+    return tuple(removed)
+
+
+def _planned_runs(
+    situation: Situation,
+    concerned: Mapping[str, set[str]],
+    broken: Mapping[str, ReleaseStep],
+    changes: Mapping[str, str],
+) -> Iterator[PlannedRun]:
+    """The action for each run; a run on an environment that cannot be read is refused by itself."""
+    readable = [name for name, used in concerned.items() if used.isdisjoint(broken)]
+    decided = {each.run.spec.name: each for each in decided_runs(situation, readable)}
+    for name, used in concerned.items():
+        if name in decided:
+            yield replace(_planned_run(decided[name]), changed=changes.get(name, ""))
+            continue
+        cause = broken[min(used & broken.keys())]
+        reason = f"{cause.desired.name} cannot be read: {cause.reason}"
+        yield PlannedRun(name, situation.registry.specs[name].backend, "refused", reason, cause.next)
+
+
+def _planned_run(each: DecidedRun) -> PlannedRun:
+    decision = each.decision
+    return PlannedRun(
+        each.run.spec.name,
+        each.run.trainer.name,
+        decision.action,
+        decision.reason,
+        decision.next,
+        each.run.findings,
+        each.run.played,
+        size=each.size,
+        expected=each.run.expected,
+    )
+
+
+def _changes(root: Path, registry: Registry, choice: _Choice, concerned: Mapping[str, set[str]]) -> Mapping[str, str]:
+    """What a change does to each run: new, the keys that are declared differently, its changed environments."""
+    change = choice.change
+    if change is None or not concerned:
+        return {}
+    before = registry_at(root, change.base) if change.base else None
+    found = {}
+    for name, used in concerned.items():
+        new = before is not None and name not in before.runs
+        keys = ", ".join(changed_keys(before, registry, name))
+        environments = ", ".join(sorted(used & change.names))
+        parts = [*(["new"] if new else []), *([f"keys {keys}"] if keys else [])]
+        found[name] = "; ".join([*parts, *([f"environments {environments}"] if environments else [])])
+    return found
+
+
+def desired_of(entry: EnvironmentEntry, content: Package | ReleaseContent) -> Desired:
+    """The desired state of one environment on the Hub."""
+    return Desired(entry.name, entry.owner, content.version, content.hub_hash, entry.visibility)
+
+
+def _desired(root: Path, entry: EnvironmentEntry, broken: dict[str, ReleaseStep]) -> Desired | None:
+    """The desired state of an environment of the working tree. One that cannot be read is added to `broken`."""
+    content = release_content(root / ENVIRONMENTS_FOLDER / entry.folder_name, root)
+    if content is not None:
+        return desired_of(entry, content)
+    repository = Repository.load(root, [entry.name], set_apart=True)
+    if entry.name in repository.packages:
+        return desired_of(entry, repository.packages[entry.name])
+    problem, *more = repository.broken[entry.name]
+    where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+    also = f" (and {len(more)} more)" if more else ""
+    broken[entry.name] = ReleaseStep(
+        Desired(entry.name, entry.owner, "", "", entry.visibility),
+        "broken",
+        f"{where}: {problem.message}{also}",
+        problem.fix or f"nox -s schema -- {entry.name}",
+    )
+    return None
+
+
+def _chosen(root: Path, registry: Registry, names: Sequence[str], changed: str | None) -> _Choice:
+    wanted = Repository(root, registry, {}).select(names)
+    if changed is None:
+        return _Choice(wanted, None, whole=not names)
+    change = changed_environments(root, changed or None)
+    if change.everything:
+        return _Choice(wanted, change, whole=not names)
+    return _Choice(tuple(name for name in wanted if name in change.names), change, whole=False)
+
+
+def _asked(
+    access: HubAccess,
+    prime: Prime | None,
+    registry: Registry,
+    desired: Sequence[Desired],
+    external: Sequence[ExternalEntry],
+    choice: _Choice,
+    stop: threading.Event,
+) -> tuple[HubState | None, str]:
+    """The Hub's state, or why it was not read."""
+    if not access.key:
+        return None, "no API key (set PRIME_API_KEY, or run: prime login)"
+    if prime is None:
+        raise HubUnavailable("the prime CLI is not installed", install_prime())
+    owners = sorted({registry.owner, *(each.owner for each in desired)}) if choice.whole else ()
+    addresses = [each.address for each in desired]
+    pinned = [address_of(each) for each in external]
+    return read_hub(prime, access, addresses, stop, pinned=pinned, owners=owners), ""
+
+
+def _version_findings(
+    root: Path, choice: _Choice, steps: Sequence[ReleaseStep]
+) -> tuple[dict[str, tuple[Finding, ...]], list[str]]:
+    """The findings of the rules of versions, and notes on failed comparisons."""
+    try:
+        change = choice.change or changed_environments(root)
+    except DeclarationError as error:
+        return {}, [f"versions were not compared with an earlier commit: {error.problems[0].message}"]
+    names = [name for name in choice.names if name in change.names]
+    if not names or change.base is None:
+        return {}, []
+    repository = Repository.load(root, names)
+    published = {step.desired.name: step.found.version for step in steps if step.found}
+    found: dict[str, tuple[Finding, ...]] = {}
+    notes = []
+    for name, package in repository.packages.items():
+        entry = repository.registry.environments[name]
+        try:
+            history = release_history(root, entry, package, change.base, change.renamed.get(name))
+        except ContentMissing as error:
+            notes.append(f"the version of {name} was not checked: {error}")
+            continue
+        history = replace(history, published=published.get(name) or None)
+        subject = Subject(entry, package, Facts(name, "", package.digest), history=history)
+        if judged := tuple(findings(subject, ("release",))):
+            found[name] = judged
+        if not history.whole:
+            notes.append(f"the clone is shallow: versions of {name} before its oldest commit were not checked")
+    return found, notes
+
+
+def _publishing_findings(root: Path, steps: Sequence[ReleaseStep]) -> dict[str, tuple[Finding, ...]]:
+    """The details for the Hub's page of each environment that would be published."""
+    names = [step.desired.name for step in steps if step.action in ("create", "publish", "not-asked")]
+    if not names:
+        return {}
+    repository = Repository.load(root, names)
+    found = {}
+    for name, package in repository.packages.items():
+        subject = Subject(repository.registry.environments[name], package, Facts(name, "", package.digest))
+        if judged := tuple(publishing_findings(subject)):
+            found[name] = judged
+    return found
+
+
+def _unplayed(root: Path, registry: Registry, steps: Sequence[ReleaseStep]) -> tuple[str, ...]:
+    """Environments without a recording of a real model that would be published, as far as that is known."""
+    names = [step.desired.name for step in steps if step.action in ("create", "publish", "not-asked")]
+    folders = {name: root / ENVIRONMENTS_FOLDER / registry.environments[name].folder_name for name in names}
+    return tuple(name for name, folder in folders.items() if not _is_played(folder))
+
+
+def _is_played(folder: Path) -> bool:
+    return any(each.is_of_model and each.is_sound for each in read_recordings(folder))
+
+
+def _declared(registry: Registry) -> Iterator[str]:
+    for entry in registry.environments.values():
+        yield f"{entry.owner}/{entry.name}"
+    for external in registry.external.values():
+        yield f"{external.hub_owner}/{external.hub_name}"
+
+
+def _notes(choice: _Choice, hub: HubState | None, registry: Registry) -> Iterator[str]:
+    change = choice.change
+    for name in choice.names:
+        mode = registry.environments[name].sandbox
+        if mode in ("none", "gpu"):
+            what = "is confined by nothing" if mode == "none" else "reaches the machine's accelerators"
+            yield f"{name} declares `sandbox: {mode}`: its code {what}, here and in every check"
+    if change is not None:
+        yield change.reason
+        for name in sorted(change.removed):
+            yield f"{name} was removed here; {registry.owner}/{name} stays on the Hub until you delete it there"
+    if hub is not None and not hub.identity.may_write:
+        yield "the key can read environments but not write them: the Hub would refuse a release"
+    for owner, why in (hub.unlisted if hub else {}).items():
+        yield f"the environments of {owner} could not be listed: {why}"

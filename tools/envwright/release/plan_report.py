@@ -1,0 +1,288 @@
+"""A release plan as people and machines read it: text, Markdown and JSON, printed and written."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from envwright.files.atomic_write import write_whole
+from envwright.release.plan import REFUSED, WRITES
+from envwright.reports.annotations import first_of_each_kind, wants_annotations, workflow_command
+from envwright.reports.printing import append_to_summary, print_text
+from envwright.text.commands import as_typed
+from envwright.text.markdown import code_span, prose, prose_cell, table_cell
+from envwright.text.plain_data import plain_data
+from envwright.text.scrubbing import Scrubber
+from envwright.text.visible_text import on_one_line, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envwright.release.plan import PlannedRun, ReleasePlan, ReleaseStep, RemovedRun
+    from envwright.rules.engine import Finding
+    from envwright.training.due import RunSize
+
+PlanFormat = Literal["text", "json", "markdown"]
+
+FORMAT_VERSION = 1
+SIGNS = {
+    "create": "+",
+    "publish": "+",
+    "visibility": "~",
+    "unchanged": " ",
+    "conflict": "!",
+    "drift": "!",
+    "no-access": "!",
+    "unreadable": "?",
+    "not-asked": "?",
+    "broken": "!",
+    "blocked": "!",
+}
+MOST_ROWS = 300
+"""GitHub limits a job's summary to a megabyte; the JSON has all rows."""
+
+
+def render_plan_text(plan: ReleasePlan, *, quiet: bool = False) -> str:
+    """The plan for a terminal; with `quiet` without unchanged environments."""
+    lines = [*_heads(plan)]
+    width = max((len(step.desired.address) for step in plan.steps), default=0)
+    shown = [step for step in plan.steps if step.action != "unchanged" or not (quiet or len(plan.steps) > 50)]
+    for step in shown:
+        lines.append(f"{SIGNS[step.action]} {step.desired.address:<{width}}  {step.action:<10}  {_reason(step)}")
+        if step.next:
+            lines.append(f"  {'':<{width}}  next: {step.next}")
+        lines += [f"  {'':<{width}}  {_worded(each)}" for each in plan.findings.get(step.desired.name, ())]
+    unchanged = sum(step.action == "unchanged" for step in plan.steps)
+    if unchanged and len(shown) < len(plan.steps):
+        lines.append(f"  {unchanged:,} unchanged")
+    lines += [f"{text[: -len(text.lstrip(' '))]}{on_one_line(text)}" for text in _others(plan)]
+    lines += ["", _sum(plan)]
+    return "\n".join(visible(line).replace("\n", " ") for line in lines) + "\n"
+
+
+def _heads(plan: ReleasePlan) -> Iterator[str]:
+    if plan.not_asked:
+        yield f"The Hub was not read: {plan.not_asked}. This plan shows the declarations only."
+        if plan.runs or plan.steps:
+            yield "Not asked: platform validation, Hub state; set PRIME_API_KEY."
+    else:
+        yield f"Read from the Hub as {plan.whose or 'a user without a name'}, with prime {plan.prime}."
+    yield from plan.notes
+    yield ""
+
+
+def _worded(finding: Finding) -> str:
+    weight = f"ignored, {finding.ignored}" if finding.ignored else finding.severity
+    return f"{finding.rule} ({weight}): {finding.message} → {finding.fix}"
+
+
+def _others(plan: ReleasePlan) -> Iterator[str]:
+    for each in plan.external:
+        if each.standing == "found":
+            continue
+        yield (
+            f"? {each.address}  external  {each.standing}: {each.why}"
+            if each.why
+            else f"? {each.address}  external  {each.standing}"
+        )
+    for address in plan.orphans:
+        yield f"? {address}  orphan  on the Hub but not in registry.yaml; releases do not change it"
+    if plan.unplayed:
+        names = ", ".join(plan.unplayed)
+        yield f"  not recorded with a model yet: {names}; scripted policies do not measure difficulty (nox -s record)"
+    for run in plan.runs:
+        sign = "+" if run.action == "submit" else "!" if run.action == "refused" else " "
+        yield f"{sign} run {run.name}  {run.action}  {'; '.join(filter(None, (run.reason, run.next)))}"
+        if run.changed:
+            yield f"  changed: {run.changed}"
+        if run.size is not None and str(run.size) not in run.reason:
+            yield f"  {run.size}"
+        yield from (f"  {each}" for each in run.played)
+        yield from (f"  {each}" for each in run.expected)
+        yield from (f"  {_worded(each)}" for each in run.findings if each.severity != "advice")
+    for removed in plan.removed_runs:
+        yield from _removed(removed)
+
+
+def _removed(run: RemovedRun) -> Iterator[str]:
+    head = f"- run {run.name}  removed"
+    if run.submitted is None:
+        yield f"{head}  its submissions are unchanged ({run.why}); to see them: prime train list"
+    elif not run.submitted:
+        yield f"{head}  it was never submitted"
+    for each in run.submitted or ():
+        then = "" if each.ended else f"; it continues until: prime train stop {each.id}"
+        yield f"{head}  nothing happens to {each.name}, {each.status.lower()} ({each.id}) {run.pages[each.id]}{then}"
+
+
+def _sum(plan: ReleasePlan) -> str:
+    counted: dict[str, int] = {}
+    for step in plan.steps:
+        counted[step.action] = counted.get(step.action, 0) + 1
+    parts = [f"{count:,} {action}" for action, count in counted.items()]
+    if plan.runs:
+        parts.append(f"{len(plan.runs)} {'run' if len(plan.runs) == 1 else 'runs'}")
+    if plan.removed_runs:
+        count = len(plan.removed_runs)
+        parts.append(f"{count} removed {'run' if count == 1 else 'runs'}")
+    said = f"{', '.join(parts)}." if parts else "Nothing to do."
+    if plan.refused:
+        count = len(plan.refused)
+        what = "1 environment is" if count == 1 else f"{count:,} environments are"
+        said += f" {what} not published: those marked with ! need a change."
+    waiting = [run.name for run in plan.runs if run.action == "waits"]
+    if waiting:
+        said += f" Not submitted: {', '.join(waiting)}."
+    return said
+
+
+def render_plan_markdown(plan: ReleasePlan) -> str:
+    """The plan as a page of Markdown, in which names and messages are escaped."""
+    parts = ["## What merging would publish\n" if not plan.not_asked else "## What is declared\n"]
+    parts += [f"{prose(line)}\n" for line in _heads(plan) if line]
+    busy = [step for step in plan.steps if step.action != "unchanged" or plan.findings.get(step.desired.name)]
+    if busy:
+        parts.append("| | environment | action | version | what |\n|---|---|---|---|---|")
+        parts[-1] += "".join(f"\n{_row(step)}" for step in busy[:MOST_ROWS]) + "\n"
+    if len(busy) > MOST_ROWS:
+        parts.append(f"{len(busy) - MOST_ROWS:,} more are in plan.json.\n")
+    idle = len(plan.steps) - len(busy)
+    if idle:
+        parts.append(f"{idle:,} unchanged.\n")
+    for step in busy[:MOST_ROWS]:
+        parts += [
+            f"- {code_span(step.desired.name)}: {prose(_worded(each))}"
+            for each in plan.findings.get(step.desired.name, ())
+        ]
+    parts += [f"- {prose(on_one_line(line))}" for line in _others(plan)]
+    parts.append(f"\n**{_sum(plan)}**")
+    return "\n".join(parts) + "\n"
+
+
+def _row(step: ReleaseStep) -> str:
+    sign = "✗" if step.action in REFUSED else "+" if step.action in WRITES else "?"
+    what = prose_cell(_reason(step) + (f". {step.next}" if step.next else ""))
+    address, version = table_cell(step.desired.address), table_cell(step.desired.version or "-")
+    return f"| {sign} | {address} | {step.action} | {version} | {what} |"
+
+
+def _reason(step: ReleaseStep) -> str:
+    if step.action == "not-asked":
+        return f"{step.desired.visibility} at version {step.desired.version}"
+    return step.reason
+
+
+def plan_data(plan: ReleasePlan) -> dict[str, Any]:
+    """The plan as plain data; the shape of plan.json."""
+    return {
+        "version": FORMAT_VERSION,
+        "verdict": plan.verdict,
+        "asked": not plan.not_asked,
+        "not_asked": plan.not_asked,
+        "whose": plan.whose,
+        "prime": plan.prime,
+        "notes": list(plan.notes),
+        "environments": [_step_data(plan, step) for step in plan.steps],
+        "external": [asdict(each) for each in plan.external],
+        "orphans": list(plan.orphans),
+        "unplayed": list(plan.unplayed),
+        "runs": [_run_data(run) for run in plan.runs],
+        "removed_runs": [asdict(run) for run in plan.removed_runs],
+    }
+
+
+def _run_data(run: PlannedRun) -> dict[str, Any]:
+    kept = ("name", "backend", "action", "reason", "next", "played", "changed", "expected")
+    known = {key: getattr(run, key) for key in kept} | ({} if run.size is None else _size_data(run.size))
+    return {**known, "findings": [finding_data(each) for each in run.findings]}
+
+
+def _size_data(size: RunSize) -> dict[str, Any]:
+    spec = size.spec
+    counted = {"model": spec.model, "steps": spec.max_steps, "rollouts": spec.max_steps * spec.batch_size}
+    cost = {"gpus": spec.gpus.total, "hours": spec.budget.hours, "gpu_hours": size.gpu_hours}
+    return {**counted, **cost, "gpu_hour_price": size.gpu_hour_price, "dollars": size.dollars}
+
+
+def _step_data(plan: ReleasePlan, step: ReleaseStep) -> dict[str, Any]:
+    return {
+        **asdict(step.desired),
+        "address": step.desired.address,
+        "action": step.action,
+        "reason": step.reason,
+        "next": step.next,
+        "found": asdict(step.found) if step.found else None,
+        "findings": [finding_data(each) for each in plan.findings.get(step.desired.name, ())],
+    }
+
+
+def finding_data(finding: Finding) -> dict[str, Any]:
+    """A finding of a release's rules as plain data."""
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "message": finding.message,
+        "fix": finding.fix,
+        "evidence": finding.evidence,
+        "file": finding.place.file if finding.place else None,
+        "line": finding.place.line if finding.place else None,
+        "ignored": finding.ignored is not None,
+        "reason": finding.ignored,
+    }
+
+
+def render_plan_json(plan: ReleasePlan) -> str:
+    """The plan as JSON in plain ASCII."""
+    return json.dumps(plain_data(plan_data(plan)), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def write_plan(plan: ReleasePlan, folder: Path, scrubber: Scrubber) -> tuple[Path, ...]:
+    """Write both files, scrubbed. Raises `OSError` if that cannot be done."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {"plan.json": render_plan_json(plan), "plan.md": render_plan_markdown(plan)}
+    for name, text in texts.items():
+        write_whole(folder / name, as_typed(scrubber.text(text)))
+    return tuple(folder / name for name in texts)
+
+
+def print_plan(plan: ReleasePlan, form: PlanFormat, scrubber: Scrubber, *, quiet: bool = False) -> None:
+    """Print the plan in the chosen form; inside a GitHub job, append the page to its summary too."""
+    if form == "json":
+        text = render_plan_json(plan)
+    else:
+        text = render_plan_markdown(plan) if form == "markdown" else render_plan_text(plan, quiet=quiet)
+    print_text(scrubber.text(text), guard=form != "json")
+    append_to_summary(scrubber.text(render_plan_markdown(plan)))
+    if wants_annotations(os.environ):
+        print_text(
+            scrubber.text("".join(f"{line}\n" for line in plan_annotations(plan))), guard=False, stream=sys.stderr
+        )
+
+
+def plan_annotations(plan: ReleasePlan) -> list[str]:
+    """Findings of the rules of versions, and steps that need a decision, as workflow commands of GitHub."""
+    commands = []
+    for step in plan.steps:
+        folder = f"environments/{step.desired.name.replace('-', '_')}"
+        for found in plan.findings.get(step.desired.name, ()):
+            if found.ignored is None:
+                kind = "error" if found.severity == "error" else "warning"
+                place = found.place
+                file = f"{folder}/{place.file}" if place else f"{folder}/pyproject.toml"
+                said = f"{found.message}\nFix: {found.fix}"
+                title = f"{found.rule} {step.desired.name}"
+                commands.append(workflow_command(kind, file, place.line if place else None, title, said))
+        if step.action in REFUSED:
+            said, title = f"{step.reason}\nNext: {step.next}", f"{step.action} {step.desired.address}"
+            commands.append(workflow_command("error", f"{folder}/pyproject.toml", None, title, said))
+    for run in plan.runs:
+        for found in run.findings:
+            if found.ignored is None and found.severity != "advice" and found.place:
+                said = f"{found.message}\nFix: {found.fix}"
+                title = f"{found.rule} run {run.name}"
+                commands.append(workflow_command(found.severity, found.place.file, found.place.line, title, said))
+    return first_of_each_kind(commands)

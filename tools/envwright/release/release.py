@@ -1,0 +1,238 @@
+"""A release: all planned steps in parallel, each on its own evidence; a failing one does not stop the others.
+
+Here hashes are checked and wheels are pushed. Nothing of an environment is built, installed or loaded.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from envwright.hub.access import HubAccess, Prime
+from envwright.hub.client import HubCall, call_hub
+from envwright.hub.state import HubIdentity, HubReading, reading_of
+from envwright.release.evidence import NoWheel, ValidationEvidence, sha256_of
+from envwright.release.ledger import LedgerEntry
+from envwright.release.plan import REFUSED, WRITES, ReleasePlan, ReleaseStep
+from envwright.release.publishing import HubSide, Push, publish, push_environment
+from envwright.release.pushed_evaluations import EvaluationPusher
+from envwright.release.verifying import Fetched, Verifier
+from envwright.repository.package import Package
+from envwright.repository.repository import Repository
+from envwright.system.retry_policy import HUB_PUSH, RetryPolicy
+from envwright.system.scratch_folder import temporary_scratch
+from envwright.system.subprocesses import Interrupted, ProgramFailed
+
+AT_ONCE = 4
+"""Environments that are published at the same time."""
+NOT_REACHED = "the release did not reach it"
+
+
+@dataclass(frozen=True)
+class Release:
+    """The settings that all environments of a release share."""
+
+    repository: Repository
+    prime: Prime
+    access: HubAccess
+    identity: HubIdentity
+    evidence: Mapping[str, ValidationEvidence]
+    no_evidence: str
+    """The message for an environment without evidence."""
+    wheel_of: Callable[[Package, ValidationEvidence], Path]
+    """The wheel that was tested. Raises `NoWheel` and `ProgramFailed`."""
+    earlier: Mapping[str, LedgerEntry]
+    """What earlier releases sent of the same content: what they did not verify is verified now."""
+    uncommitted: Mapping[str, str]
+    """Environment → its uncommitted files."""
+    published: Path
+    """The folder that published wheels are fetched into, each in a folder with the name of its environment."""
+    begin_push: Callable[[LedgerEntry], None]
+    """Gets an entry before anything is sent. Raises `OSError` where it cannot be written: then nothing is sent."""
+    stop: threading.Event
+    report: Callable[[str], None]
+    retry: RetryPolicy = HUB_PUSH
+
+    def not_reached(self, step: ReleaseStep) -> LedgerEntry:
+        """The entry of a step before anything is done; it keeps what earlier releases knew of the same content."""
+        entry = LedgerEntry(step, "not-reached", NOT_REACHED, "run the release again: it reads the Hub's state first")
+        earlier = self.earlier.get(step.desired.name)
+        return entry if earlier is None else _continued(entry, earlier)
+
+    def apply(self, plan: ReleasePlan, done: Callable[[LedgerEntry], None]) -> list[LedgerEntry]:
+        """Carry out the plan; `done` gets each entry whenever it changes, from several threads.
+
+        Afterwards, the published wheels that entries wait for have to be loaded, by a process without the key.
+        Raises `KeyboardInterrupt` once the running steps have ended.
+        """
+        checked: dict[str, Path] = {}
+        with temporary_scratch("release") as folder:
+            parts: tuple[Callable[[LedgerEntry], LedgerEntry], ...] = (
+                lambda known: self._checked(known, checked, folder),
+                lambda known: self._pushed(known, checked),
+                self._fetched,
+                self._with_evaluations,
+            )
+            entries = [self.not_reached(step) for step in plan.steps]
+            for part in parts:
+                entries = self._side_by_side(part, entries, done)
+            return entries
+
+    def _side_by_side(
+        self,
+        part: Callable[[LedgerEntry], LedgerEntry],
+        entries: Sequence[LedgerEntry],
+        done: Callable[[LedgerEntry], None],
+    ) -> list[LedgerEntry]:
+        def carried_out(known: LedgerEntry) -> LedgerEntry:
+            entry = self._timed(known, part)
+            if entry != known:
+                done(entry)
+            return entry
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            futures = [pool.submit(carried_out, one) for one in entries]
+            try:
+                return [future.result() for future in futures]
+            except KeyboardInterrupt:
+                self.stop.set()
+                for future in futures:
+                    future.cancel()
+                raise
+
+    def _timed(self, known: LedgerEntry, act: Callable[[LedgerEntry], LedgerEntry]) -> LedgerEntry:
+        """The entry after one part of the release; an exception is the result of this environment alone."""
+        started = time.monotonic()
+        try:
+            entry = act(known)
+        except Interrupted:
+            then = "run the release again"
+            cut = replace(known, result="not-reached", message="interrupted", next=then)
+            entry = replace(known, next=f"interrupted; {then}") if known.is_ready else cut
+        except OSError as error:
+            message = f"this machine failed: {error.strerror or error}"
+            entry = replace(known, result="unknown", message=message, next="run the release again")
+        except Exception as error:
+            said = self.access.scrubber.text(f"envwright failed here: {type(error).__name__}: {error}")
+            entry = replace(known, result="unknown", message=said, next="run the release again, and report this")
+        if entry == known:
+            return known
+        return replace(entry, seconds=known.seconds + time.monotonic() - started)
+
+    def _refused(self, step: ReleaseStep) -> LedgerEntry | None:
+        """The entry of a step that needs no push or may not be pushed; `None` for others."""
+        name = step.desired.name
+        if step.action == "unchanged":
+            return LedgerEntry(step, "unchanged", step.reason)
+        if step.action in REFUSED:
+            return LedgerEntry(step, "refused", step.reason, step.next)
+        if step.action not in WRITES:
+            return LedgerEntry(step, "unknown", step.reason, step.next)
+        if name in self.uncommitted:
+            message = f"not committed: {self.uncommitted[name]}"
+            return LedgerEntry(step, "refused", message, "commit it: only committed files are published")
+        if self.identity.owns(step.desired.owner) is False and step.action == "create":
+            return LedgerEntry(
+                step, "refused", f"the key does not belong to {step.desired.owner}", "use a key of that owner"
+            )
+        return None
+
+    def _checked(self, known: LedgerEntry, checked: dict[str, Path], folder: Path) -> LedgerEntry:
+        """Check the evidence, and copy the wheel that it names: the copy is hashed, and the copy is pushed."""
+        name = known.step.desired.name
+        if refused := self._refused(known.step):
+            return _continued(refused, known) if known.step.action == "unchanged" else refused
+        package = self.repository.packages[name]
+        known = replace(known, digest=package.digest)
+        proof = self.evidence.get(name)
+        refusal = self.no_evidence if proof is None else proof.refusal(package)
+        if proof is None or refusal:
+            return replace(known, result="refused", message=refusal, next=f"nox -s validate -- {name}")
+        try:
+            wheel = folder / name / proof.filename
+            wheel.parent.mkdir()
+            shutil.copyfile(self.wheel_of(package, proof), wheel)
+        except NoWheel as error:
+            return replace(known, result="refused", message=str(error), next=f"nox -s validate -- {name}")
+        except ProgramFailed as error:
+            message = self.access.scrubber.text(error.failure.message)
+            return replace(known, result="failed", message=message, next=f"nox -s schema -- {name}")
+        sha256 = sha256_of(wheel)
+        known = replace(known, wheel=sha256, evidence=proof)
+        if refusal := proof.refusal(package, sha256):
+            then = "build it reproducibly (hatchling does), or validate where the release runs"
+            return replace(known, result="refused", message=refusal, next=then)
+        checked[name] = wheel
+        return known
+
+    def _pushed(self, known: LedgerEntry, checked: Mapping[str, Path]) -> LedgerEntry:
+        """Publish an environment whose wheel was checked."""
+        step, name = known.step, known.step.desired.name
+        if name not in checked:
+            return known
+        begun = replace(known, result="unknown", message="a push began", next="run the release again: it verifies it")
+        try:
+            self.begin_push(begun)
+        except OSError as error:
+            message = f"nothing was sent, because the ledger cannot be written: {error.strerror or error}"
+            return replace(known, message=message)
+        self.report(f"{step.desired.address}: {step.action} {step.desired.version}")
+        published = publish(step, self._hub_side(step, checked[name]))
+        page = self.access.page_of_environment(step.desired.address) if published.outcome == "published" else ""
+        return replace(
+            known,
+            result=published.outcome,
+            message=published.message,
+            next=published.next,
+            published=published,
+            page=page,
+        )
+
+    def _fetched(self, known: LedgerEntry) -> LedgerEntry:
+        """Fetch what was published, also by an earlier release that did not verify it."""
+        desired, proof = known.step.desired, known.evidence
+        if not known.is_ready or proof is None or known.is_verified:
+            return known
+        self.report(f"{desired.address}: comparing the published wheel of {desired.version} with the tested one")
+        verifier = Verifier(self.prime, self.access, self.stop, self.retry)
+        found = verifier.fetch(desired, proof, self.published / desired.name)
+        return replace(known, fetched=found) if isinstance(found, Fetched) else known.with_verified(found)
+
+    def _hub_side(self, step: ReleaseStep, wheel: Path) -> HubSide:
+        package = self.repository.packages[step.desired.name]
+
+        def push() -> Push:
+            return push_environment(step.desired, package, wheel, self.prime, self.access, self.stop)
+
+        return HubSide(push, lambda: self._read(step), self.stop, self.retry)
+
+    def _read(self, step: ReleaseStep) -> tuple[HubReading, frozenset[str]]:
+        address = step.desired.address
+        place = f"/environmentshub/{address}"
+        calls = [HubCall("status", f"{place}/status"), HubCall("all", f"{place}/versions")]
+        answers = call_hub(self.prime, self.access, calls, self.stop)
+        data = answers["all"].data
+        versions = data.get("data", {}).get("versions", ()) if isinstance(data, dict) else ()
+        contents = frozenset(str(each.get("sha256")) for each in versions if isinstance(each, dict))
+        return reading_of(answers["status"], address, self.identity), contents
+
+    def _with_evaluations(self, known: LedgerEntry) -> LedgerEntry:
+        """Push evaluations, including those of an earlier interrupted release."""
+        desired = known.step.desired
+        if not known.is_ready or not self.repository.registry.environments[desired.name].publish_evals:
+            return known
+        pusher = EvaluationPusher(self.prime, self.access, self.stop, self.retry)
+        return replace(known, evaluations=pusher.push_all(desired, self.repository.packages[desired.name]))
+
+
+def _continued(entry: LedgerEntry, earlier: LedgerEntry) -> LedgerEntry:
+    """An entry with the result for the published wheel; a result that is not sound is determined again."""
+    known = replace(entry, evidence=earlier.evidence, wheel=earlier.wheel)
+    if not earlier.is_verified:
+        return known
+    return replace(known, fetched=earlier.fetched, verified=earlier.verified)

@@ -1,0 +1,137 @@
+"""Reports of declared training runs: their configurations and findings."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from envwright.text.commands import as_typed
+from envwright.text.markdown import prose, table_cell
+from envwright.text.visible_text import on_one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from envwright.rules.engine import Finding
+
+_ORDER = {"error": 0, "warning": 1, "advice": 2}
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One declared run, as reports show it."""
+
+    name: str
+    backend: str
+    model: str
+    environments: tuple[str, ...]
+    verdict: str
+    """pass or fail, by the rules that count."""
+    files: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    units: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    submit: str = "manual"
+    state: str = ""
+    """Its state on the platform, if queried."""
+
+
+def render_runs(results: Sequence[RunResult], changed: Sequence[str] = (), *, quiet: bool = False) -> str:
+    """Runs as text for a terminal or a log."""
+    lines: list[str] = []
+    for result in results:
+        shown = [finding for finding in result.findings if not quiet or finding.counts]
+        if quiet and not shown:
+            continue
+        sign = "✗" if result.verdict == "fail" else "✓"
+        units = ", ".join(f"{count} {unit}" for unit, count in result.units.items())
+        about = f"{result.backend}, {result.model}, {' + '.join(result.environments)}"
+        lines.append(_shown(f"{sign} {result.name}: {about}" + (f" ({units})" if units else "")))
+        if not quiet:
+            lines += [_shown(f"    {'writes' if name in changed else 'config':<7} {name}") for name in result.files]
+            lines += [_shown(f"    starts  {' '.join(result.command)}")] if result.command else []
+            lines += [_shown(f"    state   {result.state}")] if result.state else []
+            lines += [_shown(f"    note    {note}") for note in result.notes]
+        for finding in sorted(shown, key=lambda each: _ORDER[each.severity]):
+            lines += _finding(finding)
+    return "\n".join([*lines, _summary(results, changed)]) + "\n"
+
+
+def _finding(finding: Finding) -> list[str]:
+    where = f"{finding.place.file}:{finding.place.line}" if finding.place and finding.place.line else ""
+    if finding.ignored is not None:
+        return [_shown(f"    {finding.rule} ignored: {finding.message}"), _shown(f"        reason  {finding.ignored}")]
+    lines = [_shown(f"    {finding.rule} {finding.severity}: {finding.message}")]
+    if where:
+        lines.append(_shown(f"        at      {where}"))
+    return [*lines, _shown(f"        fix     {finding.fix}")]
+
+
+def _summary(results: Sequence[RunResult], changed: Sequence[str]) -> str:
+    failed = [result.name for result in results if result.verdict == "fail"]
+    noun = "run" if len(results) == 1 else "runs"
+    files = f"; {len(changed)} file{'' if len(changed) == 1 else 's'} changed" if changed else ""
+    if failed:
+        return f"{len(results)} {noun}{files}; failing: {', '.join(failed)}"
+    return f"{len(results)} {noun}, none fails{files}"
+
+
+def render_runs_markdown(results: Sequence[RunResult]) -> str:
+    """Runs as a table for a job's summary, with the findings below it."""
+    lines = ["| | run | backend | model | environments | state |", "|---|---|---|---|---|---|"]
+    for each in results:
+        sign = "✗" if each.verdict == "fail" else "✓"
+        cells = (each.name, each.backend, each.model, " + ".join(each.environments), each.state or "–")
+        lines.append(f"| {sign} | " + " | ".join(table_cell(cell) for cell in cells) + " |")
+    found = [
+        f"- **{prose(finding.rule)}** {finding.severity}: {prose(finding.message)} Fix: {prose(finding.fix)}"
+        for each in results
+        for finding in each.findings
+        if finding.ignored is None
+    ]
+    return "\n".join([*lines, *([""] if found else []), *found]) + "\n"
+
+
+def runs_as_json(results: Sequence[RunResult]) -> str:
+    """The runs as JSON."""
+    return json.dumps({"version": 1, "runs": [run_data(result) for result in results]}, indent=2) + "\n"
+
+
+def run_data(result: RunResult) -> dict[str, Any]:
+    """One run as plain data."""
+    return {
+        "name": result.name,
+        "backend": result.backend,
+        "model": result.model,
+        "environments": list(result.environments),
+        "verdict": result.verdict,
+        "submit": result.submit,
+        "state": result.state,
+        "files": list(result.files),
+        "command": shlex.split(as_typed(shlex.join(result.command))),
+        "units": dict(result.units),
+        "notes": list(result.notes),
+        "findings": [_finding_data(finding) for finding in result.findings],
+    }
+
+
+def _finding_data(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "message": as_typed(finding.message),
+        "fix": as_typed(finding.fix),
+        "evidence": finding.evidence.named(),
+        "file": finding.place.file if finding.place else None,
+        "line": finding.place.line if finding.place else None,
+        "ignored": finding.ignored is not None,
+        "reason": finding.ignored,
+    }
+
+
+def _shown(text: str) -> str:
+    """One escaped line with its indentation."""
+    return " " * (len(text) - len(text.lstrip(" "))) + on_one_line(text)

@@ -1,0 +1,174 @@
+"""The section on the distribution of rewards, with advice for training, that all reports share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envwright.reports.page import Page
+    from envwright.statistics.checks import MeasuredCheck
+    from envwright.statistics.intervals import Estimate
+    from envwright.statistics.measures import Distribution
+
+SCRIPTED = "a scripted policy: the advice below shows the method and does not apply to a model"
+_SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
+_STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
+
+
+def title(measured: Distribution) -> str:
+    """The policy and its rollouts."""
+    return f"{measured.policy}: {measured.scored} of {measured.attempted} rollouts scored, {measured.tasks} tasks"
+
+
+def number_lines(measured: Distribution) -> Iterator[tuple[str, str]]:
+    """Label and text of every number."""
+    if measured.mean is not None:
+        yield "reward", f"mean {_spread(measured.mean)}, as a share of the declared range"
+    variance = measured.variance
+    yield "variance", f"{variance.within:.3f} within tasks (what groups learn from), {variance.between:.3f} between"
+    if measured.shaping is not None:
+        shaping = measured.shaping
+        yield (
+            "",
+            f"within tasks {shaping.outcome_variance:.3f} from the outcome, {shaping.shaped_variance:.3f} from form "
+            f"and penalties; {shaping.by_form_alone} of {shaping.live_groups} informative groups differ only in these",
+        )
+    if measured.live is not None:
+        yield (
+            "groups",
+            f"of {measured.group_size}: zero variance {_percent(_rest(measured.live))}{_predicted(measured)}",
+        )
+    if measured.pass_at:
+        yield "pass@k", ", ".join(f"{k}: {chance:.2f}" for k, chance in measured.pass_at.items())
+    if measured.errors:
+        yield "errors", ", ".join(f"{name} {count}" for name, count in measured.errors.items())
+
+
+def check_line(check: MeasuredCheck) -> str:
+    """One check with its interval and its bound."""
+    more = f"; {check.more}" if check.more else ""
+    return f"{check.rule} {check.name} {_measured(check)}, required {check.needed}: {check.answer}{more}"
+
+
+def show(page: Page, measured: Distribution) -> None:
+    """The section on a terminal."""
+    page.line((title(measured), "bold"), indent=2)
+    for label, text in number_lines(measured):
+        page.field(label, text, indent=4)
+    _table(page, measured)
+    if measured.advice and measured.scripted:
+        page.paragraph((SCRIPTED, "dim"), indent=4)
+    for one in measured.advice:
+        page.paragraph((f"{one.do}:", "cyan"), one.because, indent=4, hanging=6)
+    page.blank()
+
+
+def _table(page: Page, measured: Distribution) -> None:
+    from envwright.reports.page import TableColumn
+
+    columns = [
+        TableColumn(""),
+        TableColumn("rule"),
+        TableColumn("check", shrinking=True),
+        TableColumn("measured"),
+        TableColumn("required"),
+    ]
+    rows = [
+        [
+            (_SIGNS[check.answer], _STYLES[check.answer]),
+            (check.rule, _STYLES[check.answer]),
+            (check.name, ""),
+            (_measured(check), ""),
+            (check.needed, ""),
+        ]
+        for check in measured.checks
+    ]
+    rows += [
+        [("–", "dim"), (each.rule, "dim"), (each.name, ""), ("not judged", "dim"), ("", "")]
+        for each in measured.unjudged
+    ]
+    if rows:
+        page.table(columns, rows)
+    for check in measured.checks:
+        if check.more:
+            page.paragraph((check.rule, _STYLES[check.answer]), check.more, indent=4, hanging=6)
+    for each in measured.unjudged:
+        page.paragraph((each.rule, "dim"), f"not judged: {each.reason}", indent=4, hanging=6)
+
+
+def markdown_lines(measured: Distribution) -> list[str]:
+    """The section as plain lines; the caller escapes them."""
+    lines = [f"{label}: {text}" if label else text for label, text in number_lines(measured)]
+    lines += [f"{_SIGNS[check.answer]} {check_line(check)}" for check in measured.checks]
+    lines += [f"– {each.rule} {each.name}: not judged, {each.reason}" for each in measured.unjudged]
+    if measured.advice and measured.scripted:
+        lines.append(SCRIPTED)
+    return lines + [f"{one.do}: {one.because}" for one in measured.advice]
+
+
+def distribution_data(measured: Distribution) -> dict[str, Any]:
+    """The section for validate.json."""
+    return {
+        "policy": measured.policy,
+        "scripted": measured.scripted,
+        "tasks": measured.tasks,
+        "attempted": measured.attempted,
+        "scored": measured.scored,
+        "errors": dict(measured.errors),
+        "mean": _estimate(measured.mean),
+        "variance_within_tasks": measured.variance.within,
+        "variance_between_tasks": measured.variance.between,
+        "group_size": measured.group_size,
+        "live_groups": _estimate(measured.live),
+        "predicted_live_groups": measured.predicted_live,
+        "pass_at": {str(k): chance for k, chance in measured.pass_at.items()},
+        "pass_at_range": {str(k): list(bounds) for k, bounds in measured.pass_range.items()},
+        "shaping": measured.shaping,
+        "checks": [
+            {
+                "rule": check.rule,
+                "name": check.name,
+                **(_estimate(check.estimate) or {}),
+                "needed": check.needed,
+                "bound": check.bound,
+                "above": check.above,
+                "count": check.is_count,
+                "answer": check.answer,
+                "more": check.more,
+            }
+            for check in measured.checks
+        ],
+        "not_judged": [{"rule": each.rule, "name": each.name, "reason": each.reason} for each in measured.unjudged],
+        "advice": list(measured.advice),
+    }
+
+
+def _estimate(estimate: Estimate | None) -> dict[str, float] | None:
+    if estimate is None:
+        return None
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+
+
+def _measured(check: MeasuredCheck) -> str:
+    return f"{check.estimate.value:g}" if check.is_count else _spread(check.estimate)
+
+
+def _predicted(measured: Distribution) -> str:
+    if measured.predicted_live is None:
+        return ""
+    return f"; per-task rates predict {1 - measured.predicted_live:.0%}"
+
+
+def _spread(estimate: Estimate) -> str:
+    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+
+
+def _percent(low_value_high: tuple[float, float, float]) -> str:
+    low, value, high = low_value_high
+    return f"{value:.0%} ({low:.0%} to {high:.0%})"
+
+
+def _rest(live: Estimate) -> tuple[float, float, float]:
+    return 1 - live.high, 1 - live.value, 1 - live.low

@@ -1,0 +1,140 @@
+"""A finding's evidence as labelled text: the reply first, then the reward it got."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from envwright.facts.observed import FunctionScore
+from envwright.text.plain_data import number_text, plain_data
+
+if TYPE_CHECKING:
+    from envwright.rules.engine import Finding
+    from envwright.rules.evidence import Evidence
+
+LONGEST_IN_LINE = 56
+READY_CASE = "ready case"
+"""The label of an entry for tests/cases.yaml."""
+FURTHER = "also"
+"""The label of further examples."""
+
+
+@dataclass(frozen=True)
+class ShownEvidence:
+    """One entry of a finding's evidence. The text is raw: each report escapes it its own way."""
+
+    label: str
+    text: str
+    quoted: bool = False
+    """Whether it is shown as a separate block, line for line."""
+
+
+def shown_evidence(finding: Finding) -> tuple[ShownEvidence, ...]:
+    """The evidence of a finding in reading order, and the rules that wait for it."""
+    waiting = [ShownEvidence("waiting", ", ".join(finding.waiting))] if finding.waiting else []
+    return (*_entries(finding.evidence), *waiting)
+
+
+def _entries(evidence: Evidence) -> Iterator[ShownEvidence]:
+    if evidence.case is not None:
+        yield _entry("case", evidence.case)
+    reply = evidence.reply
+    if reply is not None:
+        yield _entry("task", reply.task)
+        if reply.policy is not None:
+            yield _entry("policy", reply.policy)
+    if evidence.answer is not None:
+        yield _entry("answer", evidence.answer)
+    if reply is not None:
+        yield _block("reply", reply.text)
+    for label, value in (("extracted", evidence.extracted), ("expected", evidence.expected)):
+        if value is not None:
+            yield _entry(label, value)
+    if evidence.earned is not None:
+        yield _entry("reward", evidence.earned.reward)
+        if evidence.earned.functions:
+            yield ShownEvidence("functions", _functions(evidence.earned.functions))
+    if reply is not None:
+        yield from _circumstances(reply.rollout, reply.stop, derived=reply.derived)
+    if evidence.reference is not None:
+        yield ShownEvidence("reference reply", _in_brief(evidence.reference), quoted=True)
+    if evidence.failure is not None:
+        for label, value in (("kind", evidence.failure.kind), ("error", evidence.failure.error)):
+            if value:
+                yield _entry(label, value)
+        if evidence.failure.traceback:
+            yield _block("traceback", evidence.failure.traceback)
+    yield from _counted(evidence)
+    for label, value in evidence.details.items():
+        yield _entry(label.replace("_", " "), value)
+    if evidence.ready_case is not None:
+        yield _block(READY_CASE, evidence.ready_case)
+    for one in evidence.more:
+        yield ShownEvidence(FURTHER, _in_brief(one), quoted=True)
+
+
+def _circumstances(rollout: int | None, stop: str | None, *, derived: bool) -> Iterator[ShownEvidence]:
+    for label, value in (("rollout", rollout), ("stop", stop)):
+        if value is not None:
+            yield _entry(label, value)
+    if derived:
+        yield _entry("derived", derived)
+
+
+def _counted(evidence: Evidence) -> Iterator[ShownEvidence]:
+    """One number alone; if both are known, the message has them: `3 of 10`."""
+    if evidence.count is None or evidence.of is None:
+        for label, value in (("count", evidence.count), ("of", evidence.of)):
+            if value is not None:
+                yield _entry(label, value)
+
+
+def _entry(label: str, value: Any) -> ShownEvidence:
+    text = _text(value)
+    if isinstance(value, str) and not value.strip():
+        return ShownEvidence(label, _empty(value))
+    long = isinstance(value, str | list | tuple) and ("\n" in text or len(text) > LONGEST_IN_LINE)
+    return ShownEvidence(label, text, long)
+
+
+def _block(label: str, text: str) -> ShownEvidence:
+    return ShownEvidence(label, text, quoted=True) if text.strip() else ShownEvidence(label, _empty(text))
+
+
+def _in_brief(evidence: Evidence) -> str:
+    """Another conversation of a finding: one line on it, then the reply."""
+    shown = [one for one in _entries(evidence) if one.label != "reply" and not one.quoted]
+    lines = [", ".join(f"{one.label} {one.text}" for one in shown)]
+    if evidence.reply is not None:
+        lines.append(evidence.reply.text or _empty(""))
+    return "\n".join(line for line in lines if line)
+
+
+def _empty(text: str) -> str:
+    return f"({len(text)} characters of whitespace)" if text else "(empty)"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    if isinstance(value, float):
+        return number_text(value)
+    data = plain_data(value)
+    if isinstance(data, dict) and not any(isinstance(item, dict | list) for item in data.values()):
+        return ", ".join(f"{name} {_text(item)}" for name, item in data.items())
+    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+
+
+def _functions(functions: Mapping[str, FunctionScore | float | None]) -> str:
+    return ", ".join(f"{name} {_score(score)}" for name, score in functions.items())
+
+
+def _score(score: FunctionScore | float | None) -> str:
+    """One function's score, with its weight if the evidence has it."""
+    if not isinstance(score, FunctionScore):
+        return _text(score)
+    return _text(score.score) if score.kind == "metric" else f"{_text(score.score)} × {_text(score.weight)}"

@@ -1,0 +1,227 @@
+"""The data of the page, made from that of validate.json: the same numbers, fewer words, escaped text.
+
+The page contains no data that validate.json lacks. Long lists are cut, with a note on the page, and long texts are
+shortened, with their length.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from envwright.facts.observed import FunctionScore
+from envwright.reports.evidence import shown_evidence
+from envwright.reports.html.lit_source import lit_sources
+from envwright.reports.reading import finding_of
+from envwright.rules.evidence import Evidence, of_functions, reply_text
+from envwright.rules.result import finding_kind
+from envwright.text.harmless import harmless
+from envwright.text.plain_data import plain_data
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PageData = dict[str, Any]
+
+MOST_FINDINGS, MOST_SURVIVORS, MOST_EXPLOITS, MOST_CHANGED, MOST_TASKS = 60, 40, 20, 40, 60
+"""The most items that are listed for one environment; the numbers beside them count all."""
+LEVELS = "0123456789abcdefghijklmnopqrstuvwxyz"
+"""The place of a mean between the lowest and the highest reward, as a letter; `-` without a mean."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Reports of other commands about an environment."""
+
+    diff: Mapping[str, Any] | None = None
+    compared: Sequence[Mapping[str, Any]] = ()
+
+
+def page_environment(environment: Mapping[str, Any], beside: Beside, longest: int, *, whole: bool = True) -> PageData:
+    """One environment for the page; no text in it is longer than about `longest` characters.
+
+    Without `whole`, it has no prompts of tasks, and no reward code if it passes.
+    """
+    with_source = whole or environment["verdict"] != "pass"
+    findings = environment["findings"]
+    profiles = environment.get("profiles", [])
+    tasks, reach = _tasks(profiles), _range(profiles)
+    data: PageData = {
+        "name": environment["name"],
+        "folder": environment["folder"],
+        "version": environment["package_version"],
+        "generation": environment["generation"],
+        "digest": environment["digest"],
+        "hub": environment["hub_hash"],
+        "verdict": environment["verdict"],
+        "cached": environment["cached"],
+        "observedBy": environment.get("observed_by"),
+        "seconds": environment["seconds"],
+        "stages": environment["stage_seconds"],
+        "gates": [
+            [gate, verdict, environment["reasons"].get(gate, "")] for gate, verdict in environment["gates"].items()
+        ],
+        "counts": [environment["tasks_count"], environment["scores_count"], environment["rollouts_count"]],
+        "findings": [_finding(environment["folder"], one) for one in findings[:MOST_FINDINGS]],
+        "findings_count": len(findings),
+        "failures": environment["failures"],
+        "profiles": [_profile(one, tasks, reach) for one in profiles],
+        "distributions": environment.get("distributions", []),
+        "mutation": _mutation(environment.get("mutation"), longest, with_source=with_source),
+        "search": _search(environment.get("search")),
+        "recordings": environment.get("recordings", []),
+        "prompts": environment.get("prompts", {}) if whole else {},
+        "spending": environment.get("spending"),
+        "diff": _diff(beside.diff),
+        "compared": [_compared(one) for one in beside.compared],
+        "transcripts": environment.get("transcripts"),
+    }
+    shown: PageData = harmless(data, longest)
+    return shown
+
+
+def _finding(folder: str, data: dict[str, Any]) -> PageData:
+    finding = finding_of(folder, data)
+    functions = _functions(finding.evidence)
+    shown = [entry for entry in shown_evidence(finding) if not (functions and entry.label == "functions")]
+    return {
+        "rule": finding.rule,
+        "gate": finding.gate,
+        "kind": finding_kind(finding),
+        "message": finding.message,
+        "at": "" if data["file"] is None else _place(data["file"], data["line"]),
+        "fix": finding.fix,
+        "reason": finding.ignored,
+        "evidence": [[entry.label, entry.text, entry.quoted] for entry in shown],
+        "functions": functions,
+        "transcript": data.get("transcript"),
+    }
+
+
+def _place(file: str, line: int | None) -> str:
+    return file if line is None else f"{file}:{line}"
+
+
+def _functions(evidence: Evidence) -> list[list[Any]]:
+    """Each function's score, if the evidence has the weights, too."""
+    scores = (evidence.earned and evidence.earned.functions) or {}
+    if not all(isinstance(score, FunctionScore) for score in scores.values()):
+        return []
+    return [
+        [name, plain_data(given["score"]), given["weight"], given["kind"]]
+        for name, given in of_functions(scores).items()
+    ]
+
+
+def _profile(profile: Mapping[str, Any], tasks: Sequence[Any], reach: tuple[float, float]) -> PageData:
+    """Task by task as a letter each; the groups in full only if a task has several rollouts."""
+    several = any(group[1] > 1 for group in profile["groups"])
+    keys = ("policy", "source", "scripted", "tasks", "tokens", "seconds")
+    return {
+        **{key: profile[key] for key in keys},
+        "spreads": [_spread(spread) for spread in profile["spreads"]],
+        "groups": profile["groups"] if several else [],
+        **{key: profile.get(key, []) for key in ("correlations", "by_length", "by_turns")},
+        "heat": _heat(profile, tasks, reach),
+    }
+
+
+def _spread(spread: Mapping[str, Any]) -> list[Any]:
+    keys = ("name", "kind", "weight", "count", "missing", "mean", "low", "high", "values", "binned")
+    return [spread[key] for key in keys]
+
+
+def _tasks(profiles: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The tasks that policies were scored on, in their order."""
+    return sorted({group[0] for one in profiles if one["source"] == "scored" for group in one["groups"]}, key=str)
+
+
+def _range(profiles: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    means = [group[2] for one in profiles for group in one["groups"]]
+    return (min([0.0, *means]), max([1.0, *means]))
+
+
+def _heat(profile: Mapping[str, Any], tasks: Sequence[Any], reach: tuple[float, float]) -> str:
+    if profile["source"] != "scored":
+        return ""
+    least, most = reach
+    steps = len(LEVELS) - 1
+    of_task = {group[0]: LEVELS[round((group[2] - least) / (most - least) * steps)] for group in profile["groups"]}
+    return "".join(of_task.get(task, "-") for task in tasks)
+
+
+def _mutation(mutation: Mapping[str, Any] | None, longest: int, *, with_source: bool) -> PageData | None:
+    if mutation is None:
+        return None
+    mutants = mutation["mutants"]
+    counts = mutation.get("counts") or Counter(one["outcome"] for one in mutants)  # a brief report names few of them
+    survivors = [one for one in mutants if one["outcome"] == "survived"]
+    missed = [one for one in mutants if one.get("not_asked")]
+    keys = (
+        "score",
+        "score_range",
+        "exist",
+        "unreached",
+        "bound",
+        "conversations",
+        "cases",
+        "seconds",
+        "left_out",
+        "stale",
+        "watched",
+    )
+    return {
+        **{key: mutation.get(key) for key in keys},
+        "tried": sum(counts.values()),
+        "outcomes": dict(counts),
+        "survivors": [_mutant(one) for one in survivors[:MOST_SURVIVORS]],
+        "missed": [{**_mutant(one), "not_asked": one["not_asked"]} for one in missed[:MOST_SURVIVORS]],
+        "missed_count": len(missed),
+        "equivalent": [[one["id"], one["reason"]] for one in mutants if one["outcome"] == "equivalent"],
+        "sources": lit_sources(mutation, longest) if with_source else [],
+    }
+
+
+def _mutant(mutant: Mapping[str, Any]) -> PageData:
+    apart = mutant["apart"]
+    return {
+        **{key: mutant[key] for key in ("id", "operator", "function", "file", "line", "diff")},
+        "apart": apart and [apart["task"], _said(apart["completion"]), apart["original"], apart["mutant"]],
+    }
+
+
+def _said(completion: Sequence[Mapping[str, Any]]) -> str:
+    return reply_text([dict(message) for message in completion])
+
+
+def _search(search: Mapping[str, Any] | None) -> PageData | None:
+    if search is None:
+        return None
+    keys = ("ended", "skipped", "evaluations", "limit", "replies", "seconds", "lines_reached", "lines_known", "seed")
+    wanted = ("kind", "pattern", "explanation", "reply", "found_by", "earned", "functions")
+    return {
+        **{key: search.get(key) for key in keys},
+        "panel": len(search.get("panel", [])),
+        "exploits": [{key: one[key] for key in wanted} for one in search["exploits"][:MOST_EXPLOITS]],
+        "exploits_count": len(search["exploits"]),
+    }
+
+
+def _compared(comparison: Mapping[str, Any]) -> PageData:
+    """A comparison reduced to the tasks that lost and gained most."""
+    tasks = comparison["tasks"]
+    shown = tasks if len(tasks) <= MOST_TASKS else [*tasks[: MOST_TASKS // 2], *tasks[-MOST_TASKS // 2 :]]
+    return {**comparison, "tasks": shown, "tasks_count": len(tasks)}
+
+
+def _diff(diff: Mapping[str, Any] | None) -> PageData | None:
+    if diff is None:
+        return None
+    changed = diff.get("changed", [])
+    keys = ("verdict", "status", "reason", "base", "head", "replies", "said_by", "functions", "findings", "tasks")
+    return {
+        **{key: diff.get(key) for key in keys},
+        "changed": changed[:MOST_CHANGED],
+        "changed_count": len(changed),
+    }

@@ -1,0 +1,329 @@
+"""The reward diff as people and machines read it: terminal text, Markdown, JSON."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Literal
+
+from envwright.facts.reward_numbers import number
+from envwright.reports.page import Page, TableColumn
+from envwright.rules.evidence import of_functions, reply_text
+from envwright.text.markdown import code_span, fenced, prose, table_cell
+from envwright.text.plain_data import plain_data
+from envwright.text.visible_text import on_one_line, shortened
+
+if TYPE_CHECKING:
+    from envwright.facts.observed import Failure
+    from envwright.rules.engine import Finding, Verdict
+    from envwright.statistics.reward_comparison import (
+        ComparedVersion,
+        PromptDifference,
+        RewardComparison,
+        ScoredReply,
+        Scoring,
+    )
+
+FORMAT_VERSION = 1
+IN_FULL = 12
+OF_EACH = 2
+"""The most changed replies shown whole, in all and of one policy; the others get a line each."""
+MOST_LINES = 300
+MOST_PROMPTS = 3
+LIMIT_BYTES = 900_000
+"""GitHub refuses summaries over 1 MiB."""
+_STYLES: dict[str, str] = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "error": "bold magenta"}
+
+Status = Literal["compared", "unchanged", "new", "failed"]
+
+
+@dataclass(frozen=True)
+class EnvironmentDiff:
+    """The comparison of one environment with its base."""
+
+    name: str
+    verdict: Verdict
+    status: Status
+    reason: str
+    comparison: RewardComparison | None = None
+    findings: tuple[Finding, ...] = ()
+    failure: Failure | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class DiffResult:
+    """One run of `envwright rewards diff`."""
+
+    base: str
+    verdict: Verdict
+    environments: tuple[EnvironmentDiff, ...]
+    tool_version: str = ""
+
+
+def render_json(result: DiffResult) -> str:
+    """The whole report, with every changed reply."""
+    data = {
+        "version": FORMAT_VERSION,
+        "tool": result.tool_version,
+        "base": result.base,
+        "verdict": result.verdict,
+        "environments": [_environment_data(one) for one in result.environments],
+    }
+    return json.dumps(plain_data(data), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _environment_data(one: EnvironmentDiff) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "name": one.name,
+        "verdict": one.verdict,
+        "status": one.status,
+        "reason": one.reason,
+        "seconds": round(one.seconds, 3),
+        "failure": one.failure,
+        "findings": [
+            {"rule": each.rule, "severity": each.severity, "message": each.message, "fix": each.fix}
+            | {"inconclusive": each.inconclusive, "ignored": each.ignored is not None, "reason": each.ignored}
+            for each in one.findings
+        ],
+    }
+    return data | (_comparison_data(one.comparison) if one.comparison else {})
+
+
+def _comparison_data(comparison: RewardComparison) -> dict[str, Any]:
+    return {
+        "base": _version_data(comparison.versions.before),
+        "head": _version_data(comparison.versions.after),
+        "version_raised": None if comparison.is_port else comparison.bumped,
+        "replies": len(comparison.replies),
+        "replies_without_counterpart": comparison.unmatched_replies,
+        "replies_left_out": comparison.left_out,
+        "tasks": {
+            "matched": comparison.matched,
+            "only_base": comparison.unmatched_tasks.before,
+            "only_head": comparison.unmatched_tasks.after,
+        },
+        "functions": {
+            "only_base": comparison.own_functions.before,
+            "only_head": comparison.own_functions.after,
+            "weights": comparison.weights,
+        },
+        "said_by": [
+            {"policy": name, "replies": replies, "changed": changed, "mean_base": before, "mean_head": after}
+            for name, replies, changed, before, after in comparison.by_speaker()
+        ],
+        "prompts": [
+            {
+                "base_task": each.tasks.before,
+                "head_task": each.tasks.after,
+                "base": each.prompts.before,
+                "head": each.prompts.after,
+            }
+            for each in comparison.prompts
+        ],
+        "changed": [
+            {
+                "policy": reply.said_by,
+                "task_base": reply.tasks.before,
+                "task_head": reply.tasks.after,
+                "reply": reply_text(reply.completion),
+                "base": _scoring_data(reply.scores.before),
+                "head": _scoring_data(reply.scores.after),
+            }
+            for reply in comparison.changed
+        ],
+    }
+
+
+def _version_data(version: ComparedVersion) -> dict[str, Any]:
+    return {key: getattr(version, key) for key in ("label", "name", "version", "generation", "digest", "args")}
+
+
+def _scoring_data(scoring: Scoring) -> dict[str, Any]:
+    return {"reward": scoring.reward, "functions": of_functions(scoring.functions), "problem": scoring.problem}
+
+
+def render_text(result: DiffResult, *, width: int = 100, colour: bool = False) -> str:
+    """The report for the terminal: every changed reply, the first of them whole."""
+    page = Page(width=width, colour=colour)
+    for one in result.environments:
+        page.line((one.name, "bold"), "  ", (one.verdict, _STYLES[one.verdict]), "  ", (one.reason, ""))
+        if one.failure is not None and one.failure.traceback.strip():
+            page.quote("traceback", "\n".join(one.failure.traceback.strip().split("\n")[-8:]), indent=2)
+        if one.comparison is not None:
+            _comparison_text(page, one.comparison)
+        for finding in one.findings:
+            style = "dim" if finding.ignored else ("bold red" if finding.severity == "error" else "cyan")
+            page.paragraph((finding.rule, style), finding.message, indent=2, hanging=9)
+            page.field("ignored" if finding.ignored else "fix", finding.ignored or finding.fix, indent=4)
+        page.blank()
+    page.line((f"{result.verdict}:", _STYLES[result.verdict]), f" compared with {result.base}")
+    return page.text()
+
+
+def _comparison_text(page: Page, comparison: RewardComparison) -> None:
+    for label, text in _summary(comparison):
+        page.field(label, text, indent=2)
+    rows = [
+        [(name, ""), (str(replies), ""), (str(changed), "bold red" if changed else "dim"), (before, ""), (after, "")]
+        for name, replies, changed, before, after in _table(comparison)
+    ]
+    if rows:
+        page.blank()
+        titles = ("source", "replies", "changed", "mean at base", "mean here")
+        page.table([TableColumn(title, right=place > 0) for place, title in enumerate(titles)], rows)
+        page.blank()
+    for change in comparison.prompts[:MOST_PROMPTS]:
+        page.quote("prompt", _prompt_diff(change), indent=2)
+    if len(comparison.prompts) > MOST_PROMPTS:
+        page.line(f"  {len(comparison.prompts) - MOST_PROMPTS} more prompts differ; all are in reward-diff.json")
+    whole, short = _whole_and_short(comparison)
+    for reply in whole:
+        page.line((_headline(reply), "bold"), indent=2)
+        page.quote("reply", reply_text(reply.completion), indent=4)
+        if functions := _functions(reply):
+            page.field("functions", functions, indent=4)
+        page.blank()
+    for reply in short[:MOST_LINES]:
+        page.line(f"{_headline(reply)}  {_short(reply)}", indent=2)
+    if short:
+        page.blank()
+    more = len(short) - MOST_LINES
+    if more > 0:
+        page.line(f"{more:,} more replies changed, all in reward-diff.json", indent=2)
+
+
+def _whole_and_short(comparison: RewardComparison) -> tuple[list[ScoredReply], list[ScoredReply]]:
+    """The changed replies to show whole, a few of each policy, and the others."""
+    shown: Counter[str] = Counter()
+    whole: list[ScoredReply] = []
+    short: list[ScoredReply] = []
+    for reply in comparison.changed:
+        shown[reply.said_by] += 1
+        (whole if shown[reply.said_by] <= OF_EACH and len(whole) < IN_FULL else short).append(reply)
+    return whole, short
+
+
+def _summary(comparison: RewardComparison) -> Iterator[tuple[str, str]]:
+    base, head = comparison.versions
+    yield "base", f"{base.name} {base.version} ({base.generation}) at {base.label}"
+    yield "here", f"{head.name} {head.version} ({head.generation})"
+    changed = f"{len(comparison.changed):,} of {len(comparison.replies):,} replies scored differently"
+    if dict(base.args) != dict(head.args):
+        yield "arguments", f"{json.dumps(dict(base.args), default=str)} → {json.dumps(dict(head.args), default=str)}"
+    yield "replies", f"{changed}, on {comparison.matched:,} tasks that both have"
+    only_there, only_here = comparison.unmatched_tasks.each(len)
+    if only_there or only_here:
+        yield (
+            "tasks",
+            f"{only_there:,} only at the base, {only_here:,} only here; "
+            f"{comparison.unmatched_replies:,} replies to them could not be compared",
+        )
+    if comparison.left_out:
+        yield "left out", f"{comparison.left_out:,} replies above the limit of the corpus"
+    if comparison.prompts:
+        yield "prompts", f"of {len(comparison.prompts):,} tasks differ, byte for byte"
+    for label, names in (
+        ("only there", comparison.own_functions.before),
+        ("only here", comparison.own_functions.after),
+    ):
+        if names:
+            yield label, f"functions {', '.join(names)}"
+    for name, (before, after) in comparison.weights.items():
+        yield "weight", f"{name} {number(before)} → {number(after)}"
+
+
+def _table(comparison: RewardComparison) -> list[tuple[str, int, int, str, str]]:
+    """One row for each policy; all cases share one."""
+    cases = [one for one in comparison.by_speaker() if one[0].startswith("case ")]
+    rows = [
+        (name, replies, changed, _mean(before), _mean(after))
+        for name, replies, changed, before, after in comparison.by_speaker()
+        if not name.startswith("case ")
+    ]
+    if cases:
+        rows.append(("cases", sum(one[1] for one in cases), sum(one[2] for one in cases), "", ""))
+    return rows
+
+
+def _mean(mean: float | None) -> str:
+    return "none" if mean is None else f"{mean:.3f}"
+
+
+def _headline(reply: ScoredReply) -> str:
+    there = "" if reply.tasks.before == reply.tasks.after else f" ({reply.tasks.before} at the base)"
+    change = f"{number(reply.scores.before.reward)} → {number(reply.scores.after.reward)}"
+    return f"{reply.said_by}, task {reply.tasks.after}{there}: {change}"
+
+
+def _lines(reply: ScoredReply) -> Iterator[tuple[str, str, str]]:
+    """The changes below the total, with reasons for missing values."""
+    before, after = reply.scores
+    for name in reply.changed_functions:
+        yield name, number(before.functions[name].score), number(after.functions[name].score)
+    if before.problem or after.problem:
+        yield "missing", before.problem or "no problem", after.problem or "no problem"
+
+
+def _short(reply: ScoredReply) -> str:
+    text = on_one_line(reply_text(reply.completion))
+    return f"{text if len(text) <= 60 else f'{text[:60]}…'}  {_functions(reply)}"
+
+
+def _functions(reply: ScoredReply) -> str:
+    return ", ".join(f"{name} {before} → {after}" for name, before, after in _lines(reply))
+
+
+def _prompt_diff(change: PromptDifference) -> str:
+    before, after = change.prompts.each(lambda prompt: prompt.split("\n"))
+    names = (f"task {change.tasks.before} at the base", f"task {change.tasks.after} here")
+    if change.prompts.before.split() != change.prompts.after.split():
+        return "\n".join(difflib.unified_diff(before, after, *names, lineterm="", n=1))
+    pairs = [(one, other) for one, other in zip_longest(before, after, fillvalue="") if one != other]
+    lines = [line for one, other in pairs for line in (f"-{one!r}", f"+{other!r}")]
+    return "\n".join([f"--- {names[0]}", f"+++ {names[1]}, where only whitespace differs", *lines])
+
+
+def render_markdown(result: DiffResult, limit: int = LIMIT_BYTES) -> str:
+    """The report for a pull request; omissions are noted, and are in the JSON."""
+    parts = [f"## Reward diff: {result.verdict}\n\nCompared with {code_span(result.base)}.\n"]
+    room = limit - len(parts[0].encode()) - 200
+    for part in (part for one in result.environments for part in _markdown(one)):
+        room -= len(part.encode())
+        if room < 0:
+            parts.append("\n> This page was cut to fit GitHub's size limit; everything is in `reward-diff.json`.\n")
+            break
+        parts.append(part)
+    return "".join(parts)
+
+
+def _markdown(one: EnvironmentDiff) -> Iterator[str]:
+    yield f"\n### {code_span(one.name)} {one.verdict}\n\n{prose(one.reason)}\n"
+    for finding in one.findings:
+        state = f"ignored: {prose(finding.ignored)}" if finding.ignored else f"**Fix:** {prose(finding.fix)}"
+        yield f"\n- **{prose(finding.rule)}** {prose(finding.message)}. {state}\n"
+    comparison = one.comparison
+    if comparison is None:
+        return
+    yield "\n" + "".join(f"- {prose(label)}: {prose(text)}\n" for label, text in _summary(comparison))
+    rows = "".join(
+        f"| {table_cell(name)} | {replies} | {changed} | {before} | {after} |\n"
+        for name, replies, changed, before, after in _table(comparison)
+    )
+    if rows:
+        yield f"\n| source | replies | changed | mean at base | mean here |\n|---|---|---|---|---|\n{rows}"
+    for change in comparison.prompts[:MOST_PROMPTS]:
+        yield f"\n{fenced(shortened(_prompt_diff(change), 3_000))}"
+    if comparison.changed:
+        yield "\n| source | task | at base | here | functions | reply |\n|---|---|---|---|---|---|\n"
+    for reply in comparison.changed:
+        functions = _functions(reply) or "–"
+        yield (
+            f"| {table_cell(reply.said_by)} | {reply.tasks.after} | {number(reply.scores.before.reward)} | "
+            f"{number(reply.scores.after.reward)} | {table_cell(functions)} | "
+            f"{table_cell(shortened(reply_text(reply.completion), 200))} |\n"
+        )

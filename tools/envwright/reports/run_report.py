@@ -1,0 +1,240 @@
+"""The report of one training run: settings, curves, findings and suggested changes.
+
+    write_run(RunReport(name="reverse-text-4b", backend="prime", model="…", status="running", curves=(…,)), folder)
+
+A command that follows a run writes `reports/runs/NAME.json`, and rewrites it with every update. The HTML report and the
+site render these files; they compute nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from envwright.facts.observed import adapter
+from envwright.hub.runs import RewardBin
+from envwright.text.markdown import fenced, prose, table_cell
+from envwright.text.plain_data import plain_data
+from envwright.text.visible_text import on_one_line, shortened
+
+RUNS_FOLDER = "runs"
+"""The subfolder of the folder of reports."""
+FORMAT_VERSION = 1
+
+RunStatus = Literal["planned", "queued", "running", "paused", "finished", "failed", "stopped", "unknown"]
+RunSeverity = Literal["error", "warning", "advice"]
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """A number at one step. A missing value is `None`, never 0.0."""
+
+    step: int
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    """The bounds of the interval, if there is one."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One metric over the steps of a run, in the order of its steps."""
+
+    metric: str
+    """The metric's name for people: `reward`, `eval reward, gsm8k`, `tokens per reply`."""
+    points: tuple[CurvePoint, ...]
+    unit: str = ""
+    about: str = ""
+    """Its meaning, in a sentence; empty if the name suffices."""
+
+
+@dataclass(frozen=True)
+class RunFinding:
+    """A finding about a run, with its fix."""
+
+    rule: str
+    """The signature's id, or a short name."""
+    severity: RunSeverity
+    message: str
+    because: str = ""
+    """The numbers behind it, in a sentence."""
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    fix: str = ""
+    patch: str = ""
+    """The change of the registry or of a config that fixes it, as a diff or a snippet."""
+    steps: tuple[int, int] | None = None
+    """First and last step of the finding."""
+    curve: str = ""
+    """The metric of the curve that shows it, if there is one."""
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """The known data of one run."""
+
+    name: str
+    """Its name in the registry."""
+    backend: str
+    model: str
+    environments: tuple[str, ...] = ()
+    status: RunStatus = "unknown"
+    identity: str = ""
+    """The digest of environment versions and config that makes a submission idempotent."""
+    url: str = ""
+    started: str = ""
+    finished: str = ""
+    """Times in ISO 8601 with their zone, or nothing."""
+    steps_done: int | None = None
+    steps_planned: int | None = None
+    cost: float | None = None
+    """Dollars, if known."""
+    curves: tuple[Curve, ...] = ()
+    findings: tuple[RunFinding, ...] = ()
+    """Weightiest first."""
+    rewards: tuple[RewardBin, ...] = ()
+    """The spread of the rewards of one step, if known."""
+    rewards_step: int | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """The settings to show beside the curves."""
+    notes: tuple[str, ...] = ()
+    not_judged: tuple[str, ...] = ()
+    """What no rule judged, with the reason."""
+    simulated: bool = False
+    """Whether the numbers are simulated, without training; every page shows this."""
+    version: int = FORMAT_VERSION
+
+
+def run_file(name: str) -> str:
+    """The file's name for any run's name."""
+    return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('.-') or 'run'}.json"
+
+
+def write_run(run: RunReport, reports: Path) -> Path:
+    """Write the run below the folder of reports, atomically."""
+    from envwright.files.atomic_write import write_whole
+
+    folder = reports / RUNS_FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / run_file(run.name)
+    write_whole(path, json.dumps(plain_data(asdict(run)), indent=1, ensure_ascii=True, allow_nan=False) + "\n")
+    return path
+
+
+def read_run(path: Path) -> RunReport:
+    """A run as `write_run` wrote it. Raises `ValueError` with the file's name if it is not one."""
+    try:
+        run = adapter(RunReport).validate_python(json.loads(path.read_bytes()), strict=False)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not a report of a run: {error}") from None
+    assert isinstance(run, RunReport)
+    if run.version != FORMAT_VERSION:
+        raise ValueError(f"{path} has version {run.version}, this tool reads {FORMAT_VERSION}")
+    return run
+
+
+def read_runs(reports: Path) -> tuple[list[RunReport], list[str]]:
+    """Every run below the folder of reports by name, and the problems of invalid files."""
+    runs: list[RunReport] = []
+    problems: list[str] = []
+    for path in sorted((reports / RUNS_FOLDER).glob("*.json")):
+        try:
+            runs.append(read_run(path))
+        except (ValueError, OSError) as error:
+            problems.append(str(error))
+    return runs, problems
+
+
+ADVICE = ("next", "stop", "source")
+"""The keys of a finding's evidence that are shown: the next step, when to stop, and the source of the advice."""
+BARS = "▁▂▃▄▅▆▇█"
+WIDTH = 40
+
+
+def render_run(run: RunReport, samples: Sequence[Mapping[str, Any]] = (), *, quiet: bool = False) -> str:
+    """The run as text."""
+    lines = [_headline(run)]
+    if not quiet:
+        lines += [_curve(curve) for curve in run.curves]
+        lines += [_rewards(run)] if run.rewards else []
+        lines += [f"  note  {on_one_line(note)}" for note in run.notes]
+        lines += [f"  rollout  {shortened(on_one_line(_sample(sample)), 300)}" for sample in samples]
+    lines += [line for finding in run.findings for line in _finding(finding)]
+    if not run.findings:
+        lines.append("nothing was found in what was judged" if run.not_judged else "no findings")
+    if run.not_judged:
+        lines.append(f"not judged: {', '.join(map(on_one_line, run.not_judged))}")
+    return "\n".join(lines) + "\n"
+
+
+def render_run_markdown(run: RunReport) -> str:
+    """The run for a job's summary: its state, first and last values, and its findings with patches."""
+    lines = [f"### {prose(_headline(run))}", ""]
+    if run.curves:
+        lines += ["| metric | first | last | steps |", "|---|---|---|---|"]
+    for curve in run.curves:
+        known = [point for point in curve.points if point.value is not None]
+        if known:
+            first, last = known[0], known[-1]
+            lines.append(f"| {table_cell(curve.metric)} | {first.value:.3g} | {last.value:.3g} | {len(known)} |")
+    for finding in run.findings:
+        lines += ["", f"**{prose(finding.rule)}** {finding.severity}: {prose(finding.message)}", ""]
+        advice = [(key, finding.evidence.get(key)) for key in ADVICE]
+        lines += [f"- {key}: {prose(str(value))}" for key, value in advice if value]
+        lines += ["", fenced(finding.patch)] if finding.patch else []
+    lines += ["", f"Not judged: {prose(', '.join(run.not_judged))}"] if run.not_judged else []
+    return "\n".join(lines) + "\n"
+
+
+def _headline(run: RunReport) -> str:
+    steps = f"step {run.steps_done}" if run.steps_done is not None else "no steps yet"
+    planned = f" of {run.steps_planned}" if run.steps_planned else ""
+    about = ", ".join(part for part in (run.backend, run.model, " + ".join(run.environments)) if part)
+    cost = f", ${run.cost:,.2f}" if run.cost is not None else ""
+    return on_one_line(f"{run.name}: {run.status}, {steps}{planned}{cost}{f' ({about})' if about else ''}")
+
+
+def _curve(curve: Curve) -> str:
+    values = [point.value for point in curve.points if point.value is not None]
+    if not values:
+        return f"  {curve.metric:<26} nothing"
+    low, high = min(values), max(values)
+    shown = (
+        values if len(values) <= WIDTH else [values[round(i * (len(values) - 1) / (WIDTH - 1))] for i in range(WIDTH)]
+    )
+    width = high - low
+    bars = "".join(BARS[min(7, int((value - low) / width * 8))] if width else BARS[0] for value in shown)
+    return f"  {on_one_line(curve.metric):<26} {bars}  {values[0]:.3g} to {values[-1]:.3g}"
+
+
+def _rewards(run: RunReport) -> str:
+    """The distribution of a step's rewards: a bar for each bin."""
+    most = max(1, max(each.count for each in run.rewards))
+    bars = "".join(BARS[min(7, each.count * 8 // most)] if each.count else " " for each in run.rewards)
+    total, at = (
+        sum(each.count for each in run.rewards),
+        "" if run.rewards_step is None else f" at step {run.rewards_step}",
+    )
+    reach = f"{run.rewards[0].low:.3g} to {run.rewards[-1].high:.3g}"
+    return f"  {'rewards' + at:<26} {bars}  {total} rollouts from {reach}"
+
+
+def _finding(finding: RunFinding) -> list[str]:
+    lines = ["", f"{finding.rule} {finding.severity}: {on_one_line(finding.message)}"]
+    advice = [(key, finding.evidence.get(key)) for key in ADVICE]
+    lines += [f"    {key:<8} {on_one_line(str(value))}" for key, value in advice if value]
+    lines.append(f"    {'fix':<8} {on_one_line(finding.fix)}")
+    if finding.patch:
+        lines += [f"    {row}".rstrip() for row in finding.patch.splitlines()]
+    elif finding.evidence.get("change"):
+        lines.append(f"    {'change':<8} {on_one_line(str(finding.evidence['change']))}")
+    return lines
+
+
+def _sample(sample: Mapping[str, Any]) -> str:
+    reward = sample.get("reward")
+    conversation = sample.get("completion") or sample.get("messages") or sample.get("text") or ""
+    return f"reward {reward}: {conversation}"

@@ -1,0 +1,171 @@
+"""reports/validate.sarif: the findings for code scanning, in SARIF 2.1.0.
+
+An ignored finding is suppressed with the registry's reason, an inconclusive one is a warning. Failures of the
+infrastructure are not findings, so they are tool notifications.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from envwright.reports.documentation import rule_address
+from envwright.reports.evidence import shown_evidence
+from envwright.rules.engine import all_rules
+from envwright.rules.result import (
+    FINDING_KINDS,
+    EnvironmentResult,
+    FindingKind,
+    ValidationResult,
+    finding_kind,
+    path_in_repository,
+    weightiest_first,
+)
+from envwright.text.commands import as_typed
+from envwright.text.plain_data import plain_data
+from envwright.text.visible_text import shortened, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from envwright.facts.observed import Failure
+    from envwright.rules.engine import Finding, Rule
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+DECLARATION = "declaration"
+"""The rule id for mistakes in declared files, which have no rule of their own."""
+MOST_RESULTS = 5_000
+"""The most results of one upload that GitHub shows, by severity."""
+LONGEST_TEXT = 4_000
+_LEVELS = {"error": "error", "inconclusive": "warning", "warning": "warning", "advice": "note", "ignored": "note"}
+
+
+def render_sarif(result: ValidationResult) -> str:
+    """The result as SARIF; every result has a place inside the repository."""
+    results = [_problem(one.file, one.line, str(one)) for one in result.problems]
+    results += _weightiest_results(result.environments, MOST_RESULTS - len(results))
+    used = {one["ruleId"] for one in results[:MOST_RESULTS]}
+    run = {
+        "tool": {
+            "driver": {
+                "name": "envwright",
+                "semanticVersion": result.tool_version or "0.0.0",
+                "rules": [*_declaration_rule(used), *(_rule(one) for one in all_rules().values() if one.id in used)],
+            }
+        },
+        "invocations": [{"executionSuccessful": not result.interrupted, **_notifications(result)}],
+        "automationDetails": {"id": f"envwright/{'-'.join(result.gates)}/"},
+        "results": results[:MOST_RESULTS],
+    }
+    data = plain_data({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+    return json.dumps(data, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _weightiest_results(environments: Iterable[EnvironmentResult], most: int) -> list[dict[str, Any]]:
+    """The results, up to a number of each kind, independent of the number of environments."""
+    kinds: dict[FindingKind, list[dict[str, Any]]] = {kind: [] for kind in FINDING_KINDS}
+    for environment in environments:
+        seen: Counter[str] = Counter()
+        for finding in weightiest_first(environment.findings):
+            found = kinds[finding_kind(finding)]
+            if not finding.bug and len(found) < most:
+                found.append(_result(environment, finding, seen))
+    return [one for found in kinds.values() for one in found][: max(0, most)]
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    fix = as_typed(rule.fix)
+    return {
+        "id": rule.id,
+        "name": rule.check.__name__,
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": f"{rule.what} {rule.why}"},
+        **({"helpUri": address} if (address := rule_address(rule.id)) else {}),
+        "help": {"text": fix, "markdown": f"**What** {rule.what}\n\n**Why** {rule.why}\n\n**Fix** {fix}"},
+        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+        "properties": {"tags": [rule.gate]},
+    }
+
+
+def _declaration_rule(used: set[str]) -> list[dict[str, Any]]:
+    text = {"text": "A declared file is wrong"}
+    return [{"id": DECLARATION, "shortDescription": text, "fullDescription": text}] if DECLARATION in used else []
+
+
+def _result(environment: EnvironmentResult, finding: Finding, seen: Counter[str]) -> dict[str, Any]:
+    kind = finding_kind(finding)
+    file = path_in_repository(environment, finding.place) or ""
+    line = finding.place.line if finding.place else None
+    if not _lies_inside(file):
+        file, line = f"{environment.folder}/pyproject.toml", None
+    identity = f"{finding.rule}:{environment.name}:{file}"
+    seen[identity] += 1
+    thin = " (too little evidence for a failure)" if kind == "inconclusive" else ""
+    advice = as_typed(f"{environment.name}: {finding.message}{thin}\n\nFix: {finding.fix}")
+    evidence = "\n".join(f"{entry.label}: {entry.text}" for entry in shown_evidence(finding))
+    return {
+        "ruleId": finding.rule,
+        "level": _LEVELS[kind],
+        "message": _text(f"{advice}\n\n{evidence}".rstrip()),
+        "locations": [_location(file, line)],
+        "partialFingerprints": {"envwright/v1": _digest(f"{identity}:{seen[identity]}")},
+        "properties": {"environment": environment.name, "gate": finding.gate, "standing": kind},
+        **_suppressed(finding),
+    }
+
+
+def _suppressed(finding: Finding) -> dict[str, Any]:
+    if finding.ignored is None:
+        return {}
+    return {"suppressions": [{"kind": "external", "status": "accepted", "justification": visible(finding.ignored)}]}
+
+
+def _problem(file: str, line: int | None, message: str) -> dict[str, Any]:
+    place = file if _lies_inside(file) else "registry.yaml"
+    return {
+        "ruleId": DECLARATION,
+        "level": "error",
+        "message": _text(message),
+        "locations": [_location(place, line)],
+        "partialFingerprints": {"envwright/v1": _digest(f"{file}:{message}")},
+    }
+
+
+def _notifications(result: ValidationResult) -> dict[str, Any]:
+    broken: list[dict[str, Any]] = []
+    bugs: list[dict[str, Any]] = []
+    for one in result.environments:
+        broken += [_notification(one, stage, failure) for stage, failure in one.failures.items()]
+        messages = [f"{one.name}: {finding.rule}: {finding.message}" for finding in one.findings if finding.bug]
+        bugs += [{"level": "error", "message": _text(text)} for text in messages]
+    return {"toolExecutionNotifications": [*broken, *bugs]} if broken or bugs else {}
+
+
+def _notification(environment: EnvironmentResult, stage: str, failure: Failure) -> dict[str, Any]:
+    message = f"{environment.name}: {stage}, {failure.kind}: {failure.type}: {as_typed(failure.message)}"
+    return {"level": "error", "message": _text(message)}
+
+
+def _text(text: str) -> dict[str, str]:
+    """A message, in which `[text](address)` would be a link: SARIF 2.1.0, section 3.11.6."""
+    return {"text": visible(shortened(text, LONGEST_TEXT)).replace("](", "] (")}
+
+
+def _location(file: str, line: int | None) -> dict[str, Any]:
+    from urllib.parse import quote
+
+    where: dict[str, Any] = {"artifactLocation": {"uri": quote(visible(file)), "uriBaseId": "%SRCROOT%"}}
+    if line is not None:
+        where["region"] = {"startLine": max(1, line)}
+    return {"physicalLocation": where}
+
+
+def _lies_inside(file: str) -> bool:
+    return bool(file) and not posixpath.isabs(file) and not posixpath.normpath(file).startswith("..")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]

@@ -1,0 +1,114 @@
+"""Objects in a private file, read back one at a time.
+
+A run of a thousand environments holds no more results in memory than a run of ten: reports iterate over them one at a
+time, as often as needed.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Generic, NamedTuple, TypeVar, overload
+
+from envwright.rules.result import EnvironmentResult
+
+T = TypeVar("T")
+
+
+class _Written(NamedTuple):
+    """A position in the file."""
+
+    start: int
+    size: int
+
+
+class _Held(NamedTuple):
+    """An item that could not be written and stays in memory."""
+
+    data: bytes
+
+
+class SpillList(Sequence[T], Generic[T]):
+    """A list of objects. Not for several threads at a time.
+
+    The file is made without a name in `folder`. If that is not possible, or the disk is full, objects stay in memory: a
+    full disk costs memory, never a result.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._file: IO[bytes] | None = None
+        self._end = 0
+        self._places: list[_Written | _Held] = []
+        with suppress(OSError):
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+            self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 (read until the run is over)
+
+    def append(self, item: T) -> None:
+        """Append one item."""
+        self._places.append(self._written(pickle.dumps(item, pickle.HIGHEST_PROTOCOL)))
+
+    def _written(self, data: bytes) -> _Written | _Held:
+        if self._file is None:
+            return _Held(data)
+        start = self._end
+        try:
+            if os.pwrite(self._file.fileno(), data, start) < len(data):
+                return _Held(data)
+        except OSError:
+            return _Held(data)
+        self._end += len(data)
+        return _Written(start, len(data))
+
+    def _read(self, place: _Written | _Held) -> T:
+        if isinstance(place, _Held):
+            data = place.data
+        else:
+            assert self._file is not None
+            data = os.pread(self._file.fileno(), place.size, place.start)
+        item: T = pickle.loads(data)  # written by this process, into a file without a name
+        return item
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self._read, self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        if isinstance(index, slice):
+            return [self._read(place) for place in self._places[index]]
+        return self._read(self._places[index])
+
+
+class SpilledResults(SpillList[EnvironmentResult]):
+    """One result of each environment."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        super().__init__(folder)
+        self._names: list[str] = []
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the environments with a result, in order."""
+        return self._names
+
+    def append(self, item: EnvironmentResult) -> None:
+        """Keep the result of an environment that has none yet."""
+        super().append(item)
+        self._names.append(item.name)
+
+    def in_order(self, names: Sequence[str]) -> SpilledResults:
+        """The list in the order of these names, which include every result's."""
+        places = dict(zip(self._names, self._places, strict=True))
+        self._names = [name for name in names if name in places]
+        self._places = [places[name] for name in self._names]
+        return self

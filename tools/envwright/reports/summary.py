@@ -1,0 +1,248 @@
+"""The sentences that several reports share: the verdict, mutants and search in words, and the next step."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from envwright.rules.result import DECLARED_BUDGET
+from envwright.text.commands import as_typed
+from envwright.text.plain_data import number_text, seconds_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from envwright.facts.mutation import Mutation
+    from envwright.facts.search import Search
+    from envwright.repository.problem import Problem
+    from envwright.rules.engine import Finding, Verdict
+    from envwright.rules.result import EnvironmentResult, ValidationResult
+
+LONGEST_COMMAND_NAMES = 6
+"""The most environments named in a command; with more, it validates all."""
+MOST_POLICIES = 3
+"""The most policies that a sentence names; more are counted."""
+_VERDICT_WORDS: dict[Verdict, str] = {
+    "fail": "failed",
+    "error": "not judged",
+    "inconclusive": "inconclusive",
+    "pass": "passed",
+}
+_MUTATION_ENDINGS = {"all": "all of them", "count": "a sample of {exist}", "time": "of {exist}, some undecided"}
+_SEARCH_ENDINGS = {
+    "evaluations": "ended after all scorings",
+    "time": "stopped at the time limit",
+    "found": "stopped at an exploit",
+}
+LONGEST_ARGUMENTS = 200
+"""Characters of the arguments of a variant that a sentence shows."""
+_FIXING = "(?:lock|bump|record|doctor|prepare|init)"
+_COMMAND = re.compile(rf"nox -s {_FIXING}(?: -- [^`;,)]*)?|envwright {_FIXING}(?: [^`;,)]*)?")
+"""A command in either form: a report may be read by a tool that was started in the other way."""
+_SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def headline(result: ValidationResult) -> str:
+    """The outcome in one sentence, without the verdict's own word."""
+    if result.problems and not result.environments:
+        return f"{problems_sentence(result)}; nothing was observed"
+    if not result.environments and not result.unfinished:
+        if result.runs:
+            noun = "run" if len(result.runs) == 1 else "runs"
+            return f"{len(result.runs)} declared {noun} judged, none fails; no environments selected"
+        return "no environments selected, nothing to validate"
+    start = "interrupted, partial report: " if result.interrupted else ""
+    start += f"{problems_sentence(result)}; " if result.problems else ""
+    parts = [f"{start}{_outcomes(result)}", *_unready(result), *_cached(result)]
+    if not _alone(result):  # the table has the time of a single one
+        parts.append(seconds_text(result.seconds))
+    return "; ".join(parts) + _variant(result)
+
+
+def _unready(result: ValidationResult) -> Iterator[str]:
+    """The environments that passed and that a release would refuse, with the rules."""
+    unready = result.outline.unready
+    named = [f"{name} ({', '.join(dict.fromkeys(each.rule for each in findings))})" for name, findings in unready[:3]]
+    if unready:
+        more = f" and {len(unready) - 3} more" if len(unready) > 3 else ""
+        yield f"not ready to publish: {', '.join(named)}{more}"
+
+
+def _alone(result: ValidationResult) -> bool:
+    return len(result.environments) + len(result.unfinished) == 1
+
+
+def _outcomes(result: ValidationResult) -> str:
+    """Environments by outcome; the only one, and the only one that did not pass, by name."""
+    counts, unmet, left = result.outline.counts, result.outline.unmet, len(result.unfinished)
+    names = [*(name for name, _ in unmet), *result.unfinished]
+    if _alone(result):
+        name = (*names, *(one.name for one in result.environments))[0]
+        verdict = result.verdict if left else result.outline.verdicts[0]
+        is_named = not left and not result.problems and verdict == result.verdict  # by the sign before it
+        return name if is_named else f"{name} {'unfinished' if left else _VERDICT_WORDS[verdict]}"
+    if not names and not result.problems:
+        return f"{counts['pass']} environments"
+    parts = [(counts[verdict], words) for verdict, words in _VERDICT_WORDS.items() if counts[verdict]]
+    parts += [(left, "unfinished")] if left else []
+    (first, words), *others = parts
+    noun = "environment" if first == 1 else "environments"
+    begin = names[0] if len(names) == 1 else f"{first} {noun}"
+    return ", ".join([f"{begin} {words}", *(f"{count} {words}" for count, words in others)])
+
+
+def _variant(result: ValidationResult) -> str:
+    """The arguments of a variant, which is always the only environment of its run."""
+    given = next(iter(result.environments)).env_args if len(result.environments) == 1 else None
+    if given is None:
+        return ""
+    shown = json.dumps(given, ensure_ascii=False, default=str)
+    shown = shown if len(shown) <= LONGEST_ARGUMENTS else f"{shown[:LONGEST_ARGUMENTS]}…"
+    return f"; a variant (-a {shown}), not evidence for a release"
+
+
+def problems_sentence(result: ValidationResult) -> str:
+    """The number of problems in the declarations."""
+    count, files = len(result.problems), len({problem.file for problem in result.problems})
+    return f"{count} {'problem' if count == 1 else 'problems'} in {files} declared {'file' if files == 1 else 'files'}"
+
+
+def _cached(result: ValidationResult) -> list[str]:
+    """After a pass, the number of verdicts from cached observations; otherwise the table has them."""
+    cached = result.outline.cached
+    if not cached or result.verdict != "pass":
+        return []
+    shared = "".join(f", {count} observed by {key}" for key, count in result.outline.signers.items())
+    if cached == len(result.environments):
+        return [f"{'all from the cache' if cached > 1 else 'from the cache'}{shared}"]
+    return [f"{cached} from the cache{shared}"]
+
+
+def time_text(environment: EnvironmentResult) -> str:
+    """How long an environment took, or whose observation its verdict rests on."""
+    if environment.observed_by is not None:
+        return f"{environment.observed_by.key} {environment.observed_by.date[:10]}"
+    return "cached" if environment.cached else seconds_text(environment.seconds)
+
+
+def policy_sentence(result: ValidationResult) -> str:
+    """The policies of the run, and the limits of their evidence; empty if there were none."""
+    spoke = result.outline.policies
+    if not spoke:
+        return ""
+    names = f"Policies: {', '.join(spoke)}" if len(spoke) <= MOST_POLICIES else f"{len(spoke)} policies"
+    if result.endpoint:
+        tasks = ", on the tasks held out for evaluation" if result.split == "eval" else ""
+        judges = sorted({each.judge for each in result.environments if each.judge})
+        judged = f"; judged by {' and '.join('a scripted judge' if one == 'scripted' else one for one in judges)}"
+        return f"{names}; real model: {result.endpoint}{tasks}{judged if judges else ''}."
+    return f"{names}. Scripted policies test an environment and do not measure its difficulty."
+
+
+def next_command(result: ValidationResult) -> str:
+    """The most helpful command, as the user types it; empty after a pass."""
+    return as_typed(_next_command(result))
+
+
+def _next_command(result: ValidationResult) -> str:
+    """A command that fixes the first problem, or else explains it."""
+    session = result.gates[0] if len(result.gates) == 1 else "validate"
+    if result.problems:
+        which = "it" if len(result.problems) == 1 else "them"
+        return _fixing(first_problem(result.problems).fix) or f"fix {which}, then nox -s {session}"
+    if result.interrupted:
+        return _session(session, [*(name for name, _ in result.outline.unmet), *result.unfinished])
+    if unmet := result.outline.unmet:
+        name, finding = first_unmet(unmet)
+        if finding is None:
+            return _session(session, [name for name, _ in unmet])
+        if (budget := DECLARED_BUDGET.search(finding.fix)) is not None:
+            return f"{budget[1]} below {name} in registry.yaml, then {_session(session, [name])}"
+        return _fixing(finding.fix, name) or f"nox -s explain -- {finding.rule}"
+    if unready := result.outline.unready:
+        name, findings = unready[0]
+        return _fixing(findings[0].fix, name) or f"nox -s explain -- {findings[0].rule}"
+    return result.next_command
+
+
+def first_problem(problems: Sequence[Problem]) -> Problem:
+    """The problem to fix first: one with a command that fixes it, if there is any."""
+    return next((one for one in problems if _fixing(one.fix)), problems[0])
+
+
+def first_unmet(unmet: Sequence[tuple[str, Finding | None]]) -> tuple[str, Finding | None]:
+    """The environment to fix first, with its finding: one that has a finding, if there is any."""
+    return next(((name, finding) for name, finding in unmet if finding), unmet[0])
+
+
+def _fixing(fix: str, name: str = "") -> str:
+    """The command in a fix, if it can be run unchanged."""
+    found = _COMMAND.search(fix)
+    command = "" if found is None else found[0].rstrip(" .")
+    command = command.replace("NAME", name) if name and _SHELL_SAFE.fullmatch(name) else command
+    return "" if re.search(r"\b[A-Z]{3,}\b", command) else command
+
+
+def _session(session: str, names: list[str]) -> str:
+    typeable = all(_SHELL_SAFE.fullmatch(name) for name in names)
+    if not names or len(names) > LONGEST_COMMAND_NAMES or not typeable:
+        return f"nox -s {session}"
+    return f"nox -s {session} -- {' '.join(names)}"
+
+
+def short_mutation_sentence(mutation: Mutation) -> str:
+    """The score of the mutants, and the number of survivors."""
+    return f"mutation score {score_text(mutation.score_range, '{:.2f}')}, {len(mutation.survivors)} survived"
+
+
+def short_search_sentence(search: Search) -> str:
+    """The number of exploits, or the reason why there was no search."""
+    return search_sentence(search).partition(";")[0]
+
+
+def mutation_sentence(mutation: Mutation) -> str:
+    """The numbers of mutants by outcome, and the limit that ended the run."""
+    if mutation.score is None and not mutation.undecided:
+        return f"mutation: no score, {mutation.exist} mutants of the reward code"
+    tried = mutation.tried
+    counts = {
+        "killed": mutation.count("killed"),
+        "timed out": mutation.count("timeout"),
+        "survived": len(mutation.survivors),
+        "equivalent": mutation.count("equivalent"),
+        "skipped": mutation.count("skipped"),
+        "undecided": mutation.undecided,
+    }
+    parts = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    ending = _MUTATION_ENDINGS[mutation.bound].format(exist=mutation.exist)
+    return (
+        f"mutation score {score_text(mutation.score_range, '{:.2f}')}: {tried} mutants tried ({ending}): {parts}; "
+        f"{mutation.conversations} conversations, {mutation.cases} of them cases; {number_text(mutation.seconds)} s"
+    )
+
+
+def score_text(bounds: Sequence[float] | None, shape: str = "{:.0%}") -> str:
+    """A score, or the range in which it lies while mutants are not decided."""
+    if bounds is None:
+        return "–"
+    least, most = bounds
+    if least == most:
+        return shape.format(least)
+    if (least, most) == (0.0, 1.0):
+        return "undecided"
+    # Rounding must not make the lower end a full score.
+    return f"{shape.format(min(least, 0.99)).removesuffix('%')}–{shape.format(most)}"
+
+
+def search_sentence(search: Search) -> str:
+    """The extent of the search, the limit that ended it, and its exploits."""
+    if search.ended == "skipped":
+        return f"exploit search: skipped, {search.skipped}"
+    finds = len(search.exploits)
+    return (
+        f"exploit search: {finds or 'no'} exploit{'' if finds == 1 else 's'}; {search.replies} replies in "
+        f"{search.evaluations} scorings of at most {search.limit}, {_SEARCH_ENDINGS[search.ended]}; "
+        f"{len(search.panel)} tasks, {search.lines_reached} of {search.lines_known} lines reached, "
+        f"seed {search.seed}; {number_text(search.seconds)} s"
+    )

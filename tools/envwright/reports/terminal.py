@@ -1,0 +1,307 @@
+"""The result of a run on the terminal: table, causes, verdict, next command; with `verbose`, every finding."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from envwright.reports.brief_findings import SHOWS_ALL, causes, fitted
+from envwright.reports.distribution import show as show_distribution
+from envwright.reports.documentation import linked
+from envwright.reports.evidence import READY_CASE, shown_evidence
+from envwright.reports.first_screen import first_screen
+from envwright.reports.page import LABEL_WIDTH, Page, TableColumn
+from envwright.reports.styles import DEFAULT_WIDTH, KIND_STYLES, VERDICT_STYLES
+from envwright.reports.summary import mutation_sentence, score_text, search_sentence, time_text
+from envwright.repository.tool_source import REGISTRY_FILE
+from envwright.rules.engine import GATES, Finding, Verdict
+from envwright.rules.gold import ORACLE_FILE
+from envwright.rules.result import (
+    EnvironmentResult,
+    ValidationResult,
+    finding_kind,
+    unreached_gates,
+    weightiest_first,
+    where,
+)
+from envwright.rules.rewards.gold import TO_COMPLETE
+from envwright.rules.verdict import VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from envwright.facts.observed import Failure
+    from envwright.repository.problem import Problem
+
+MOST_FINDINGS_OF_A_RULE = 5
+"""The most findings per environment; the others are counted here, and are in validate.json."""
+MOST_SENTENCES = 3
+"""The most environments whose mutants and searches get a sentence; with more, each gets a table row."""
+PASTED = {READY_CASE: "tests/cases.yaml", TO_COMPLETE.replace("_", " "): ORACLE_FILE, REGISTRY_FILE: REGISTRY_FILE}
+"""Evidence that is printed unchanged, for pasting."""
+MOST_PROBLEMS = 100
+MOST_PASSED_ROWS = 20
+"""The most environments that passed; the others are counted."""
+MOST_DETAILED = 12
+"""The most environments that did not pass and are shown with their causes."""
+MOST_TRACEBACK_LINES = 6
+COST_LINES = 3
+FIELD = LABEL_WIDTH + 1
+_SIGNS: dict[Verdict, str] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
+
+
+def render_text(
+    result: ValidationResult,
+    *,
+    width: int = DEFAULT_WIDTH,
+    colour: bool = False,
+    quiet: bool = False,
+    verbose: bool = False,
+    reports: Sequence[str] = (),
+) -> str:
+    """The report: one screen for each environment. With `quiet`, only deciding findings; `verbose` has all."""
+    page = Page(width=width, colour=colour)
+    _problems(page, result.problems)
+    if result.environments and not quiet:
+        _table(page, result.environments, verbose=verbose)
+    if verbose:
+        _everything(page, result)
+    else:
+        _causes(page, result, quiet=quiet)
+    _closing(page, result, reports)
+    return page.text()
+
+
+def _everything(page: Page, result: ValidationResult) -> None:
+    for environment in _worst_first(result.environments):
+        _findings(page, environment)
+        if len(result.gates) < len(GATES):
+            _distributions(page, environment)
+    _mutations(page, result.environments)
+    _infrastructure(page, result.environments)
+
+
+def _causes(page: Page, result: ValidationResult, *, quiet: bool) -> None:
+    """The causes in environments that did not pass, and the number of remarks on the others."""
+    unmet = [one for one in _worst_first(result.environments) if one.verdict != "pass"]
+    titled = quiet or len(result.environments) > 1  # the row of a single one is the line before
+    hint = SHOWS_ALL  # once, where something is left out first
+    for environment in unmet[:MOST_DETAILED]:
+        hint = causes(page, environment, alone=len(unmet), quiet=quiet, titled=titled, hint=hint)
+    if len(unmet) > MOST_DETAILED:
+        page.line(f"{len(unmet) - MOST_DETAILED} more did not pass{hint}")
+        page.blank()
+        hint = ""
+    if not quiet and (remarks := _remarks(result.environments)):
+        page.line((f"{remarks}{hint}", "dim"))
+        page.blank()
+    if not quiet and len(result.gates) < len(GATES):
+        for environment in result.environments:
+            if environment.verdict == "pass":
+                _distributions(page, environment)
+
+
+def _remarks(environments: Iterable[EnvironmentResult]) -> str:
+    """Warnings and advice on environments that passed, in one line."""
+    passed = [one for one in environments if one.verdict == "pass"]
+    kinds = Counter(finding_kind(finding) for one in passed for finding in one.findings)
+    parts = [f"{kinds['warning']} warning{'' if kinds['warning'] == 1 else 's'}"] if kinds["warning"] else []
+    parts += [f"{kinds['advice']} advice"] if kinds["advice"] else []
+    parts += [f"{kinds['ignored']} ignored or known"] if kinds["ignored"] else []
+    return ", ".join(parts)
+
+
+def _worst_first(environments: Iterable[EnvironmentResult]) -> list[EnvironmentResult]:
+    return sorted(environments, key=lambda one: VERDICTS.index(one.verdict))
+
+
+def _table(page: Page, environments: Sequence[EnvironmentResult], *, verbose: bool) -> None:
+    columns = [
+        TableColumn(""),
+        TableColumn("environment", shrinking=True),
+        TableColumn(""),
+        *(TableColumn(gate) for gate in GATES),
+        TableColumn("time", right=True),
+    ]
+    rows = [_row(environment) for environment in _worst_first(environments)]
+    passed = sum(environment.verdict == "pass" for environment in environments)
+    hidden = 0 if verbose else max(0, passed - MOST_PASSED_ROWS)
+    page.table(columns, rows[: len(rows) - hidden])
+    if hidden:
+        page.line((f"{_SIGNS['pass']}  {hidden} more passed", VERDICT_STYLES["pass"]))
+    page.blank()
+
+
+def _row(environment: EnvironmentResult) -> list[tuple[str, str]]:
+    gates = [environment.gates.get(gate) for gate in GATES]
+    return [
+        (_SIGNS[environment.verdict], VERDICT_STYLES[environment.verdict]),
+        (environment.name, "bold" if environment.verdict != "pass" else ""),
+        (environment.generation or "–", "dim"),
+        *((gate, VERDICT_STYLES[gate]) if gate else ("–", "dim") for gate in gates),
+        (time_text(environment), "dim" if environment.cached else ""),
+    ]
+
+
+def _findings(page: Page, environment: EnvironmentResult) -> None:
+    findings = weightiest_first(environment.findings)
+    unreached = unreached_gates(environment)
+    if not findings and not unreached:
+        return
+    verdict = environment.verdict
+    about = "  ".join(part for part in (environment.version, environment.digest[:19]) if part)
+    page.line((environment.name, "bold"), "  ", (verdict, VERDICT_STYLES[verdict]), "  ", (about, "dim"))
+    page.blank()
+    for gate, reason in unreached:
+        style = VERDICT_STYLES[environment.gates[gate]]
+        page.paragraph((f"{gate} {environment.gates[gate]}:", style), reason, indent=2, hanging=4)
+    if unreached:
+        page.blank()
+    shown: Counter[str] = Counter()
+    for finding in findings:
+        shown[finding.rule] += 1
+        if shown[finding.rule] <= MOST_FINDINGS_OF_A_RULE:
+            _finding(page, environment, finding)
+    for rule, count in shown.items():
+        if count > MOST_FINDINGS_OF_A_RULE:
+            page.line((f"{rule}: {count - MOST_FINDINGS_OF_A_RULE} more; all are in validate.json", "dim"), indent=2)
+            page.blank()
+
+
+def _mutations(page: Page, environments: Sequence[EnvironmentResult]) -> None:
+    """Mutants and search: a sentence for each environment, or a table if there are many."""
+    telling = (environment for environment in environments if environment.mutation or environment.search)
+    sentences = list(islice(telling, MOST_SENTENCES + 1))
+    if len(sentences) > MOST_SENTENCES:
+        columns = [
+            TableColumn("", shrinking=True),
+            *(TableColumn(title, right=True) for title in ("mutants", "detected", "survived")),
+            TableColumn("search"),
+        ]
+        page.table(columns, map(_mutation_row, chain(sentences, telling)))
+    else:
+        for environment in sentences:
+            if environment.mutation:
+                page.paragraph((environment.name, "bold"), (mutation_sentence(environment.mutation), "dim"), hanging=2)
+            if environment.search:
+                page.paragraph((environment.name, "bold"), (search_sentence(environment.search), "dim"), hanging=2)
+    if sentences:
+        page.blank()
+
+
+def _mutation_row(environment: EnvironmentResult) -> list[tuple[str, str]]:
+    mutation, search = environment.mutation, environment.search
+    survived = len(mutation.survivors) if mutation else 0
+    finds = len(search.exploits) if search else 0
+    searched = "–" if search is None else "skipped" if search.ended == "skipped" else f"{finds or 'no'} exploits"
+    return [
+        (environment.name, ""),
+        (str(mutation.tried) if mutation else "–", "dim"),
+        (score_text(mutation.score_range) if mutation else "–", ""),
+        (str(survived) if mutation else "–", "yellow" if survived else "dim"),
+        ("1 exploit" if finds == 1 else searched, "bold red" if finds else "dim"),
+    ]
+
+
+def _distributions(page: Page, environment: EnvironmentResult) -> None:
+    for measured in environment.distributions:
+        page.line((environment.name, "bold"), "  what was measured")
+        show_distribution(page, measured)
+
+
+def _finding(page: Page, environment: EnvironmentResult, finding: Finding) -> None:
+    kind = finding_kind(finding)
+    style = KIND_STYLES[kind]
+    if finding.ignored is not None:
+        page.paragraph((f"{finding.rule} ignored: {finding.message}", style), indent=2, hanging=9)
+        page.field("reason", finding.ignored, indent=4, style=style)
+        page.blank()
+        return
+    page.paragraph(
+        (finding.rule, linked(style, finding.rule)), (f"{kind}:", style), finding.message, indent=2, hanging=9
+    )
+    if place := where(environment, finding.place):
+        page.line(f"{'at':<10} ", (place, "cyan"), indent=4)
+    for entry in shown_evidence(finding):
+        if entry.label in PASTED:
+            page.line(f"{entry.label}, for {PASTED[entry.label]}:", indent=4)
+            page.block(entry.text, diff=False)
+        elif entry.quoted:
+            page.quote(entry.label, entry.text, indent=4)
+        else:
+            page.field(entry.label, entry.text, indent=4)
+    page.field("fix", finding.fix, indent=4, style="green")
+    page.blank()
+
+
+def _infrastructure(page: Page, environments: Sequence[EnvironmentResult]) -> None:
+    has_title = False
+    for environment in environments:
+        for stage, failure in environment.failures.items():
+            if not has_title:
+                page.line(("Infrastructure failures (unrelated to the rewards):", "bold magenta"))
+                page.blank()
+                has_title = True
+            _failure(page, environment, stage, failure)
+
+
+def _failure(page: Page, environment: EnvironmentResult, stage: str, failure: Failure) -> None:
+    page.paragraph(
+        (environment.name, "bold"),
+        (f"{stage}, {failure.kind}:", VERDICT_STYLES["error"]),
+        f"{failure.type}: {failure.message}" if failure.type else failure.message,
+        indent=2,
+        hanging=4,
+    )
+    if place := where(environment, failure.place):
+        page.line(f"{'at':<10} ", (place, "cyan"), indent=4)
+    if failure.traceback.strip():
+        last = failure.traceback.rstrip().split("\n")[-MOST_TRACEBACK_LINES:]
+        page.quote("traceback", "\n".join(last), indent=4)
+    page.blank()
+
+
+def _problems(page: Page, problems: Sequence[Problem]) -> None:
+    for problem in problems[:MOST_PROBLEMS]:
+        place = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+        page.line((place, "cyan"))
+        page.paragraph((problem.message, "bold"), indent=4)
+        for label in ("path", "found", "allowed", "nearest", "fix"):
+            if text := getattr(problem, label):
+                page.field(label, text, indent=4, style="green" if label in ("nearest", "fix") else "")
+        page.blank()
+    if len(problems) > MOST_PROBLEMS:
+        page.line(f"{len(problems) - MOST_PROBLEMS} more problems; all are in validate.json")
+        page.blank()
+
+
+def _report_names(reports: Sequence[str]) -> str:
+    """The reports on one line: the page first, the files beside it by their suffix."""
+    page = next((name for name in reports if name.endswith(".html")), None)
+    if page is None:
+        return "  ".join(reports)
+    stem = page.removesuffix(".html")
+    beside = [name.removeprefix(stem) for name in reports if name.startswith(f"{stem}.") and name != page]
+    others = [name for name in reports if not name.startswith(f"{stem}.")]
+    return "  ".join([page, *others, *([f"({' '.join(beside)})"] if beside else [])])
+
+
+def _closing(page: Page, result: ValidationResult, reports: Sequence[str]) -> None:
+    style = VERDICT_STYLES[result.verdict]
+    screen = first_screen(result)
+    cached = 0 if result.verdict == "pass" else result.outline.cached
+    again = f"({cached} cached; --no-cache observes again)" if cached else ""
+    page.paragraph((f"{_SIGNS[result.verdict]} {result.verdict}:", style), screen.verdict, (again, "dim"), hanging=2)
+    if result.unfinished:
+        page.field("unfinished", ", ".join(result.unfinished), indent=0)
+    if screen.command:
+        place = f"for {screen.environment}" if screen.environment else ""
+        fits = FIELD + len(screen.command) + 2 + len(place) <= page.width
+        page.line(f"{'next':<10} ", (screen.command, "bold"), f"  {place}" if fits else "")
+        if not fits:
+            page.line(place, indent=FIELD)
+    if screen.cost:
+        page.field("otherwise", fitted(screen.cost, page.width - FIELD, COST_LINES), indent=0)
+    if reports:
+        page.line(f"{'reports':<10} ", _report_names(reports))

@@ -1,0 +1,57 @@
+"""A mistake in a declaration, with its place and its fix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from envwright.text.commands import as_typed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One mistake in a declared file.
+
+    `path` is the place inside the document (`environments.reverse-text.gates`), `file` is
+    relative to the repository.
+    """
+
+    file: str
+    line: int | None
+    message: str
+    path: str = ""
+    found: str = ""
+    allowed: str = ""
+    nearest: str = ""
+    fix: str = ""
+
+    def __str__(self) -> str:
+        where = self.file if self.line is None else f"{self.file}:{self.line}"
+        parts = [f"{where}: {self.path + ': ' if self.path else ''}{as_typed(self.message)}"]
+        if self.found:
+            parts.append(f"    found:   {self.found}")
+        if self.allowed:
+            parts.append(f"    allowed: {self.allowed}")
+        if self.nearest:
+            parts.append(f"    nearest: {self.nearest}")
+        if self.fix:
+            parts.append(f"    fix:     {as_typed(self.fix)}")
+        return "\n".join(parts)
+
+
+class DeclarationError(Exception):
+    """One or more declarations are wrong; nothing was observed and nothing was written."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(problems, key=lambda problem: (problem.file, problem.line or 0, problem.message)))
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def nearest(found: str, names: Iterable[str]) -> str:
+    """The valid name nearest to `found`, or an empty string."""
+    matches = get_close_matches(found, list(names), n=1, cutoff=0.6)
+    return matches[0] if matches else ""

@@ -1,0 +1,242 @@
+"""The cache of the tool: `.envwright/` in each checkout, and one folder for all of a user's."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import envwright
+from envwright.system.file_lock import AlreadyLocked, locked
+from envwright.system.scratch_folder import scratch_folder
+
+CACHE_DIR = "ENVWRIGHT_CACHE_DIR"
+TOOLS = Path(envwright.__file__).parents[1]
+OWN_CODE = (TOOLS / "envwright", TOOLS / "envwright_worker")
+"""All of the tool's code. The folder above has its source's locks, or the other packages of its installation."""
+OBSERVING = (
+    "envwright_worker",
+    "envwright/facts",
+    "envwright/files",
+    "envwright/repository",
+    "envwright/statistics",
+    "envwright/system",
+    "envwright/text",
+    "envwright/validation",
+)
+"""Folders whose code decides the observations of an environment; a test follows the imports of all stages."""
+CODE = (".py", ".json", ".lock")
+SCRATCH = "scratch-"
+LONGEST_TEMPORARY = 70
+"""Bytes of the path of a folder for temporary files: an address of a socket below it has 36 more."""
+
+
+class InUse(Exception):
+    """Another run uses the cache."""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Folders of one checkout and of its user; everything in them may be deleted at any time between runs."""
+
+    root: Path
+
+    @property
+    def base(self) -> Path:
+        return self.root / ".envwright"
+
+    @property
+    def shared(self) -> Path:
+        """The folder that all checkouts of the user share, or the checkout's own if that cannot be written."""
+        folder = users_folder()
+        return folder if folder is not None and _is_writable(folder) else self.base
+
+    @property
+    def venvs(self) -> Path:
+        return self.shared / "venvs"
+
+    @property
+    def tools(self) -> Path:
+        """Virtual environments of the tool's own locks, which every job may read."""
+        return self.shared / "tools"
+
+    @property
+    def prepared(self) -> Path:
+        return self.shared / "prepared"
+
+    @property
+    def wheels(self) -> Path:
+        return self.base / "wheels"
+
+    @property
+    def facts(self) -> Path:
+        return self.base / "facts"
+
+    @property
+    def harnesses(self) -> Path:
+        return self.base / "harnesses"
+
+    @property
+    def timings(self) -> Path:
+        return self.base / "timings"
+
+    @property
+    def packages(self) -> Path:
+        return self.base / "packages"
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Prevent pruning while the block runs; many runs may use the cache at once."""
+        with ExitStack() as stack:
+            for path in self._locks():
+                stack.enter_context(locked(path, shared=True))
+            yield
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the cache alone while the block runs. Raises `InUse` if another run uses it, in any checkout."""
+        with ExitStack() as stack:
+            try:
+                for path in self._locks():
+                    stack.enter_context(locked(path, wait=False))
+            except AlreadyLocked:
+                raise InUse from None
+            yield
+
+    def _locks(self) -> Iterator[Path]:
+        for folder in dict.fromkeys((self.base, self.shared)):
+            folder.mkdir(parents=True, exist_ok=True)
+            yield folder / "in-use.lock"
+
+    @contextmanager
+    def scratch(self, inside: Path | None = None) -> Iterator[Path]:
+        """A folder for one worker, removed afterwards, with the leftovers of killed runs.
+
+        It is made inside another one, if that is given, whose processes may then write there too.
+
+        Nothing is pruned while it exists, because its worker imports from the cache until its end.
+        """
+        self.base.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            with suppress(OSError):
+                stack.enter_context(self.used())
+            yield stack.enter_context(scratch_folder(SCRATCH, inside or self.base, _remove_scratch))
+
+
+def temporary_folder(scratch: Path) -> Path:
+    """The folder for temporary files of a scratch folder, with a path that is short enough for sockets.
+
+    The system limits the address of a socket to about 100 characters, and `multiprocessing` creates some there.
+    """
+    temporary = scratch / "tmp"
+    temporary.mkdir(exist_ok=True)
+    if len(os.fsencode(temporary)) <= LONGEST_TEMPORARY:
+        return temporary
+    link = _short_link(scratch)
+    with suppress(FileExistsError):
+        link.symlink_to(temporary)
+    return link if link.resolve() == temporary.resolve() else temporary
+
+
+def _short_link(scratch: Path) -> Path:
+    return Path(tempfile.gettempdir(), f"envwright-{scratch.name}")
+
+
+def _remove_scratch(folder: Path) -> None:
+    link = _short_link(folder)
+    if link.is_symlink() and link.resolve() == (folder / "tmp").resolve():
+        link.unlink(missing_ok=True)
+    remove_folder(folder)
+
+
+def users_folder() -> Path | None:
+    """The folder that all checkouts of a user share: `ENVWRIGHT_CACHE_DIR`, or `envwright` in the user's cache folder.
+
+    `None` if the user's home is unknown.
+    """
+    if given := os.environ.get(CACHE_DIR):
+        return Path(os.path.expanduser(given)).absolute()  # noqa: PTH111
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    base = given if os.path.isabs(given) else os.path.expanduser("~/.cache")  # noqa: PTH111, PTH117
+    return Path(base, "envwright") if os.path.isabs(base) else None  # noqa: PTH117
+
+
+@cache
+def _is_writable(folder: Path) -> bool:
+    """Whether files can be created in a folder; if not, it is reported once on standard error."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError as error:
+        reason = error.strerror or error
+        print(f"{folder} cannot be written ({reason}): virtual environments are kept in .envwright/", file=sys.stderr)
+        return False
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder, including unwritable contents; files that cannot be removed stay."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        for parent, _, _ in os.walk(folder):
+            with suppress(OSError):
+                Path(parent).chmod(0o700)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def made_once(
+    target: Path, make: Callable[[Path], None], is_sound: Callable[[Path], bool], stop: threading.Event
+) -> Path:
+    """The folder `target`, made by `make` if it is missing or not sound.
+
+    Safe with several processes: one makes it in a temporary folder and renames it when complete,
+    and the others wait. An interrupted `make` leaves nothing that could be mistaken for complete.
+    Raises `Interrupted` when `stop` is set while another one makes it.
+    """
+    if is_sound(target):
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with locked(target.with_name(target.name + ".lock"), stop=stop):
+        if is_sound(target):
+            return target
+        for leftover in target.parent.glob(f".{target.name}.*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            make(unfinished)
+            if target.exists():
+                shutil.rmtree(target)
+            unfinished.rename(target)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    return target
+
+
+def mark_used(path: Path) -> None:
+    """Record that a cache entry was used now; pruning uses this time."""
+    with suppress(OSError):  # another user's, or read-only
+        os.utime(path)
+
+
+@cache
+def code_digest(*folders: Path, suffixes: tuple[str, ...] = CODE) -> str:
+    """Digest of the code in some folders, so that results of other code are computed again."""
+    digest = hashlib.sha256()
+    for number, folder in enumerate(folders):
+        for parent, inner, names in os.walk(folder):
+            inner[:] = sorted(name for name in inner if name != "__pycache__")
+            for name in sorted(names):
+                if name.endswith(suffixes):
+                    content = Path(parent, name).read_bytes()
+                    path = f"{number}/{os.path.relpath(parent, folder)}/{name}"
+                    digest.update(f"{path}\0{len(content)}\0".encode())
+                    digest.update(content)
+    return digest.hexdigest()

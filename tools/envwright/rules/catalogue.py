@@ -1,0 +1,120 @@
+"""The rule catalogue, generated from the rules: docs/rules.md and `envwright explain`."""
+
+from __future__ import annotations
+
+from envwright.repository.problem import nearest
+from envwright.rules.engine import ALL_GATES, Gate, Rule, Severity, all_rules
+from envwright.text.commands import as_envwright
+
+CATALOGUE_FILE = "docs/rules.md"
+
+QUESTIONS: dict[Gate, str] = {
+    "schema": "Does the package match its declaration, install, load and have tasks?",
+    "rewards": "Does the reward distinguish right from wrong, for every reply and every time?",
+    "smoke": "Does a real evaluation end, with the predicted rewards?",
+    "distribution": "Do the rewards vary enough to learn from?",
+    "release": "Does the version match the changes? Checked by `nox -s plan`, from git's history.",
+    "run": "Will the declared training run start, and can its configuration learn?",
+    "diagnosis": "Which problems does a training run have, and which change fixes each?",
+}
+_HEADINGS: dict[Gate, str] = {"run": "Training runs", "diagnosis": "Diagnoses of runs"}
+_SEVERITIES: dict[Severity, str] = {
+    "error": "fails its gate",
+    "warning": "does not fail its gate",
+    "advice": "a hint",
+}
+INTRODUCTION = """\
+# Rules
+
+Generated from `tools/envwright/rules` by `envwright docs`, and checked by a test. Do not edit by hand.
+
+A finding fails its gate if its severity is *error* and its evidence is conclusive. With too little evidence the gate is
+*inconclusive*. Warnings and advice do not fail a gate. A requirement of publishing alone is a warning until `nox -s
+plan`, where it is an error. `nox -s explain -- RULE` prints one entry.
+
+A finding that is a consequence of another one is left out: the cause lists the rules that wait for it, and their gates
+are inconclusive.
+
+The *reference reply* is the reply of a perfect model: the oracle's reply, from `tests/oracle.py` or derived from
+the task's answer.
+
+A rule can be ignored for one environment, with a reason that every report shows. In `registry.yaml`:
+
+```yaml
+environments:
+  reverse-text:
+    ignore:
+      RWD005: "the answer is a paraphrase, and small changes are right"
+```
+
+Findings that an environment came with can be accepted for now, with a count that can only fall. Findings beyond the
+count block, and fewer findings ask for a lower count (SCH092):
+
+```yaml
+environments:
+  reverse-text:
+    known:
+      RWD020: {count: 1, since: 2026-01-31, reason: "raises on an empty reply; fixed with the next version"}
+```
+
+An ignored rule that does not exist or finds nothing is itself reported (SCH090, SCH091). Rules of training runs are
+ignored the same way, with `ignore` below the run.
+"""
+
+
+class UnknownRuleError(LookupError):
+    """No rule has this id."""
+
+
+def render_catalogue() -> str:
+    """The text of docs/rules.md."""
+    rules = list(all_rules().values())
+    parts = [INTRODUCTION, "| rule | gate | severity | title |\n|---|---|---|---|"]
+    parts[-1] += "".join(
+        f"\n| [{each.id}](#{each.id.lower()}) | {each.gate} | {each.severity} | {each.title} |" for each in rules
+    )
+    for gate in ALL_GATES:
+        parts.append(f"\n## {heading(gate)}\n\n{QUESTIONS[gate]}")
+        parts.extend(_entry(each) for each in rules if each.gate == gate)
+    return as_envwright("\n".join(parts) + "\n")
+
+
+def heading(gate: Gate) -> str:
+    """The heading above the rules of a gate."""
+    return _HEADINGS.get(gate, f"The {gate} gate")
+
+
+def sections(known: Rule) -> dict[str, str]:
+    """Heading → text, for a page about the rule."""
+    return {"What it checks": known.what, "Why": known.why, "How to fix": known.fix}
+
+
+def effect(known: Rule) -> str:
+    """What a finding of the rule does."""
+    return "fails the plan of a release" if known.publishing else _SEVERITIES[known.severity]
+
+
+def _entry(known: Rule) -> str:
+    explained = "".join(f"{title}: {text}\n\n" for title, text in sections(known).items())
+    return (
+        f"\n### {known.id}\n\n**{known.title}** ({known.severity}: {effect(known)}).\n\n{explained}"
+        f'How to ignore: `ignore: {{{known.id}: "the reason"}}`'
+    )
+
+
+def explain(rule_id: str) -> str:
+    """Describe one rule for a terminal.
+
+    Raises `UnknownRuleError`, with the nearest id, if the id is unknown.
+    """
+    rules = all_rules()
+    known = rules.get(rule_id.strip().upper())
+    if known is None:
+        meant = nearest(rule_id.strip().upper(), rules)
+        raise UnknownRuleError(f"there is no rule {rule_id}" + (f"; did you mean {meant}?" if meant else ""))
+    return (
+        f"{known.id}  {known.title}\n"
+        f"{known.gate} gate, {known.severity}: {effect(known)}\n\n"
+        f"What    {known.what}\n\nWhy     {known.why}\n\nFix     {known.fix}\n\n"
+        f'Ignore  registry.yaml, below the environment or run: `ignore: {{{known.id}: "the reason"}}`\n'
+    )

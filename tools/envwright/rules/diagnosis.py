@@ -1,0 +1,737 @@
+"""Diagnoses of training runs: only what their logs prove.
+
+A rule reports logged facts and their direct meaning: nothing was earned, a declared limit is exceeded, a number is not
+finite. Trends are judged by tests that need no calibration (`statistics/trends.py`), so a sound run has a finding as
+rarely as the test's level promises. `not_judged` lists what a log is too short for, or does not have. A change of the
+registry is suggested only if it follows from the log.
+
+Every finding's evidence has the metric and the steps, `change` (keys of the run in registry.yaml and their new
+values), `next`, `stop` and `source`, the origin of the advice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from envwright.rules.engine import Found, Gate, rule
+from envwright.rules.evidence import Evidence
+from envwright.statistics.trends import Slope, distance_from_rise, largest_noise, rising_score, slope_of, step_noise
+
+if TYPE_CHECKING:
+    from envwright.repository.run import RunSpec
+    from envwright.rules.runs.trainer import TrainerLimits
+    from envwright.statistics.series import Series
+
+OWN = "this project's own"
+PLATFORM = "prime 0.18.0, `prime train`"
+PRIME_RL = "prime-rl docs/training.md@559b447"
+PRIME_RL_SKILL = "prime-rl skills/training/monitor-run/SKILL.md@559b447"
+VERIFIERS = "verifiers docs/legacy/training.md@a60a606ec"
+COOKBOOK = "tinker-cookbook skills/research/references/hyperparams.md@9dfcc3a2"
+DAPO = "DAPO, arXiv 2503.14476"
+MOST_WITHOUT_VARIANCE = 0.5
+MOST_TRUNCATED = 0.1
+MOST_ERRORS = 0.05
+OUT_OF_MEMORY = re.compile(
+    r"CUDA out of memory|OutOfMemoryError|CUDA error: out of memory|No available memory for the cache blocks"
+    r"|KV cache is needed.{0,80}larger than|Killed process \d+|oom-kill|MemoryError|exit code 137"
+    r"|NCCL.{0,40}out of memory",
+    re.IGNORECASE,
+)
+OF_INFERENCE = re.compile(
+    r"cache blocks|KV cache is needed|\bvllm\b|EngineCore|gpu_memory_utilization|/inference", re.IGNORECASE
+)
+"""Words of vLLM in the lines around an out-of-memory error; without them it is the trainer's."""
+DROPPED = re.compile(r"Dropping \d+ non-finite value\(s\) from [^:\n]+: ([^\n]+)")
+"""The warning of prime-rl (src/prime_rl/monitors/file.py@559b447), whose files leave such values out."""
+TELLING = ("loss", "reward", "grad_norm", "kl", "entropy")
+"""Parts of the names of metrics that are finite in every sound run."""
+NEARLY_NOTHING = 0.05
+LITTLE_GAIN = 0.1
+NEARLY_ALL = 0.02
+"""Shares of the range of the reward."""
+RISING = 2.33
+"""The standard score of a rise at the level of 1 %, one-sided."""
+STABLE_KL = 0.01
+"""Training is stable below it, says tinker-cookbook."""
+KL_TO_A_REFERENCE = ("kl", "train/kl", "actor/kl_loss")
+"""Metrics that measure the way from the first model, which a sound run goes."""
+FOLD = 3.0
+LEAST_GROUP = 8
+"""Rollouts of a task: at least 8, by prime-rl docs/training.md."""
+QUEUED = ("QUEUED", "PENDING")
+MOST_NAMES = 8
+"""Names of metrics that a message lists."""
+LEAST_STEPS = 20
+"""The least number of points; results over fewer may be chance."""
+
+
+@dataclass(frozen=True)
+class RunLog:
+    """The log of one run. Rewards are as the trainer logged them."""
+
+    gates: ClassVar[tuple[Gate, ...]] = ("diagnosis",)
+
+    series: Mapping[str, Series] = field(default_factory=dict)
+    spec: RunSpec | None = None
+    """The declared run; `None` if the registry has none."""
+    trainer: TrainerLimits | None = None
+    status: str = ""
+    """The state as the platform names it; empty without one."""
+    names: tuple[str, ...] = ()
+    """The metrics as the log names them."""
+    missing_steps: tuple[int, ...] = ()
+    broken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Metric → steps at which it was not a finite number."""
+    log: str = ""
+    reason: str = ""
+    """The platform's own reason for a failure, with its evidence."""
+    stopped: Mapping[str, int] = field(default_factory=dict)
+    """Metric → the step after which it has no value, although others have."""
+    lowest: float = 0.0
+    highest: float | None = None
+    """The range of the reward, as the environment declares it; without a declaration the highest is unknown."""
+
+    @property
+    def ignore(self) -> Mapping[str, str]:
+        """Rule id → the reason why it is ignored for this run."""
+        return self.spec.ignore if self.spec else {}
+
+    @property
+    def reward(self) -> Series | None:
+        """The reward, if enough of it is known to judge."""
+        return self.judged("reward")
+
+    def judged(self, name: str) -> Series | None:
+        """A metric, if enough of it is known to judge."""
+        found = self.series.get(name)
+        return found if found is not None and len(found.points) >= LEAST_STEPS else None
+
+    @property
+    def width(self) -> float:
+        """The range of the reward; where no highest reward is declared, 1 or what was seen above it."""
+        seen = max((value for _, value in self.reward.points), default=1.0) if self.reward else 1.0
+        return (max(1.0, seen) if self.highest is None else self.highest) - self.lowest
+
+    @property
+    def assumed(self) -> str:
+        """The remark that no highest reward is declared; empty if it is."""
+        return f" (of {self.width:g}: no highest reward is declared)" if self.highest is None else ""
+
+    def found(
+        self,
+        message: str,
+        *,
+        series: Series | None = None,
+        steps: tuple[int, int] | None = None,
+        change: Mapping[str, Any] | None = None,
+        then: str,
+        stop: str,
+        source: str,
+        **evidence: Any,
+    ) -> Found:
+        """A finding with the change of the registry, the next step, when to stop, and the source of this advice.
+
+        `steps` are those at which it shows, first and last; all of the series by default.
+        """
+        advice: dict[str, Any] = {
+            **evidence,
+            "change": dict(change or {}),
+            "next": then,
+            "stop": stop,
+            "source": source,
+        }
+        if series is not None:
+            advice |= {"metric": series.metric, "steps": [series.first_step, series.last_step]}
+        if steps is not None:
+            advice["steps"] = list(steps)
+        return Found(message, Evidence(details=advice))
+
+    def scaled(self, key: str, factor: float, least: float = 0.0, most: float = float("inf")) -> dict[str, Any]:
+        """A change of one number of the declaration by a factor, within bounds; empty if it is at the bound."""
+        if self.spec is None:
+            return {}
+        now: Any = self.spec
+        for part in key.split("."):
+            now = getattr(now, part, None)
+        if not isinstance(now, int | float) or isinstance(now, bool):
+            return {}
+        wanted = min(most, max(least, now * factor))
+        wanted = round(wanted) if isinstance(now, int) else float(f"{wanted:.3g}")
+        return {} if wanted == now else {key: wanted}
+
+    def filtered(self) -> dict[str, Any]:
+        """The change that replaces groups without variance; empty if the trainer cannot."""
+        if self.spec is None or self.spec.difficulty_filter or self.trainer is None:
+            return {}
+        return {"difficulty_filter": True} if self.trainer.replaces_groups else {}
+
+
+@rule("DGN001", gate="diagnosis")
+def nothing_is_earned(run: RunLog) -> Iterator[Found]:
+    """No rollout earns anything.
+
+    What: Over the last half of at least 20 steps the mean reward is the lowest of the declared range at every step.
+        Source: prime-rl docs/training.md@559b447 (groups that all fail teach nothing); for the order of the advice the
+        skill train-with-environments of verifiers (a flat reward: difficulty, the rubric, the prompt's contract).
+    Why: Without any reward, all groups have zero variance and there is no gradient: more steps change nothing.
+    Fix: Read some rollouts: does the rubric accept the requested answer, in the format that the model writes? Then make
+        the task reachable: easier tasks first, partial credit, a stronger model; larger groups find rare successes.
+    """
+    reward = run.reward
+    if reward is None:
+        return
+    first, last = reward.last_steps(0.5)
+    if all(value <= run.lowest for step, value in reward.points if step >= first):
+        yield run.found(
+            f"no rollout earned anything in steps {first} to {last}",
+            series=reward,
+            steps=(first, last),
+            then="compare some rollouts with the rubric and the format of the answer; if both fit, evaluate the model "
+            "(nox -s distribution -- NAME --endpoint E) and drop tasks without any reward",
+            stop="stop now; restart when the model earns a reward before training",
+            source=f"{PRIME_RL}; the skill train-with-environments of verifiers",
+            mean=reward.tail(0.5),
+        )
+
+
+@rule("DGN002", gate="diagnosis", severity="warning")
+def everything_is_earned(run: RunLog) -> Iterator[Found]:
+    """Every rollout earns everything.
+
+    What: Over the last fifth of at least 20 steps the mean reward is, at every step, within 2 % of the declared range
+        below its highest; without a declared highest, of the observed range below the highest that was observed.
+        Source: DAPO, arXiv 2503.14476, section 3.2 (tasks that are always solved give no gradient); the 2 % are this
+        project's own.
+    Why: Every group agrees, so no step teaches anything.
+    Fix: Stop and keep the checkpoint, or continue with harder tasks.
+    """
+    reward = run.reward
+    if reward is None or not (highest := _saturation(run, reward)):
+        return
+    first, last = reward.last_steps(0.2)
+    if all(value >= highest[1] for step, value in reward.points if step >= first):
+        yield run.found(
+            f"rollouts earned {reward.tail():.3g} of {highest[0]:g}, {highest[2]}, in steps {first} to {last}",
+            series=reward,
+            steps=(first, last),
+            then="nox -s compare -- NAME --before BASELINE --after CHECKPOINT; look for exploits in the rollouts",
+            stop="stop now; further steps cost GPU time and improve nothing",
+            source=f"{DAPO}, section 3.2",
+            mean=reward.tail(),
+        )
+
+
+def _saturation(run: RunLog, reward: Series) -> tuple[float, float, str] | None:
+    """The highest reward, the least that counts as it, and where it is from; `None` if there is no range."""
+    if run.highest is not None:
+        return run.highest, run.highest - NEARLY_ALL * (run.highest - run.lowest), "the declared maximum"
+    highest = max(reward.values)
+    lowest = min(run.lowest, *reward.values)
+    is_range = highest > lowest
+    return (highest, highest - NEARLY_ALL * (highest - lowest), "the highest observed reward") if is_range else None
+
+
+@rule("DGN003", gate="diagnosis", severity="warning")
+def next_to_nothing_is_earned(run: RunLog) -> Iterator[Found]:
+    """Next to nothing is earned, and it does not become more.
+
+    What: Over the last half of at least 20 steps the mean reward is above the lowest and within 5 % of the range, and
+        the whole run has no rise (Mann-Kendall, 5 %). The range ends at 1 if no highest reward is declared. Source:
+        verifiers docs/legacy/training.md@a60a606ec (a model that earns nothing in ten tries has a task that is too
+        hard); the 5 % are this project's own.
+    Why: Nearly all groups fail as a whole and give no gradient; the few others are soon forgotten.
+    Fix: Make the task reachable: easier tasks first, partial credit, a stronger model; larger groups find rare
+        successes.
+    """
+    reward = run.reward
+    if reward is None or rising_score(reward.values) > 1.645:
+        return
+    if 0 < reward.tail(0.5) - run.lowest <= NEARLY_NOTHING * run.width:
+        first, last = reward.last_steps(0.5)
+        yield run.found(
+            f"the mean reward is {reward.tail(0.5):.3g} in steps {first} to {last}{run.assumed} and does not rise",
+            series=reward,
+            steps=(first, last),
+            change=run.scaled("group_size", 2, most=64) | run.scaled("batch_size", 2, most=4096),
+            then="evaluate the model (nox -s distribution -- NAME --endpoint E) and drop tasks without any reward",
+            stop="stop if it does not rise in another 20 steps after a change",
+            source=VERIFIERS,
+            mean=reward.tail(0.5),
+        )
+
+
+@rule("DGN004", gate="diagnosis", severity="warning")
+def reward_does_not_rise(run: RunLog) -> Iterator[Found]:
+    """The reward hardly rises.
+
+    What: The upper end of the 95 % interval of the reward's slope, over all steps of the run, is a gain of less than 10
+        % of the range. Judged from 20 steps on if the run declares its steps, else from 40 on, and only where neither
+        nothing nor everything is earned. Source: verifiers docs/legacy/training.md@a60a606ec (slow training); the 10 %
+        are this project's own.
+    Why: At this rate the run ends where it began, at full price.
+    Fix: Look at the difficulty first: tasks that are sometimes solved teach. Continuous rewards and a filter of groups
+        without variance help; then a higher learning rate.
+    """
+    reward = run.reward
+    if reward is None or (run.spec is None and len(reward.points) < 2 * LEAST_STEPS):
+        return
+    most = run.highest if run.highest is not None else max(1.0, *reward.values)
+    if reward.tail() - run.lowest <= NEARLY_NOTHING * run.width or reward.tail() >= most - NEARLY_ALL * run.width:
+        return
+    steps = max(reward.last_step - reward.first_step, run.spec.max_steps if run.spec else 0)
+    slope = slope_of(reward.points)
+    if slope.high * steps >= LITTLE_GAIN * run.width:
+        return
+    yield run.found(
+        f"the reward {_course(reward, slope)} in {len(reward.points)} steps; with 95 % confidence it gains at most "
+        f"{max(0.0, slope.high * steps):.2g} in {steps} steps{run.assumed}",
+        series=reward,
+        change=run.filtered() or run.scaled("learning_rate", 3),
+        then="compare the difficulty of the tasks with the model (nox -s distribution -- NAME --endpoint E)",
+        stop="stop if the next evaluation on held-out tasks shows no gain either",
+        source=VERIFIERS,
+        slope=slope.value,
+        interval=[slope.low, slope.high],
+    )
+
+
+def _course(reward: Series, slope: Slope) -> str:
+    first = reward.values[: max(1, len(reward.values) // 5)]
+    verb = "falls" if slope.high < 0 else "stays"
+    return f"{verb} at {reward.tail():.3g}" if verb == "stays" else f"falls from {sum(first) / len(first):.3g}"
+
+
+@rule("DGN005", gate="diagnosis", severity="warning")
+def reward_swings(run: RunLog) -> Iterator[Found]:
+    """The reward swings.
+
+    What: The distance of the reward from the nearest curve that never falls is more than sampling can explain: the
+        largest standard deviation of a batch's mean (half the range, divided by the root of its groups; 8 groups if the
+        run is not declared) with a chi-square test at 1 %. Or it is a tenth of the range and three times the noise
+        between consecutive steps. Source: verifiers docs/legacy/training.md@a60a606ec (training instability); the tenth
+        and the three are this project's own.
+    Why: What one step teaches, a later one destroys.
+    Fix: Lower the learning rate, or use larger groups and batches.
+    """
+    reward = run.reward
+    if reward is None:
+        return
+    groups = max(1, run.spec.batch_size // run.spec.group_size) if run.spec else LEAST_GROUP
+    distance = distance_from_rise(reward.values)
+    by_chance = largest_noise(run.width / 2 / groups**0.5, len(reward.values))
+    is_slow = distance > LITTLE_GAIN * run.width and distance > FOLD * step_noise(reward.values)
+    if distance <= by_chance and not is_slow:
+        return
+    yield run.found(
+        f"the reward swings between {min(reward.values):.3g} and {max(reward.values):.3g}: {distance:.2g} from any "
+        f"rising curve{run.assumed}",
+        series=reward,
+        change=run.scaled("learning_rate", 0.3),
+        then="compare the swings with the gradient norm and the KL divergence; larger groups make each step steadier",
+        stop="stop if it swings on 20 steps after the change; resume from a checkpoint before the first fall",
+        source=VERIFIERS,
+        distance=distance,
+    )
+
+
+@rule("DGN006", gate="diagnosis")
+def rollouts_are_too_old(run: RunLog) -> Iterator[Found]:
+    """Rollouts are older than the run allows.
+
+    What: Over the last fifth, the mean age of rollouts is above the declared `max_off_policy_steps`. Source: prime-rl
+        docs/training.md@559b447.
+    Why: Gradients are computed on replies that the policy would no longer give, and the declared limit is exceeded.
+    Fix: Find out why sampling is slower than training: more GPUs for inference, or shorter replies.
+    """
+    limit = run.spec.max_off_policy_steps if run.spec is not None else None
+    series = run.series.get("off_policy")
+    if limit is None or series is None or len(series.points) < LEAST_STEPS or series.tail() <= limit:
+        return
+    yield run.found(
+        f"rollouts are {series.tail():.3g} steps old on average, {limit} are allowed ({series.metric})",
+        series=series,
+        steps=series.steps_above(float(limit)),
+        then="compare the time of a step with the time of its rollouts",
+        stop="stop if the age keeps growing",
+        source=PRIME_RL,
+        age=series.tail(),
+    )
+
+
+@rule("DGN007", gate="diagnosis")
+def most_groups_have_no_variance(run: RunLog) -> Iterator[Found]:
+    """Most groups have no variance.
+
+    What: Over the last fifth, more than half of the groups have equal rewards. Source: DAPO, arXiv 2503.14476, section
+        3.2; the half is this project's own; for the order of the advice verifiers docs/legacy/training.md@a60a606ec
+        (slow training: difficulty).
+    Why: They cost compute and give no gradient; the batch is smaller than declared, and learning is slow.
+    Fix: Look at the difficulty of the tasks first. Then filter and replace such groups, or use larger ones.
+    """
+    series = run.series.get("zero_variance")
+    if series is None or series.tail() <= MOST_WITHOUT_VARIANCE:
+        return
+    larger = run.scaled("group_size", 2, most=64) | run.scaled("batch_size", 2, most=4096)
+    yield run.found(
+        f"{series.tail():.0%} of the groups have no variance ({series.metric})",
+        series=series,
+        steps=series.last_steps(0.2),
+        change=run.filtered() or larger,
+        then="look at the difficulty first: drop tasks that are always or never solved (docs/distribution.md names "
+        "them), or shape the reward",
+        stop="stop if the share stays above a half for 20 steps after the change",
+        source=f"{DAPO}, section 3.2; {VERIFIERS}",
+        share=series.tail(),
+    )
+
+
+@rule("DGN008", gate="diagnosis")
+def replies_are_cut(run: RunLog) -> Iterator[Found]:
+    """Replies are cut off at their limit.
+
+    What: Over the last fifth, more than a tenth of the rollouts are truncated. Source: DAPO, arXiv 2503.14476, section
+        3.4 (penalised truncated replies are noise in the reward); the tenth is this project's own.
+    Why: The answer is at the end: a truncated reply earns nothing, right or not, and the policy learns to be short
+        instead of right.
+    Fix: Raise sampling.max_tokens, and seq_len with it.
+    """
+    series = run.series.get("truncated")
+    if series is None or series.tail() <= MOST_TRUNCATED:
+        return
+    change = run.scaled("sampling.max_tokens", 2)
+    wanted = change.get("sampling.max_tokens")
+    if run.spec is not None and wanted is not None and wanted >= run.spec.seq_len:
+        change |= {"seq_len": 2 * run.spec.seq_len}
+    yield run.found(
+        f"{series.tail():.0%} of the rollouts are truncated ({series.metric})",
+        series=series,
+        steps=series.last_steps(0.2),
+        change=change,
+        then="check whether truncated replies repeat themselves: then the model is at fault, not the limit",
+        stop="stop if it is still above a tenth 20 steps after the change",
+        source=f"{DAPO}, section 3.4",
+        share=series.tail(),
+    )
+
+
+@rule("DGN009", gate="diagnosis")
+def rollouts_break(run: RunLog) -> Iterator[Found]:
+    """Rollouts end with errors.
+
+    What: Over the last fifth, more than 5 % of the rollouts end with an error. Source: prime-rl
+        docs/training.md@559b447.
+    Why: They earn nothing or are left out; either way the rest is a biased sample.
+    Fix: Read the environment server's log; fewer rollouts in flight (`max_concurrent`) relieve sandboxes and judges.
+    """
+    series = run.series.get("errors")
+    if series is None or series.tail() <= MOST_ERRORS:
+        return
+    yield run.found(
+        f"{series.tail():.0%} of the rollouts end with an error ({series.metric})",
+        series=series,
+        steps=series.last_steps(0.2),
+        then="read the environment server's log: prime train logs ID, or the trainer's own",
+        stop="stop at once if it is above a fifth",
+        source=PRIME_RL,
+        share=series.tail(),
+    )
+
+
+@rule("DGN010", gate="diagnosis")
+def memory_ran_out(run: RunLog) -> Iterator[Found]:
+    """Memory ran out.
+
+    What: The output has no out-of-memory error of CUDA, vLLM or the kernel. vLLM's words around it mean inference, else
+        it is the trainer's. Source: prime-rl docs/training.md@559b447 and src/prime_rl/trainer/batch.py (micro-batches
+        have `seq_len` tokens whatever the batch is, so fewer rollouts do not help its trainer); verifiers
+        docs/legacy/training.md@a60a606ec (other trainers: fewer rollouts of a task, an adapter).
+    Why: The run ends there, or continues without the killed process.
+    Fix: In inference, fewer rollouts in flight or a shorter context; in the trainer, shorter sequences, activation
+        checkpointing, or an adapter instead of full fine-tuning.
+    """
+    match = OUT_OF_MEMORY.search(run.log)
+    if match is None:
+        return
+    start = run.log.rfind("\n", 0, match.start()) + 1
+    line = run.log[start : run.log.find("\n", match.end()) if "\n" in run.log[match.end() :] else None]
+    around = run.log[max(0, match.start() - 2_000) : match.end() + 500]
+    in_inference = OF_INFERENCE.search(around) is not None
+    is_packed = run.trainer is not None and run.trainer.packs_micro_batches
+    if in_inference:
+        change = run.scaled("max_concurrent", 0.5, least=1)
+        then = "lower the rollouts in flight (max_concurrent), then the context (seq_len, which bounds max_model_len)"
+    else:
+        change = (_fewer_rollouts(run) if not is_packed else {}) or _shorter_sequences(run)
+        then = "if it still does not fit, use activation checkpointing or context parallelism (cp)"
+        if not is_packed:
+            then = "if it still does not fit, lower the limit of replies (sampling.max_tokens)"
+        if run.spec is not None and run.spec.lora is None:
+            then += ", then train an adapter (lora: {rank: 16})"
+    yield run.found(
+        f"memory ran out in {'inference' if in_inference else 'the trainer'}: " + " ".join(line.split())[:200],
+        change=change,
+        then=then,
+        stop="the run does not resume by itself; continue from its last checkpoint",
+        source=PRIME_RL if is_packed or in_inference else VERIFIERS,
+        line=" ".join(line.split())[:500],
+        place="inference" if in_inference else "trainer",
+    )
+
+
+JUDGED = {
+    "reward": "reward",
+    "zero_variance": "groups without variance",
+    "truncated": "truncated rollouts",
+    "errors": "failed rollouts",
+    "kl": "KL divergence",
+    "grad_norm": "gradient norm",
+}
+"""What rules judge of a log, by this tool's name of the metric."""
+
+
+def not_judged(run: RunLog) -> tuple[str, ...]:
+    """What no rule judged, each with the reason: it is not logged, or at too few steps."""
+    found = []
+    for name, shown in JUDGED.items():
+        count = len(run.series[name].points) if name in run.series else 0
+        wanted = 2 * LEAST_STEPS if name in ("kl", "grad_norm") else LEAST_STEPS if name == "reward" else 1
+        if not count:
+            found.append(f"{shown} (not logged)")
+        elif count < wanted:
+            found.append(f"{shown} ({count} of {wanted} steps)")
+        elif name == "kl" and run.series[name].metric in KL_TO_A_REFERENCE:
+            found.append(f"{shown} ({run.series[name].metric} is the divergence from the first model)")
+    return tuple(found)
+
+
+def _fewer_rollouts(run: RunLog) -> dict[str, Any]:
+    """Half the rollouts of each task and step; empty if groups are small or cannot be halved."""
+    spec = run.spec
+    if spec is None or any(source.group_size for source in spec.environments):
+        return {}
+    if spec.group_size < 2 * LEAST_GROUP or spec.group_size % 2:
+        return {}
+    return run.scaled("group_size", 0.5) | run.scaled("batch_size", 0.5)
+
+
+def _shorter_sequences(run: RunLog) -> dict[str, Any]:
+    change = run.scaled("seq_len", 0.5, least=512)
+    if run.spec is not None and change.get("seq_len", 0) and change["seq_len"] <= run.spec.sampling.max_tokens:
+        change |= {"sampling.max_tokens": change["seq_len"] // 2}
+    return change
+
+
+@rule("DGN011", gate="diagnosis")
+def numbers_broke(run: RunLog) -> Iterator[Found]:
+    """A metric is not a finite number.
+
+    What: Loss, reward, gradient norm, KL and entropy are finite at every step. prime-rl leaves other values out of its
+        files, so its warning counts, and a metric that ends while others go on. Source: IEEE 754, where a NaN stays one
+        through every sum; prime-rl src/prime_rl/monitors/file.py@559b447.
+    Why: The weights are lost from that step on, and later metrics are meaningless.
+    Fix: Resume from a checkpoint before that step, and check the rollouts and the learning rate there.
+    """
+    lost: dict[str, tuple[str, tuple[int, int] | None]] = {}
+    for warning in DROPPED.finditer(run.log):
+        for name in warning[1].split(","):
+            lost[name.strip()] = "was dropped by the trainer as not finite", None
+    for metric, step in run.stopped.items():
+        lost[metric] = f"has no value after step {step}, and others have", (step + 1, step + 1)
+    for metric, steps in run.broken.items():
+        if steps:
+            more = f" and {len(steps) - 1} more" if len(steps) > 1 else ""
+            lost[metric] = f"is not finite at step {steps[0]}{more}", (steps[0], steps[-1])
+    for metric, (what, place) in lost.items():
+        if any(name in metric.lower() for name in TELLING):
+            before = f"step {place[0]}" if place else "the first such step"
+            yield run.found(
+                f"{metric} {what}",
+                then=f"resume from a checkpoint before {before}",
+                stop="stop now: NaN weights do not recover",
+                source="IEEE 754; prime-rl src/prime_rl/monitors/file.py@559b447",
+                metric=metric,
+                steps=place,
+            )
+
+
+@rule("DGN012", gate="diagnosis", severity="warning")
+def policies_drift_apart(run: RunLog) -> Iterator[Found]:
+    """The KL divergence between the sampling and the trained policy keeps rising.
+
+    What: In the last half of at least 40 steps it rises (Mann-Kendall, 1 %), ends above 0.01, and has at least doubled
+        since the first fifth. The divergence from a reference model is not judged. Source: prime-rl
+        docs/training.md@559b447 (a sustained, growing mean is the early warning of collapse); tinker-cookbook
+        skills/research/references/hyperparams.md@9dfcc3a2 (stable below 0.01).
+    Why: Gradients are computed on replies that the trained policy no longer gives.
+    Fix: Lower the learning rate; let rollouts be fewer steps old.
+    """
+    series = run.series.get("kl")
+    if series is None or len(series.points) < 2 * LEAST_STEPS or series.metric in KL_TO_A_REFERENCE:
+        return
+    early = series.values[: len(series.values) // 5]
+    half = series.values[len(series.values) // 2 :]
+    if rising_score(half) <= RISING or series.tail() <= STABLE_KL or series.tail() < 2 * sum(early) / len(early):
+        return
+    yield run.found(
+        f"the KL divergence rises to {series.tail():.2g} ({series.metric})",
+        series=series,
+        steps=series.last_steps(0.5),
+        change=run.scaled("learning_rate", 0.3),
+        then="look at the age of the rollouts, and at the reward at the same steps",
+        stop="stop if it rises on 20 steps after the change; resume from a checkpoint before the rise",
+        source=f"{PRIME_RL}; {COOKBOOK}",
+        kl=series.tail(),
+    )
+
+
+@rule("DGN017", gate="diagnosis", severity="warning")
+def gradients_grow(run: RunLog) -> Iterator[Found]:
+    """The gradient norm keeps rising, or has spikes.
+
+    What: In the last half of at least 40 steps the norm rises (Mann-Kendall, 1 %) and ends at three times the median of
+        the first half; or three of its steps are ten times the median. Source: prime-rl docs/training.md@559b447 ;
+        prime-rl skills/training/monitor-run/SKILL.md@559b447 (spikes may precede divergence); three and ten are this
+        project's own.
+    Why: A few steps can undo all others.
+    Fix: Lower the learning rate, or clip the gradient; look at the rollouts of the first such step.
+    """
+    series = run.series.get("grad_norm")
+    if series is None or len(series.points) < 2 * LEAST_STEPS:
+        return
+    half = len(series.values) // 2
+    usual = sorted(series.values[:half])[half // 2]
+    spikes = [step for step, value in series.points[half:] if value > 10 * usual]
+    is_rising = rising_score(series.values[half:]) > RISING and series.tail() > FOLD * usual
+    if usual <= 0 or not (is_rising or len(spikes) >= 3):
+        return
+    what = "rises" if is_rising else f"has {len(spikes)} spikes"
+    yield run.found(
+        f"the gradient norm {what}: {series.tail():.2g} at the end, {usual:.2g} in the first half ({series.metric})",
+        series=series,
+        steps=series.last_steps(0.5) if is_rising else (spikes[0], spikes[-1]),
+        change=run.scaled("learning_rate", 0.3),
+        then="look at the rollouts and the loss of the first step that is out of line",
+        stop="stop if it goes on 20 steps after the change",
+        source=f"{PRIME_RL}; {PRIME_RL_SKILL}",
+        median=usual,
+    )
+
+
+@rule("DGN013", gate="diagnosis", severity="warning")
+def steps_are_missing(run: RunLog) -> Iterator[Found]:
+    """Metrics have gaps.
+
+    What: No step is missing between the first and the last logged one. Source: this project's own.
+    Why: Means and trends cover only the logged steps; a gap can hide the failure.
+    Fix: Check whether the trainer was restarted or the file was truncated.
+    """
+    if run.missing_steps:
+        first = ", ".join(map(str, run.missing_steps[:8]))
+        more = f" and {len(run.missing_steps) - 8} more" if len(run.missing_steps) > 8 else ""
+        yield run.found(
+            f"no metric was logged at steps {first}{more}",
+            then="compare with the checkpoints: a restart repeats steps, a crash loses them",
+            stop="do not stop: the run may be sound",
+            source=OWN,
+            missing=list(run.missing_steps[:50]),
+        )
+
+
+@rule("DGN014", gate="diagnosis")
+def run_is_gone(run: RunLog) -> Iterator[Found]:
+    """The run failed, was stopped, or does not exist.
+
+    What: The platform has the run, and its status is neither failed nor stopped. Source: prime 0.18.0, `prime train`.
+    Why: It will not continue by itself.
+    Fix: Read the end of its log, then submit a changed declaration: the platform restarts running runs only.
+    """
+    status = run.status.upper()
+    if status == "MISSING":
+        yield run.found(
+            "the run is not among the platform's runs",
+            then="it was deleted, or belongs to another team (PRIME_TEAM_ID); submit it again with: nox -s train",
+            stop="it has ended",
+            source=PLATFORM,
+            status=run.status,
+        )
+    elif status in ("FAILED", "STOPPED", "CANCELLED"):
+        yield run.found(
+            f"the run is {status.lower()}" + (f": {run.reason}" if run.reason else ""),
+            then="prime train logs ID shows the rest; a changed declaration is a new run, and is submitted",
+            stop="it has ended",
+            source=PLATFORM,
+            status=run.status,
+        )
+
+
+@rule("DGN018", gate="diagnosis", severity="advice")
+def run_is_paused(run: RunLog) -> Iterator[Found]:
+    """The run is paused.
+
+    What: The platform's status is neither PAUSED nor PAUSING. Source: prime 0.18.0, `prime train`.
+    Why: It keeps its checkpoint and does not go on by itself. It resumes as a new run with a new id.
+    Fix: `prime train resume ID`, once it is PAUSED.
+    """
+    if run.status.upper() in ("PAUSED", "PAUSING"):
+        yield run.found(
+            f"the run is {run.status.lower()}",
+            then="prime train resume ID continues it from its checkpoint, as a new run",
+            stop="it has stopped; prime train stop ID ends it",
+            source=PLATFORM,
+            status=run.status,
+        )
+
+
+@rule("DGN015", gate="diagnosis", severity="advice")
+def too_few_steps(run: RunLog) -> Iterator[Found]:
+    """There is too little data to judge.
+
+    What: The reward is logged at 20 steps or more. Source: this project's own.
+    Why: Results over fewer steps may be due to chance.
+    Fix: Wait.
+    """
+    known = run.series.get("reward")
+    count = len(known.points) if known is not None else 0
+    if run.status.upper() in QUEUED and not count:
+        yield run.found(
+            "the run is queued: it waits for its GPUs, and no step was logged yet",
+            then="run again later",
+            stop="none yet",
+            source=OWN,
+            status=run.status,
+        )
+    elif run.names and not count:
+        return  # DGN016 reports it
+    elif count < LEAST_STEPS and run.status.upper() not in ("MISSING", "FAILED", "STOPPED", "CANCELLED"):
+        what = f"the reward was logged at {count} steps" if count else "no reward metric was found"
+        yield run.found(
+            f"{what}; {LEAST_STEPS} are needed to judge it",
+            then="run again later",
+            stop="none yet",
+            source=OWN,
+        )
+
+
+@rule("DGN016", gate="diagnosis", severity="warning")
+def reward_is_not_logged(run: RunLog) -> Iterator[Found]:
+    """The log has metrics, but no reward.
+
+    What: Among the metrics of a log is the reward, under a name that docs/training.md lists. Source: this project's
+        own.
+    Why: Without the reward, nothing of the run is judged.
+    Fix: Log the metric as `reward`, or report the name if it is that of a trainer.
+    """
+    if run.names and "reward" not in run.series:
+        near = sorted(run.names, key=lambda name: ("reward" not in name and "score" not in name, name))[:MOST_NAMES]
+        yield run.found(
+            f"no reward metric was found among {len(run.names)}: {', '.join(near)}"
+            + (", …" if len(run.names) > MOST_NAMES else ""),
+            then="log the reward as `reward`; docs/training.md lists the names that are recognised",
+            stop="do not stop: the run may be sound",
+            source=OWN,
+            names=list(near),
+        )

@@ -1,0 +1,361 @@
+"""The rule engine: a rule is a pure function from a subject to its findings.
+
+    @rule("RWD001", gate="rewards")
+    def gold_misses_the_maximum(subject: Subject) -> Iterator[Found]:
+        \"\"\"The reference reply does not earn the maximum.
+
+        What: …
+        Why: …
+        Fix: …
+        \"\"\"
+
+The docstring is the catalogue entry: its first line is the title, the three sections say
+what is checked, why it matters and how to fix it. A rule without a full docstring is
+refused when it is defined; the test suite refuses a rule without cases.
+
+A rule that raises does not affect other rules: it becomes a finding that names the rule
+and reports a bug in envwright.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import traceback
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+from envwright_worker.policies.distorted_answers import format_only
+
+from envwright.facts.observed import Place
+from envwright.rules.evidence import Evidence, ShownFailure
+from envwright.statistics.answer_slots import MOST_ALIGNED, AnswerSlot, answer_slot, prompt_of
+from envwright.statistics.declared_range import DeclaredRange, functions_of, range_of, with_undeclared_form
+from envwright.statistics.measures import Distribution, distribution_of
+from envwright.statistics.outcomes import RolloutSample, samples_of_rollouts
+
+if TYPE_CHECKING:
+    from envwright.facts.observed import Facts, RewardFunction, Score
+    from envwright.repository.package import Package
+    from envwright.repository.problem import Problem
+    from envwright.repository.registry import EnvironmentEntry
+    from envwright.repository.release_history import ReleaseHistory
+    from envwright.repository.run import RunSpec
+    from envwright.statistics.baseline import Baseline
+    from envwright.statistics.reward_comparison import RewardComparison
+
+LONGEST_REPLY = 16_000
+"""Characters of the longest reply if no declared run allows a longer one: about 4,000 tokens."""
+Gate = Literal["schema", "rewards", "smoke", "distribution", "release", "run", "diagnosis"]
+Severity = Literal["error", "warning", "advice"]
+Verdict = Literal["pass", "fail", "inconclusive", "error"]
+GATES: tuple[Gate, ...] = ("schema", "rewards", "smoke", "distribution")
+"""The gates of `validate`, which prove an environment."""
+ADD_CASE = "Add the case that is shown"
+"""The beginning of the last sentence of a fix whose finding shows a case."""
+ALL_GATES: tuple[Gate, ...] = (*GATES, "release", "run", "diagnosis")
+"""All gates, with that of `plan`, which compares an environment with its own past, and those of training runs."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The input of a gate's rule: declarations and observations."""
+
+    gates: ClassVar[tuple[Gate, ...]] = (*GATES, "release")
+
+    entry: EnvironmentEntry
+    package: Package
+    facts: Facts
+    problems: tuple[Problem, ...] = ()
+    """Mistakes in its declaration; an environment that has some is not observed."""
+    judged: frozenset[Gate] = frozenset()
+    """The gates that are being judged; filled in for rules that come last."""
+    fired: Mapping[str, int] = field(default_factory=dict)
+    """Rules with findings, and their number; filled in for rules that come last."""
+    runs: tuple[RunSpec, ...] = ()
+    """The declared runs that train on it."""
+    comparison: RewardComparison | None = None
+    """The same replies scored by another version; only in a comparison."""
+
+    baseline: Baseline | None = None
+    """The measurements of the recordings; only if there are recordings."""
+    history: ReleaseHistory | None = None
+    """The versions in git's history; only if a release is planned."""
+    longest_reply: int = LONGEST_REPLY
+    """Characters of the longest reply that the declared runs allow."""
+
+    @property
+    def ignore(self) -> Mapping[str, str]:
+        """Rule id → the reason why it is ignored here."""
+        return self.entry.ignore
+
+    @cached_property
+    def declared(self) -> DeclaredRange:
+        """The range of rewards that the environment declares."""
+        return range_of(self.package.reward, self.functions)
+
+    @cached_property
+    def range(self) -> DeclaredRange:
+        """The declared range, with a small share for form that is not declared: RWD006 alone reports that."""
+        return with_undeclared_form(self.declared, self.package.reward, self.rewarded.get(format_only.name, ()))
+
+    @cached_property
+    def functions(self) -> tuple[RewardFunction, ...]:
+        """Every function that is declared or that scored."""
+        return functions_of(self.facts)
+
+    @cached_property
+    def conversations(self) -> Sequence[Score]:
+        """All conversations scored in process: the policies' replies and the author's cases."""
+        return (*self.facts.scores, *(case.score for case in self.facts.cases if case.score is not None))
+
+    @cached_property
+    def rewarded_conversations(self) -> Sequence[Score]:
+        """The conversations with a finite reward."""
+        return [score for score in self.conversations if score.reward is not None and math.isfinite(score.reward)]
+
+    @cached_property
+    def failing(self) -> Sequence[Score]:
+        """The conversations in which a function failed."""
+        return [score for score in self.conversations if score.failures]
+
+    @cached_property
+    def rewarded(self) -> Mapping[str, list[Score]]:
+        """The conversations of each policy that have a finite reward."""
+        found: dict[str, list[Score]] = defaultdict(list)
+        for score in self.facts.scores:
+            if score.reward is not None and math.isfinite(score.reward):
+                found[score.policy].append(score)
+        return dict(found)
+
+    @cached_property
+    def answer_slot(self) -> AnswerSlot | None:
+        """The slot of the prompts' template that holds the answer."""
+        return answer_slot([prompt_of(task) for task in self.facts.tasks[:MOST_ALIGNED]])
+
+    @cached_property
+    def samples(self) -> tuple[RolloutSample, ...]:
+        """The rollouts of each policy whose replies vary as a model's do."""
+        return samples_of_rollouts(self.facts.rollouts, self.range, self.entry.gates.distribution.confidence)
+
+    @cached_property
+    def distributions(self) -> tuple[Distribution, ...]:
+        """The measurements of each sample."""
+        return tuple(distribution_of(sample, self.entry.gates.distribution) for sample in self.samples)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A hit of a rule; the engine adds the rule's id, gate and severity."""
+
+    message: str
+    evidence: Evidence = field(default_factory=Evidence)
+    place: Place | None = None
+    fix: str | None = None
+    """The fix of this finding, if it is more exact than the rule's."""
+    inconclusive: bool = False
+    """There is too little evidence to fail the gate: nothing is proven, so it is not an error."""
+    severity: Severity | None = None
+    """The severity of this finding, if it does less harm than the rule's others."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A finding as reports show it."""
+
+    rule: str
+    gate: Gate
+    severity: Severity
+    message: str
+    fix: str
+    evidence: Evidence = field(default_factory=Evidence)
+    place: Place | None = None
+    inconclusive: bool = False
+    ignored: str | None = None
+    """The registry's reason for ignoring this rule here; shown, but without effect."""
+    known: bool = False
+    """Whether it is ignored as a known finding: it is still a cause of others."""
+    bug: bool = False
+    """Whether the rule itself failed, which is a bug in envwright."""
+    waiting: tuple[str, ...] = ()
+    """Rules whose findings are consequences of this one. They are judged again when it is fixed."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the finding affects the verdict."""
+        return (self.severity == "error" or self.inconclusive) and self.ignored is None
+
+
+SHOWN = 3
+"""Hits of a merged finding whose evidence is kept."""
+
+
+def merged(hits: Iterable[Found], of: int, noun: str = "conversations") -> Iterable[Found]:
+    """One finding for many hits, or none: the first is the headline. `of` is the number of checked items."""
+    found = list(hits)
+    if not found:
+        return
+    first, count = found[0], len(found)
+    evidence = replace(first.evidence, count=count, of=of, more=tuple(hit.evidence for hit in found[1:SHOWN]))
+    message = f"{first.message} ({count} of {of} {noun})" if of > 1 else first.message
+    yield replace(first, message=message, evidence=evidence)
+
+
+class Judged(Protocol):
+    """The input of rules; `gates` are those whose rules accept this subject."""
+
+    gates: ClassVar[tuple[Gate, ...]]
+
+    @property
+    def ignore(self) -> Mapping[str, str]:
+        """Rule id → the reason why it is ignored here."""
+
+
+RuleFunction = Callable[[Any], Iterable[Found]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule and its entry in the catalogue."""
+
+    id: str
+    gate: Gate
+    severity: Severity
+    title: str
+    what: str
+    why: str
+    fix: str
+    check: RuleFunction
+    last: bool = False
+    """Applied after all others, on a subject that knows which rules fired."""
+    compares: bool = False
+    """Applies only if two versions were compared."""
+    publishing: bool = False
+    """Whether only publishing needs it: a warning of `validate`, and an error of the release's plan."""
+
+
+_rules: dict[str, Rule] = {}
+_SECTIONS = re.compile(r"^(What|Why|Fix): ", re.MULTILINE)
+
+
+def rule(
+    id: str,
+    *,
+    gate: Gate,
+    severity: Severity = "error",
+    last: bool = False,
+    compares: bool = False,
+    publishing: bool = False,
+) -> Callable[[RuleFunction], RuleFunction]:
+    """Register a rule under its stable id.
+
+    Raises `TypeError` when the id is taken or malformed, or the docstring is incomplete.
+    """
+
+    def register(check: RuleFunction) -> RuleFunction:
+        if not re.fullmatch(r"[A-Z]{3}\d{3}", id):
+            raise TypeError(f"{check.__qualname__}: rule id {id!r} is not three letters and three digits")
+        if id in _rules:
+            raise TypeError(f"rule id {id} is taken by {_rules[id].check.__qualname__}")
+        title, sections = _read_docstring(check)
+        what, why, fix = (sections[name] for name in ("What", "Why", "Fix"))
+        all_rules.cache_clear()
+        _rules[id] = Rule(id, gate, severity, title, what, why, fix, check, last, compares, publishing)
+        return check
+
+    return register
+
+
+def _read_docstring(check: RuleFunction) -> tuple[str, dict[str, str]]:
+    text = inspect.getdoc(check) or ""
+    title, _, rest = text.partition("\n")
+    parts = _SECTIONS.split(rest)[1:]
+    sections = {name: " ".join(body.split()) for name, body in zip(parts[::2], parts[1::2], strict=True)}
+    missing = [name for name in ("What", "Why", "Fix") if not sections.get(name)]
+    if missing or not title:
+        raise TypeError(f"rule {check.__qualname__}: its docstring lacks {', '.join(missing) or 'a title'}")
+    return title.rstrip("."), sections
+
+
+@cache
+def all_rules() -> dict[str, Rule]:
+    """Every rule by id, gate by gate, then those of training runs."""
+    from envwright import rules
+
+    rules.load()
+    return dict(sorted(_rules.items(), key=lambda item: (ALL_GATES.index(item[1].gate), item[0])))
+
+
+def findings(subject: Judged, gates: Iterable[Gate] | None = None) -> Iterator[Finding]:
+    """Apply every rule of the chosen gates to the subject; by default, of all gates for this kind of subject."""
+    judged = frozenset(subject.gates if gates is None else gates)
+    chosen = [known for known in all_rules().values() if known.gate in judged]
+    fired: Counter[str] = Counter()
+    for known in chosen:
+        if not known.last:
+            for finding in apply(known, subject):
+                fired[known.id] += 1
+                yield finding
+    if isinstance(subject, Subject):
+        informed = replace(subject, judged=judged, fired=dict(fired))
+        for known in chosen:
+            if known.last:
+                yield from apply(known, informed)
+
+
+def publishing_findings(subject: Subject) -> Iterator[Finding]:
+    """Findings that only prevent publishing: errors if the package is to be published."""
+    for known in all_rules().values():
+        if known.publishing:
+            yield from apply(replace(known, severity="error"), subject)
+
+
+def stops_publishing(finding: Finding) -> bool:
+    """Whether an environment with this finding is not published: an error, or a requirement of publishing.
+
+    Validation, plan and release ask this function, so what one of them shows is what the others do.
+    """
+    known = all_rules().get(finding.rule)
+    return finding.counts or (known is not None and known.publishing and finding.ignored is None)
+
+
+def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
+    """The findings of one rule; an exception is its last finding."""
+    ignored = subject.ignore.get(known.id)
+    try:
+        for found in known.check(subject):
+            yield Finding(
+                rule=known.id,
+                gate=known.gate,
+                severity=found.severity or ("warning" if found.inconclusive else known.severity),
+                message=found.message,
+                fix=_fix(known, found, subject),
+                evidence=found.evidence,
+                place=found.place,
+                inconclusive=found.inconclusive,
+                ignored=ignored,
+            )
+    except Exception as error:
+        yield Finding(
+            rule=known.id,
+            gate=known.gate,
+            severity="error",
+            message=f"the rule itself failed with {type(error).__name__}: {error}; "
+            "this is a bug in envwright, not in the environment",
+            fix=f"Report it with the traceback; until it is fixed, ignore {known.id} to get a verdict.",
+            evidence=Evidence(failure=ShownFailure(traceback=traceback.format_exc())),
+            ignored=ignored,
+            bug=True,
+        )
+
+
+def _fix(known: Rule, found: Found, subject: Judged) -> str:
+    """The fix of a finding, with the command that writes its case if it shows one."""
+    fix = found.fix or known.fix
+    if found.evidence.ready_case is None or not isinstance(subject, Subject):
+        return fix
+    return f"{fix} {ADD_CASE}: `nox -s cases -- add {subject.package.name} {known.id}`."

@@ -1,0 +1,271 @@
+"""The evidence of findings, in the parts that reports show.
+
+`Evidence.named` is its form in `validate.json`, and `Evidence.read` reads that form. Rules build it with
+the functions below, verdicts pass it on, and reports render it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from envwright_worker.failures import shortened
+from envwright_worker.messages import Message, text_of
+from envwright_worker.policies.answers import answer_of, find_payload
+
+from envwright.facts.observed import Case, Facts, Failure, FunctionScore, Rollout, Score, Task
+
+REPLY_LIMIT = 500
+LONGEST_READ = 20_000
+"""Characters of a reply in which an answer is still looked for."""
+_NO_NUMBER_IN_JSON = ("NaN", "Infinity", "-Infinity")
+
+
+@dataclass(frozen=True)
+class ShownReply:
+    """A reply, its policy and its task."""
+
+    task: int
+    text: str
+    """The reply, shortened."""
+    policy: str | None = None
+    length: int | None = None
+    """Digest of the whole reply, if only its beginning is shown."""
+    rollout: int | None = None
+    stop: str | None = None
+    derived: bool = False
+    """The finding rests on a reference reply that was derived from the task, not written by the author."""
+
+
+@dataclass(frozen=True)
+class EarnedReward:
+    """The reward of a reply, in total and by function."""
+
+    reward: float | None
+    functions: Mapping[str, FunctionScore | float | None] | None = None
+    """`None` if the rule has only the total."""
+
+
+@dataclass(frozen=True)
+class ShownFailure:
+    """A failure, as part of the evidence."""
+
+    error: str = ""
+    kind: str | None = None
+    traceback: str = ""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The evidence of a finding. Reports show the parts in this order."""
+
+    case: str | None = None
+    reply: ShownReply | None = None
+    answer: Any = None
+    """The task's own."""
+    extracted: str | None = None
+    """The answer that is extracted from the reply."""
+    expected: Any = None
+    earned: EarnedReward | None = None
+    reference: Evidence | None = None
+    """The reference reply on the same task."""
+    failure: ShownFailure | None = None
+    count: int | None = None
+    of: int | None = None
+    """The number of checked items; if both numbers are known, the message has them."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Evidence of this rule alone, by label."""
+    ready_case: str | None = None
+    """An entry for tests/cases.yaml; `envwright cases add` writes it."""
+    needed: str = ""
+    """The additional evidence that would decide; the message has it."""
+    more: tuple[Evidence, ...] = ()
+    """Further conversations with the same finding."""
+
+    def named(self) -> dict[str, Any]:
+        """The evidence as the flat object that validate.json holds."""
+        parts: dict[str, Any] = {"case": self.case}
+        if self.reply is not None:
+            reply = self.reply
+            parts |= {"task": reply.task, "policy": reply.policy, "reply": reply.text, "reply_length": reply.length}
+            parts |= {"rollout": reply.rollout, "stop": reply.stop, "derived": reply.derived or None}
+        parts |= {"answer": self.answer, "extracted": self.extracted, "expected": self.expected}
+        if self.failure is not None:
+            parts |= {"kind": self.failure.kind, "error": self.failure.error or None}
+            parts |= {"traceback": self.failure.traceback or None}
+        parts |= {"gold": self.reference.named() if self.reference else None, "count": self.count, "of": self.of}
+        parts |= {"more": self.needed or [one.named() for one in self.more] or None}
+        given = {name: value for name, value in parts.items() if value is not None}
+        if self.earned is not None:
+            given["reward"] = self.earned.reward  # null if there is none: that is evidence, too
+            if self.earned.functions is not None:
+                given["functions"] = of_functions(self.earned.functions)
+        return given | dict(self.details) | ({"ready_case": self.ready_case} if self.ready_case else {})
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Evidence:
+        """Evidence from its form in validate.json."""
+        rest = dict(data)
+        more = rest.pop("more", ())
+        reference = rest.pop("gold", None)
+        return cls(
+            case=rest.pop("case", None),
+            reply=_read_reply(rest),
+            answer=rest.pop("answer", None),
+            extracted=rest.pop("extracted", None),
+            expected=rest.pop("expected", None),
+            earned=_read_earned(rest),
+            reference=cls.read(reference) if reference else None,
+            failure=_read_failure(rest),
+            count=rest.pop("count", None),
+            of=rest.pop("of", None),
+            needed=more if isinstance(more, str) else "",
+            more=() if isinstance(more, str) else tuple(map(cls.read, more)),
+            ready_case=rest.pop("ready_case", None),
+            details=rest,
+        )
+
+
+def _read_reply(rest: dict[str, Any]) -> ShownReply | None:
+    if not {"task", "reply"} <= rest.keys():
+        return None
+    return ShownReply(
+        rest.pop("task"),
+        rest.pop("reply"),
+        rest.pop("policy", None),
+        rest.pop("reply_length", None),
+        rest.pop("rollout", None),
+        rest.pop("stop", None),
+        rest.pop("derived", False),
+    )
+
+
+def _read_earned(rest: dict[str, Any]) -> EarnedReward | None:
+    if "reward" not in rest:
+        return None
+    given = rest.pop("functions", None)
+    functions = given and {
+        name: FunctionScore(_number(score["score"]), score["weight"], score["kind"])
+        if isinstance(score, Mapping)
+        else _number(score)
+        for name, score in given.items()
+    }
+    return EarnedReward(_number(rest.pop("reward")), functions)
+
+
+def _read_failure(rest: dict[str, Any]) -> ShownFailure | None:
+    if not {"error", "traceback"} & rest.keys():
+        return None
+    return ShownFailure(rest.pop("error", ""), rest.pop("kind", None), rest.pop("traceback", ""))
+
+
+def _number(value: Any) -> Any:
+    return float(value) if value in _NO_NUMBER_IN_JSON else value
+
+
+def of_conversation(
+    facts: Facts,
+    conversation: Score | Rollout,
+    *,
+    expected: Any = None,
+    reference: Score | None = None,
+    failure: Failure | None = None,
+    details: Mapping[str, Any] | None = None,
+) -> Evidence:
+    """The policy, the task, the reply, its reward, and the rule's other evidence."""
+    reply = shown_reply(conversation.task, conversation.completion, conversation.policy)
+    if isinstance(conversation, Rollout):
+        reply = replace(reply, rollout=conversation.rollout, stop=conversation.stop)
+    seen = of_reply(facts, reply, EarnedReward(conversation.reward, conversation.functions))
+    return replace(
+        seen,
+        expected=expected,
+        reference=replace(of_conversation(facts, reference), answer=None, extracted=None) if reference else None,
+        failure=of_failure(failure).failure if failure else None,
+        details=details or {},
+    )
+
+
+def shown_reply(task: int, completion: Sequence[Message], policy: str | None = None) -> ShownReply:
+    """A reply with its text shortened."""
+    text = reply_text(completion)
+    return ShownReply(task, shortened(text, REPLY_LIMIT), policy, len(text) if len(text) > REPLY_LIMIT else None)
+
+
+def of_reply(facts: Facts, reply: ShownReply, earned: EarnedReward | None = None) -> Evidence:
+    """A reply beside the right answer.
+
+    The extracted answer is known only for one whole reply: not for a conversation, nor for a shortened reply. The marks
+    are those by which scripted policies find answers; the result of the environment's own parser is in the output of
+    `envwright rewards reply`.
+    """
+    if reply.length is not None:
+        return Evidence(reply=reply, earned=earned)
+    task = next((one for one in facts.tasks if one.index == reply.task), None)
+    answer, extracted = _answers(facts, task, reply.text)
+    if extracted is None:
+        return Evidence(reply=reply, earned=earned)
+    answer, extracted = answer and answer[:REPLY_LIMIT], extracted[:REPLY_LIMIT]
+    return Evidence(reply=reply, answer=answer, extracted=extracted, earned=earned)
+
+
+def answers_of_reply(facts: Facts, task: Task | None, completion: Sequence[Message]) -> tuple[str | None, str | None]:
+    """The right answer and the one extracted from a reply, both whole; `None` where it is not known."""
+    return _answers(facts, task, reply_text(completion))
+
+
+def _answers(facts: Facts, task: Task | None, text: str) -> tuple[str | None, str | None]:
+    if task is None:
+        return None, None
+    answer = answer_of(dict(task.data)) if task.answer is None else str(task.answer)
+    if facts.description is None or facts.description.conversational:
+        return answer, None
+    return answer, extracted_answer(text, answer)
+
+
+def extracted_answer(text: str, answer: str | None) -> str | None:
+    """The answer in a reply, by the usual marks; `None` for no text, or one too long to look through."""
+    return find_payload(text, answer).answer if text.strip() and len(text) <= LONGEST_READ else None
+
+
+def of_case(facts: Facts, case: Case, failure: Failure | None = None) -> Evidence:
+    """A case of tests/cases.yaml, with its conversation and its failure, if any."""
+    seen = of_conversation(facts, case.score) if case.score is not None else Evidence()
+    broken = of_failure(failure).failure if failure else None
+    return replace(seen, case=case.name, expected=dict(case.expect), failure=broken)
+
+
+def of_functions(functions: Mapping[str, FunctionScore | float | None]) -> dict[str, Any]:
+    """Scores as plain data."""
+    return {name: dict(vars(score)) if isinstance(score, FunctionScore) else score for name, score in functions.items()}
+
+
+def of_failure(failure: Failure, **details: Any) -> Evidence:
+    """A failure, with its traceback if there is one."""
+    return Evidence(failure=ShownFailure(described(failure), failure.kind, failure.traceback), details=details)
+
+
+def described(failure: Failure) -> str:
+    """A failure in one line."""
+    first_line = (failure.message.strip().splitlines() or [""])[0]
+    return f"{failure.type}: {shortened(first_line, 200)}" if first_line else failure.type
+
+
+def reply_text(completion: Sequence[Message]) -> str:
+    """The conversation: the text of a single reply, or a longer conversation line by line."""
+    if len(completion) == 1 and not completion[0].get("tool_calls"):
+        return text_of(completion[0])
+    return "\n".join(line for message in completion for line in _lines(message))
+
+
+def _lines(message: Message) -> list[str]:
+    lines = [f"[{message.get('role', '?')}] {text_of(message)}".rstrip()]
+    calls = message.get("tool_calls") or ()
+    for call in calls if isinstance(calls, (list, tuple)) else ():
+        function = call.get("function", call) if isinstance(call, Mapping) else {}
+        arguments = function.get("arguments", "") if isinstance(function, Mapping) else ""
+        written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        lines.append(f"    calls {function.get('name', '?')}({written})")
+    return lines

@@ -1,0 +1,80 @@
+"""Whether a failure is the environment's own."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from envwright_worker.policies.baselines import oracle
+
+if TYPE_CHECKING:
+    from envwright.facts.observed import Failure, FailureKind, Rollout, Score
+    from envwright.facts.stages import StageName
+    from envwright.rules.engine import Subject
+
+OWN_DOING: tuple[FailureKind, ...] = ("raised", "missing-secret", "network")
+OUTSIDE_FAULT: tuple[FailureKind, ...] = ("provider", "harness", "infrastructure")
+"""Failures of a rollout outside the environment."""
+ENDLESS = "EndlessConversation"
+"""Type of the worker's failure for a conversation with too many replies."""
+NO_REFERENCE: FailureKind = "no-reference"
+"""The failure of a rollout whose policy had no reference reply."""
+UNATTRIBUTED: tuple[FailureKind, ...] = ("protocol", *OUTSIDE_FAULT)
+
+OFFLINE_FIX = (
+    "The gates are offline, and something that rollouts need is not. Validate with `--allow-network`, or let an "
+    "argument replace it by something that the package ships."
+)
+_UNREACHABLE = re.compile(
+    r"cannot connect to host|getaddrinfo|name resolution|name or service not known", re.IGNORECASE
+)
+REFUSED_FIX = (
+    "The episode is made again, and the model never learns why. To teach it the format, end the episode with a reward "
+    "of 0 instead."
+)
+_LAST_RAISE = re.compile(
+    r'^  File "([^"]*)", line (\d+)[^\n]*\n    raise\b[^\n]*(?:\n(?!  File ")[^\n]*)*\Z', re.MULTILINE
+)
+"""The last line of code in a traceback, where it is a `raise`."""
+
+
+def is_offline(failure: Failure | None) -> bool:
+    """Whether a rollout was lost because a host on the network could not be reached."""
+    return is_outside_the_environment(failure) and failure is not None and bool(_UNREACHABLE.search(failure.message))
+
+
+def own_failure(subject: Subject, stage: StageName, *kinds: FailureKind) -> Failure | None:
+    """The failure of a stage, if it is the environment's own doing and, if given, of one of the kinds."""
+    failure = subject.facts.failures.get(stage)
+    return failure if failure is not None and failure.kind in (kinds or OWN_DOING) else None
+
+
+def needs_the_network(failure: Failure | None) -> bool:
+    """Whether a failure is due only to the gates being offline, which proves nothing."""
+    return failure is not None and failure.kind == "network"
+
+
+def is_endless(failure: Failure | None) -> bool:
+    """Whether a conversation was stopped because it would not end, which RWD094 reports."""
+    return failure is not None and failure.type == ENDLESS
+
+
+def is_outside_the_environment(failure: Failure | None) -> bool:
+    """Whether a conversation failed for reasons outside the environment, which proves nothing about it."""
+    return failure is not None and failure.kind in UNATTRIBUTED
+
+
+def refuses_reply(subject: Subject, played: Score | Rollout) -> bool:
+    """Whether an environment of several agents ends the episode by a `raise` of its own on a reply.
+
+    The next agent has no task then. Verifiers makes the episode again, and no reward is paid.
+    """
+    description, failure = subject.facts.description, played.failure
+    if description is None or len(description.agents) < 2 or failure is None or failure.kind != "raised":
+        return False
+    first = failure.traceback.partition("\nThe above exception was the direct cause")[0]  # verifiers wraps it
+    raised, place = _LAST_RAISE.search(first), failure.place
+    is_own = (
+        raised is not None and place is not None and raised[1].endswith(place.file) and int(raised[2]) == place.line
+    )
+    return is_own and played.policy != oracle.name

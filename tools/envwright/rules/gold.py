@@ -1,0 +1,70 @@
+"""Reference replies by task, and the places of reward functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envwright_worker.policies.baselines import oracle
+
+if TYPE_CHECKING:
+    from envwright.facts.observed import Failure, Place, Score
+    from envwright.rules.engine import Subject
+
+NO_ORACLE = "NoOracle"
+"""Type of the worker's failure without a reference reply."""
+ORACLE_ERROR = "OracleError"
+"""Type of the worker's failure for an invalid reply of tests/oracle.py."""
+ORACLE_FILE = "tests/oracle.py"
+
+
+def scores_of(subject: Subject, policy: str) -> list[Score]:
+    """The conversations of one policy that have a finite reward."""
+    return subject.rewarded.get(policy, [])
+
+
+def gold_by_task(subject: Subject) -> dict[int, Score]:
+    """The oracle's conversation on each task that has one with a finite reward."""
+    return {score.task: score for score in reversed(scores_of(subject, oracle.name))}
+
+
+def is_of_the_oracle(failure: Failure) -> bool:
+    """Whether a failure comes from the oracle and not from the environment's own code."""
+    in_oracle = failure.place is not None and failure.place.file.endswith(ORACLE_FILE)
+    return in_oracle or ORACLE_FILE in failure.traceback or failure.type in (NO_ORACLE, ORACLE_ERROR)
+
+
+def failed_by_the_oracle(subject: Subject, score: Score) -> bool:
+    """Whether the oracle returned no reply. In a rollout, an exception before any reply may be the environment's."""
+    failure = score.failure
+    if failure is None or score.policy != oracle.name:
+        return False
+    described = subject.facts.description
+    alone = described is None or not described.conversational
+    return is_of_the_oracle(failure) or (alone and failure.kind == "raised" and not score.completion)
+
+
+def place_of(subject: Subject, function: str) -> Place | None:
+    """The place of a function's definition."""
+    description = subject.facts.description
+    known = description.functions if description else ()
+    return next((each.place for each in known if each.name == function), None)
+
+
+def best_paid(subject: Subject, score: Score) -> Place | None:
+    """The place of the function that contributed most to a reward."""
+    paid = {
+        name: (scored.score or 0.0) * scored.weight
+        for name, scored in score.functions.items()
+        if scored.kind == "reward"
+    }
+    return place_of(subject, max(paid, key=paid.__getitem__)) if paid else None
+
+
+def worst_paid(subject: Subject, score: Score) -> Place | None:
+    """The place of the function that fell furthest short of its weight."""
+    missed = {
+        name: scored.weight - (scored.score or 0.0) * scored.weight
+        for name, scored in score.functions.items()
+        if scored.kind == "reward" and scored.weight > 0
+    }
+    return place_of(subject, max(missed, key=missed.__getitem__)) if missed else None

@@ -1,0 +1,106 @@
+"""Rules of the declared reward, and of the source text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envwright_worker.policies.answers import MOST_CHOICES, answer_of, detect_type
+
+from envwright.facts.observed import Place
+from envwright.facts.reward_numbers import number
+from envwright.repository.problem import nearest
+from envwright.rules.engine import Found, Subject, rule
+from envwright.rules.evidence import Evidence
+from envwright.rules.schema.metadata import in_pyproject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envwright.facts.observed import Task
+
+
+@rule("RWD050", gate="rewards")
+def range_is_empty(subject: Subject) -> Iterator[Found]:
+    """The range of the reward is empty.
+
+    What: The maximum is above the minimum, by declaration or by the weights of the reward functions. Rewards that an
+    environment of several agents records itself are known after the first scored episode.
+    Why: Without a range all rewards are equal. Without a weighted function the reward is always 0.
+    Fix: Give at least one reward function a weight, or correct `[tool.envwright.reward] min` and `max`.
+    """
+    if subject.facts.description is None:
+        return
+    if subject.facts.description.compares_siblings and not subject.functions and not subject.rewarded:
+        return
+    declared = subject.range
+    if declared.span <= 0:
+        functions = {function.name: function.weight for function in subject.functions}
+        yield Found(
+            f"the reward ranges from {number(declared.minimum)} to {number(declared.maximum)}"
+            + ("" if functions else "; there is no reward function"),
+            Evidence(details={"minimum": declared.minimum, "maximum": declared.maximum, "functions": functions}),
+            in_pyproject(subject.package, "tool.envwright.reward"),
+        )
+
+
+@rule("RWD051", gate="rewards")
+def declared_format_function_is_unknown(subject: Subject) -> Iterator[Found]:
+    """A declared format function does not exist.
+
+    What: Every name in `[tool.envwright.reward] format` is that of a reward function or metric.
+    Why: Format is neither measured nor limited. The declaration expects both.
+    Fix: Correct the name in pyproject.toml.
+    """
+    if subject.facts.description is None:
+        return
+    known = [function.name for function in subject.functions]
+    declared = {function.name for function in subject.facts.description.functions}
+    for name in subject.package.reward.format or ():
+        if name not in known and name not in declared:
+            meant = nearest(name, known)
+            yield Found(
+                f"format function {name!r} does not exist" + (f"; did you mean {meant}?" if meant else ""),
+                Evidence(details={"found": name, "functions": known}),
+                in_pyproject(subject.package, "tool.envwright.reward.format"),
+            )
+
+
+@rule("RWD044", gate="rewards", severity="warning")
+def numbers_are_declared_as_labels(subject: Subject) -> Iterator[Found]:
+    """Numeric answers are declared as labels.
+
+    What: If `[tool.envwright.answer] type` is "label", the answers are not numbers of more than 12 different values.
+    Why: A wrong label is any other text. Numbers that are off by one, rounded or negative are then not tried.
+    Fix: Set `[tool.envwright.answer] type = "number"`, with a `tolerance` if close numbers are right.
+    """
+    if subject.package.answer.type != "label":
+        return
+    answers = [answer for task in subject.facts.tasks if (answer := _answer(task))]
+    numbers = [answer for answer in answers if detect_type(answer) == "number"]
+    if len(set(numbers)) > MOST_CHOICES and len(numbers) == len(answers):
+        yield Found(
+            f"the answers are declared as labels, and all {len(answers)} are numbers, such as {numbers[0]}",
+            Evidence(count=len(numbers), of=len(answers), details={"answers": list(dict.fromkeys(numbers))[:5]}),
+            in_pyproject(subject.package, "tool.envwright.answer.type"),
+        )
+
+
+def _answer(task: Task) -> str | None:
+    return answer_of(dict(task.data)) if task.answer is None else str(task.answer)
+
+
+@rule("RWD052", gate="rewards", severity="warning")
+def model_output_is_executed(subject: Subject) -> Iterator[Found]:
+    """The source seems to execute model output.
+
+    What: No `exec`, `eval` or shell call in the package receives text from a completion.
+    Why: Model output then runs in the process of the reward, with its files and keys.
+    Fix: Run it in a sandbox or an unprivileged subprocess, or parse it with `ast.literal_eval` or a real parser.
+    """
+    for note in subject.package.notes:
+        if note.what == "model-output-executed":
+            yield Found(
+                f"{note.detail} executes text as code in the process that scores",
+                Evidence(details={"source": note.detail}),
+                Place(note.file, note.line),
+            )

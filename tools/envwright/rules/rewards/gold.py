@@ -1,0 +1,148 @@
+"""Rules of the reference reply: it is known, and it earns the declared maximum."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from envwright_worker.failures import shortened
+from envwright_worker.policies.baselines import oracle
+
+from envwright.facts.observed import Failure, Place, Score
+from envwright.facts.reward_numbers import number
+from envwright.rules.engine import Found, Subject, merged, rule
+from envwright.rules.evidence import Evidence, described, of_conversation
+from envwright.rules.gold import NO_ORACLE, ORACLE_ERROR, ORACLE_FILE, failed_by_the_oracle, scores_of, worst_paid
+from envwright.rules.oracle_skeleton import (
+    agents_without_oracle,
+    functions_to_write,
+    has_several_agents,
+    oracle_skeleton,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LONGEST_MESSAGE = 120
+TO_COMPLETE = "to_complete"
+"""The name of a skeleton of tests/oracle.py in a finding's evidence."""
+
+
+@rule("RWD001", gate="rewards")
+def gold_misses_the_maximum(subject: Subject) -> Iterator[Found]:
+    """The reference reply does not earn the maximum.
+
+    What: The reference reply (the oracle's, that of a perfect model) earns the declared maximum on every task that was
+    tried. Without an oracle the reply is derived from the task's answer, and a lower reward
+        proves nothing: the finding is inconclusive.
+    Why: Training moves away from right answers. They must earn the full reward.
+    Fix: Fix the reward or the task's answer. If the maximum differs, declare it: `[tool.envwright.reward] max`.
+    """
+    declared = subject.range
+    gold = scores_of(subject, oracle.name)
+    missed = [
+        score for score in gold if score.reward is not None and not declared.reaches(score.reward, declared.maximum)
+    ]
+    yield from merged((_missing(subject, score) for score in missed), len(gold), "reference replies")
+
+
+def _missing(subject: Subject, score: Score) -> Found:
+    evidence = of_conversation(subject.facts, score, expected=subject.range.maximum)
+    answer = next((task.answer for task in subject.facts.tasks if task.index == score.task), None)
+    if answer is not None:
+        evidence = replace(evidence, answer=answer)
+    earned = f"earns {number(score.reward)} of {number(subject.range.maximum)} on task {score.task}"
+    if score.derived:
+        return guessed(subject, f"the reply that was derived from the task's answer {earned}", evidence)
+    return Found(f"the reference reply {earned}", evidence, worst_paid(subject, score))
+
+
+def guessed(subject: Subject, message: str, evidence: Evidence) -> Found:
+    """A finding on a reply that is only a guess: it proves nothing, and requests an oracle."""
+    reply = evidence.reply and replace(evidence.reply, derived=True)
+    fields = ", ".join(sorted(next((task.data for task in subject.facts.tasks), {})))
+    skeleton = f'def reply(task, messages):\n    # The task has: {fields}\n    return "…"'
+    return Found(
+        f"{message}: either the reply or the reward is wrong",
+        replace(evidence, reply=reply, details={**evidence.details, TO_COMPLETE: skeleton}),
+        Place(ORACLE_FILE),
+        f"Write {ORACLE_FILE}: `def reply(task, messages)` returns what a perfect model would reply. If the derived "
+        "reply is right, fix the reward, or declare `[tool.envwright.reward] max`.",
+        inconclusive=True,
+    )
+
+
+@rule("RWD002", gate="rewards")
+def gold_is_unknown(subject: Subject) -> Iterator[Found]:
+    """There is no reference reply.
+
+    What: Every task that was tried has a reference reply, from tests/oracle.py or derived from the task's answer.
+        Without one the gate is inconclusive.
+    Why: Nothing shows that the maximum can be reached. That takes a reference reply.
+    Fix: Write tests/oracle.py with `def reply(task, messages)`. It gets the task's data and the conversation so far,
+        and returns the reply of a perfect model.
+    """
+    facts = subject.facts
+    if "rewards" not in facts.completed:
+        return
+    tried = {score.task for score in facts.scores} or {task.index for task in facts.tasks}
+    known = {
+        score.task
+        for score in facts.scores
+        if score.policy == oracle.name and (score.failure is None or score.failure.type != NO_ORACLE)
+    }
+    lacking = sorted(tried - known)
+    if not lacking:
+        return
+    data = next((task.data for task in facts.tasks if task.index == lacking[0]), {})
+    why = "the oracle returns none" if subject.package.has_oracle else "there is no oracle, and none can be derived"
+    agents = [agent.name for agent in agents_without_oracle(facts) if agent.name]
+    details: dict[str, object] = {"tasks": lacking[:20], "fields": sorted(data)}
+    if skeleton := oracle_skeleton(facts):
+        details[TO_COMPLETE] = skeleton
+    yield Found(
+        f"no reference reply for {len(lacking)} of {len(tried)} tasks, first task {lacking[0]}: {why}"
+        + (f" for {', '.join(agents)}" if has_several_agents(facts) else ""),
+        Evidence(count=len(lacking), of=len(tried), details=details),
+        Place(ORACLE_FILE),
+        f"Write {ORACLE_FILE} with {functions_to_write(facts)}; the evidence has the skeleton to complete. "
+        "Each gets the task's data and the conversation so far."
+        if skeleton
+        else None,
+        inconclusive=True,
+    )
+
+
+@rule("RWD003", gate="rewards")
+def oracle_fails(subject: Subject) -> Iterator[Found]:
+    """The oracle raises or returns an invalid reply.
+
+    What: `reply(task, messages)` in tests/oracle.py returns a string or an assistant message for every task that was
+        tried.
+    Why: Nothing shows that the maximum can be reached. A broken oracle proves nothing.
+    Fix: Fix tests/oracle.py at the reported line.
+    """
+    asked = [score for score in subject.facts.scores if score.policy == oracle.name]
+    kinds: dict[tuple[object, ...], list[Found]] = {}
+    for score in asked:
+        failure = score.failure
+        if failure is None or failure.type == NO_ORACLE or not failed_by_the_oracle(subject, score):
+            continue
+        found = Found(
+            f"the oracle failed on task {score.task}: {described(failure)}{_replying_to(failure)}",
+            of_conversation(subject.facts, score, failure=failure),
+            failure.place or Place(ORACLE_FILE),
+        )
+        kinds.setdefault(_kind(failure), []).append(found)
+    for hits in kinds.values():
+        yield from merged(hits, len(asked), "tasks")
+
+
+def _kind(failure: Failure) -> tuple[object, ...]:
+    """The key of an oracle's mistake: type and line, because a message may contain the task."""
+    return failure.type, failure.place, failure.message if failure.type == ORACLE_ERROR else ""
+
+
+def _replying_to(failure: Failure) -> str:
+    """The message that the oracle failed on."""
+    return f", replying to {shortened(failure.replying_to, LONGEST_MESSAGE)!r}" if failure.replying_to else ""

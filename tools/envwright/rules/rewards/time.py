@@ -1,0 +1,175 @@
+"""Rules of time: the cost of scoring in a training step, conversations without an end, and the cuts of the budget."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from envwright_worker.policies import policy_named
+
+from envwright.facts.limits import CORE
+from envwright.rules.engine import Found, Subject, rule
+from envwright.rules.evidence import EarnedReward, Evidence, of_conversation, of_reply, shown_reply
+from envwright.rules.failures import is_endless
+from envwright.statistics.step_time import StepTime, slowest_step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from envwright.facts.observed import Cut, Rollout, Score
+
+SLOW_SECONDS = 0.5
+"""The seconds below which a reply is scored while the model samples the next ones."""
+LONG_STEP = 30.0
+"""Seconds that a step may wait for its rewards: those of most trainers take minutes."""
+BEFORE_REPLIES = ("load", "tasks")
+OF_REWARDS = (*BEFORE_REPLIES, "rewards", "validation", "tests", "invariants", "mutation", "search")
+"""Stages whose cuts are reported by the gate rewards."""
+
+
+@rule("RWD093", gate="rewards", severity="warning")
+def scoring_delays_a_step(subject: Subject) -> Iterator[Found]:
+    """Scoring takes so long that training waits for it.
+
+    What: Scoring a reply takes less than half a second, or the steps of the declared runs wait less than 30 s for it;
+        they have 512 rollouts if no run is declared. Measured on the first replies, as the least of two; in
+        multi-turn environments the time of a whole conversation with a scripted policy. A reward blocks if nothing
+        else can run in the same event loop meanwhile.
+    Why: A blocking reward is computed for one rollout after the other, so a step of 512 rollouts waits 512 times as
+        long, and sampling waits too.
+    Fix: Await input and output, move computation to a process or thread (`asyncio.to_thread`), keep clients and data
+    between
+        calls, or cache results that depend on the task alone.
+    """
+    pace = subject.facts.pace
+    if pace is None or pace.seconds < SLOW_SECONDS:
+        return
+    longest = slowest_step(pace, subject.runs)
+    if longest.seconds < LONG_STEP:
+        return
+    what = "playing a conversation" if _is_played(subject) else "scoring a reply"
+    least = "more than " if pace.timed_out else ""
+    blocking = " and blocks all others" if longest.blocks else ""
+    yield Found(
+        f"{what} takes {least}{pace.seconds:.1f} s{blocking}: {_step(longest)}",
+        Evidence(
+            details={
+                "seconds": round(pace.seconds, 2),
+                "blocked": round(pace.blocked, 2),
+                "rollouts": longest.rollouts,
+                "seconds of a step": round(longest.seconds),
+            }
+        ),
+    )
+
+
+def _is_played(subject: Subject) -> bool:
+    return subject.facts.description is not None and subject.facts.description.conversational
+
+
+def _step(longest: StepTime) -> str:
+    of_run = f" of the run {longest.run}" if longest.run else ""
+    return f"a step{of_run} with {longest.rollouts} rollouts waits {_duration(longest.seconds)}"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+@rule("RWD094", gate="rewards")
+def conversation_never_ends(subject: Subject) -> Iterator[Found]:
+    """A conversation that does not succeed never ends.
+
+    What: A conversation of a policy that never succeeds ends: by a limit of turns, or because the environment stops it.
+        It is stopped here after 200 replies if the environment declares no limit.
+    Why: One rollout costs as much as hundreds. In training such rollouts go on until the context is full, and the step
+        waits for them.
+    Fix: Limit the turns: `max_turns` of the environment (v0), `vf.AgentConfig(max_turns=…)` or a bounded loop in `run`
+        (v1).
+    """
+    for each in subject.facts.endless[:1]:
+        reply = shown_reply(each.task, each.completion, each.policy)
+        yield Found(
+            f"the conversation of {policy_named(each.policy).reply} on task {each.task} had not ended "
+            f"after {each.turns} replies: only success ends it",
+            of_reply(subject.facts, reply, EarnedReward(None)),
+            each.place,
+        )
+        return
+    conversations: tuple[Score | Rollout, ...] = (*subject.conversations, *subject.facts.rollouts)
+    for played in conversations:
+        if is_endless(played.failure) and played.failure is not None:
+            yield Found(
+                f"the conversation of {played.policy} on task {played.task} does not end: {played.failure.message}",
+                of_conversation(subject.facts, played),
+            )
+            return
+
+
+@rule("RWD095", gate="rewards", severity="advice")
+def budget_left_something_out(subject: Subject) -> Iterator[Found]:
+    """The budget did not suffice for all work.
+
+    What: All replies, mutants and searches fit into `gates.budget`, 120 s by default. If replies are slow, policies
+    reply to fewer tasks, and the work that is least likely to find something is left out.
+    Why: The verdict does not cover the omitted work.
+    Fix: Make the reward faster, or raise `gates.budget` in registry.yaml as far as the finding proposes.
+    """
+    cuts = _cuts(subject, OF_REWARDS)
+    if cuts and not _lacks_core(subject):
+        yield left_out(subject, cuts)
+
+
+@rule("RWD096", gate="rewards")
+def budget_left_too_much_out(subject: Subject) -> Iterator[Found]:
+    """The budget did not suffice to judge the reward.
+
+    What: Within `gates.budget` the reference reply, an empty reply, a near miss and the right format around junk are
+        scored on one task at least.
+    Why: Nothing is proven without them. The gate is inconclusive.
+    Fix: Make the reward faster, or raise `gates.budget` in registry.yaml as far as the finding proposes.
+    """
+    cuts = _cuts(subject, OF_REWARDS)
+    if cuts and _lacks_core(subject):
+        yield left_out(subject, cuts, inconclusive=True)
+
+
+def _lacks_core(subject: Subject) -> bool:
+    """Whether fewer policies replied than needed, for lack of time."""
+    replied = {score.policy for score in subject.facts.scores}
+    late = any(cut.stage in (*BEFORE_REPLIES, "rewards") for cut in subject.facts.cuts)
+    return late and len(replied) < len(CORE)
+
+
+def _cuts(subject: Subject, stages: Iterable[str]) -> list[Cut]:
+    chosen = set(stages)
+    return [cut for cut in subject.facts.cuts if cut.stage in chosen]
+
+
+def left_out(subject: Subject, cuts: list[Cut], *, inconclusive: bool = False) -> Found:
+    """The omitted work in one line, and the time for all of it."""
+    budget = subject.entry.gates.budget
+    needed = sum(cut.seconds for cut in cuts)
+    would_take = f"; all of it would take about {_duration(needed)}" if needed > budget else ""
+    return Found(
+        f"the budget of {budget:g} s ended before everything was tried: {'; '.join(map(_counted, cuts))}{would_take}",
+        Evidence(details={f"{cut.stage}, {cut.what}": _details(cut) for cut in cuts}),
+        fix=f"Make scoring faster, or give it the time: `{_enough(budget, needed)}` below {subject.entry.name} in "
+        "registry.yaml.",
+        inconclusive=inconclusive,
+    )
+
+
+def _enough(budget: float, needed: float) -> str:
+    """The declaration of a budget in which everything fits; twice the time where it is not known what it would take."""
+    return f"gates: {{budget: {math.ceil((budget + (needed or budget)) / 30) * 30}}}"
+
+
+def _details(cut: Cut) -> dict[str, Any]:
+    return {"done": cut.done, "of": cut.of or None, "seconds": round(cut.seconds) or None}
+
+
+def _counted(cut: Cut) -> str:
+    count = f"{cut.done} of {cut.of}" if cut.of else f"{cut.done}"
+    stopped = f" ({cut.reason.splitlines()[0]})" if cut.reason else ""
+    return f"{cut.stage} {count} {cut.what}{stopped}"

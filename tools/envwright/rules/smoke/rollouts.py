@@ -1,0 +1,425 @@
+"""Rules of the smoke gate: does a real evaluation end, with the predicted rewards?"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from envwright_worker.policies.baselines import oracle
+
+from envwright.facts.observed import Place
+from envwright.facts.reward_numbers import is_reward_number, number
+from envwright.rules.engine import Found, Subject, merged, rule
+from envwright.rules.evidence import Evidence, described, of_conversation, of_failure
+from envwright.rules.failures import (
+    NO_REFERENCE,
+    OFFLINE_FIX,
+    OUTSIDE_FAULT,
+    REFUSED_FIX,
+    is_endless,
+    is_offline,
+    is_outside_the_environment,
+    needs_the_network,
+    own_failure,
+    refuses_reply,
+)
+from envwright.rules.gold import ORACLE_FILE, gold_by_task
+from envwright.rules.rewards.time import left_out
+from envwright.statistics.declared_range import speakers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from envwright.facts.observed import Failure, Rollout
+
+REWARD_TOLERANCE = 1e-6
+"""The least difference between the reward of a rollout and the predicted one."""
+
+
+def _is_late(rollout: Rollout) -> bool:
+    return rollout.timed_out or (rollout.failure is not None and rollout.failure.kind == "timeout")
+
+
+def _ended_well(subject: Subject) -> list[Rollout]:
+    """Rollouts that neither failed nor ran out of time."""
+    return [each for each in subject.facts.rollouts if each.failure is None and not _is_late(each)]
+
+
+def _kind_of_error(failure: Failure) -> tuple[str, str, str]:
+    """The key of a failure: equal for those that differ only in numbers and addresses."""
+    return failure.kind, failure.type, re.sub(r"0x[0-9a-f]+|\d+", "N", failure.message)
+
+
+@rule("SMK001", gate="smoke")
+def rollout_fails(subject: Subject) -> Iterator[Found]:
+    """Rollouts fail.
+
+    What: No rollout of the smoke evaluation ends in an error of the environment. Errors that differ only in numbers
+        are one finding. A warning where an environment of several agents raises on a reply from which it cannot make
+        the next agent's task.
+    Why: Failed rollouts look like rewards of 0.0. verifiers' own commands exit with 0 even if every rollout failed,
+        and v0 counts each as 0.0.
+    Fix: Fix the reported line. The traceback is in the evidence.
+    """
+    rollouts = subject.facts.rollouts
+    by_error: dict[tuple[str, str, str], list[tuple[Rollout, Failure]]] = defaultdict(list)
+    for each in rollouts:
+        if (
+            each.failure is not None
+            and not _is_late(each)
+            and each.failure.kind not in (*OUTSIDE_FAULT, "no-reference")
+        ):
+            by_error[_kind_of_error(each.failure)].append((each, each.failure))
+    for failed in by_error.values():
+        hits = [
+            Found(
+                f"rollout {each.rollout} of {each.policy} on task {each.task} failed: {described(failure)}",
+                of_conversation(subject.facts, each, failure=failure),
+                failure.place,
+                REFUSED_FIX if refuses_reply(subject, each) else None,
+                inconclusive=is_outside_the_environment(failure),
+                severity="warning" if refuses_reply(subject, each) else None,
+            )
+            for each, failure in failed
+        ]
+        hits.sort(key=lambda hit: hit.severity is not None)
+        yield from merged(hits, len(rollouts), "rollouts")
+
+
+@rule("SMK002", gate="smoke")
+def rollouts_are_missing(subject: Subject) -> Iterator[Found]:
+    """Rollouts are missing.
+
+    What: The evaluation returns as many rollouts of each policy as requested.
+    Why: The failure of a lost rollout stays hidden.
+    Fix: Look for tasks whose setup fails, and for groups that are dropped as a whole when one rollout fails.
+    """
+    facts = subject.facts
+    if "smoke" not in facts.completed:
+        return
+    came = Counter(each.policy for each in facts.rollouts)
+    for policy, asked in (facts.rollouts_asked or _asked_at_least(subject)).items():
+        if came[policy] < asked:
+            tasks = Counter(each.task for each in facts.rollouts if each.policy == policy)
+            yield Found(
+                f"{came[policy]} of {asked} rollouts of {policy} exist",
+                Evidence(
+                    count=came[policy],
+                    of=asked,
+                    details={"policy": policy, "by_task": dict(sorted(tasks.items())[:20])},
+                ),
+            )
+
+
+def _asked_at_least(subject: Subject) -> dict[str, int]:
+    """The number of oracle rollouts in the registry's settings, for facts without the requested number."""
+    gate = subject.entry.gates.smoke
+    return {oracle.name: min(gate.tasks, len(subject.facts.tasks)) * gate.rollouts}
+
+
+@rule("SMK003", gate="smoke")
+def rollout_times_out(subject: Subject) -> Iterator[Found]:
+    """Rollouts time out.
+
+    What: Every rollout ends within the time limit. The scripted policies reply at once.
+    Why: A timeout is trained as a wrong answer. Both generations report it as a normal end with reward 0.
+    Fix: Find the cause of the wait: a tool, a user simulator, a reward. If the environment needs longer, raise
+        `gates.smoke.timeout_s`.
+    """
+    rollouts = subject.facts.rollouts
+    hits = [
+        Found(
+            f"rollout {each.rollout} of {each.policy} on task {each.task} timed out after {each.seconds:.1f} s",
+            of_conversation(subject.facts, each, failure=each.failure),
+            each.failure.place if each.failure else None,
+        )
+        for each in rollouts
+        if _is_late(each) and not is_endless(each.failure)
+    ]
+    yield from merged(hits, len(rollouts), "rollouts")
+
+
+@rule("SMK004", gate="smoke")
+def rollout_has_no_reward(subject: Subject) -> Iterator[Found]:
+    """Rollouts end without a reward.
+
+    What: Every rollout that did not fail has a finite reward.
+    Why: A missing reward is not zero. An average without it measures something else.
+    Fix: Find the path on which no reward function returns a value.
+    """
+    rollouts = subject.facts.rollouts
+    hits = [
+        Found(
+            f"rollout {each.rollout} of {each.policy} on task {each.task} has no reward"
+            + ("" if each.reward is None else f" but {each.reward}"),
+            of_conversation(subject.facts, each),
+        )
+        for each in _ended_well(subject)
+        if not is_reward_number(each.reward)
+    ]
+    yield from merged(hits, len(rollouts), "rollouts")
+
+
+@rule("SMK005", gate="smoke")
+def reward_differs_from_prediction(subject: Subject) -> Iterator[Found]:
+    """A rollout earns a different reward than its conversation scored in process.
+
+    What: The reward of a rollout and that of its conversation scored in process are equal to 1e-6. If rewards compare
+    the rollouts of a task, all of them are scored together in process, too.
+    Why: The reward of training is another one. Either it depends on more than the conversation, or the rewards gate
+        did not test it.
+    Fix: Keep the reward's inputs in the task or the state, and nothing in globals, the clock or call order.
+    """
+    compared = [each for each in _ended_well(subject) if each.predicted is not None and is_reward_number(each.reward)]
+    hits = [
+        Found(
+            f"rollout {each.rollout} of {each.policy} on task {each.task} earned {number(each.reward)}, "
+            f"its conversation in process {number(each.predicted)}",
+            of_conversation(subject.facts, each, expected=each.predicted),
+        )
+        for each in compared
+        if each.reward is not None
+        and each.predicted is not None
+        and abs(each.reward - each.predicted) > REWARD_TOLERANCE
+    ]
+    yield from merged(hits, len(compared), "rollouts")
+
+
+@rule("SMK006", gate="smoke")
+def gold_is_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
+    """The reference reply earns the maximum in process and less in a rollout.
+
+    What: If the reference reply earns the declared maximum in process, it does so in the smoke evaluation. If rewards
+    compare conversations, it earns as much there as among the same conversations in process.
+    Why: The reward judges another conversation. A part between endpoint and reward changes it: a system prompt, a
+        parser, a tool, a turn limit.
+    Fix: Compare the reply in the evidence with the reference reply. Raise `max_turns` if the conversation was cut off.
+    """
+    declared = subject.range
+    gold = gold_by_task(subject)
+    reached = {
+        task
+        for task, score in gold.items()
+        if score.reward is not None and declared.reaches(score.reward, declared.maximum)
+    }
+    everywhere = bool(gold) and len(reached) == len(gold)
+    compared = [
+        each
+        for each in _ended_well(subject)
+        if each.policy == oracle.name
+        and (each.task in reached or (everywhere and each.task not in gold))
+        and not _follows_from_company(subject, each)
+    ]
+    hits = [
+        Found(
+            f"the reference reply earned {number(each.reward)} of {number(declared.maximum)} "
+            f"in rollout {each.rollout} on task {each.task}",
+            of_conversation(subject.facts, each, expected=declared.maximum),
+        )
+        for each in compared
+        if each.reward is not None and not declared.reaches(each.reward, declared.maximum)
+    ]
+    yield from merged(hits, len(compared), "rollouts")
+
+
+def _follows_from_company(subject: Subject, rollout: Rollout) -> bool:
+    """Whether a rollout earned the in-process reward of its conversation, next to those that it was compared with."""
+    description = subject.facts.description
+    if description is None or rollout.reward is None or rollout.predicted is None:
+        return False
+    compares = description.compares_siblings or any(function.group for function in description.functions)
+    return compares and abs(rollout.reward - rollout.predicted) <= REWARD_TOLERANCE
+
+
+@rule("SMK007", gate="smoke")
+def functions_are_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
+    """Functions that score in process are missing in a rollout.
+
+    What: Every function that scores all conversations on a task in process also scores its rollouts. Tasks on which
+        only the reference reply was scored are left out, and functions that score 0 in all conversations on a task:
+        of a group of environments, those of the others do.
+    Why: A reward function is missing in training. It runs only in process.
+    Fix: Check the function's requirements (runtime, state, a judge) and whether a rollout provides them.
+    """
+    always: dict[int, set[str]] = {}
+    paying: dict[int, set[str]] = {}
+    for score in subject.facts.scores:
+        if score.reward is not None:
+            spoke = speakers(score.functions)
+            always[score.task] = always.get(score.task, spoke) & spoke
+            paying.setdefault(score.task, set()).update(name for name in spoke if score.functions[name].score)
+    heard = always.keys() & {score.task for score in subject.facts.scores if score.policy != oracle.name}
+    compared = [each for each in _ended_well(subject) if each.task in heard and each.reward is not None]
+    hits = []
+    for each in compared:
+        lost = sorted((always[each.task] & paying[each.task]) - speakers(each.functions))
+        if lost:
+            hits.append(
+                Found(
+                    f"{', '.join(lost)} missing in rollout {each.rollout} of {each.policy} on task {each.task}",
+                    of_conversation(subject.facts, each, details={"missing": lost}),
+                )
+            )
+    yield from merged(hits, len(compared), "rollouts")
+
+
+@rule("SMK008", gate="smoke")
+def smoke_evaluation_fails(subject: Subject) -> Iterator[Found]:
+    """The smoke evaluation fails as a whole.
+
+    What: verifiers' own evaluation starts and ends.
+    Why: Training fails in its first step. The same failure occurs there.
+    Fix: Fix the reported line. The traceback is in the evidence.
+    """
+    failure = own_failure(subject, "smoke")
+    if failure is not None and not _is_unserved(subject, failure):  # SMK009 reports the cause
+        offline = needs_the_network(failure)
+        yield Found(
+            f"the smoke evaluation failed: {described(failure)}",
+            of_failure(failure),
+            failure.place,
+            fix=OFFLINE_FIX if offline else None,
+            inconclusive=offline,
+        )
+
+
+@rule("SMK009", gate="smoke")
+def rollouts_cannot_be_served(subject: Subject) -> Iterator[Found]:
+    """The lock lacks aiohttp, which rollouts need.
+
+    What: aiohttp is in the lock. The endpoint of scripted policies and the relay's client use it inside the
+        environment's own virtual environment.
+    Why: verifiers before 0.1.14 does not depend on it. Without it no rollout runs, and nothing is proven.
+    Fix: Add `aiohttp` to project.dependencies, then run `nox -s lock`. Or require a later release of verifiers.
+    """
+    broken = [failure for failure in subject.facts.failures.values() if _is_unserved(subject, failure)]
+    if broken:
+        yield Found("aiohttp is not in requirements.lock", of_failure(broken[0]), Place("requirements.lock"))
+
+
+def _is_unserved(subject: Subject, failure: Failure) -> bool:
+    """Whether a failure is due to missing aiohttp in the lock."""
+    lock = subject.package.lock
+    lacks = failure.type == "ModuleNotFoundError" and "'aiohttp'" in failure.message
+    return lacks and (lock is None or "aiohttp" not in lock.pins)
+
+
+@rule("SMK014", gate="smoke", severity="advice")
+def budget_left_rollouts_out(subject: Subject) -> Iterator[Found]:
+    """The budget did not suffice for all rollouts of the smoke evaluation.
+
+    What: All rollouts of the smoke evaluation fit into `gates.budget`, 120 s by default. If they are slow, fewer tasks
+    are played.
+    Why: The other tasks are not tested.
+    Fix: Make the environment faster, or raise `gates.budget` in registry.yaml as far as the finding proposes.
+    """
+    cuts = [cut for cut in subject.facts.cuts if cut.stage == "smoke" and cut.done]
+    if cuts:
+        yield left_out(subject, cuts)
+
+
+@rule("SMK015", gate="smoke")
+def budget_left_no_rollout(subject: Subject) -> Iterator[Found]:
+    """The budget did not suffice for one rollout of the smoke evaluation.
+
+    What: At least one rollout of the smoke evaluation ends within `gates.budget`.
+    Why: Nothing is proven without it. The gate is inconclusive.
+    Fix: Make the environment faster, or raise `gates.budget` in registry.yaml.
+    """
+    cuts = [cut for cut in subject.facts.cuts if cut.stage == "smoke" and not cut.done]
+    if cuts:
+        yield left_out(subject, cuts, inconclusive=True)
+
+
+WHO = {
+    "provider": "the endpoint",
+    "harness": "the harness",
+    "infrastructure": "the infrastructure",
+}
+
+
+@rule("SMK010", gate="smoke")
+def rollouts_are_surplus(subject: Subject) -> Iterator[Found]:
+    """There are more rollouts than requested, or one appears twice.
+
+    What: Each requested rollout of a policy on a task appears exactly once, and there are no others.
+    Why: A duplicate rollout silently changes every mean.
+    Fix: Look for an environment that adds rows, or whose tasks share an `example_id`.
+    """
+    facts = subject.facts
+    by_policy: dict[str, list[Rollout]] = defaultdict(list)
+    for each in facts.rollouts:
+        by_policy[each.policy].append(each)
+    for policy, rollouts in by_policy.items():
+        times = Counter((each.task, each.rollout) for each in rollouts)
+        twice = sorted(which for which, count in times.items() if count > 1)
+        if twice:
+            task, index = twice[0]
+            yield Found(
+                f"rollout {index} of {policy} on task {task} appears {times[twice[0]]} times"
+                + (f", and so do {len(twice) - 1} others" if len(twice) > 1 else ""),
+                Evidence(count=len(twice), of=len(times), details={"policy": policy, "twice": twice[:20]}),
+            )
+        asked = facts.rollouts_asked.get(policy)
+        if asked is not None and len(times) > asked:
+            yield Found(
+                f"{len(times)} different rollouts of {policy} exist, {asked} were requested",
+                Evidence(count=len(times), of=asked, details={"policy": policy}),
+            )
+
+
+@rule("SMK011", gate="smoke")
+def endpoint_fails(subject: Subject) -> Iterator[Found]:
+    """Rollouts end because of a failure outside the environment.
+
+    What: No rollout is lost to the endpoint (refused, unreachable, rate-limited, cut off, malformed), the harness or
+        the infrastructure. Such rollouts count as missing, never as 0.0, and the verdict is inconclusive.
+    Why: Outages look like wrong answers. One that counts as zeros looks like a model that cannot do the task.
+    Fix: Try again when the endpoint is available. With a real endpoint, lower the concurrency. Completed rollouts are
+        kept.
+    """
+    rollouts = subject.facts.rollouts
+    by_kind: dict[str, list[Found]] = defaultdict(list)
+    for each in rollouts:
+        failure = each.failure
+        if failure is not None and failure.kind in OUTSIDE_FAULT and not each.timed_out:
+            again = f" after {each.retries} retries" if each.retries else ""
+            by_kind[failure.kind].append(
+                Found(
+                    f"{WHO[failure.kind]} failed in rollout {each.rollout} of {each.policy} on task {each.task}: "
+                    f"{described(failure)}{again}",
+                    of_conversation(subject.facts, each, failure=failure),
+                    failure.place,
+                    fix=OFFLINE_FIX if is_offline(failure) else None,
+                    inconclusive=True,
+                )
+            )
+    for hits in by_kind.values():
+        yield from merged(hits, len(rollouts), "rollouts")
+
+
+@rule("SMK012", gate="smoke")
+def rollouts_lack_a_reference_reply(subject: Subject) -> Iterator[Found]:
+    """Rollouts prove nothing, because a reference reply is missing.
+
+    What: In every rollout of the smoke evaluation, each agent gets a reference reply: the model, and every role that
+    the environment gives to another model, such as a simulated user.
+    Why: The rewards of training are not tested. With a neutral reply in its place, a rollout shows nothing about them.
+        It counts as missing, never as 0.0, and the verdict is inconclusive.
+    Fix: Write tests/oracle.py. `reply(task, messages)` replies for the model, `reply_NAME(task, messages)` for the
+    agent NAME.
+    """
+    rollouts = subject.facts.rollouts
+    lacking = [
+        Found(
+            f"rollout {each.rollout} of {each.policy} on task {each.task} had no reference reply: "
+            f"{each.failure.message}",
+            of_conversation(subject.facts, each, failure=each.failure),
+            Place(ORACLE_FILE),
+            inconclusive=True,
+        )
+        for each in rollouts
+        if each.failure is not None and each.failure.kind == NO_REFERENCE
+    ]
+    yield from merged(lacking, len(rollouts), "rollouts")

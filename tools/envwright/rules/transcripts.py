@@ -1,0 +1,180 @@
+"""The transcripts that a report shows of an environment: best, worst, oddest, and those that findings rest on."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from envwright_worker.messages import Message, text_of
+
+from envwright.facts.observed import Facts, Failure, Rollout, Score, Task
+from envwright.facts.packed_transcripts import ListedTranscript, PackedTranscripts, packed_transcripts
+from envwright.facts.results import EvaluationRow, task_key
+from envwright.facts.transcripts import Transcript, TranscriptKind, rollout_id, turns_of
+from envwright.repository.recordings import RecordingOnDisk
+from envwright.rules.engine import Finding
+from envwright.rules.evidence import ShownReply, answers_of_reply
+from envwright.statistics.chosen_rollouts import SeenRollout, chosen_rollouts, repeated_share
+
+MOST_OF_FINDINGS = 20
+CASES = "cases"
+KINDS: tuple[TranscriptKind, ...] = ("real", "recorded", "scripted")
+"""In the order in which lists show them."""
+
+
+@dataclass(frozen=True)
+class _Played:
+    """A conversation that may be chosen; only chosen ones are made transcripts."""
+
+    kind: TranscriptKind
+    held: Score | Rollout | EvaluationRow
+    speaker: str
+    rollout: int
+    source: str
+    line: int | None = None
+
+    @property
+    def id(self) -> str:
+        return rollout_id(self.source, self.speaker, self.held.task, self.rollout)
+
+    @property
+    def completion(self) -> Sequence[Message]:
+        return self.held.completion or ()
+
+
+def shown_transcripts(
+    facts: Facts, findings: Sequence[Finding], recorded: Iterable[RecordingOnDisk] = ()
+) -> PackedTranscripts | None:
+    """The chosen transcripts of an environment; `None` if there was no conversation."""
+    sources = (*_scored(facts), *_rolled_out(facts), *_recorded(recorded), *_of_cases(facts))
+    played = [one for one in sources if one.completion]
+    lists: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
+    for kind in KINDS:
+        places = [place for place, one in enumerate(played) if one.kind == kind]
+        for chosen in chosen_rollouts([_seen(played[place]) for place in places]):
+            lists[places[chosen.place]].append((chosen.listed, chosen.why))
+    for place, rule, message in _of_findings(played, findings):
+        lists[place].append((rule, message))
+    if not lists:
+        return None
+    tasks = {task.index: task for task in facts.tasks}
+    listed = [ListedTranscript(_transcript(played[place], facts, tasks), tuple(why)) for place, why in lists.items()]
+    return packed_transcripts(listed, len(played))
+
+
+def transcript_of_reply(reply: ShownReply, case: str | None = None) -> str:
+    """The id of the conversation that a finding shows, which may be that of a case."""
+    if case is not None:
+        return rollout_id(CASES, case, reply.task, 0)
+    if reply.rollout is None:
+        return rollout_id("scored", reply.policy or "", reply.task, 0)
+    return rollout_id("rollouts", reply.policy or "", reply.task, reply.rollout)
+
+
+def _scored(facts: Facts) -> Iterator[_Played]:
+    numbers: Counter[tuple[str, int]] = Counter()
+    for score in facts.scores:
+        number = numbers[score.policy, score.task]
+        numbers[score.policy, score.task] += 1
+        yield _Played("scripted", score, score.policy, number, "scored")
+
+
+def _rolled_out(facts: Facts) -> Iterator[_Played]:
+    for one in facts.rollouts:
+        yield _Played("real" if one.model else "scripted", one, one.policy, one.rollout, "rollouts")
+
+
+def _of_cases(facts: Facts) -> Iterator[_Played]:
+    """Conversations of tests/cases.yaml. Only findings show them: no list has what the author chose."""
+    for case in facts.cases:
+        if case.score is not None:
+            yield _Played("case", case.score, case.name, 0, CASES)
+
+
+def _recorded(recordings: Iterable[RecordingOnDisk]) -> Iterator[_Played]:
+    for recording in recordings:
+        for line, row in recording.rows:
+            yield _Played("recorded", row, row.speaker, row.rollout, recording.file, line)
+
+
+def _seen(one: _Played) -> SeenRollout:
+    replies = [text_of(message) for message in one.completion if message.get("role") == "assistant"]
+    return SeenRollout(
+        key=f"{one.source} {one.speaker} {one.held.task} {one.rollout}",
+        speaker=one.speaker,
+        task=one.held.task,
+        reward=one.held.reward,
+        functions={name: score.score for name, score in one.held.functions.items() if score.kind == "reward"},
+        turns=len(replies),
+        characters=sum(map(len, replies)),
+        repeated=repeated_share(" ".join(replies)),
+        error=_error(one.held),
+    )
+
+
+def _of_findings(played: Sequence[_Played], findings: Sequence[Finding]) -> Iterator[tuple[int, str, str]]:
+    """The conversations that findings show, the first ones of them."""
+    wanted: dict[str, tuple[str, str]] = {}
+    for finding in findings:
+        shown = finding.evidence
+        if shown.reply is not None and len(wanted) < MOST_OF_FINDINGS:
+            wanted.setdefault(transcript_of_reply(shown.reply, shown.case), (finding.rule, finding.message))
+    if not wanted:
+        return
+    tasks = {finding.evidence.reply.task for finding in findings if finding.evidence.reply is not None}
+    for place, one in enumerate(played):
+        if one.held.task in tasks and one.id in wanted:
+            yield place, *wanted[one.id]
+
+
+def _transcript(one: _Played, facts: Facts, tasks: Mapping[int, Task]) -> Transcript:
+    held = one.held
+    task = tasks.get(held.task)
+    if task is not None and isinstance(held, EvaluationRow) and task_key(task.prompt, task.data) != held.task_key:
+        task = None  # a task of another release or split under the same number
+    prompt = () if task is None else turns_of(task.prompt)
+    turns = (*prompt, *turns_of(held.completion))
+    answer, extracted = answers_of_reply(facts, task, held.completion or ())
+    shown = Transcript(
+        id=one.id,
+        kind=one.kind,
+        speaker=one.speaker,
+        task=held.task,
+        rollout=one.rollout,
+        turns=turns,
+        prompt_turns=len(prompt),
+        reward=held.reward,
+        functions=held.functions,
+        answer=answer,
+        extracted=extracted,
+        error=_error(held),
+        seconds=held.seconds or None,
+        source=one.source,
+        line=one.line,
+    )
+    if isinstance(held, Score):
+        return shown
+    tokens = held.tokens
+    return replace(
+        shown,
+        stop=held.stop,
+        truncated=held.truncated,
+        timed_out=held.timed_out,
+        retries=held.retries,
+        tokens=None if tokens is None else tokens if isinstance(tokens, tuple) else (tokens.prompt, tokens.completion),
+    )
+
+
+def _error(held: Score | Rollout | EvaluationRow) -> str:
+    """What went wrong, in one text: the conversation as a whole, or single functions."""
+    if isinstance(held, EvaluationRow):
+        return "" if held.error is None else f"{held.error.type}: {held.error.message}"
+    failed = [_failed(held.failure)] if held.failure else []
+    failed += [f"{one.function}: {_failed(one.failure)}" for one in held.failures]
+    return "; ".join(failed)
+
+
+def _failed(failure: Failure) -> str:
+    at = f" ({failure.place.file}:{failure.place.line})" if failure.place else ""
+    return f"{failure.type}: {failure.message}{at}"

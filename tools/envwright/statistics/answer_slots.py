@@ -1,0 +1,206 @@
+"""The place of the answer in the template of the prompts.
+
+Prompts of many tasks are aligned by words: a slot is the text after or before some words, at their first, second or
+last occurrence in a message. It holds the answer if it contains the answer of its own task in nearly all tasks that
+have it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from envwright_worker.messages import text_of
+from envwright_worker.policies.answers import answer_of
+
+if TYPE_CHECKING:
+    from envwright.facts.observed import Task
+
+LONGEST_MESSAGE = 6_000
+"""Characters of a message that are aligned: half of them from its beginning, half from its end."""
+MOST_ALIGNED = 60
+"""The most tasks whose prompts are aligned; fewer already show a template."""
+LEAST_SHARE = 0.3
+"""The least share of the tasks in which the slot holds the answer."""
+ALWAYS = 0.95
+"""The least share of the tasks with the slot in which it holds their own answer: labels have mistakes."""
+BY_CHANCE = 1e-4
+"""The highest probability that answers of other tasks would stand there as often."""
+START, END = "the beginning", "the end"
+_TOKEN = re.compile(r"\n|[^\W\d_]+|\d+|_|[^\w\s]")
+_ASKS_FOR_PART = re.compile(
+    r"(?:^|[.!?:;\n]\s*|\bplease\s+)(?:repeat|copy|extract|echo|quote|transcribe|retrieve|recall|restate)\b([^.!?\n]*)",
+    re.IGNORECASE,
+)
+_OF_REPLY = re.compile(r"\b(?:answer|solution|result)s?\b", re.IGNORECASE)
+
+
+class Prompt(NamedTuple):
+    """The messages that a task shows to the model, and its answer."""
+
+    task: int
+    messages: Mapping[str, str]
+    """The messages by role and number: `user 0`."""
+    answer: str
+
+
+class Slot(NamedTuple):
+    """A place in one message of many prompts."""
+
+    message: str
+    is_after: bool
+    """Whether its words stand before it."""
+    words: tuple[str, ...]
+    number: int
+    """The occurrence of the words: counted from the first, or if negative from the last."""
+
+    def __str__(self) -> str:
+        quoted = [word if word in (START, END) else repr(word) for word in self.words]
+        role = self.message.partition(" ")[0]
+        return f"{'after' if self.is_after else 'before'} {' '.join(quoted)} of the {role} message"
+
+
+@dataclass(frozen=True)
+class AnswerSlot:
+    """A slot that holds the answer."""
+
+    slot: Slot
+    tasks: tuple[int, ...]
+    """The tasks in which it does."""
+    of: int
+    """Tasks with an answer."""
+    is_copied: bool
+    """Whether the task is to copy: prompts differ in nothing else, or request a part of themselves."""
+
+
+def prompt_of(task: Task) -> Prompt:
+    """The messages and the answer of a task."""
+    roles: Counter[str] = Counter()
+    messages: dict[str, str] = {}
+    for message in task.prompt:
+        role = str(message["role"])
+        messages[f"{role} {roles[role]}"] = text_of(message)
+        roles[role] += 1
+    answer = answer_of(dict(task.data)) if task.answer is None else str(task.answer)
+    return Prompt(task.index, messages, answer or "")
+
+
+def answer_slot(prompts: Sequence[Prompt]) -> AnswerSlot | None:
+    """The slot that holds the answer of most tasks; `None` if there is none."""
+    known = [prompt for prompt in prompts if prompt.answer.strip()]
+    least = max(2.0, LEAST_SHARE * len(known))
+    if sum(map(_states_answer, known)) < least:
+        return None
+    places = [{name: _places_in(text) for name, text in prompt.messages.items()} for prompt in known]
+    slots = [_slots_holding(prompt, there) for prompt, there in zip(known, places, strict=True)]
+    holding = Counter(slot for found in slots for slot in found)
+    candidates = [slot for slot, count in holding.items() if count >= least]
+    for slot in sorted(candidates, key=lambda slot: (-holding[slot], _obscurity(slot))):
+        having = [
+            _plain(prompt.answer)
+            for prompt, there in zip(known, places, strict=True)
+            if _offset(there, slot) is not None
+        ]
+        if holding[slot] >= ALWAYS * len(having) and _chance(having) ** holding[slot] < BY_CHANCE:
+            filled = [prompt for prompt, found in zip(known, slots, strict=True) if slot in found]
+            tasks = tuple(prompt.task for prompt in filled)
+            return AnswerSlot(slot, tasks, len(known), _is_copied(filled, slot))
+    return None
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _states_answer(prompt: Prompt) -> bool:
+    answer = prompt.answer.strip().casefold()
+    return any(answer in text.casefold() for text in prompt.messages.values())
+
+
+def _obscurity(slot: Slot) -> tuple[bool, int, bool, Slot]:
+    """The order of slots that hold the answer equally often: the one that a reader finds first is the least."""
+    return not any(word.isalnum() for word in slot.words), -len(slot.words), not slot.is_after, slot
+
+
+def _chance(answers: Sequence[str]) -> float:
+    """The probability that two tasks have the same answer."""
+    return sum(count * count for count in Counter(answers).values()) / len(answers) ** 2
+
+
+def _aligned_part(text: str) -> str:
+    half = LONGEST_MESSAGE // 2
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[:half]}\n{text[-half:]}"
+
+
+WordsBeside = tuple[bool, tuple[str, ...]]
+"""Words, and whether they stand before the slot."""
+Places = dict[WordsBeside, list[int]]
+"""The offsets of a message at which slots after some words begin, or slots before them end."""
+
+
+def _places_in(text: str) -> Places:
+    text = _aligned_part(text)
+    tokens = list(_TOKEN.finditer(text))
+    words = [START, *(token[0] for token in tokens), END]
+    starts = [0, *(token.start() for token in tokens)]
+    ends = [*(token.end() for token in tokens), len(text)]
+    places: Places = defaultdict(list)
+    for position, offset in enumerate(starts[1:], 1):
+        places[True, (words[position - 1],)].append(offset)
+        if position > 1:
+            places[True, (words[position - 2], words[position - 1])].append(offset)
+    for position, offset in enumerate(ends[:-1], 1):
+        places[False, (words[position + 1],)].append(offset)
+        if position + 2 < len(words):
+            places[False, (words[position + 1], words[position + 2])].append(offset)
+    return dict(places)
+
+
+def _offset(places: Mapping[str, Places], slot: Slot) -> int | None:
+    """The offset of a slot in its message; `None` if the prompt does not have it."""
+    offsets = places.get(slot.message, {}).get((slot.is_after, slot.words), [])
+    return offsets[slot.number] if -len(offsets) <= slot.number < len(offsets) else None
+
+
+def _slots_holding(prompt: Prompt, places: Mapping[str, Places]) -> set[Slot]:
+    """The slots of a prompt that hold its answer."""
+    found: set[Slot] = set()
+    answer = prompt.answer.strip()
+    before = r"[^\W\d_]" if answer[:1].isalpha() else r"\d"
+    whole = re.compile(rf"(?<!{before}){re.escape(answer)}(?![^\W_]|[.,]\d)", re.IGNORECASE)
+    for name, text in prompt.messages.items():
+        occurrences = list(whole.finditer(_aligned_part(text)))
+        if occurrences:
+            starts = {occurrence.start() for occurrence in occurrences}
+            ends = {occurrence.end() for occurrence in occurrences}
+            found |= {
+                Slot(name, is_after, words, number)
+                for (is_after, words), offsets in places[name].items()
+                for position, offset in enumerate(offsets)
+                if offset in (starts if is_after else ends)
+                for number in (position, position - len(offsets))
+            }
+    return found
+
+
+def _is_copied(prompts: Sequence[Prompt], slot: Slot) -> bool:
+    """Whether nothing but the slot differs, or the prompt requests a part of itself."""
+    rests = [_rest(prompt, slot) for prompt in prompts]
+    if len(set(rests)) == 1:
+        return True
+    asked = _ASKS_FOR_PART.search(rests[0])
+    return asked is not None and not _OF_REPLY.search(asked[1])
+
+
+def _rest(prompt: Prompt, slot: Slot) -> str:
+    """All messages of a prompt without the text in the slot."""
+    text = _aligned_part(prompt.messages[slot.message])
+    offset = _offset({slot.message: _places_in(prompt.messages[slot.message])}, slot)
+    length = len(prompt.answer.strip())
+    assert offset is not None, "the slot was found in this prompt"
+    start = offset if slot.is_after else offset - length
+    emptied = {**prompt.messages, slot.message: text[:start] + text[start + length :]}
+    return "\n".join(emptied.values())

@@ -1,0 +1,171 @@
+"""Before and after: the rewards of two policies or models on the same tasks, and which of them is better.
+
+Pairs are tasks: differences between tasks cancel out, and the rollouts of one task are no more evidence than their
+mean. Rewards count as shares of the declared range.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from envwright.facts.reward_numbers import is_reward_number
+from envwright.statistics.checks import MIN_COVERAGE
+from envwright.statistics.clusters import clustered_mean, paired_difference
+from envwright.statistics.intervals import Estimate, fold_that_decides
+from envwright.statistics.summary import mean
+from envwright.statistics.two_sides import TwoSides
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from envwright.statistics.outcomes import RolloutSample
+
+ComparisonAnswer = Literal["better", "worse", "undecided"]
+
+
+@dataclass(frozen=True)
+class FunctionChange:
+    """The scores of one reward function or metric before and after, as returned."""
+
+    name: str
+    kind: str
+    weight: float
+    before: float
+    after: float
+    difference: Estimate | None
+    """`None` if fewer than two tasks have it on both sides."""
+
+
+@dataclass(frozen=True)
+class TaskChange:
+    """The rewards of one task; with few rollouts each, a single task decides nothing."""
+
+    key: str
+    before: float
+    after: float
+    rollouts: tuple[int, int]
+    """Rollouts with a reward, before and after."""
+
+    @property
+    def difference(self) -> float:
+        return self.after - self.before
+
+
+@dataclass(frozen=True)
+class BeforeAfter:
+    """The paired difference and its verdict."""
+
+    answer: ComparisonAnswer
+    reason: str
+    difference: Estimate | None
+    means: TwoSides[Estimate | None]
+    """The mean of each side alone, over all its tasks; `None` if nothing has a reward."""
+    functions: tuple[FunctionChange, ...]
+    tasks: tuple[TaskChange, ...]
+    """The tasks of both sides, the greatest loss first."""
+    unpaired: TwoSides[int]
+    """The number of tasks with a reward on one side alone."""
+
+
+def before_after(samples: TwoSides[RolloutSample]) -> BeforeAfter:
+    """Compare two samples whose tasks are named by fingerprint.
+
+    Better when the whole interval of the paired difference is above 0, worse when it is below,
+    otherwise undecided; see `least_tasks` for the limits of few tasks.
+
+    Source: E. Miller, "Adding Error Bars to Evals", arXiv 2411.00640, section 4.2 (paired
+    differences), Student's t over tasks.
+    """
+    before, after = samples
+    then, now = samples.each(lambda side: {str(task): mean(shares) for task, shares in side.shares.items()})
+    estimate = paired_difference(now, then, after.confidence)
+    changes = sorted(
+        (
+            TaskChange(key, then[key], now[key], (len(before.shares[key]), len(after.shares[key])))
+            for key in then.keys() & now.keys()
+        ),
+        key=lambda change: (change.difference, change.key),
+    )
+    answer, reason = _decided(samples, estimate, len(changes))
+    return BeforeAfter(
+        answer=answer,
+        reason=reason,
+        difference=estimate,
+        means=samples.each(_mean),
+        functions=_functions(before, after),
+        tasks=tuple(changes),
+        unpaired=TwoSides(len(then.keys() - now.keys()), len(now.keys() - then.keys())),
+    )
+
+
+def least_tasks(confidence: float) -> int:
+    """The least number of tasks that can decide, however alike they are: 6 for 0.95.
+
+    That all of n tasks change in the same direction happens by chance in 1 of 2ⁿ⁻¹ cases, so an interval that is narrow
+    because a few tasks agree promises too much.
+
+    Source: the sign test, W. J. Dixon, A. M. Mood, "The Statistical Sign Test", JASA 41, 1946.
+    """
+    return math.ceil(1 - math.log2(1 - confidence))
+
+
+def _decided(samples: TwoSides[RolloutSample], estimate: Estimate | None, tasks: int) -> tuple[ComparisonAnswer, str]:
+    for name, side in samples.named:
+        if side.coverage < MIN_COVERAGE:
+            missing = side.attempted - len(side.scored)
+            return "undecided", f"{missing} of {side.attempted} rollouts {name} have no reward"
+    least = least_tasks(samples.after.confidence)
+    if estimate is None or tasks < least:
+        return "undecided", f"{tasks} tasks on both sides; fewer than {least} decide nothing"
+    if estimate.low > 0:
+        return "better", f"the whole interval is above 0, over {tasks} tasks"
+    if estimate.high < 0:
+        return "worse", f"the whole interval is below 0, over {tasks} tasks"
+    return "undecided", _more(estimate, tasks, samples)
+
+
+def _more(estimate: Estimate, tasks: int, samples: TwoSides[RolloutSample]) -> str:
+    fold = fold_that_decides(estimate, 0.0)
+    if fold is None:
+        return f"the interval includes 0 over {tasks} tasks, and no feasible number of rollouts would decide"
+    more = max(1, math.ceil(tasks * (fold - 1)))
+    each = [math.ceil(more * side.per_task) for side in samples]
+    rollouts = f"{each[0]:,}" if each[0] == each[1] else f"{each[0]:,} and {each[1]:,}"
+    message = f"about {rollouts} more rollouts on each side ({more:,} more tasks) would decide at the same rates"
+    return f"the interval includes 0 over {tasks} tasks; {message}"
+
+
+def _mean(sample: RolloutSample) -> Estimate | None:
+    return clustered_mean(sample.clusters, sample.confidence) if sample.clusters else None
+
+
+def _functions(before: RolloutSample, after: RolloutSample) -> tuple[FunctionChange, ...]:
+    """Every function with scores on both sides, weighted ones first."""
+    then, now = _scores(before), _scores(after)
+    spoken = {name: score for each in after.scored for name, score in each.functions.items()}
+    changes = [
+        FunctionChange(
+            name=name,
+            kind=spoken[name].kind,
+            weight=spoken[name].weight,
+            before=mean(list(then[name].values())),
+            after=mean(list(now[name].values())),
+            difference=paired_difference(now[name], then[name], after.confidence),
+        )
+        for name in now
+        if name in then
+    ]
+    return tuple(sorted(changes, key=lambda change: (not change.weight, change.name)))
+
+
+def _scores(sample: RolloutSample) -> Mapping[str, Mapping[str, float]]:
+    """Function → task → its mean score."""
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for each in sample.scored:
+        for name, score in each.functions.items():
+            if score.score is not None and is_reward_number(score.score):
+                found[name][str(each.task)].append(score.score)
+    return {name: {task: mean(scores) for task, scores in tasks.items()} for name, tasks in found.items()}

@@ -1,0 +1,214 @@
+"""Checks of the distribution gate: a measure with its interval, compared with a bound.
+
+PASS when the whole interval is on the right side of the bound, FAIL when the whole of it is on
+the wrong side, INCONCLUSIVE when the bound lies inside. Then the check estimates how many more
+rollouts would decide. A lucky sample passes as rarely as an unlucky one fails.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from envwright.facts.reward_numbers import is_reward_number
+from envwright.statistics.clusters import clustered_deviation, clustered_mean, clustered_share, share_of_tasks
+from envwright.statistics.groups import chance_of_live_group
+from envwright.statistics.intervals import Estimate, fold_that_decides
+
+if TYPE_CHECKING:
+    from envwright.repository.registry import DistributionGate
+    from envwright.statistics.outcomes import RolloutOutcome, RolloutSample
+
+CheckAnswer = Literal["pass", "fail", "inconclusive"]
+MIN_COVERAGE = 0.9
+"""The least share of rollouts that must have a reward."""
+
+
+@dataclass(frozen=True)
+class MeasuredCheck:
+    """One measure against one bound."""
+
+    rule: str
+    name: str
+    estimate: Estimate
+    bound: float
+    above: bool
+    """Whether the measure has to be above the bound."""
+    answer: CheckAnswer
+    more: str = ""
+    """The data that would decide an undecided check."""
+    is_count: bool = False
+    """Whether it counts rollouts: the bound itself suffices, and there is no interval."""
+
+    @property
+    def needed(self) -> str:
+        """The bound in words."""
+        if self.is_count:
+            return f"≥ {self.bound:g}"
+        return f"{'>' if self.above else '<'} {self.bound:g}"
+
+
+@dataclass(frozen=True)
+class UnjudgedCheck:
+    """A classic check without a measure, and why."""
+
+    rule: str
+    name: str
+    reason: str
+
+
+def side(estimate: Estimate, bound: float, *, above: bool) -> CheckAnswer:
+    """The side of the bound on which the whole interval lies."""
+    right, wrong = (estimate.low > bound, estimate.high <= bound)
+    if not above:
+        right, wrong = (estimate.high < bound, estimate.low >= bound)
+    return "pass" if right else "fail" if wrong else "inconclusive"
+
+
+def check(
+    rule: str, name: str, estimate: Estimate, bound: float, sample: RolloutSample, *, above: bool
+) -> MeasuredCheck:
+    """A share against its bound; a bound at the end of the possible range requires nothing."""
+    asks_nothing = bound <= 0 if above else bound >= 1
+    answer = "pass" if asks_nothing else side(estimate, bound, above=above)
+    more = more_needed(estimate, bound, sample) if answer == "inconclusive" else ""
+    return MeasuredCheck(rule, name, estimate, bound, above, answer, more)
+
+
+def more_needed(estimate: Estimate, bound: float, sample: RolloutSample) -> str:
+    """The number of further rollouts that would separate the interval from the bound."""
+    fold = fold_that_decides(estimate, bound)
+    tasks = len(sample.by_task)
+    if tasks < 2:
+        return "rollouts of more tasks would decide; with one task there is no interval"
+    if fold is None:
+        return "it is exactly on the bound: no feasible number of rollouts would decide"
+    more_tasks = max(1, math.ceil(tasks * (fold - 1)))
+    rollouts = math.ceil(more_tasks * sample.per_task)
+    return f"about {rollouts:,} more rollouts ({more_tasks:,} more tasks) would decide at the same rates"
+
+
+def rollouts_are_enough(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck:
+    count, least = float(sample.count), gate.min_rollouts
+    estimate = Estimate(count, count, count)
+    answer: CheckAnswer = "pass" if sample.count >= least else "inconclusive"
+    more = "" if answer == "pass" else f"{least - sample.count} more rollouts with a reward are needed"
+    return MeasuredCheck("DST001", "scored rollouts", estimate, float(least), True, answer, more, is_count=True)
+
+
+def mean_is_high_enough(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck:
+    return check("DST002", "mean reward", _mean(sample), gate.min_mean, sample, above=True)
+
+
+def mean_is_low_enough(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck:
+    return check("DST003", "mean reward", _mean(sample), gate.max_mean, sample, above=False)
+
+
+def rewards_vary(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck:
+    deviation = clustered_deviation(sample.clusters, sample.confidence)
+    return check("DST004", "standard deviation of the reward", deviation, gate.min_std, sample, above=True)
+
+
+def format_is_met(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredCheck]:
+    """One check for each function that judges form and has scores, those of weight 0 too."""
+    found = []
+    for function in sample.range.form_judges:
+        scored = [
+            [each.functions[function].score for each in outcomes if function in each.functions]
+            for outcomes in sample.by_task.values()
+        ]
+        scores = [[score for score in task if is_reward_number(score)] for task in scored]
+        clusters = [task for task in scores if task]
+        if clusters:
+            estimate = clustered_mean(clusters, sample.confidence)
+            found.append(check("DST005", f"mean of {function}", estimate, gate.min_format, sample, above=True))
+    return found
+
+
+def group_size_measured(sample: RolloutSample, gate: DistributionGate) -> int:
+    """The size of the groups that can be judged: the configured one, or what most tasks have rollouts for.
+
+    Smaller groups have zero variance more often, so their share is a lower bound for larger ones.
+    """
+    counts = sorted((len(values) for values in sample.clusters), reverse=True)
+    typical = counts[(len(counts) - 1) // 2] if counts else 0
+    return min(gate.group_size, typical)
+
+
+def live_chances(sample: RolloutSample, size: int) -> list[float]:
+    """Chance of an informative group, for each task that has rollouts enough for one."""
+    return [chance_of_live_group(values, size) for values in sample.clusters if len(values) >= size]
+
+
+def groups_are_live(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck | None:
+    """The share of informative groups; groups smaller than configured can pass and not fail.
+
+    `None` if no task has two rollouts.
+    """
+    size = group_size_measured(sample, gate)
+    if size < 2:
+        return None
+    estimate = share_of_tasks(live_chances(sample, size), sample.confidence)
+    name = f"share of informative groups of {size}"
+    found = check("DST010", name, estimate, gate.min_live_groups, sample, above=True)
+    if size < gate.group_size and found.answer == "fail":
+        more = f"groups of {size} are a lower bound: {gate.group_size} rollouts of each task would decide"
+        return MeasuredCheck(found.rule, name, estimate, found.bound, found.above, "inconclusive", more)
+    return found
+
+
+def incidents(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredCheck]:
+    """The shares of truncated, late and failed rollouts, without infrastructure failures."""
+
+    def blameless(each: RolloutOutcome) -> bool:
+        return each.error not in ("infrastructure", "provider")
+
+    kinds: Sequence[tuple[str, str, float, Callable[[RolloutOutcome], bool]]] = (
+        ("DST011", "share of truncated rollouts", gate.max_truncated, lambda each: each.truncated),
+        ("DST012", "share of rollouts out of time", gate.max_timeouts, lambda each: each.error == "timeout"),
+        (
+            "DST013",
+            "share of rollouts that break",
+            gate.max_errors,
+            lambda each: each.error in ("environment", "harness"),
+        ),
+    )
+    found = []
+    for rule, name, bound, what in kinds:
+        happened = sample.happening(what, blameless)
+        if happened:
+            estimate = clustered_share(happened, sample.confidence)
+            found.append(check(rule, name, estimate, bound, sample, above=False))
+    return found
+
+
+def _mean(sample: RolloutSample) -> Estimate:
+    return clustered_mean(sample.clusters, sample.confidence)
+
+
+def checks_of(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredCheck]:
+    """Every check of a sample, in the order of their rules; about format alone if nothing has a reward."""
+    found = [rollouts_are_enough(sample, gate)]
+    if sample.clusters:
+        found += [mean_is_high_enough(sample, gate), mean_is_low_enough(sample, gate), rewards_vary(sample, gate)]
+    found += format_is_met(sample, gate)
+    if sample.clusters and (live := groups_are_live(sample, gate)) is not None:
+        found.append(live)
+    return found + incidents(sample, gate)
+
+
+def unjudged_checks(sample: RolloutSample, gate: DistributionGate) -> list[UnjudgedCheck]:
+    """The classic checks that a sample leaves without a measure."""
+    found = []
+    if not sample.clusters:
+        empty = "the declared range is empty" if sample.range.span <= 0 else "no rollout has a reward"
+        names = {"DST002": "mean reward", "DST003": "mean reward", "DST004": "standard deviation of the reward"}
+        found += [UnjudgedCheck(rule, name, empty) for rule, name in names.items()]
+    if not format_is_met(sample, gate):
+        functions = sample.range.form_judges
+        none = "no function is declared or named as one that measures the format"
+        reason = f"no rollout has a score of {', '.join(functions)}" if functions else none
+        found.append(UnjudgedCheck("DST005", "format", reason))
+    return found

@@ -1,0 +1,169 @@
+"""The outcome of a rollout as input of statistics, and the sample of one policy's rollouts.
+
+Facts of a fresh evaluation and rows of results from elsewhere both become outcomes, so a
+number means the same wherever it was measured.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from envwright_worker.policies.blend import is_blend
+from envwright_worker.policies.scripted import SCRIPT_PREFIX
+
+from envwright.facts.limits import POLICIES
+from envwright.facts.results import CLASS_OF_KIND, ErrorClass
+from envwright.facts.reward_numbers import is_reward_number, number
+from envwright.statistics.summary import coverage
+
+if TYPE_CHECKING:
+    from envwright.facts.observed import FunctionScore, Rollout
+    from envwright.statistics.declared_range import DeclaredRange
+
+FIXED_POLICIES = frozenset({*POLICIES, "case"})
+"""Scripted policies with a single reply: their rewards do not form a distribution."""
+CUT_OFF = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "prompt_too_long", "context_length"})
+"""Stop reasons of a reply or conversation that did not fit. Turn limits are the environment's own."""
+TaskId = int | str
+"""The index of a task, or its fingerprint in results from elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutOutcome:
+    """One rollout, as far as statistics need it."""
+
+    task: TaskId
+    reward: float | None
+    functions: Mapping[str, FunctionScore]
+    error: ErrorClass | None = None
+    truncated: bool = False
+
+    @property
+    def is_scored(self) -> bool:
+        """v0 gives a failed rollout, and both generations one that ran out of time, an undeserved 0."""
+        return self.error is None and is_reward_number(self.reward)
+
+
+def outcome_of_rollout(rollout: Rollout) -> RolloutOutcome:
+    """The outcome of a fact."""
+    error: ErrorClass | None = "timeout" if rollout.timed_out else None
+    if rollout.failure is not None:
+        error = CLASS_OF_KIND.get(rollout.failure.kind, "infrastructure")
+    truncated = rollout.truncated or rollout.stop in CUT_OFF
+    return RolloutOutcome(rollout.task, rollout.reward, rollout.functions, error, truncated)
+
+
+@dataclass(frozen=True)
+class RolloutSample:
+    """The rollouts of one policy; those without a reward only lower the coverage."""
+
+    policy: str
+    outcomes: tuple[RolloutOutcome, ...]
+    range: DeclaredRange
+    confidence: float = 0.95
+    model: str | None = None
+    """The real model that replied, which may have the name of a policy; `None` if the name decides."""
+
+    @cached_property
+    def scored(self) -> tuple[RolloutOutcome, ...]:
+        return tuple(each for each in self.outcomes if each.is_scored)
+
+    @cached_property
+    def by_task(self) -> dict[TaskId, list[RolloutOutcome]]:
+        """The scored rollouts of each task that has any."""
+        return grouped(self.scored)
+
+    @cached_property
+    def shares(self) -> dict[TaskId, list[float]]:
+        """Rewards as shares of the declared range, task by task; none if the range is empty."""
+        if self.range.span <= 0:
+            return {}
+        return {
+            task: [_share(self.range, each.reward) for each in outcomes if each.reward is not None]
+            for task, outcomes in self.by_task.items()
+        }
+
+    @cached_property
+    def clusters(self) -> list[list[float]]:
+        """Rewards as shares, without the tasks' names."""
+        return list(self.shares.values())
+
+    @property
+    def count(self) -> int:
+        """Scored rollouts."""
+        return len(self.scored) if self.range.span > 0 else 0
+
+    @property
+    def attempted(self) -> int:
+        return len(self.outcomes)
+
+    @property
+    def coverage(self) -> float:
+        return coverage(len(self.scored), self.attempted)
+
+    @property
+    def per_task(self) -> float:
+        """Scored rollouts per task."""
+        return len(self.scored) / len(self.by_task) if self.by_task else 0.0
+
+    @cached_property
+    def errors(self) -> Counter[ErrorClass]:
+        """The number of rollouts by class of error."""
+        return Counter(each.error for each in self.outcomes if each.error is not None)
+
+    @property
+    def is_scripted(self) -> bool:
+        """Whether a scripted policy replied: that does not measure difficulty."""
+        if self.model is not None:
+            return False
+        return is_blend(self.policy) or self.policy.startswith(SCRIPT_PREFIX) or self.policy in FIXED_POLICIES
+
+    def happening(
+        self, what: Callable[[RolloutOutcome], bool], among: Callable[[RolloutOutcome], bool]
+    ) -> list[list[bool]]:
+        """Whether something happened to each rollout of a kind, task by task."""
+        return [[what(each) for each in group] for group in grouped(filter(among, self.outcomes)).values()]
+
+    def rewards(self) -> dict[str, int]:
+        """The frequency of each reward, the most frequent first."""
+        return {number(reward): count for reward, count in Counter(each.reward for each in self.scored).most_common(10)}
+
+
+def _share(range: DeclaredRange, reward: float) -> float:
+    """The share, with the rounding errors of a reward that lies on a bound taken off.
+
+    Beyond a million ranges, squares would overflow; the smoke and rewards gates name such a reward.
+    """
+    share = range.share(reward)
+    most = (0.0, 1.0) if range.contains(reward) else (-1e6, 1e6)
+    return min(most[1], max(most[0], share))
+
+
+def grouped(outcomes: Iterable[RolloutOutcome]) -> dict[TaskId, list[RolloutOutcome]]:
+    """Outcomes task by task, in the order in which tasks first come."""
+    found: dict[TaskId, list[RolloutOutcome]] = defaultdict(list)
+    for each in outcomes:
+        found[each.task].append(each)
+    return dict(found)
+
+
+def samples_of_rollouts(
+    rollouts: Sequence[Rollout], range: DeclaredRange, confidence: float
+) -> tuple[RolloutSample, ...]:
+    """The samples to judge, by policy.
+
+    Scripted policies with a single reply are skipped, and so are rollouts that got neutral replies for lack of a
+    reference reply.
+    """
+    found: dict[tuple[str, str | None], list[RolloutOutcome]] = defaultdict(list)
+    for each in rollouts:
+        is_its_own = each.failure is None or each.failure.kind != "no-reference"
+        if (each.model is not None or each.policy not in FIXED_POLICIES) and is_its_own:
+            found[each.policy, each.model].append(outcome_of_rollout(each))
+    return tuple(
+        RolloutSample(policy, tuple(outcomes), range, confidence, model) for (policy, model), outcomes in found.items()
+    )

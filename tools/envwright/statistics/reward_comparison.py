@@ -1,0 +1,192 @@
+"""The differences between two versions of an environment on one corpus of replies.
+
+Pure data and arithmetic. A missing reward equals another missing one and differs from every number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from envwright_worker.reward_equality import same_reward
+from packaging.version import InvalidVersion, Version
+
+from envwright.statistics.task_matching import Matching, spoken
+from envwright.statistics.two_sides import TwoSides
+
+if TYPE_CHECKING:
+    from envwright_worker.messages import Message
+
+    from envwright.facts.observed import FunctionScore, RewardFunction
+
+
+NONE_UNMATCHED: TwoSides[tuple[int, ...]] = TwoSides((), ())
+
+
+@dataclass(frozen=True)
+class ComparedVersion:
+    """One of the two versions of an environment."""
+
+    label: str
+    name: str
+    version: str
+    generation: str
+    digest: str
+    functions: tuple[RewardFunction, ...] = ()
+    args: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments with which the environment was loaded."""
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """One version's score of one reply."""
+
+    reward: float | None
+    functions: Mapping[str, FunctionScore] = field(default_factory=dict)
+    problem: str = ""
+    """The reason for a missing reward, in one line."""
+
+
+@dataclass(frozen=True)
+class ScoredReply:
+    """One reply of the corpus, its task in both versions, and how they scored it."""
+
+    said_by: str
+    tasks: TwoSides[int]
+    completion: tuple[Message, ...]
+    scores: TwoSides[Scoring]
+
+    @property
+    def reward_changed(self) -> bool:
+        """Whether the total changed."""
+        return not same_reward(self.scores.before.reward, self.scores.after.reward)
+
+    @cached_property
+    def changed_functions(self) -> tuple[str, ...]:
+        """Functions of both versions whose score changed."""
+        before, after = self.scores.before.functions, self.scores.after.functions
+        return tuple(
+            name for name in before if name in after and not same_reward(before[name].score, after[name].score)
+        )
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything differs."""
+        return self.reward_changed or bool(self.changed_functions)
+
+    @property
+    def pays_differently(self) -> bool:
+        """Whether a training run would notice: the total or a function with weight changed."""
+        return self.reward_changed or any(
+            scoring.functions[name].weight for name in self.changed_functions for scoring in self.scores
+        )
+
+    @property
+    def difference(self) -> float:
+        """The change of the total; infinite if it appeared or disappeared."""
+        before, after = self.scores.each(lambda scoring: scoring.reward)
+        if before is None or after is None:
+            return 0.0 if before is after else math.inf
+        return abs(after - before)
+
+
+@dataclass(frozen=True)
+class PromptDifference:
+    """A task whose prompt is not the same, byte for byte."""
+
+    tasks: TwoSides[int]
+    prompts: TwoSides[str]
+
+
+@dataclass(frozen=True)
+class RewardComparison:
+    """The data of a reward diff."""
+
+    versions: TwoSides[ComparedVersion]
+    replies: tuple[ScoredReply, ...]
+    matched: int
+    unmatched_tasks: TwoSides[tuple[int, ...]] = NONE_UNMATCHED
+    """Tasks that only one version has."""
+    prompts: tuple[PromptDifference, ...] = ()
+    unmatched_replies: int = 0
+    """Replies whose task has no counterpart."""
+    left_out: int = 0
+    """Replies beyond the limit of the corpus."""
+
+    @cached_property
+    def changed(self) -> tuple[ScoredReply, ...]:
+        """The replies on which the versions differ, the greatest difference first."""
+        return tuple(sorted((one for one in self.replies if one.changed), key=lambda one: -one.difference))
+
+    @cached_property
+    def paid_differently(self) -> tuple[ScoredReply, ...]:
+        """The replies for which a training run would notice the change."""
+        return tuple(one for one in self.changed if one.pays_differently)
+
+    @property
+    def is_port(self) -> bool:
+        """Whether the two are different packages, whose versions are unrelated."""
+        return self.versions.before.name != self.versions.after.name
+
+    @property
+    def bumped(self) -> bool:
+        """Whether the package got a higher version since the base."""
+        before, after = self.versions.each(lambda version: version.version)
+        try:
+            return Version(after) > Version(before)
+        except InvalidVersion:
+            return after != before
+
+    @property
+    def own_functions(self) -> TwoSides[tuple[str, ...]]:
+        """Functions and metrics that only one version has."""
+        before, after = self.versions.each(lambda version: [function.name for function in version.functions])
+        return TwoSides(
+            tuple(name for name in before if name not in after), tuple(name for name in after if name not in before)
+        )
+
+    @property
+    def weights(self) -> Mapping[str, tuple[float, float]]:
+        """Functions of the same name whose weight changed."""
+        before, after = self.versions.each(lambda version: {one.name: one.weight for one in version.functions})
+        return {
+            name: (before[name], after[name])
+            for name in before
+            if name in after and not same_reward(before[name], after[name])
+        }
+
+    def by_speaker(self) -> Iterable[tuple[str, int, int, float | None, float | None]]:
+        """By policy: the number of replies, the number of changed ones, and the mean reward before and after."""
+        for speaker in dict.fromkeys(one.said_by for one in self.replies):
+            replies = [one for one in self.replies if one.said_by == speaker]
+            before, after = (
+                _mean([getattr(one.scores, side).reward for one in replies]) for side in ("before", "after")
+            )
+            yield speaker, len(replies), sum(one.changed for one in replies), before, after
+
+
+def compare(
+    versions: TwoSides[ComparedVersion],
+    matching: Matching,
+    replies: Iterable[ScoredReply],
+    *,
+    unmatched: int = 0,
+    left_out: int = 0,
+) -> RewardComparison:
+    """Combine two versions' scores of the same replies."""
+    prompts = tuple(
+        PromptDifference(match.tasks.each(lambda task: task.index), match.tasks.each(lambda task: spoken(task.prompt)))
+        for match in matching.matches
+        if match.prompts_differ
+    )
+    return RewardComparison(
+        versions, tuple(replies), len(matching.matches), matching.unmatched, prompts, unmatched, left_out
+    )
+
+
+def _mean(rewards: Sequence[float | None]) -> float | None:
+    known = [reward for reward in rewards if reward is not None]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,55 @@
+"""This copy of the tool as a requirement that installers take, and its extras."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit, urlunsplit
+
+from envwright.text.commands import as_typed, is_started_by_nox
+
+NAME = "envwright"
+SOURCE = Path(__file__).resolve().parents[2]
+"""The folder of pyproject.toml, for a copy that is not installed."""
+Extra = Literal["prime", "inspect", "store", "train"]
+
+
+def command_with(extra: Extra, command: str) -> str:
+    """The command, given as `nox -s COMMAND -- ARGUMENTS`, with the packages of an extra."""
+    command = as_typed(command)
+    return command if is_started_by_nox() else f"uvx --from {shlex.quote(requirement(extra))} {command}"
+
+
+def install_command(extra: Extra) -> str:
+    """The command that installs this tool with an extra, in place of the copy on PATH."""
+    return f"uv tool install {shlex.quote(requirement(extra))}"
+
+
+def requirement(extra: Extra | None = None) -> str:
+    """This tool with an extra, from where this copy is: its source, or the address, the file or the index it came from.
+
+    The name alone would be another project of the public index.
+    """
+    named = f"{NAME}[{extra}]" if extra else NAME
+    try:
+        installed = distribution(NAME)
+    except PackageNotFoundError:
+        return f"{named} @ {SOURCE.as_uri()}"
+    address = _address(installed)
+    return f"{named} @ {address}" if address else f"{named}=={installed.version}"
+
+
+def _address(installed: Distribution) -> str:
+    """The address that the installer recorded (PEP 610), without a password; empty for a version of an index."""
+    text = installed.read_text("direct_url.json")
+    if text is None:
+        return ""
+    recorded = json.loads(text)
+    parts = urlsplit(recorded["url"])
+    address = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    if source := recorded.get("vcs_info"):
+        address = f"{source['vcs']}+{address}@{source.get('requested_revision') or source['commit_id']}"
+    return f"{address}#subdirectory={recorded['subdirectory']}" if recorded.get("subdirectory") else address

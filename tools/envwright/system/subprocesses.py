@@ -1,0 +1,165 @@
+"""Programs that the host runs to their end, such as uv and the prime CLI."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import envwright_worker
+from envwright_worker.sandbox import Sandbox
+from envwright_worker.supervisor import PATIENCE_SECONDS
+
+from envwright.facts.observed import Failure
+
+OUTPUT_LIMIT = 4_000
+LOOK_SECONDS = 0.1
+MARK = "ENVWRIGHT_WORKER"
+"""The variable by which processes are found whose supervisor was killed."""
+MOST_SCANS = 5
+"""The number of scans for stray processes: one that forks during a scan may be gone before it is reached, while its
+fork appears behind the scan."""
+SUPERVISOR = Path(envwright_worker.__file__).parent / "supervisor.py"
+
+
+class Interrupted(Exception):
+    """The run was cancelled while this was under way."""
+
+
+class ProgramFailed(Exception):
+    """A program failed; `failure` has the reason and the end of its output."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.message)
+
+
+def run_program(
+    command: Sequence[str | Path],
+    *,
+    environment: Mapping[str, str],
+    folder: Path,
+    seconds: float,
+    stop: threading.Event,
+    sends: str | None = None,
+    sandbox: Sandbox | None = None,
+    look: Callable[[], None] = lambda: None,
+) -> str:
+    """Run a program in a process group of its own and return its output; `sends` is its standard input.
+
+    `look` is called several times a second while it runs, and once when it has ended. With a `sandbox`, the kernel
+    confines it and all that it starts.
+
+    Raises `ProgramFailed` on a non-zero exit code or when it takes longer than `seconds`, `Interrupted` when `stop` is
+    set. Its child processes end with it, and with this process even if that is killed: `envwright_worker/supervisor.py`
+    holds a pipe to this process. If the program kills its supervisor, processes that still have the mark of the run
+    among their variables are ended.
+    """
+    mark = uuid.uuid4().hex
+    # Files, because processes that the program leaves behind would hold a pipe open.
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as sent:
+        sent.write((sends or "").encode())
+        sent.seek(0)
+        lifeline, held = os.pipe()
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", SUPERVISOR, str(lifeline), json.dumps(sandbox), *map(str, command)],
+                cwd=folder,
+                env={**environment, MARK: mark},
+                stdin=sent,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(lifeline,),
+            )
+        except BaseException:
+            os.close(held)
+            raise
+        finally:
+            os.close(lifeline)
+        try:
+            _wait(process, time.monotonic() + seconds, stop, look)
+        finally:
+            os.close(held)
+            _end(process)
+            if process.returncode == -signal.SIGKILL:  # perhaps the supervisor itself
+                end_marked(mark)
+        printed.seek(0)
+        output = printed.read().decode("utf-8", "replace")
+    if process.returncode != 0:
+        name = Path(str(command[0])).name
+        message = f"{name} ended with exit code {process.returncode}:\n{output[-OUTPUT_LIMIT:].strip()}"
+        raise ProgramFailed(Failure("infrastructure", "ProgramFailed", message))
+    return output
+
+
+def run_at_terminal(
+    command: Sequence[str | Path], *, environment: Mapping[str, str], folder: Path, sandbox: Sandbox | None
+) -> int:
+    """Run a program that a person watches and may interrupt; return its exit code."""
+    lifeline, held = os.pipe()
+    try:
+        return subprocess.run(
+            [sys.executable, "-I", "-S", SUPERVISOR, str(lifeline), json.dumps(sandbox), "--terminal", *command],
+            cwd=folder,
+            env=dict(environment),
+            pass_fds=(lifeline,),
+            check=False,
+        ).returncode
+    finally:
+        os.close(lifeline)
+        os.close(held)
+
+
+def end_marked(mark: str) -> None:
+    """End processes with a mark that left their group and their family."""
+    import psutil
+
+    for _ in range(MOST_SCANS):
+        found = False
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                if process.environ().get(MARK) == mark:
+                    process.kill()
+                    found = True
+        if not found:
+            return
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Wait until the supervisor has ended all processes; if it does not, end it."""
+    try:
+        process.wait(PATIENCE_SECONDS + 2.0)
+    except subprocess.TimeoutExpired:
+        end_group(process.pid)
+        process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes], deadline: float, stop: threading.Event, look: Callable[[], None]) -> None:
+    while True:
+        try:
+            process.wait(LOOK_SECONDS)
+        except subprocess.TimeoutExpired:
+            look()
+            if stop.is_set():
+                raise Interrupted from None
+            if time.monotonic() > deadline:
+                raise ProgramFailed(Failure("timeout", "Timeout", "it exceeded its time limit")) from None
+        else:
+            look()
+            return
+
+
+def end_group(group: int) -> None:
+    """End every process of a group, at once."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)

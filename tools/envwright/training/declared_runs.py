@@ -1,0 +1,337 @@
+"""The declared runs of a repository: compiled, with the inputs of their rules."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from envwright.facts.recordings import split_of
+from envwright.repository.endpoints import key_variable_of
+from envwright.repository.problem import DeclarationError, Problem
+from envwright.repository.recordings import RecordingOnDisk, read_recordings
+from envwright.repository.repository import Repository
+from envwright.rules.engine import Finding, findings
+from envwright.rules.runs.subject import EvaluatedOn, Recorded, RunSubject, TrainedOn, difficulty
+from envwright.statistics.run_power import never_learned_line, power_line, prompt_line, size_lines
+from envwright.training.trainers import LIMITS, compile_run, trainer_named
+from envwright.training.trainers.trainer import (
+    COMPILED_BY,
+    CONFIG_FOLDER,
+    UNDECLARED_JUDGE,
+    CompileError,
+    CompileRequest,
+    environment_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from envwright.repository.package import Package
+    from envwright.repository.registry import Registry
+    from envwright.repository.run import RunSpec, Source
+    from envwright.rules.runs.trainer import TrainerLimits
+    from envwright.training.trainers.trainer import Compiled, Environment
+
+
+@dataclass(frozen=True)
+class DeclaredRun:
+    """One run: its declaration, its compiled form, and the findings of rules."""
+
+    spec: RunSpec
+    request: CompileRequest
+    compiled: Compiled | None
+    findings: tuple[Finding, ...]
+    trained_on: tuple[TrainedOn, ...] = ()
+
+    @property
+    def played(self) -> tuple[str, ...]:
+        """A line on the last recording of a model for each environment."""
+        return tuple(played_by(used, self.spec) for used in self.trained_on)
+
+    @property
+    def expected(self) -> tuple[str, ...]:
+        """Size of a step and power of the evaluation, one line each, where a model was recorded."""
+        spec, total = self.spec, sum(source.ratio for source in self.spec.environments)
+        lines = []
+        for source, used in zip(spec.environments, self.trained_on, strict=False):
+            if used.recorded is None or used.recorded.scripted:
+                continue
+            rewards, batch = used.recorded.rewards, spec.batch_size * source.ratio / total
+            found = [*size_lines(rewards, batch=batch, size=spec.group_of(source), tokens=used.recorded.tokens)]
+            found.append(prompt_line(used.recorded.prompt_tokens, used.recorded.turns))
+            found.append("GPU hours and dollars: unknown, because no throughput of this model was measured")
+            floor = spec.difficulty.above if spec.difficulty else 0.0
+            never = never_learned_line(dict(zip(used.recorded.tasks, rewards, strict=False)), floor)
+            found += [never] if never else []
+            if spec.eval is not None and source.id in {each.id for each in spec.evaluated}:
+                found.append(power_line(rewards, tasks=spec.eval.tasks, rollouts=spec.eval.rollouts))
+            else:
+                found.append("detectable effect: unknown, because the run evaluates nothing in this environment")
+            lines += [f"{source.label}: {line}" for line in found]
+        return tuple(lines)
+
+    @property
+    def trainer(self) -> TrainerLimits:
+        """The limits of its trainer."""
+        return trainer_named(self.spec.backend).limits
+
+    @property
+    def fails(self) -> bool:
+        """Whether a failing rule has a finding."""
+        return any(finding.counts for finding in self.findings)
+
+
+def packages_of_runs(root: Path, registry: Registry, specs: Iterable[RunSpec]) -> Mapping[str, Package]:
+    """The environments of this repository that the runs use. Raises `DeclarationError`."""
+    local = sorted({name for spec in specs for name in spec.environment_names} & set(registry.environments))
+    return Repository.load(root, local).packages if local else {}
+
+
+def declared_runs(
+    registry: Registry,
+    packages: Mapping[str, Package],
+    specs: Iterable[RunSpec] | None = None,
+    on_hub: Callable[[Environment], str | None] = lambda _environment: None,
+) -> list[DeclaredRun]:
+    """Every run, compiled and judged, in the order of the registry.
+
+    `on_hub` returns the latest version of an environment on the Hub: an empty string if there is none, `None` if it was
+    not read.
+    """
+    recorded: dict[str, Recorded | None] = {}
+    chosen = registry.specs.values() if specs is None else specs
+    return [declared_run(spec, registry, packages, recorded, on_hub) for spec in chosen]
+
+
+def declared_run(
+    spec: RunSpec,
+    registry: Registry,
+    packages: Mapping[str, Package],
+    recorded: dict[str, Recorded | None],
+    on_hub: Callable[[Environment], str | None],
+) -> DeclaredRun:
+    """One run, compiled and judged; `recorded` remembers recordings that several runs use."""
+    request = CompileRequest(
+        spec, {name: environment_of(name, registry, packages) for name in sorted(spec.environment_names)}
+    )
+    compiled, broken = None, ""
+    try:
+        compiled = compile_run(request)
+    except CompileError as error:
+        broken = str(error)
+    trained_on = tuple(
+        _trained_on(request, source, index, packages.get(source.id), recorded, on_hub)
+        for index, source in enumerate(spec.environments)
+    )
+    subject = run_subject(request, compiled, trained_on, broken)
+    return DeclaredRun(spec, request, compiled, tuple(findings(subject)), trained_on)
+
+
+def run_subject(
+    request: CompileRequest, compiled: Compiled | None, trained_on: tuple[TrainedOn, ...], broken: str = ""
+) -> RunSubject:
+    """The input of the rules: the run read back from its compiled form, so that overrides count."""
+    spec = request.spec
+    trainer = trainer_named(spec.backend)
+    if compiled is None:
+        return RunSubject(spec, trainer.limits, trained_on, broken=broken, trainers=LIMITS)
+    native = compiled.native
+    settings = trainer.settings(spec, native.values)
+    return RunSubject(
+        spec=spec,
+        trainer=trainer.limits,
+        trained_on=trained_on,
+        evaluated_on=tuple(_evaluated_on(request, trainer.limits)),
+        settings=settings,
+        refusals=tuple(trainer.refusals(spec, native.values, settings)),
+        left_out=tuple(native.left_out),
+        misfits=native.misfits,
+        trainers=LIMITS,
+    )
+
+
+def _evaluated_on(request: CompileRequest, trainer: TrainerLimits) -> Iterator[EvaluatedOn]:
+    evaluation = request.spec.eval
+    key = "eval.environments" if evaluation is not None and evaluation.environments else "environments"
+    for index, source in enumerate(request.spec.evaluated):
+        others = request.evaluates_on_other_tasks(source, trainer.evaluates)
+        yield EvaluatedOn(source.id, others, f"{key}[{index}]")
+
+
+def runs_of_packages(registry: Registry, packages: Collection[str]) -> set[str]:
+    """The runs on these environments that use no other environment of this repository; all runs for all of them."""
+    if len(packages) == len(registry.environments):
+        return set(registry.specs)
+    known = {*packages, *registry.external}
+    return {
+        name
+        for name, spec in registry.specs.items()
+        if known.issuperset(spec.environment_names) and any(source.id in packages for source in spec.environments)
+    }
+
+
+def run_problems(
+    root: Path, registry: Registry, packages: Mapping[str, Package], names: Collection[str]
+) -> list[Problem]:
+    """Failing findings of the named runs, and stale compiled files of the others, as problems of the declaration."""
+    specs = [spec for name, spec in registry.specs.items() if name in names]
+    runs = declared_runs(registry, packages, specs)
+    failing = [
+        Problem(
+            run.spec.file,
+            finding.place.line if finding.place else None,
+            f"{finding.rule}: {finding.message}",
+            fix=finding.fix,
+        )
+        for run in runs
+        for finding in run.findings
+        if finding.counts
+    ]
+    stale = write_configs(root, [run for run in runs if not run.fails], lambda _path, _text: None)
+    fix = "nox -s train -- compile"
+    return failing + [Problem(name, None, "the compiled run is out of date", fix=fix) for name in stale]
+
+
+def write_configs(root: Path, runs: Iterable[DeclaredRun], write: Callable[[Path, str], None]) -> list[str]:
+    """Write the compiled files below `configs/rl/`; returns the paths whose content changed."""
+    changed = []
+    for run in runs:
+        for name, text in (run.compiled.files if run.compiled else {}).items():
+            path = root / name
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                write(path, text)
+                changed.append(name)
+    return changed
+
+
+def leftover_configs(root: Path, runs: Iterable[DeclaredRun]) -> list[str]:
+    """Compiled files of runs that are no longer declared, without files written by hand."""
+    current = {name for run in runs if run.compiled for name in run.compiled.files}
+    found = sorted((root / CONFIG_FOLDER).glob("*")) if (root / CONFIG_FOLDER).is_dir() else []
+    return [
+        name
+        for path in found
+        if (name := f"{CONFIG_FOLDER}/{path.name}") not in current and path.is_file() and is_compiled(path)
+    ]
+
+
+def is_compiled(path: Path) -> bool:
+    """Whether a file was compiled from a declared run, and not by `envwright train hub` or by hand."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        head = "".join(line for _, line in zip(range(4), file, strict=False))
+    return COMPILED_BY in head or "--compile-only" in head  # as written by earlier versions
+
+
+def _trained_on(
+    request: CompileRequest,
+    source: Source,
+    index: int,
+    package: Package | None,
+    recorded: dict[str, Recorded | None],
+    on_hub: Callable[[Environment], str | None],
+) -> TrainedOn:
+    environment = request.environment(source)
+    if source.id not in recorded:
+        recorded[source.id] = None if package is None else last_recording(package)
+    generation = environment.generation
+    return TrainedOn(
+        label=source.label,
+        id=source.id,
+        generation="v0" if generation == "v0" else "v1" if generation == "v1" else None,
+        requires=None if environment.requires is None else tuple(environment.requires),
+        pinned=environment.pinned,
+        external=environment.external,
+        version=environment.version,
+        hub=environment.hub,
+        on_hub=on_hub(environment),
+        secrets=environment.secrets,
+        judge_key=_judge_key(environment, package),
+        multi_turn=package is not None and "multi-turn" in package.tags,
+        agents=environment.agents,
+        recorded=recorded[source.id],
+        key=f"environments[{index}]",
+    )
+
+
+def _judge_key(environment: Environment, package: Package | None) -> str:
+    """The key that the environment's judge needs; empty if it has none."""
+    if package is None or environment.judge in ("", UNDECLARED_JUDGE):
+        return environment.judge
+    variable = None
+    with suppress(DeclarationError):  # commands that use an endpoint report it
+        variable = key_variable_of(package.folder.parents[1], environment.judge)
+    return variable or f"the key of {environment.judge}"
+
+
+def played_by(used: TrainedOn, spec: RunSpec) -> str:
+    """One line: the recorded model, its reward, and the difficulty for it."""
+    recorded = used.recorded
+    if recorded is None or recorded.scripted:
+        why = f"; {spec.baseline.none}" if spec.baseline else ""
+        return f"{used.id}: no model recorded yet{why or '; informative groups and detectable effect are unknown'}"
+    interval = f" ({recorded.interval[0]:.3g} to {recorded.interval[1]:.3g})" if recorded.interval else ""
+    reward = f"reward {recorded.mean:.3g}{interval}" if recorded.mean is not None else "no reward"
+    reward += " by a scripted judge" if recorded.scripted_judge else ""
+    other = "" if recorded.speaker == spec.model else f"; the run starts from {spec.model}"
+    stale = "" if recorded.current else ", other files than here"
+    size = next((spec.group_of(each) for each in spec.environments if each.label == used.label), 0)
+    tasks = " on held-out tasks" if recorded.split == "eval" else ""
+    about = f"{recorded.speaker}{tasks}, {recorded.date or 'no date'}, {recorded.digest[:19] or 'no digest'}{stale}"
+    return f"{used.id}: {about}: {reward}, {difficulty(recorded, size or spec.group_size)}{other}"
+
+
+def last_recording(package: Package) -> Recorded | None:
+    """The rewards of the latest sound recording: of a model before a scripted policy, then of training tasks first."""
+    sound = [each for each in read_recordings(package.folder) if each.is_sound]
+    if not sound:
+        return None
+
+    def standing(each: RecordingOnDisk) -> tuple[bool, bool, str]:
+        return each.is_of_model, split_of(each.baseline) == "train", str(each.baseline.get("date", ""))
+
+    latest = max(sound, key=standing)
+    by_task: dict[str, list[float]] = defaultdict(list)
+    for _, row in latest.rows:
+        if row.reward is not None:
+            by_task[row.task_key].append(row.reward)
+    counted_tokens = [row.tokens.completion for _, row in latest.rows if row.tokens is not None]
+    counted_prompts = [row.tokens.prompt for _, row in latest.rows if row.tokens is not None]
+    replies = [
+        sum(message.get("role") == "assistant" for message in row.completion)
+        for _, row in latest.rows
+        if row.completion is not None
+    ]
+    tasks = latest.baseline.get("tasks", {})
+    counted = [(each["count"], each["mean"]) for each in tasks.values() if isinstance(each, dict)]
+    total = sum(count for count, _ in counted)
+    return Recorded(
+        speaker=str(latest.baseline.get("model") or latest.baseline.get("policy")),
+        scripted=not latest.baseline.get("model"),
+        rewards=tuple(map(tuple, by_task.values())),
+        mean_share=sum(count * mean for count, mean in counted) / total if total else None,
+        date=str(latest.baseline.get("date") or ""),
+        digest=str(latest.baseline.get("digest") or ""),
+        current=latest.baseline.get("digest") == package.digest,
+        mean=_number(latest.baseline.get("mean")),
+        interval=_interval(latest.baseline.get("interval")),
+        scripted_judge=latest.baseline.get("judge") == "scripted",
+        split=split_of(latest.baseline),
+        tasks=tuple(by_task),
+        prompt_tokens=sum(counted_prompts) / len(counted_prompts) if counted_prompts else None,
+        turns=sum(replies) / len(replies) if replies else None,
+        tokens=sum(counted_tokens) / len(counted_tokens) if counted_tokens else None,
+    )
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and isfinite(value) else None
+
+
+def _interval(value: object) -> tuple[float, float] | None:
+    """The two numbers of an interval; `None` if the baseline has another value."""
+    low, high = (_number(each) for each in value) if isinstance(value, list) and len(value) == 2 else (None, None)
+    return None if low is None or high is None else (low, high)

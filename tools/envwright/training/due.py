@@ -1,0 +1,311 @@
+"""Decisions on declared runs from the declaration, the Hub and the platform, and their execution."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from envwright.hub.access import HubAccess, HubUnavailable, Prime
+from envwright.hub.client import HubCall, call_hub
+from envwright.hub.runs import PlatformRun, RunsUnreadable, list_runs
+from envwright.hub.training_offer import read_training_offer
+from envwright.repository.git import git
+from envwright.repository.package import Package
+from envwright.repository.registry import Registry
+from envwright.repository.run import RunSpec
+from envwright.repository.workspace import Workspace
+from envwright.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs
+from envwright.training.platform_validation import platform_check
+from envwright.training.submit import Platform, RunIdentity, Submission, SubmissionOutcome, identity_of, submit
+
+RunAction = Literal["submit", "submitted", "manual", "waits", "refused", "unreadable", "not-asked"]
+NOT_SUBMITTED: Mapping[RunAction, SubmissionOutcome] = {"waits": "waits", "manual": "waits", "refused": "failed"}
+
+
+@dataclass(frozen=True)
+class RunState:
+    """The known state of one run."""
+
+    spec: RunSpec
+    identity: RunIdentity
+    hosted: bool
+    failing: tuple[str, ...]
+    """Failing rules with findings."""
+    missing: tuple[str, ...]
+    """Environments that are not on the Hub as declared."""
+    external: frozenset[str]
+    """Environments of other owners, which no release publishes."""
+    platform: Sequence[PlatformRun] | None
+    """`None` if the platform was not queried."""
+    unreadable: str = ""
+    """Why the platform could not be read."""
+    refused: tuple[str, ...] = ()
+    """Environments that the release does not publish."""
+    named: bool = False
+    """Whether the user named this run."""
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class RunSize:
+    """The size and the cost of one run, before it starts."""
+
+    spec: RunSpec
+    price: float | None = None
+    """The platform's price of an hour of one GPU, used where the run declares none."""
+
+    @property
+    def gpu_hours(self) -> float | None:
+        """GPUs × `budget.hours`, the author's estimate; `None` without it."""
+        return None if self.spec.budget.hours is None else self.spec.budget.hours * self.spec.gpus.total
+
+    @property
+    def gpu_hour_price(self) -> float | None:
+        """Dollars of one GPU for one hour: the declared price, or the platform's."""
+        return self.price if self.spec.budget.gpu_hour_price is None else self.spec.budget.gpu_hour_price
+
+    @property
+    def dollars(self) -> float | None:
+        """GPU hours × price; `None` if one of them is unknown."""
+        hours, price = self.gpu_hours, self.gpu_hour_price
+        return None if hours is None or price is None else hours * price
+
+    def __str__(self) -> str:
+        spec, hours, price = self.spec, self.spec.budget.hours, self.gpu_hour_price
+        work = f"{spec.max_steps:,} steps × {spec.batch_size:,} rollouts = {spec.max_steps * spec.batch_size:,}"
+        parts = [spec.model, work, f"{spec.gpus.total} GPUs"]
+        parts.append("no hours declared" if hours is None else f"{hours:g} hours, {self.gpu_hours:g} GPU hours")
+        if price is None:
+            parts.append("no price declared")
+        else:
+            of = "declared" if spec.budget.gpu_hour_price is not None else "the platform's"
+            total = "" if self.dollars is None else f"about ${self.dollars:,.2f} at "
+            parts.append(f"{total}${price:g} a GPU hour ({of}), ${price * spec.gpus.total:,.2f} an hour")
+        if spec.budget.max_gpu_hours is not None:
+            parts.append(f"budget {spec.budget.max_gpu_hours:g} GPU hours")
+        if spec.budget.max_dollars is not None:
+            parts.append(f"budget ${spec.budget.max_dollars:,.2f}")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class RunDecision:
+    """The decision on one run, with its reason."""
+
+    action: RunAction
+    reason: str
+    next: str = ""
+    found: PlatformRun | None = None
+
+
+def decision_on(run: RunState) -> RunDecision:
+    """The decision on a run; nothing is submitted after a failed read."""
+    if run.failing:
+        return RunDecision("refused", f"its rules fail: {', '.join(run.failing)}", "nox -s train -- compile")
+    if not run.hosted:
+        return RunDecision("manual", "self-managed; start it yourself", run.command)
+    if run.platform is None:
+        if run.unreadable:
+            return RunDecision("unreadable", run.unreadable)
+        if run.spec.submit == "manual" and not run.named:
+            return RunDecision("not-asked", "submit: manual, a merge does not submit it")
+        if run.refused:
+            return _waiting(run)
+        return RunDecision("not-asked", "a merge submits it, unless the platform has this version already")
+    same = [each for each in run.platform if run.identity.is_this(each.name)]
+    if same:
+        return _there(same)
+    if run.spec.submit == "manual" and not run.named:
+        return RunDecision("manual", "submit: manual", f"nox -s train -- {run.spec.name}")
+    if run.refused:
+        return _waiting(run)
+    if run.missing:
+        names = ", ".join(run.missing)
+        then = "nox -s release" if set(run.missing) - run.external else "correct their hub addresses in registry.yaml"
+        return RunDecision("waits", f"not on the Hub as declared here: {names}", then)
+    others = [each for each in run.platform if run.identity.is_another_version(each.name)]
+    changed = f"changed since {others[0].name} ({others[0].status}); " if others else ""
+    return RunDecision("submit", f"{changed}{RunSize(run.spec)}")
+
+
+def _waiting(run: RunState) -> RunDecision:
+    names = ", ".join(run.refused)
+    return RunDecision("waits", f"not submitted: this release does not publish {names}", "fix what stops it first")
+
+
+def _there(same: Sequence[PlatformRun]) -> RunDecision:
+    latest = same[0]
+    twice = f", and {len(same) - 1} more under this name" if len(same) > 1 else ""
+    then = ""
+    if latest.status.upper() in ("FAILED", "STOPPED"):
+        then = f"read prime train logs {latest.id}, then change the run: a changed declaration is a new run"
+    elif latest.status.upper() == "PAUSED":
+        then = f"prime train resume {latest.id}"
+    return RunDecision("submitted", f"{latest.name} is {latest.status.lower()} ({latest.id}){twice}", then, latest)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """The inputs of decisions on runs."""
+
+    root: Path
+    registry: Registry
+    access: HubAccess
+    prime: Prime | None
+    """`None` without the Hub; submissions are then unknown."""
+    ready: frozenset[str]
+    """Environments that are on the Hub as declared, or will be with this release."""
+    stop: threading.Event
+    packages: Mapping[str, Package] | None = None
+    """Environments that the runs use; `None` if they were not read yet."""
+    refused: frozenset[str] = frozenset()
+    """Environments that this release does not publish."""
+
+
+@dataclass(frozen=True)
+class DecidedRun:
+    """A declared run, its name on the platform, and the action for it."""
+
+    run: DeclaredRun
+    """The run as it would be submitted: compiled for the platform's schema, if the platform was asked."""
+    identity: RunIdentity
+    decision: RunDecision
+    size: RunSize
+
+
+def decided_runs(
+    situation: Situation, names: Collection[str] | None = None, asked: Collection[str] = ()
+) -> list[DecidedRun]:
+    """The decision on each run, or on those in `names`; `asked` are the runs named by the user.
+
+    Raises `DeclarationError`, `HubUnavailable` and `Interrupted`.
+    """
+    registry = situation.registry
+    specs = [spec for name, spec in registry.specs.items() if names is None or name in names]
+    if not specs:
+        return []
+    packages = situation.packages
+    if packages is None:
+        packages = packages_of_runs(situation.root, registry, specs)
+    runs = declared_runs(registry, packages, specs)
+    platform, unreadable = _platform_runs(situation, runs)
+    ready = situation.ready | (_external_ready(situation, runs) if platform is not None else frozenset())
+    commit = git(situation.root, "rev-parse", "HEAD").stdout.decode("ascii", "replace").strip()
+    decided = [_decided(run, situation, packages, commit, platform, unreadable, ready, asked) for run in runs]
+    prices = _prices(situation) if any(each.decision.action == "submit" for each in decided) else {}
+    return [_checked(situation, each, prices) if each.decision.action == "submit" else each for each in decided]
+
+
+def _prices(situation: Situation) -> Mapping[str, float | None]:
+    """GPU type → the platform's dollars for an hour of one GPU; empty if the list cannot be read."""
+    if situation.prime is None:
+        return {}
+    try:
+        return read_training_offer(situation.prime, situation.access, situation.stop).gpus
+    except HubUnavailable:
+        return {}
+
+
+def _checked(situation: Situation, each: DecidedRun, prices: Mapping[str, float | None]) -> DecidedRun:
+    """A due run after the platform's own check, which may refuse it, and with the platform's price."""
+    if situation.prime is None:
+        return each
+    cache = Workspace(situation.root).base
+    found = platform_check(each.run, each.identity, situation.prime, situation.access, cache, situation.stop)
+    if found.refusal:
+        refused = RunDecision(
+            "refused", f"the platform refuses it: {found.refusal}", "correct it: nothing was submitted"
+        )
+        return replace(each, run=found.run, decision=refused)
+    size = RunSize(each.run.spec, _price(each.run.spec, prices))
+    dollars, most = size.dollars, each.run.spec.budget.max_dollars
+    if dollars is not None and most is not None and dollars > most:
+        message = f"about ${dollars:,.2f} at the platform's price exceed budget.max_dollars, ${most:,.2f}"
+        then = "lower gpus or hours, choose another gpus.type, or raise the budget"
+        return replace(each, run=found.run, decision=RunDecision("refused", message, then), size=size)
+    reason = each.decision.reason.replace(str(each.size), str(size))
+    return replace(each, run=found.run, decision=replace(each.decision, reason=f"{reason}; {found.note}"), size=size)
+
+
+def _price(spec: RunSpec, prices: Mapping[str, float | None]) -> float | None:
+    """The platform's price of the declared GPU type, or of its only type."""
+    known = list(prices.values())
+    return prices.get(spec.gpus.type) if spec.gpus.type else known[0] if len(known) == 1 else None
+
+
+def carry_out(situation: Situation, each: DecidedRun) -> Submission:
+    """Submit one run if it is due, and return the result in any case."""
+    name, decision = each.run.spec.name, each.decision
+    if decision.action == "submitted":
+        there = decision.found.id if decision.found else ""
+        page = situation.access.page_of_run(there) if there else ""
+        return Submission(name, "already-submitted", decision.reason, decision.next, there, page)
+    if decision.action != "submit" or situation.prime is None:
+        return Submission(name, NOT_SUBMITTED.get(decision.action, "unknown"), decision.reason, decision.next)
+    notes = Workspace(situation.root).base
+    platform = Platform(situation.prime, situation.access, notes, situation.stop)
+    return submit(each.run, each.identity, platform)
+
+
+def _decided(
+    run: DeclaredRun,
+    situation: Situation,
+    packages: Mapping[str, Package],
+    commit: str,
+    platform: tuple[PlatformRun, ...] | None,
+    unreadable: str,
+    ready: frozenset[str],
+    asked: Collection[str],
+) -> DecidedRun:
+    spec, registry = run.spec, situation.registry
+    identity = identity_of(run.request, registry.runs[spec.name], packages, commit)
+    state = RunState(
+        spec=spec,
+        identity=identity,
+        hosted=run.trainer.hosted,
+        failing=tuple(dict.fromkeys(finding.rule for finding in run.findings if finding.counts)),
+        missing=tuple(name for name in spec.environment_names if name not in ready),
+        external=frozenset(registry.external),
+        platform=platform,
+        unreadable=unreadable,
+        refused=tuple(name for name in spec.environment_names if name in situation.refused),
+        named=spec.name in asked,
+        command=" ".join(run.compiled.command) if run.compiled else "",
+    )
+    return DecidedRun(run, identity, decision_on(state), RunSize(spec))
+
+
+def _platform_runs(situation: Situation, runs: Iterable[DeclaredRun]) -> tuple[tuple[PlatformRun, ...] | None, str]:
+    hosted = any(run.trainer.hosted for run in runs)
+    if situation.prime is None or not hosted:
+        return None, ""
+    try:
+        return list_runs(situation.prime, situation.access, situation.stop), ""
+    except RunsUnreadable as error:
+        return None, str(error)
+
+
+def _external_ready(situation: Situation, runs: Iterable[DeclaredRun]) -> frozenset[str]:
+    """The external environments of hosted runs that are on the Hub at their version."""
+    external = situation.registry.external
+    wanted = {
+        source.id
+        for run in runs
+        if run.trainer.hosted
+        for source in (*run.spec.environments, *run.spec.evaluated)
+        if source.id in external
+    }
+    if not wanted or situation.prime is None:
+        return frozenset()
+    calls = []
+    for name in sorted(wanted):
+        entry = external[name]
+        calls.append(HubCall(name, f"/environmentshub/{entry.hub_owner}/{entry.hub_name}/@{entry.version}"))
+    try:
+        answers = call_hub(situation.prime, situation.access, calls, situation.stop)
+    except HubUnavailable:
+        return frozenset()
+    return frozenset(name for name in wanted if answers[name].outcome == "ok")

@@ -1,0 +1,335 @@
+"""A run in progress: found on the platform or in its trainer's files, diagnosed and reported."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import isfinite, sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envwright.facts.training_log import NoMetrics, RunMetrics, metrics_of_rows, read_metrics
+from envwright.hub.access import the_platform
+from envwright.hub.runs import Histogram, PlatformRun, list_runs, read_run
+from envwright.reports.run_report import Curve, CurvePoint, RunFinding, RunReport, RunStatus
+from envwright.repository.problem import nearest
+from envwright.repository.registry import Registry, load_registry
+from envwright.repository.repository import Repository
+from envwright.repository.tool_source import REGISTRY_FILE
+from envwright.rules.diagnosis import RunLog, not_judged
+from envwright.rules.engine import Finding, findings
+from envwright.statistics.intervals import t_quantile
+from envwright.statistics.series import Series, series_of
+from envwright.text.commands import as_typed
+from envwright.training.registry_patch import registry_patch
+from envwright.training.submit import RunIdentity
+from envwright.training.trainers import metric_names, trainer_named, zero_variance_pairs
+
+if TYPE_CHECKING:
+    from envwright.repository.package import Package
+    from envwright.repository.run import RunSpec
+
+OUTPUTS = "outputs"
+"""The folder of local runs, below the repository."""
+STATUSES: Mapping[str, RunStatus] = {
+    "QUEUED": "queued",
+    "PENDING": "queued",
+    "RUNNING": "running",
+    "PAUSING": "running",
+    "PAUSED": "paused",
+    "COMPLETED": "finished",
+    "FAILED": "failed",
+    "STOPPED": "stopped",
+    "CANCELLED": "stopped",
+    "MISSING": "unknown",
+}
+CURVES = (
+    ("reward", "reward", "mean over the rollouts of a step"),
+    ("eval", "eval reward", ""),
+    ("reward_std", "spread of rewards", "standard deviation over the rollouts of a step"),
+    ("zero_variance", "groups without variance", "share of groups whose rewards are all equal"),
+    ("entropy", "entropy", ""),
+    ("kl", "KL to the sampled policy", ""),
+    ("grad_norm", "gradient norm", ""),
+    ("truncated", "truncated rollouts", "share of rollouts that reached their token limit"),
+    ("errors", "broken rollouts", "share of rollouts that ended with an error"),
+    ("off_policy", "age of rollouts", "steps between the sampling policy and the trained one"),
+    ("length", "tokens", ""),
+    ("learning_rate", "learning rate", ""),
+)
+"""This tool's name of a metric, its name in reports, and its meaning."""
+INTERVAL = "the band is its 95 % interval, each group counted as one observation"
+
+
+@dataclass(frozen=True)
+class Followed:
+    """The current state of one run."""
+
+    name: str
+    metrics: RunMetrics
+    spec: RunSpec | None = None
+    status: str = ""
+    """The platform's status; empty without a platform."""
+    identity: str = ""
+    model: str = ""
+    planned_steps: int | None = None
+    started: str = ""
+    dollars: float | None = None
+    checkpoints: tuple[Mapping[str, Any], ...] = ()
+    samples: tuple[Mapping[str, Any], ...] = ()
+    histogram: Histogram | None = None
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    """The platform's own reason for a failure."""
+    packages: Mapping[str, Package] = field(default_factory=dict)
+    """The local environments, for the range of their rewards."""
+
+    @property
+    def series(self) -> dict[str, Series]:
+        """The metrics under this tool's names."""
+        return series_of(self.metrics, metric_names(), zero_variance_pairs())
+
+    @property
+    def subject(self) -> RunLog:
+        """The input of the diagnosis rules."""
+        lowest, highest = self.range
+        return RunLog(
+            series=self.series,
+            spec=self.spec,
+            trainer=trainer_named(self.spec.backend).limits if self.spec else None,
+            status=self.status,
+            names=tuple(sorted({name for row in self.metrics.steps.values() for name in row})),
+            missing_steps=self.metrics.missing,
+            broken=self.metrics.broken,
+            stopped=self.metrics.stopped,
+            reason=self.reason,
+            log=self.metrics.log,
+            lowest=lowest,
+            highest=highest,
+        )
+
+    @property
+    def range(self) -> tuple[float, float | None]:
+        """The range of the reward, by the environments' declarations; from 0 without one."""
+        used = [self.packages.get(source.id) for source in self.spec.environments] if self.spec else []
+        lows = [package.reward.min for package in used if package is not None and package.reward.min is not None]
+        highs = [package.reward.max for package in used if package is not None and package.reward.max is not None]
+        return min([0.0, *lows]), max(highs) if highs else None
+
+
+def diagnose(run: Followed) -> tuple[Finding, ...]:
+    """The findings of the diagnosis rules."""
+    return tuple(findings(run.subject))
+
+
+def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = "") -> RunReport:
+    """The run as reports show it; a change of the registry is a patch if its text is given."""
+    series = run.series
+    spec = run.spec
+    settings = {"batch_size", "group_size", "learning_rate", "max_steps", "seq_len"}
+    config = {name: getattr(spec, name) for name in sorted(settings)} if spec else {}
+    return RunReport(
+        name=run.name,
+        backend=trainer_named(spec.backend).limits.name if spec else "",
+        model=run.model or (spec.model if spec else ""),
+        environments=tuple(source.label for source in spec.environments) if spec else (),
+        status=STATUSES.get(run.status.upper(), "unknown"),
+        identity=run.identity,
+        started=run.started,
+        steps_done=run.metrics.last_step,
+        steps_planned=run.planned_steps or (spec.max_steps if spec else None),
+        cost=run.dollars,
+        curves=tuple(_curves(run, series)),
+        findings=tuple(
+            replace(_finding(each, spec, registry_text), curve=_curve_of(each, series))
+            for each in found
+            if each.ignored is None
+        ),
+        rewards=run.histogram.bins if run.histogram else (),
+        rewards_step=run.histogram.step if run.histogram else None,
+        config=config,
+        notes=run.notes,
+        not_judged=not_judged(run.subject),
+    )
+
+
+def _curves(run: Followed, series: Mapping[str, Series]) -> Iterator[Curve]:
+    """The known metrics; a step without a number is a gap in the curve."""
+    for ours, shown, about in CURVES:
+        if ours not in series:
+            continue
+        known = dict(series[ours].points)
+        spread = _half_widths(run, series) if ours == "reward" else {}
+        steps = sorted({*known, *_gaps(run.metrics, series[ours])})
+        points = tuple(_point(step, known.get(step), spread.get(step)) for step in steps)
+        about_metric = about or f"{series[ours].metric}, as the trainer logs it"
+        yield Curve(shown, points, about=f"{about_metric}; {INTERVAL}" if spread else about_metric)
+
+
+def _point(step: int, value: float | None, half: float | None) -> CurvePoint:
+    if value is None or half is None:
+        return CurvePoint(step, value)
+    return CurvePoint(step, value, value - half, value + half)
+
+
+def _gaps(metrics: RunMetrics, series: Series) -> set[int]:
+    """Steps between the first and the last of a metric at which it is missing or not a number."""
+    broken = {step for name in series.metric.split(" + ") for step in metrics.broken.get(name, ())}
+    return {step for step in {*metrics.missing, *broken} if series.first_step <= step <= series.last_step}
+
+
+def _half_widths(run: Followed, series: Mapping[str, Series]) -> dict[int, float]:
+    """Half the width of the reward's interval, step by step, if the trainer logs the spread of rewards.
+
+    Rollouts of one group belong to one task, so a group counts as one observation; the interval is at worst too wide.
+    """
+    spread, spec = series.get("reward_std"), run.spec
+    if spread is None or spec is None or spec.group_size < 1:
+        return {}
+    groups = max(1, spec.batch_size // spec.group_size)
+    critical = t_quantile(0.95, groups - 1)
+    if not isfinite(critical):
+        return {}
+    return {step: critical * value / sqrt(groups) for step, value in spread.points}
+
+
+def _curve_of(finding: Finding, series: Mapping[str, Series]) -> str:
+    """The curve of a finding: that of its metric, else the reward's if it names steps."""
+    metric = finding.evidence.details.get("metric")
+    named = next((shown for ours, shown, _ in CURVES if ours in series and series[ours].metric == metric), "")
+    return named or ("reward" if finding.evidence.details.get("steps") and "reward" in series else "")
+
+
+def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunFinding:
+    details = finding.evidence.details
+    evidence: dict[str, Any] = {
+        key: as_typed(value) if isinstance(value, str) else value for key, value in details.items()
+    }
+    change = evidence.pop("change", {})
+    patch = registry_patch(registry_text, spec, change) if spec is not None and change and registry_text else ""
+    steps = evidence.get("steps")
+    advice = f"next: {evidence.get('next', '')}; stop: {evidence.get('stop', '')}"
+    return RunFinding(
+        rule=finding.rule,
+        severity=finding.severity,
+        message=as_typed(finding.message),
+        because=advice,
+        evidence=evidence | ({"change": change} if change else {}),
+        fix=as_typed(finding.fix),
+        patch=patch,
+        steps=(steps[0], steps[1]) if isinstance(steps, list) and len(steps) == 2 else None,
+    )
+
+
+# Finding the run: by its name in the registry, its id on the platform, or its files.
+
+
+class NotFound(Exception):
+    """There is no such run; the message has the name."""
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """The repository that declares the run."""
+
+    root: Path
+    registry: Registry | None
+
+    @property
+    def text(self) -> str:
+        """The text of the registry, for patches."""
+        path = self.root / REGISTRY_FILE
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def checkout_of(root: Path) -> Checkout:
+    """The repository at a folder, or `None`; raises `DeclarationError` if its registry is wrong."""
+    root = root.absolute()
+    return Checkout(root, load_registry(root) if (root / REGISTRY_FILE).is_file() else None)
+
+
+def followed(checkout: Checkout, target: str, declared_as: str | None, stop: threading.Event) -> Followed:
+    """The current state of the run named by `target`.
+
+    Raises `NotFound`, `NoMetrics`, `RunsUnreadable`, `HubUnavailable`, `Interrupted`.
+    """
+    specs = checkout.registry.specs if checkout.registry else {}
+    if declared_as is not None and declared_as not in specs:
+        near = nearest(declared_as, specs)
+        raise NotFound(
+            f"there is no run {declared_as} in {REGISTRY_FILE}" + (f"; did you mean {near}?" if near else "")
+        )
+    path = Path(target)
+    if path.exists():
+        spec = specs.get(declared_as or "") or next((specs[part] for part in path.parts if part in specs), None)
+        name = declared_as or (spec.name if spec else path.resolve().stem or path.resolve().parent.name)
+        return _of_files(checkout, name, spec, read_metrics(path))
+    spec = specs.get(target)
+    if spec is not None and not trainer_named(spec.backend).limits.hosted:
+        folder = checkout.root / OUTPUTS / spec.name
+        if not folder.exists():
+            raise NoMetrics(f"{spec.name} is self-managed and {folder} does not exist; name its folder")
+        return _of_files(checkout, spec.name, spec, read_metrics(folder))
+    if spec is None and ("/" in target or target.endswith((".jsonl", ".json", ".csv", ".log"))):
+        raise NotFound(f"{target} does not exist; name a declared run ({_names(specs)}), or a trainer's folder or file")
+    return _of_platform(checkout, target, spec or specs.get(declared_as or ""), stop)
+
+
+def _names(specs: Iterable[str]) -> str:
+    return ", ".join(specs) or "none is declared"
+
+
+def _of_files(checkout: Checkout, name: str, spec: RunSpec | None, metrics: RunMetrics) -> Followed:
+    notes = tuple(f"could not be read: {note}" for note in metrics.notes[:10])
+    return Followed(name, metrics, spec, notes=notes, packages=_packages(checkout, spec))
+
+
+def _of_platform(checkout: Checkout, target: str, spec: RunSpec | None, stop: threading.Event) -> Followed:
+    prime, access = the_platform("or name a file of metrics")
+    found = platform_run(target, spec, list_runs(prime, access, stop))
+    if found is None:
+        if spec is None:
+            known = ", ".join(checkout.registry.specs) if checkout.registry else ""
+            raise NotFound(f"{target} is not a file, a declared run ({known}) or a run of the platform")
+        empty = metrics_of_rows([], "the platform")
+        return Followed(spec.name, empty, spec, "MISSING", notes=("it was never submitted, or was deleted",))
+    details = read_run(prime, access, found.id, stop)
+    if details is None:
+        return Followed(target, metrics_of_rows([], "the platform"), spec, "MISSING", found.name)
+    if spec is None and checkout.registry is not None:
+        spec = next((each for each in checkout.registry.specs.values() if _is_of(each, found.name)), None)
+    return Followed(
+        name=spec.name if spec else found.name or found.id,
+        metrics=metrics_of_rows(details.metrics, f"the platform, run {found.id}", details.log),
+        spec=spec,
+        status=details.run.status,
+        identity=found.name,
+        model=details.model,
+        planned_steps=details.max_steps,
+        started=found.created,
+        dollars=details.dollars,
+        checkpoints=details.checkpoints,
+        samples=details.samples,
+        histogram=details.histogram,
+        reason=details.reason,
+        notes=tuple(f"could not be read: {what}" for what in details.unread),
+        packages=_packages(checkout, spec),
+    )
+
+
+def platform_run(target: str, spec: RunSpec | None, listed: tuple[PlatformRun, ...]) -> PlatformRun | None:
+    """The run of this id or name, or the newest version of a declared one."""
+    exact = next((run for run in listed if target in (run.id, run.name)), None)
+    return exact or next((run for run in listed if spec is not None and _is_of(spec, run.name)), None)
+
+
+def _is_of(spec: RunSpec, name: str) -> bool:
+    return RunIdentity(spec.name, "").is_another_version(name)
+
+
+def _packages(checkout: Checkout, spec: RunSpec | None) -> Mapping[str, Package]:
+    if spec is None or checkout.registry is None:
+        return {}
+    local = sorted({source.id for source in spec.environments} & set(checkout.registry.environments))
+    return Repository.load(checkout.root, local, with_locks=False).packages if local else {}

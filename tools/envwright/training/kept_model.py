@@ -1,0 +1,243 @@
+"""A run's result: the folder or the address of one of its steps, found where its trainer leaves it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envwright.hub.access import the_platform
+from envwright.hub.runs import RunDetails, list_runs, read_run
+from envwright.repository.problem import nearest
+from envwright.repository.registry import Registry
+from envwright.repository.run import RunSpec
+from envwright.repository.tool_source import REGISTRY_FILE
+from envwright.training.follow import OUTPUTS, platform_run
+from envwright.training.learner.run_folder import step_of_model
+from envwright.training.saved_weights import ADAPTER_CONFIG, incomplete_files
+from envwright.training.trainers import trainer_named
+from envwright.training.trainers.trainer import KeptAddresses, KeptFolders
+
+ADAPTER_BELOW = "lora_adapter"
+"""The folder of the adapter in what verl merges; the model around it is the base (verl 0.8.0, base_model_merger.py)."""
+FULL_BYTES = 100_000_000
+"""A disk with less left is reported as full."""
+
+
+class NoKeptModel(Exception):
+    """A run has no result that can be served; the message has the reason and the next command."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(f"{message}\n    fix: {fix}")
+
+
+@dataclass(frozen=True)
+class KeptModel:
+    """The result of a run at one step."""
+
+    spec: RunSpec
+    step: int
+    folder: Path | None = None
+    """Weights or an adapter; `None` if the trainer's service has it."""
+    rank: int | None = None
+    """Of the adapter; `None` for whole weights."""
+    address: str = ""
+    """The name of the model at the trainer's service."""
+    service: KeptAddresses | None = None
+
+    @property
+    def name(self) -> str:
+        """The name under which it is served here."""
+        return f"{self.spec.name}@{self.step}"
+
+
+def kept_model(root: Path, registry: Registry, text: str, stop: threading.Event) -> KeptModel:
+    """The result named by `RUN` (its last step) or `RUN@STEP`, proven to be whole.
+
+    Raises `NoKeptModel`; for a hosted run without files here also `HubUnavailable`, `RunsUnreadable`, `Interrupted`.
+    """
+    name, _, number = text.partition("@")
+    spec = registry.specs.get(name)
+    if spec is None:
+        near = nearest(name, registry.specs)
+        known = ", ".join(registry.specs) or "none"
+        raise NoKeptModel(f"{REGISTRY_FILE} declares no run {name}", f"name one of: {near or known}")
+    if number and not number.isdecimal():
+        raise NoKeptModel(f"{text}: {number} is not a step", f"write {name}@STEP with a whole number, or {name}")
+    step, trainer = int(number) if number else None, trainer_named(spec.backend)
+    if isinstance(trainer.kept, KeptAddresses):
+        return _addressed(root, spec, step, trainer.kept)
+    if trainer.kept is None:
+        raise NoKeptModel(f"{name}: {trainer.limits.title} leaves nothing to serve", f"it keeps {trainer.keeps}")
+    folder = _outputs(root, spec, trainer.kept)
+    steps = _steps(folder, trainer.kept)
+    if trainer.limits.hosted and (not steps or (step is not None and step not in steps)):
+        raise _on_platform(spec, step, stop)
+    if not steps:
+        raise _nothing_kept(folder, spec, step, trainer.kept)
+    return _whole(folder, spec, step, steps, trainer.kept)
+
+
+def _outputs(root: Path, spec: RunSpec, kept: KeptFolders) -> Path:
+    if not kept.checkout:
+        return root / OUTPUTS / spec.name
+    checkout = os.environ.get(kept.checkout)
+    if not checkout:
+        message = (
+            f"{spec.name} leaves its result in ${kept.checkout}/{OUTPUTS}/{spec.name}, and {kept.checkout} is not set"
+        )
+        raise NoKeptModel(message, f"export {kept.checkout}=/where/it/is, as for the compiled script")
+    return Path(checkout).absolute() / OUTPUTS / spec.name
+
+
+def _steps(folder: Path, kept: KeptFolders) -> dict[int, Path]:
+    """The folders of a run by step; a finished model replaces the checkpoint of its step."""
+    found = _numbered(folder, kept.steps)
+    if kept.final:
+        step = step_of_model(folder / kept.final)
+        found |= {} if step is None else {step: folder / kept.final}
+    return found
+
+
+def _numbered(folder: Path, pattern: str) -> dict[int, Path]:
+    before, after = pattern.split("{step}")
+    shape = re.compile(rf"{re.escape(before)}(\d+){re.escape(after)}")
+    matches = [
+        (shape.fullmatch(path.relative_to(folder).as_posix()), path) for path in folder.glob(f"{before}*{after}")
+    ]
+    found = {int(match[1]): path for match, path in matches if match and path.is_dir()}
+    found.pop(0, None)  # prime-rl writes the base model once, before its first step
+    return found
+
+
+def _nothing_kept(folder: Path, spec: RunSpec, step: int | None, kept: KeptFolders) -> NoKeptModel:
+    shards = sorted(_numbered(folder, kept.shards)) if kept.shards else []
+    if shards:
+        wanted = step if step in shards else shards[-1]
+        message = f"{folder / kept.shards.format(step=wanted)} has shards, which vLLM does not load"
+        return NoKeptModel(message, f"{kept.by_hand.format(run=spec.name, step=wanted)}, then this command again")
+    if not folder.exists():
+        return NoKeptModel(f"{spec.name} has no result: {folder} does not exist", f"nox -s train -- {spec.name}")
+    wanted_folder = folder / kept.steps.format(step="N")
+    message = f"{spec.name} has no result: there is no {wanted_folder}"
+    return NoKeptModel(
+        message, f"let it finish a step (nox -s watch -- {spec.name}); docs/training.md has what is kept"
+    )
+
+
+def _whole(folder: Path, spec: RunSpec, step: int | None, steps: Mapping[int, Path], kept: KeptFolders) -> KeptModel:
+    def incomplete(step: int) -> list[str]:
+        written_last = "" if steps[step].name == kept.final else kept.written_last  # `final/` appears whole
+        return [str(each) for each in incomplete_files(_below(steps[step]), written_last)]
+
+    wanted = max(steps) if step is None else step
+    if wanted not in steps:
+        known = ", ".join(map(str, sorted(steps)))
+        raise NoKeptModel(f"{folder}: step {wanted} is not kept; there are {known}", _serve(spec, max(steps)))
+    if problems := incomplete(wanted):
+        whole = next((each for each in sorted(steps, reverse=True) if each < wanted and not incomplete(each)), None)
+        free = shutil.disk_usage(folder).free
+        full = [f"{folder}: its disk is full, {free / 1e6:,.0f} MB are left"] if free < FULL_BYTES else []
+        fix = (
+            "train it again, as no earlier step is whole"
+            if whole is None
+            else f"{_serve(spec, whole)}, the last whole step"
+        )
+        raise NoKeptModel("\n".join([*problems[:5], *full]), f"if it is being written, wait; else {fix}")
+    chosen = _below(steps[wanted])
+    return KeptModel(spec, wanted, chosen, _rank(chosen))
+
+
+def _serve(spec: RunSpec, step: int) -> str:
+    return f"nox -s train -- serve {spec.name} --step {step}"
+
+
+def _below(folder: Path) -> Path:
+    adapter = folder / ADAPTER_BELOW
+    return adapter if adapter.is_dir() else folder
+
+
+def _rank(folder: Path) -> int | None:
+    """The rank of an adapter that vLLM can load; `None` for whole weights. Raises `NoKeptModel`.
+
+    vLLM refuses the settings that are refused here (vllm/lora/peft_helper.py@0214369).
+    """
+    path = folder / ADAPTER_CONFIG
+    if not path.exists():
+        return None
+    config: dict[str, Any] = json.loads(path.read_bytes())
+    merge = "merge it into its base by hand (peft: merge_and_unload), and serve that folder with vllm serve"
+    if refused := [key for key in ("modules_to_save", "use_dora") if config.get(key)]:
+        raise NoKeptModel(f"{path}: vLLM loads no adapter with {', '.join(refused)}", merge)
+    rank = config.get("r")
+    if not isinstance(rank, int) or rank < 1:
+        raise NoKeptModel(f"{path}: r is {rank!r}, not a rank", "serve an earlier step, or train it again")
+    return rank
+
+
+def _addressed(root: Path, spec: RunSpec, step: int | None, kept: KeptAddresses) -> KeptModel:
+    """A result on the trainer's service, by the addresses that it wrote."""
+    folder = root / OUTPUTS / spec.name
+    found: dict[int, str] = {}
+    for path in sorted(folder.glob(kept.files)):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                row = json.loads(line)
+                name, place = str(row["name"]), str(row["sampler_path"])
+                found[int(row.get("batch") or name)] = place
+            except (ValueError, KeyError, TypeError, AttributeError):
+                continue  # half a line, or a checkpoint without weights for sampling
+    if not found:
+        message = f"{spec.name} has no result: {folder / kept.files} names no sampler_path"
+        raise NoKeptModel(message, f"nox -s train -- {spec.name}, or copy the file from the machine that trained")
+    wanted = max(found) if step is None else step
+    if wanted not in found:
+        known = ", ".join(map(str, sorted(found)))
+        message = f"{folder / kept.files}: step {wanted} is not kept; there are {known}"
+        raise NoKeptModel(message, _serve(spec, max(found)))
+    return KeptModel(spec, wanted, address=found[wanted], service=kept)
+
+
+def _on_platform(spec: RunSpec, step: int | None, stop: threading.Event) -> NoKeptModel:
+    """Why a hosted run cannot be served, and how its result comes here.
+
+    prime 0.18.0 lists checkpoints (commands/rl.py) and has no command that downloads or deploys one; a volume can be
+    read once the run ends (commands/volumes.py).
+    """
+    prime, access = the_platform(f"or copy its broadcasts/step_N to {OUTPUTS}/{spec.name}/broadcasts/")
+    found = platform_run(spec.name, spec, list_runs(prime, access, stop))
+    details = read_run(prime, access, found.id, stop) if found else None
+    if details is None:
+        message = f"{spec.name} is not on the platform: it was never submitted, or was deleted"
+        return NoKeptModel(message, f"submit it: nox -s train -- {spec.name}")
+    run = details.run
+    state = f"{spec.name}: run {run.id} is {run.status}" + (f" ({details.error})" if details.error else "")
+    if not run.ended:
+        return NoKeptModel(
+            f"{state}{_checkpoint_state(details, step)}", f"nox -s watch -- {spec.name}, until it has ended"
+        )
+    if not details.volume:
+        message = f"{state} and had no volume: the platform has removed its checkpoints"
+        return NoKeptModel(
+            message, f"declare volume: {{name: NAME}} below runs.{spec.name}, then nox -s train -- {spec.name}"
+        )
+    there, here = f"runs/{run.id}", f"{OUTPUTS}/{spec.name}/broadcasts/"
+    get = f"prime volumes get {details.volume} {there}/broadcasts/step_{step or details.max_steps or 'N'} {here}"
+    fix = f"{get}\n    then this command again; where it lies: prime volumes ls {details.volume} {there} --recursive"
+    full = f"\n    is it full: prime volumes du {details.volume}" if run.status.upper() != "COMPLETED" else ""
+    return NoKeptModel(f"{state}; its outputs are on volume {details.volume}", fix + full)
+
+
+def _checkpoint_state(details: RunDetails, step: int | None) -> str:
+    """The state of the wanted checkpoint, or of the last; empty if there is none."""
+    known = [row for row in details.checkpoints if step in (None, row.get("step"))]
+    if not known:
+        return "; it has no checkpoint" + ("" if step is None else f" of step {step}")
+    last = max(known, key=lambda row: int(row.get("step") or 0))
+    return f"; its checkpoint of step {last.get('step')} is {last.get('status')}, and the platform serves none"

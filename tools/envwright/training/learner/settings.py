@@ -1,0 +1,103 @@
+"""The compiled configuration of a run on this machine, as input of the learner: `configs/rl/NAME.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envwright.repository.problem import nearest
+
+TABLES = ("model", "rollouts", "grpo", "lora", "wandb")
+MAY_CHANGE = frozenset({"max_steps", "save_steps", "save_total_limit", "eval_steps", "report_to", "logging_steps"})
+"""Settings of `[grpo]` that may change before a run is resumed."""
+MAY_CHANGE_OF_ROLLOUTS = frozenset({"max_concurrent", "resume_from", "max_hours"})
+"""Settings of `[rollouts]` that may change before a run is resumed: pace, start and duration, but not the
+environment."""
+
+
+class UnfitSettings(ValueError):
+    """The configuration cannot be run; the message names the key and the reason."""
+
+
+@dataclass(frozen=True)
+class RolloutSettings:
+    """`[rollouts]`: the environment and the settings of rollouts."""
+
+    environment: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+    max_concurrent: int = 64
+    seconds: float = 600.0
+    """Maximum seconds of one rollout."""
+    seq_len: int = 4096
+    """The most tokens of a conversation with its replies."""
+    eval_tasks: int | None = None
+    """Tasks that are kept from training to evaluate on; `None` is a fifth, at most 64."""
+    eval_temperature: float | None = None
+    resume_from: str | None = None
+    """A checkpoint to start from if the run has none of its own."""
+    max_hours: float | None = None
+
+
+@dataclass(frozen=True)
+class LearnerSettings:
+    """One run."""
+
+    model: str
+    rollouts: RolloutSettings
+    grpo: Mapping[str, Any]
+    """Of `trl.GRPOConfig`."""
+    lora: Mapping[str, Any] | None = None
+    """Arguments of `peft.LoraConfig`; `None` trains all weights."""
+    wandb: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return str(self.grpo.get("run_name", "run"))
+
+    @property
+    def temperature(self) -> float:
+        return float(self.grpo.get("temperature", 1.0))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that must be equal to resume a run from its checkpoint."""
+        kept = {key: value for key, value in self.grpo.items() if key not in MAY_CHANGE}
+        played = {key: value for key, value in asdict(self.rollouts).items() if key not in MAY_CHANGE_OF_ROLLOUTS}
+        return {"model": self.model, "lora": self.lora, "grpo": kept, "rollouts": played}
+
+
+def read_settings(path: Path) -> LearnerSettings:
+    """Read a compiled file. Raises `UnfitSettings`."""
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UnfitSettings(f"{path} does not exist; write it with: nox -s train -- compile") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UnfitSettings(f"{path} is not valid TOML: {error}") from None
+    _known(path, "", raw, TABLES)
+    if not isinstance(raw.get("model"), str) or not raw["model"].strip():
+        raise UnfitSettings(f"{path}: model is missing")
+    tables = {name: raw.get(name, {}) for name in TABLES[1:]}
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise UnfitSettings(f"{path}: {name} is not a table")
+    _known(path, "rollouts.", tables["rollouts"], RolloutSettings.__dataclass_fields__)
+    if "environment" not in tables["rollouts"]:
+        raise UnfitSettings(f"{path}: rollouts.environment is missing")
+    if tables["grpo"].get("trust_remote_code"):
+        raise UnfitSettings(f"{path}: grpo.trust_remote_code would run a model author's code here; it must be off")
+    if float(tables["grpo"].get("temperature", 1.0)) <= 0:
+        raise UnfitSettings(f"{path}: grpo.temperature must be above 0: at 0 all rollouts of a task are identical")
+    lora = tables["lora"] if "lora" in raw else None
+    return LearnerSettings(raw["model"], RolloutSettings(**tables["rollouts"]), tables["grpo"], lora, tables["wandb"])
+
+
+def _known(path: Path, before: str, given: Mapping[str, Any], known: Any) -> None:
+    for key in given:
+        if key not in known:
+            near = nearest(key, known)
+            meant = f"; did you mean {before}{near}?" if near else ""
+            raise UnfitSettings(f"{path}: there is no {before}{key}{meant}")

@@ -1,0 +1,197 @@
+"""vLLM on loopback with a run's result, for as long as it is needed.
+
+Options are those of `vllm serve`: hf_config_path, tokenizer and served_model_name of vllm/config/model.py@18ec662,
+lora_modules of vllm/entrypoints/openai/cli_args.py@0052233, ranks of vllm/config/lora.py@01230b4.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from envwright.facts.observed import Failure
+from envwright.repository.endpoints import Endpoint
+from envwright.system.subprocesses import Interrupted, ProgramFailed, run_program
+from envwright.text.scrubbing import without_secrets
+from envwright.training.kept_model import KeptModel
+
+HOST, PORT = "127.0.0.1", 8000
+"""The address of a server that no option places elsewhere; the port is vLLM's own."""
+KEY_VARIABLE = "LOCAL_API_KEY"
+RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""Maximum ranks that vLLM can be started with."""
+CHECKOUTS = ("PRIME_RL", "RLLM", "SKYRL")
+"""Variables of checkouts whose virtual environments have vLLM."""
+FOR_EVER = 10 * 365 * 86_400.0
+NOTE_SECONDS = 30.0
+ANSWER_SECONDS = 2.0
+
+
+class NoServer(Exception):
+    """The server cannot be started here; the message has the reason and the next command."""
+
+
+def server_program() -> str:
+    """The path of vLLM: on PATH, or in a trainer's checkout. Raises `NoServer`."""
+    found = shutil.which("vllm")
+    for name in () if found else CHECKOUTS:
+        place = Path(os.environ.get(name) or os.devnull) / ".venv" / "bin" / "vllm"
+        if os.access(place, os.X_OK):
+            found = str(place)
+    if found is None:
+        raise NoServer(
+            "vllm is not installed\n    fix: uv tool install vllm, or export PRIME_RL=/where/prime-rl/is, which has it;"
+            " --dry-run prints the command for another machine"
+        )
+    return found
+
+
+def server_command(kept: KeptModel, port: int = PORT, program: str = "vllm", more: Sequence[str] = ()) -> list[str]:
+    """The command that serves a result under its name; `more` are further options of vLLM."""
+    assert kept.folder is not None
+    base, folder = kept.spec.model, str(kept.folder)
+    address = ["--host", HOST, "--port", str(port)]
+    if kept.rank is not None:
+        largest = next((rank for rank in RANKS if rank >= kept.rank), kept.rank)
+        module = f"{kept.name}={folder}"
+        if "," in module or module.count("=") > 1:
+            module = json.dumps({"name": kept.name, "path": folder})
+        model = [base, "--enable-lora", "--lora-modules", module, "--max-lora-rank", str(largest)]
+    else:
+        model = [folder, "--served-model-name", kept.name]
+        if not (kept.folder / "config.json").exists():
+            model += ["--hf-config-path", base]
+        if not (kept.folder / "tokenizer_config.json").exists():
+            model += ["--tokenizer", base]
+    if kept.spec.gpus.tensor_parallel > 1:
+        model += ["--tensor-parallel-size", str(kept.spec.gpus.tensor_parallel)]
+    return [program, "serve", *model, *address, *more]
+
+
+def endpoint_of(kept: KeptModel, port: int = PORT) -> Endpoint:
+    """The endpoint of a result: at the trainer's service, or of the server here, which costs nothing by the token."""
+    if kept.service is not None:
+        return Endpoint(kept.name, kept.address, kept.service.url, kept.service.key_variable)
+    url = f"http://{HOST}:{port}/v1"
+    return Endpoint(kept.name, kept.name, url, KEY_VARIABLE, input_price=0.0, output_price=0.0)
+
+
+def is_served(endpoint: Endpoint) -> bool:
+    """Whether a server on loopback lists the model of the endpoint."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"{endpoint.url}/models", timeout=ANSWER_SECONDS) as answer:
+            listed = json.loads(answer.read(1_000_000))["data"]
+            return any(each["id"] == endpoint.model for each in listed)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def is_free(port: int) -> bool:
+    """Whether nothing listens on a port of loopback."""
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def usual_port() -> int:
+    """vLLM's own port if it is free, so that a comparison finds its earlier replies; else another one."""
+    if is_free(PORT):
+        return PORT
+    with socket.socket() as tried:
+        tried.bind((HOST, 0))
+        return int(tried.getsockname()[1])
+
+
+@dataclass
+class ModelServer:
+    """The server of a result, between `__enter__`, which returns once it lists the model, and `__exit__`.
+
+    The server and its children end with the block, and with this process even if that is killed. Of the variables it
+    gets none with the name of a secret, but `HF_TOKEN` for a base model that requires it.
+    """
+
+    command: Sequence[str]
+    endpoint: Endpoint
+    folder: Path
+    stop: threading.Event
+    note: Callable[[str], None]
+    _ended: threading.Event = field(init=False, default_factory=threading.Event)
+    _leave: threading.Event = field(init=False, default_factory=threading.Event)
+    _failure: ProgramFailed | None = field(init=False, default=None)
+
+    def __enter__(self) -> Self:
+        """Start it and wait; a model that is not here yet is downloaded first.
+
+        Raises `NoServer` if the port is taken or the server ends, and `Interrupted` once `stop` is set.
+        """
+        port = int(self.endpoint.url.rpartition(":")[2].partition("/")[0])
+        if not is_free(port):
+            raise NoServer(f"port {port} is taken\n    fix: --port {usual_port()}")
+        self._thread = threading.Thread(target=self._run, name="model-server", daemon=True)
+        self._thread.start()
+        try:
+            self._await_model()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def wait(self) -> None:
+        """Return once `stop` is set. Raises `NoServer` if the server ends by itself."""
+        while not self.stop.wait(0.2):
+            self._raise_if_ended()
+
+    def _await_model(self) -> None:
+        started = noted = time.monotonic()
+        while not is_served(self.endpoint):
+            self._raise_if_ended()
+            if self.stop.wait(0.5):
+                raise Interrupted
+            if time.monotonic() - noted >= NOTE_SECONDS:
+                noted = time.monotonic()
+                self.note(f"{self.endpoint.name}: vLLM is loading the model, {noted - started:.0f} s")
+
+    def _raise_if_ended(self) -> None:
+        if self._ended.is_set():
+            reason = self._failure.failure.message if self._failure else "it ended without an error"
+            raise NoServer(f"vLLM stopped: {reason}\n    fix: what it printed has the reason; options go into --vllm")
+
+    def _run(self) -> None:
+        variables = without_secrets(os.environ)
+        if token := os.environ.get("HF_TOKEN"):
+            variables["HF_TOKEN"] = token
+        try:
+            run_program(self.command, environment=variables, folder=self.folder, seconds=FOR_EVER, stop=self._leave)
+        except Interrupted:
+            pass
+        except ProgramFailed as error:
+            self._failure = error
+        except OSError as error:
+            self._failure = ProgramFailed(Failure("infrastructure", "ProgramFailed", f"{self.command[0]}: {error}"))
+        finally:
+            self._ended.set()
+
+    def _end(self) -> None:
+        self._leave.set()
+        self._thread.join()

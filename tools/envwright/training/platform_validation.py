@@ -1,0 +1,162 @@
+"""The platform's own check of a run, before anything is submitted or paid: `prime train validate`.
+
+The CLI asks the platform which prime-rl a run would get, installs that commit's schema package here, and validates the
+file against it (prime 0.18.0, commands/rl.py and utils/training_compiler.py). It submits nothing. The commit that it
+names chooses the schema of a run that declares none, so that settings which `portable` has to leave out stay.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envwright.hub.access import HubAccess, Prime
+from envwright.system.scratch_folder import temporary_scratch
+from envwright.system.subprocesses import ProgramFailed, run_program
+from envwright.training.trainers import compile_run, trainer_named
+from envwright.training.trainers.trainer import CompileError
+
+if TYPE_CHECKING:
+    from envwright.repository.run import Schema
+    from envwright.training.declared_runs import DeclaredRun
+    from envwright.training.submit import RunIdentity
+
+VALIDATE_SECONDS = 900.0
+"""Seconds of a call: the first one installs the schema package, for which the CLI itself waits 360."""
+SCHEMA_CACHE = "prime"
+"""Folder of the workspace in which the CLI keeps schema packages; its own home is a temporary one."""
+NOT_CHECKED = (
+    "Could not build local schema environment",
+    "Local config validation requires uv",
+    "Timed out waiting for schema cache lock",
+    "Local schema worker",
+    "schema provenance mismatch",
+    "Unsupported local validation contract",
+    "Preparation schema commit does not match",
+    "Failed to parse local validation preparation",
+    "Failed to connect",
+    "Request failed",
+    "Request timed out",
+    "HTTP 404",
+    "HTTP 405",
+    "HTTP 429",
+    "HTTP 5",
+    "Not Found",
+    "Method Not Allowed",
+    "No module named",
+)
+"""Errors of the CLI that say nothing about the run; every other one is a refusal."""
+AUGUST_COMMITS = """
+    559b44772 1e756307a 2441fd514 967fbf25e e6d2b3f25 13553dd88 d37b57ba6 802a364e6 9b9de2f1b fe38722e8
+    c69f5b038 29e422276 e3e3a87de 65e4b915b a686a9040 991b925e6 03cdc5157 cb5f1e72b 52eebada9 5d0fc8ba2
+    c2a25f062 bc9e18696 bfb0fe346 2acb19ecc 69308b88c 0630b7bff 5ed05cf6a 1c0720d97 61f2448d1
+"""
+"""The commits of prime-rl with composable curricula (61f2448d1, 2026-08-18) to 559b44772 (2026-08-21), by their first
+nine digits: `git log --format=%h --abbrev=9 61f2448d1^..559b44772`."""
+
+
+@dataclass(frozen=True)
+class PlatformCheck:
+    """The result of the platform's check of one run."""
+
+    run: DeclaredRun
+    """The run, compiled for the schema that the platform has."""
+    commit: str = ""
+    """The commit of prime-rl that the platform would run; empty if the run was not checked."""
+    refusal: str = ""
+    """The platform's message, with its place in registry.yaml; empty if it accepts the run."""
+    not_checked: str = ""
+    """Why the run was not checked; empty if it was."""
+
+    @property
+    def note(self) -> str:
+        """The result in words; empty for a refusal."""
+        if self.not_checked:
+            return f"not asked: platform validation ({self.not_checked})"
+        if self.refusal:
+            return ""
+        unknown = "" if schema_of(self.commit) else ", a commit of unknown schema: only common keys are sent"
+        return f"validated against the platform's prime-rl {self.commit[:9]} (schema: {self.run.spec.schema}{unknown})"
+
+
+def schema_of(commit: str) -> Schema | None:
+    """The schema of a commit of prime-rl; `None` if the commit is unknown."""
+    return "august" if commit[:9] in AUGUST_COMMITS.split() else None
+
+
+def platform_check(
+    run: DeclaredRun, identity: RunIdentity, prime: Prime, access: HubAccess, cache: Path, stop: threading.Event
+) -> PlatformCheck:
+    """Let the CLI validate a run as it would be submitted, and choose its schema by the platform's commit.
+
+    A declared `schema` stays. Nothing is submitted. Raises `Interrupted`.
+    """
+    answer = _validated(run, identity, prime, access, cache, stop)
+    if "schema_commit" not in answer:
+        return _without_commit(run, str(answer.get("error", "")))
+    commit = str(answer["schema_commit"])
+    schema = schema_of(commit)
+    if schema is None or run.spec.says("schema") or schema == run.spec.schema:
+        return PlatformCheck(run, commit)
+    request = replace(run.request, spec=replace(run.spec, schema=schema))
+    try:
+        chosen = replace(run, spec=request.spec, request=request, compiled=compile_run(request))
+    except CompileError as error:
+        return PlatformCheck(run, commit, refusal=f"{_place(run, '')}: {error}")
+    answer = _validated(chosen, identity, prime, access, cache, stop)
+    if "schema_commit" in answer:
+        return PlatformCheck(chosen, commit)
+    return replace(_without_commit(chosen, str(answer.get("error", ""))), commit=commit)
+
+
+def _without_commit(run: DeclaredRun, error: str) -> PlatformCheck:
+    if not error or any(words in error for words in NOT_CHECKED):
+        first = error.strip().partition("\n")[0].rstrip(":")
+        return PlatformCheck(run, not_checked=first or "this prime has no `train validate`; 0.18 has")
+    lines = [line.strip() for line in error.splitlines() if line.strip()]
+    reasons = [line for line in lines if line != "Config validation failed:"]
+    path = re.match(r"[\w.]+(?=:)", reasons[0]) if reasons else None
+    return PlatformCheck(run, refusal=f"{_place(run, path[0] if path else '')}: {'; '.join(reasons)}")
+
+
+def _place(run: DeclaredRun, path: str) -> str:
+    """File and line of the override at a path of the configuration, or of the run."""
+    line = run.spec.line(f"overrides.{path}") or run.spec.line()
+    return run.spec.file if line is None else f"{run.spec.file}:{line}"
+
+
+def _validated(
+    run: DeclaredRun, identity: RunIdentity, prime: Prime, access: HubAccess, cache: Path, stop: threading.Event
+) -> dict[str, Any]:
+    """The CLI's JSON document: an artifact with its commit, or an error; empty if it printed neither."""
+    named, compiled = trainer_named(run.spec.backend).named, run.compiled
+    if named is None or compiled is None:
+        raise ValueError(f"{run.spec.name} has no configuration to submit")
+    with temporary_scratch("validate") as scratch:
+        home = scratch / "home"
+        home.mkdir()
+        config = scratch / f"{identity.run}.toml"
+        config.write_text(named(compiled, identity.name), encoding="utf-8")
+        command = [str(prime.program), "train", "validate", str(config), "-o", "json"]
+        environment = access.environment(home) | {"XDG_CACHE_HOME": str(cache / SCHEMA_CACHE)}
+        try:
+            printed = run_program(command, environment=environment, folder=home, seconds=VALIDATE_SECONDS, stop=stop)
+        except ProgramFailed as error:
+            printed = error.failure.message
+    return _document(access.scrubber.text(printed))
+
+
+def _document(printed: str) -> dict[str, Any]:
+    """The JSON object after the CLI's notices."""
+    for start in re.finditer(r"^\{", printed, re.MULTILINE):
+        try:
+            found, _end = json.JSONDecoder().raw_decode(printed[start.start() :])
+        except ValueError:
+            continue
+        if isinstance(found, dict) and {"error", "schema_commit"} & set(found):
+            return found
+    return {}

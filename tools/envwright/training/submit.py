@@ -1,0 +1,198 @@
+"""One submission of one run by the real CLI, and never a second.
+
+The platform has no idempotency key and the CLI retries nothing. So a run is looked up by its name before it is created
+and afterwards. The list decides, not the output of the CLI. `hub/pending_submission.py` prevents a second submission
+while the first is open.
+
+The name is `RUN-DIGEST-COMMIT`. The digest covers the declaration and the exact content of the environments; a change
+of either makes another run. The commit is only for people, because a merge that changes neither must not start the run
+again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from envwright.hub.access import HubAccess, HubUnavailable, Prime
+from envwright.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
+from envwright.hub.runs import PlatformRun, RunsUnreadable, list_runs
+from envwright.repository.package import Package
+from envwright.system.scratch_folder import temporary_scratch
+from envwright.system.subprocesses import ProgramFailed, run_program
+from envwright.training.declared_runs import DeclaredRun
+from envwright.training.trainers import trainer_named
+from envwright.training.trainers.trainer import CompileRequest
+
+SUBMIT_SECONDS = 900.0
+"""Seconds of a call: the CLI stops after 120 s, and may build the schema's environment before."""
+NOTES = "runs"
+
+SubmissionOutcome = Literal["submitted", "already-submitted", "waits", "failed", "unknown"]
+NOT_IDENTITY = ("submit", "budget", "baseline", "ignore")
+"""Keys that affect the submission of a run and not the run itself."""
+DIGEST_LENGTH = 12
+LONGEST_STEM = 40
+
+
+@dataclass(frozen=True)
+class RunIdentity:
+    """One version of a declared run."""
+
+    run: str
+    digest: str
+    commit: str = ""
+
+    @property
+    def stem(self) -> str:
+        """The common prefix of all versions' names."""
+        return f"{self.run[:LONGEST_STEM].rstrip('.-').replace('.', '-')}-"
+
+    @property
+    def mark(self) -> str:
+        """The prefix of this version's name, without the commit."""
+        return f"{self.stem}{self.digest}"
+
+    @property
+    def name(self) -> str:
+        """The whole name."""
+        return f"{self.mark}-{self.commit[:7]}" if self.commit else self.mark
+
+    def is_this(self, name: str) -> bool:
+        """Whether a run of the platform is this version of this run."""
+        return name == self.mark or name.startswith(f"{self.mark}-")
+
+    def is_another_version(self, name: str) -> bool:
+        """Whether it is this run with an earlier declaration or content."""
+        rest = name.removeprefix(self.stem) if name.startswith(self.stem) else ""
+        digest = rest.partition("-")[0]
+        looks = len(digest) == DIGEST_LENGTH and set(digest) <= set("0123456789abcdef")
+        return looks and not self.is_this(name)
+
+
+def identity_of(
+    request: CompileRequest, declared: Mapping[str, Any], packages: Mapping[str, Package], commit: str
+) -> RunIdentity:
+    """The identity of a run from its declaration and the local environments."""
+    spec = request.spec
+    environments = {
+        name: [request.environments[name].hub, request.environments[name].version, _content(packages.get(name))]
+        for name in sorted(spec.environment_names)
+    }
+    kept = {key: value for key, value in declared.items() if key not in NOT_IDENTITY}
+    text = json.dumps([spec.name, kept, environments], sort_keys=True, ensure_ascii=False)
+    return RunIdentity(spec.name, hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH], commit)
+
+
+def _content(package: Package | None) -> str:
+    return package.hub_hash if package is not None else ""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The outcome of one run."""
+
+    name: str
+    """The run's name in the registry."""
+    outcome: SubmissionOutcome
+    message: str
+    next: str = ""
+    id: str = ""
+    page: str = ""
+    """Id of the run on the platform."""
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.outcome, self.message, self.id, self.page, self.next)))
+
+
+@dataclass(frozen=True)
+class Platform:
+    """The platform, and the folder for notes of open submissions."""
+
+    prime: Prime
+    access: HubAccess
+    notes: Path
+    stop: threading.Event
+    pauses: tuple[float, ...] = PAUSES
+    pending_seconds: float = PENDING_SECONDS
+
+
+def submit(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> Submission:
+    """Submit the run unless it exists, and return the platform's entry.
+
+    Raises `Interrupted`; the note of the submission then remains.
+    """
+    pending = PendingSubmission(platform.notes / NOTES / f"{identity.mark}.json", platform.pending_seconds)
+    with pending.lock:
+        try:
+            return _submit(run, identity, platform, pending)
+        except (RunsUnreadable, HubUnavailable) as error:
+            message = str(error).splitlines()[0]
+            again = "run it again: nothing is created before the list has been read"
+            then = _when(pending) if pending.holds else again
+            return Submission(identity.run, "unknown", message, then)
+
+
+def _submit(run: DeclaredRun, identity: RunIdentity, platform: Platform, pending: PendingSubmission) -> Submission:
+    there = _found(identity, platform)
+    if there is not None:
+        pending.end()
+        return _is_there(identity, there, "already-submitted", platform)
+    if pending.holds:
+        message = "an earlier submission has no result yet and may still appear"
+        return Submission(identity.run, "unknown", message, _when(pending))
+    there, printed = pending.submit(
+        identity.name,
+        lambda: _create(run, identity, platform),
+        lambda: _found(identity, platform),
+        platform.stop,
+        platform.pauses,
+    )
+    if there is not None:
+        return _is_there(identity, there, "submitted", platform)
+    if is_refusal(printed):
+        return Submission(identity.run, "failed", printed, "fix the reported error, then run it again")
+    return Submission(identity.run, "unknown", printed, _when(pending))
+
+
+def _found(identity: RunIdentity, platform: Platform) -> PlatformRun | None:
+    listed = list_runs(platform.prime, platform.access, platform.stop)
+    return next((run for run in listed if identity.is_this(run.name)), None)
+
+
+def _is_there(identity: RunIdentity, run: PlatformRun, outcome: SubmissionOutcome, platform: Platform) -> Submission:
+    page = platform.access.page_of_run(run.id)
+    return Submission(identity.run, outcome, f"{run.name} is {run.status.lower()}", "", run.id, page)
+
+
+def _when(pending: PendingSubmission) -> str:
+    return f"check `prime train list`, then run it again after {pending.hour}: nothing is submitted before"
+
+
+def _create(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> str:
+    """Call the CLI once; the most important line of its output."""
+    named, compiled, access = trainer_named(run.spec.backend).named, run.compiled, platform.access
+    if named is None or compiled is None:
+        raise ValueError(f"{run.spec.name} has no configuration to submit")
+    with temporary_scratch("train") as scratch:
+        home = scratch / "home"
+        home.mkdir()
+        config = scratch / f"{identity.run}.toml"
+        config.write_text(named(compiled, identity.name), encoding="utf-8")
+        command = [str(platform.prime.program), "train", str(config), *compiled.command[3:]]
+        environment = access.environment(home) | _forwarded(compiled.secrets)
+        try:
+            run_program(command, environment=environment, folder=home, seconds=SUBMIT_SECONDS, stop=platform.stop)
+        except ProgramFailed as error:
+            return decisive_line(access.scrubber.text(error.failure.message))
+    return "the CLI reported success, but the run is not in the list"
+
+
+def _forwarded(names: tuple[str, ...], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    return {name: environ[name] for name in names if name in environ and name != "PRIME_API_KEY"}

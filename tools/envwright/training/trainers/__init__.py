@@ -1,0 +1,88 @@
+"""The table of trainers: every module of this folder that has a `TRAINER`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING
+
+from envwright.text.commands import as_envwright
+from envwright.training.trainers.trainer import Compiled, CompileError, CompileRequest, Trainer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+MATRIX_FILE = "docs/training.md"
+MATRIX_MARK = "<!-- written by `envwright docs` -->"
+
+
+def _trainers() -> Iterator[Trainer]:
+    for module in iter_modules(__path__):
+        found = getattr(import_module(f"{__name__}.{module.name}"), "TRAINER", None)
+        if isinstance(found, Trainer):
+            yield found
+
+
+TRAINERS: Mapping[str, Trainer] = {
+    trainer.limits.name: trainer for trainer in sorted(_trainers(), key=lambda trainer: trainer.limits.name)
+}
+"""Name → trainer."""
+LIMITS = tuple(trainer.limits for trainer in TRAINERS.values())
+SUBMITTED = next(trainer for trainer in TRAINERS.values() if trainer.named is not None)
+"""The trainer that `envwright train` submits to."""
+HERE = next(trainer for trainer in TRAINERS.values() if trainer.limits.on_this_machine)
+"""The trainer of this machine."""
+
+
+def trainer_named(backend: str) -> Trainer:
+    """The trainer that a `backend` of registry.yaml means."""
+    found = TRAINERS.get(backend)
+    return found or next(trainer for trainer in TRAINERS.values() if backend in trainer.aliases)
+
+
+def compile_run(request: CompileRequest) -> Compiled:
+    """The run in its trainer's own terms.
+
+    Raises `CompileError` if it cannot express the declaration.
+    """
+    try:
+        return trainer_named(request.spec.backend).compile(request)
+    except CompileError:
+        raise
+    except ValueError as error:  # a value that TOML or a command line cannot hold
+        raise CompileError(str(error)) from None
+
+
+def metric_names() -> dict[str, tuple[str, ...]]:
+    """This tool's name of a metric → every trainer's name for it."""
+    found: dict[str, dict[str, None]] = {}
+    for trainer in TRAINERS.values():
+        for ours, theirs in trainer.metrics.items():
+            found.setdefault(ours, {}).update(dict.fromkeys(theirs))
+    return {ours: tuple(theirs) for ours, theirs in found.items()}
+
+
+def zero_variance_pairs() -> tuple[tuple[str, str], ...]:
+    """Pairs of metrics whose sum is the share of groups without variance."""
+    return tuple(trainer.zero_variance for trainer in TRAINERS.values() if trainer.zero_variance is not None)
+
+
+def with_matrix(page: str) -> str:
+    """The page with the table of trainers between its two marks; unchanged if it has none."""
+    before, found, rest = page.partition(f"{MATRIX_MARK}\n")
+    _, _, after = rest.partition(f"{MATRIX_MARK}\n")
+    return f"{before}{found}\n{_matrix()}\n{found}{after}" if found else page
+
+
+def _matrix() -> str:
+    columns = ["backend", "trainer", "generations", "releases of verifiers", "its batch counts"]
+    columns += ["several environments", "started by", "kept of a finished run"]
+    rows: list[list[str]] = [columns, ["---" for _ in columns]]
+    for trainer in TRAINERS.values():
+        limits = trainer.limits
+        aliases = "".join(f" (`{alias}`)" for alias in trainer.aliases)
+        several = "yes" if limits.many_environments else "no"
+        generations = ", ".join(limits.generations)
+        row = [f"`{limits.name}`{aliases}", limits.title, generations, limits.released, limits.batch_unit]
+        rows.append([*row, several, trainer.started_by, trainer.keeps])
+    return as_envwright("".join(f"| {' | '.join(row)} |\n" for row in rows))

@@ -1,0 +1,242 @@
+"""A trainer's own configuration, and its text: TOML, a command line or a script.
+
+Every value has its origin, and the text has it in a comment. The same values give the
+same bytes. The TOML is limited to forms that tomllib and the `toml` 0.10 of the prime CLI read alike: full section
+headers, dotted keys inside an entry of an array, no array of mixed kinds.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import re
+import shlex
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from envwright.repository.run import RunSpec
+
+Path = tuple[str | int, ...]
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+_COMMENT_COLUMN = 56
+
+
+@dataclass
+class NativeConfig:
+    """Nested values, and the origin of each by path."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    origins: dict[Path, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    """Declared settings without a place in this trainer's configuration, with the reason."""
+    misfits: dict[str, str] = field(default_factory=dict)
+    """Path of an override whose kind differs from that of the replaced value → both kinds."""
+
+    def put(self, path: str | Path, value: Any, origin: str) -> None:
+        """Set a value, and create the tables above it; `None` sets nothing."""
+        if value is None:
+            return
+        steps = path_of(path)
+        holder: Any = self.values
+        for step, following in pairwise(steps):
+            fresh: Any = [] if isinstance(following, int) else {}
+            if isinstance(step, int):
+                if step == len(holder):
+                    holder.append(fresh)
+                holder = holder[step]
+            else:
+                holder = holder.setdefault(step, fresh)
+        holder[steps[-1]] = copy.deepcopy(value)
+        self.origins[steps] = origin
+
+    def table(self, path: str | Path) -> None:
+        """Create a table, perhaps an empty one."""
+        holder: Any = self.values
+        for step in path_of(path):
+            holder = holder.setdefault(step, {})
+
+    def merge(self, overrides: Mapping[str, Any], origin: str) -> None:
+        """Merge declared overrides: tables key by key, everything else as a whole; `None` removes a key."""
+        for steps, value in leaves(overrides):
+            holder = self.values
+            for step in steps[:-1]:
+                if not isinstance(holder.get(step), dict):
+                    self._compare(steps, holder.get(step), {})
+                    holder[step] = {}
+                holder = holder[step]
+            replaced = holder.get(steps[-1])
+            self._compare(steps, replaced, value)
+            if value is None:
+                holder.pop(steps[-1], None)
+                continue
+            holder[steps[-1]] = copy.deepcopy(value)
+            for known in [known for known in self.origins if known[: len(steps)] == steps]:
+                del self.origins[known]
+            note = f"; replaces {replaced}" if replaced is not None and not isinstance(replaced, dict | list) else ""
+            self.origins[tuple(steps)] = origin + note
+
+    def _compare(self, steps: tuple[str, ...], replaced: Any, value: Any) -> None:
+        if replaced is not None and value is not None and _kind(replaced) != _kind(value):
+            self.misfits[".".join(steps)] = f"{_kind(replaced)} is replaced by {_kind(value)}"
+
+    def origin(self, path: Path) -> str:
+        """The origin of a value, or of the nearest table that has one."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.origins:
+                return self.origins[path[:length]]
+        return ""
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    kinds: tuple[tuple[Any, str], ...] = ((dict, "a table"), (list | tuple, "a list"), (int | float, "a number"))
+    return next((name for types, name in kinds if isinstance(value, types)), "nothing" if value is None else "text")
+
+
+def path_of(path: str | Path) -> Path:
+    """A dotted path as steps."""
+    return tuple(path.split(".")) if isinstance(path, str) else path
+
+
+def leaves(values: Mapping[str, Any], before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every value except tables, and every empty table, with its path."""
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from leaves(value, (*before, key))
+        else:
+            yield (*before, key), value
+
+
+def origin(spec: RunSpec, key: str, note: str = "") -> str:
+    """The origin of a declared value for a comment: its place in the registry, or a default."""
+    place = f"runs.{spec.name}.{key}" if spec.says(key) else f"default of {key}"
+    return f"{place}; {note}" if note else place
+
+
+def toml_text(config: NativeConfig, heading: Sequence[str] = ()) -> str:
+    """The configuration as TOML, every value with its origin in a comment.
+
+    Raises `ValueError` for a value that TOML or the prime CLI's reader cannot hold.
+    """
+    lines = [f"# {_comment(line)}".rstrip() for line in heading]
+    lines += [f"# left out: {_comment(line)}" for line in config.left_out]
+    body = list(_table(config, config.values, ()))
+    return "\n".join([*lines, *([""] if lines and body and body[0] else []), *body]).rstrip() + "\n"
+
+
+def _table(config: NativeConfig, table: Mapping[str, Any], path: Path) -> Iterator[str]:
+    plain = {key: value for key, value in table.items() if not _is_section(value)}
+    sections = {key: value for key, value in table.items() if _is_section(value)}
+    if path and (plain or not sections):
+        yield from ("", f"[{_dotted(path)}]")
+    for key, value in plain.items():
+        yield _line(_key(key), value, config.origin((*path, key)))
+    for key, value in sections.items():
+        if isinstance(value, list):
+            for index, entry in enumerate(value):
+                yield from ("", f"[[{_dotted((*path, key))}]]")
+                for steps, inner in leaves(entry):
+                    yield _line(_dotted(steps), inner, config.origin((*path, key, index, *steps)))
+        else:
+            yield from _table(config, value, (*path, key))
+
+
+def _is_section(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and bool(value) and all(type(v) is dict for v in value))
+
+
+def _line(key: str, value: Any, origin: str) -> str:
+    text = f"{key} = {_value(value)}"
+    return f"{text:<{_COMMENT_COLUMN}} # {_comment(origin)}" if origin else text
+
+
+def _dotted(path: Sequence[str | int]) -> str:
+    return ".".join(_key(str(step)) for step in path if not isinstance(step, int))
+
+
+def _key(key: str) -> str:
+    return key if BARE.fullmatch(key) else _text(key)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} is not a finite number")
+        return repr(value)
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, list | tuple):
+        return _array(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(str(key))} = {_value(inner)}" for key, inner in value.items()) + "}"
+    raise ValueError(f"{value!r} cannot be written as TOML: omit the key instead")
+
+
+def _array(values: Sequence[Any]) -> str:
+    kinds = {type(value) for value in values}
+    if kinds == {int, float}:
+        values, kinds = [float(value) for value in values], {float}
+    if len(kinds) > 1:
+        raise ValueError(f"{list(values)!r} mixes types, which the prime CLI's TOML reader rejects")
+    return "[" + ", ".join(_value(value) for value in values) + "]"
+
+
+def _text(value: str) -> str:
+    # JSON's escapes are TOML's, except those of surrogates, which ensure_ascii would write.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def arguments_of(config: NativeConfig, value: Callable[[Any], str], new: Sequence[str] = ()) -> dict[str, str]:
+    """`key=value` for every value, by dotted path, with its origin; keys below `new` get Hydra's `+`."""
+    arguments: dict[str, str] = {}
+    for steps, inner in leaves(config.values):
+        path = ".".join(steps)
+        plus = "+" if any(path == each or path.startswith(f"{each}.") for each in new) else ""
+        arguments[f"{plus}{path}={value(inner)}"] = config.origin(tuple(steps))
+    return arguments
+
+
+def hydra_value(value: Any) -> str:
+    """A value in a form that Hydra's override grammar and OmegaConf's dot lists both read."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool | int | float):
+        return _value(value)
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(hydra_value(inner) for inner in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{hydra_value(inner)}" for key, inner in value.items()) + "}"
+    text = str(value)
+    return text if re.fullmatch(r"[A-Za-z_/][A-Za-z0-9_./@-]*", text) else "'" + _escaped(text) + "'"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def script_text(program: str, arguments: Mapping[str, str], heading: Sequence[str], before: Sequence[str] = ()) -> str:
+    """A launch script: the lines before, the program (shell text), its arguments with their origins, and `"$@"`."""
+    lines = ["#!/usr/bin/env bash", *(f"# {line}".rstrip() for line in heading), "set -euo pipefail", *before, ""]
+    if arguments:
+        lines.append("arguments=(")
+        for argument, origin in arguments.items():
+            quoted = f"  {shlex.quote(argument)}"
+            lines.append(f"{quoted:<{_COMMENT_COLUMN}} # {_comment(origin)}" if origin else quoted)
+        lines += [")", ""]
+    given = ' "${arguments[@]}"' if arguments else ""
+    lines.append(f'exec {program}{given} "$@"')
+    return "\n".join(lines) + "\n"
+
+
+def _comment(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)

@@ -1,0 +1,187 @@
+"""rLLM on Tinker: rLLM's unified trainer with its verifiers workflow, through an entry module that this tool writes.
+
+rLLM's own example imports the trainer that lost Tinker in 9b9e3582 and stops at an assertion.
+"""
+
+from __future__ import annotations
+
+from envwright.rules.runs.trainer import TrainerLimits
+from envwright.training.trainers.known_models import TINKER_RENDERERS
+from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
+from envwright.training.trainers.tinker import TINKER_URL, base_model_settings
+from envwright.training.trainers.trainer import (
+    INSTALL,
+    Compiled,
+    CompileRequest,
+    KeptAddresses,
+    Trainer,
+    advantage_of,
+    checkout_lines,
+    console_lines,
+    file_path,
+    install_lines,
+    needs,
+    quick_test,
+    saved_every,
+    script_heading,
+    units,
+    with_overrides,
+)
+
+ADVANTAGES = {"grpo": "grpo", "rloo": "rloo", "reinforce": "reinforce"}
+NEW_KEYS = ("verifiers",)
+ENTRY = '''\
+"""Starts rLLM's unified trainer on a verifiers environment; written by `envwright train compile`."""
+
+import hydra
+import verifiers as vf
+from examples.verifiers_env.workflow import VerifiersWorkflow
+from omegaconf import OmegaConf
+from rllm.data.dataset import DatasetRegistry
+from rllm.trainer import AgentTrainer
+
+
+@hydra.main(config_path="pkg://rllm.trainer.config", config_name="unified", version_base=None)
+def main(config):
+    chosen = OmegaConf.to_container(config.verifiers, resolve=True)
+    environment = vf.load_environment(chosen["env_id"], **chosen.get("env_args", {}))
+    name, most = chosen["dataset"], chosen.get("max_samples", -1)
+    trainer = AgentTrainer(
+        workflow_class=VerifiersWorkflow,
+        workflow_args={"vf_env": environment, "sampling_args": chosen.get("sampling_args", {})},
+        train_dataset=DatasetRegistry.register_dataset(name, environment.get_dataset(n=most), "train"),
+        val_dataset=DatasetRegistry.register_dataset(name, environment.get_eval_dataset(n=most), "test"),
+        config=config,
+        backend=config.rllm.backend,
+    )
+    trainer.train()
+
+
+if __name__ == "__main__":
+    main()
+'''
+LIMITS = TrainerLimits(
+    name="rllm-tinker",
+    title="rLLM on Tinker",
+    generations=("v0",),
+    releases=("0.1.9.post3",),
+    released="0.1.9.post3",
+    batch_unit="tasks",
+    lora="only",
+    algorithms=tuple(ADVANTAGES),
+    source="measured: its exact calls on 0.1.8.post2 to 0.3.1; from 0.1.10 on it fails; "
+    "its own train.py cannot start Tinker since 9b9e3582, so the entry module is written here",
+    models=TINKER_RENDERERS,
+)
+PATHS = {
+    "batch": "rllm.data.train_batch_size",
+    "group": "training.group_size",
+    "max_tokens": "rllm.data.max_response_length",
+    "temperature": "rllm.rollout.train.temperature",
+    "seq_len": "training.max_length",
+    "max_steps": "rllm.trainer.total_batches",
+    "interval": "rllm.trainer.test_freq",
+    "learning_rate": "training.learning_rate",
+    "lora_rank": "model.lora_rank",
+}
+METRICS = {
+    "reward": ("reward/verifiers/mean",),
+    "reward_std": ("reward/verifiers/std",),
+    "kl": ("train/kl_sample_train_v2",),
+    "entropy": ("train/entropy",),
+    "learning_rate": ("progress/lr",),
+    "eval": ("val/reward/verifiers/mean",),
+}
+"""Source: rLLM 9beb6e0, trainer/algorithms/advantage.py and trainer/tinker/tinker_metrics_utils.py; `verifiers` is the
+name of a trajectory in examples/verifiers_env/workflow.py."""
+
+
+def _compile(request: CompileRequest) -> Compiled:
+    """The overrides, the entry module, and the script that starts it."""
+    spec = request.spec
+    source = request.only_source()
+    tasks = request.tasks_per_step(source)
+    config = with_overrides(_config(request, tasks), spec)
+    script, entry = file_path(request, "sh"), file_path(request, "py")
+    lines = script_heading(
+        request,
+        LIMITS.title,
+        f"RLLM=/where/rllm/is TINKER_API_KEY=… {script}",
+        "With rLLM installed from its checkout (extra tinker), in its own .venv.",
+        quick_test(script, f"+verifiers.max_samples={2 * tasks}", "rllm.trainer.total_epochs=1"),
+        *(f"left out: {line}" for line in config.left_out),
+    )
+    before = [needs("TINKER_API_KEY"), *checkout_lines("RLLM", "rLLM", "uv venv && uv pip install -e .[tinker]")]
+    before += [f"{INSTALL} 'verifiers==0.1.9.post3'", *install_lines(request), *console_lines(request)]
+    before.append('export PYTHONPATH="$RLLM${PYTHONPATH:+:$PYTHONPATH}"')
+    arguments = {"rllm/backend=tinker": "fixed", **arguments_of(config, hydra_value, NEW_KEYS)}
+    return Compiled(
+        files={script: script_text(f'"$VENV/bin/python" {entry}', arguments, lines, before), entry: ENTRY},
+        command=("bash", script),
+        native=config,
+        notes=(f"batch: {spec.batch_size} rollouts = {tasks} tasks (rllm.data.train_batch_size)", *config.left_out),
+        secrets=("TINKER_API_KEY", *spec.secrets),
+        units=units(request, tasks),
+    )
+
+
+def _config(request: CompileRequest, tasks: int) -> NativeConfig:
+    spec, source, config = request.spec, request.only_source(), NativeConfig()
+    group, limit = spec.group_of(source), spec.sampling.max_tokens
+    config.put("verifiers.env_id", request.environment(source).id, origin(spec, "environments[0].id"))
+    config.put("verifiers.dataset", spec.name, "rLLM stores data by name: the run's name avoids collisions")
+    if source.settings:
+        config.put("verifiers.env_args", dict(source.settings), origin(spec, "environments[0].args"))
+    config.put("verifiers.sampling_args.max_tokens", limit, origin(spec, "sampling.max_tokens"))
+    config.put("verifiers.sampling_args.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
+    config.put("model.name", spec.model, origin(spec, "model"))
+    config.put("model.lora_rank", spec.lora.rank if spec.lora else None, origin(spec, "lora.rank"))
+    config.put("training.group_size", group, origin(spec, "group_size"))
+    config.put("training.learning_rate", spec.learning_rate, origin(spec, "learning_rate"))
+    config.put("training.max_length", spec.seq_len, origin(spec, "seq_len"))
+    config.put("training.default_local_dir", f"outputs/{spec.name}", "checkpoints")
+    if spec.resume is not None and spec.resume.folder:
+        config.put("training.resume_mode", "resume_path", origin(spec, "resume.folder"))
+        config.put("training.resume_from_path", spec.resume.folder, origin(spec, "resume.folder"))
+    evaluated = spec.eval
+    config.put("validation.group_size", evaluated.rollouts if evaluated else 1, origin(spec, "eval.rollouts"))
+    note = f"tasks: {spec.batch_size} rollouts / {group}"
+    config.put("rllm.data.train_batch_size", tasks, origin(spec, "batch_size", note))
+    prompt = max(1, spec.seq_len - limit)
+    config.put("rllm.data.max_prompt_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))
+    config.put("rllm.data.max_response_length", limit, origin(spec, "sampling.max_tokens"))
+    config.put("rllm.rollout.train.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
+    config.put("rllm.algorithm.adv_estimator", advantage_of(spec, ADVANTAGES), origin(spec, "algorithm"))
+    config.put("rllm.workflow.use_workflow", True, "verifiers runs as a workflow")
+    config.put("rllm.workflow.n_parallel_tasks", spec.max_concurrent, origin(spec, "max_concurrent"))
+    config.put("rllm.trainer.total_batches", spec.max_steps, origin(spec, "max_steps"))
+    config.put("rllm.trainer.total_epochs", spec.max_steps, "at most one per step: the batches decide")
+    config.put(
+        "rllm.trainer.project_name", spec.wandb.project if spec.wandb else "envwright", origin(spec, "wandb.project")
+    )
+    config.put("rllm.trainer.experiment_name", spec.name, "the run's name")
+    config.put("rllm.trainer.logger", ["console", "wandb"] if spec.wandb else ["console"], origin(spec, "wandb"))
+    # with -1 rLLM saves nothing at the end either: 9beb6e0, trainer/tinker/tinker_backend.py, on_train_end
+    config.put("rllm.trainer.save_freq", saved_every(spec), origin(spec, "checkpoints.interval", "and the last step"))
+    config.put("rllm.trainer.test_freq", evaluated.interval if evaluated else -1, origin(spec, "eval.interval"))
+    first = evaluated is not None and not evaluated.skip_first
+    config.put("rllm.trainer.val_before_train", first, origin(spec, "eval.skip_first"))
+    if spec.difficulty_filter:
+        config.put("rllm.rejection_sample.enable", True, origin(spec, "difficulty_filter"))
+        config.put("rllm.rejection_sample.filter_uniform_groups", True, origin(spec, "difficulty_filter"))
+    if spec.lora is not None and spec.says("lora.alpha"):
+        config.left_out.append("lora.alpha: Tinker chooses it")
+    return config
+
+
+TRAINER = Trainer(
+    limits=LIMITS,
+    started_by="the compiled script and entry module, in a checkout",
+    compile=_compile,
+    settings=base_model_settings(PATHS, LIMITS),
+    metrics=METRICS,
+    zero_variance=("batch/solve_all", "batch/solve_none"),
+    keeps="every checkpoint and the last step, on Tinker, without expiry; addresses in "
+    "`outputs/RUN/global_step_N/checkpoint.json`",
+    kept=KeptAddresses("global_step_*/checkpoint.json", TINKER_URL, "TINKER_API_KEY"),
+)

@@ -1,0 +1,193 @@
+"""SkyRL's integration of verifiers: a dataset is prepared, then its trainer starts with dotted settings."""
+
+from __future__ import annotations
+
+import math
+import shlex
+
+from envwright.repository.package import folder_of
+from envwright.rules.runs.trainer import TrainerLimits
+from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
+from envwright.training.trainers.trainer import (
+    Compiled,
+    CompileError,
+    CompileRequest,
+    Environment,
+    KeptFolders,
+    Trainer,
+    advantage_of,
+    checkout_lines,
+    console_lines,
+    file_path,
+    saved_every,
+    script_heading,
+    settings_at,
+    units,
+    with_overrides,
+)
+
+ADVANTAGES = {"grpo": "grpo", "rloo": "rloo", "reinforce": "reinforce++"}
+ENTRY = "examples.train_integrations.verifiers.entrypoints.main_verifiers"
+PREPARE = "examples/train_integrations/verifiers/prepare_dataset.py"
+INSTALLER = "examples/train_integrations/verifiers/install_environment.py"
+"""SkyRL's own: it adds the release of the Hub, from its owner's index."""
+MOST_MICRO_BATCH = 32
+LIMITS = TrainerLimits(
+    name="skyrl",
+    title="SkyRL",
+    generations=("v0",),
+    releases=(),
+    released="none: it needs RolloutInput (0.1.8 and later) and process_env_results_vllm (0.1.7 and before)",
+    batch_unit="tasks",
+    lora="either",
+    algorithms=tuple(ADVANTAGES),
+    source="measured on 0.1.8.post2 to 0.3.1, read for 0.1.5 to 0.1.7; its own test of the integration is skipped",
+)
+PATHS = {
+    "batch": "trainer.train_batch_size",
+    "group": "generator.n_samples_per_prompt",
+    "max_tokens": "generator.sampling_params.max_generate_length",
+    "temperature": "generator.sampling_params.temperature",
+    "max_steps": "trainer.max_training_steps",
+    "interval": "trainer.eval_interval",
+    "learning_rate": "trainer.policy.optimizer_config.lr",
+    "lora_rank": "trainer.policy.model.lora.rank",
+}
+METRICS = {
+    "reward": ("reward/avg_raw_reward",),
+    "kl": ("policy/policy_kl",),
+    "entropy": ("policy/policy_entropy",),
+    "grad_norm": ("policy/raw_grad_norm",),
+    "learning_rate": ("policy/policy_lr",),
+    "length": ("generate/avg_num_tokens",),
+}
+"""Source: SkyRL a956457, train/trainer.py, train/generators/utils.py and backends/skyrl_train/workers/worker.py."""
+
+
+def _compile(request: CompileRequest) -> Compiled:
+    """The dotted settings of SkyRLTrainConfig, in a script that prepares the data first."""
+    spec = request.spec
+    source = request.only_source()
+    tasks = request.tasks_per_step(source)
+    config = with_overrides(_config(request, tasks), spec)
+    script = file_path(request, "sh")
+    environment = request.environment(source)
+    lines = script_heading(
+        request,
+        LIMITS.title,
+        f"SKYRL=/where/SkyRL/is {script}",
+        f"verifiers: {LIMITS.released}.",
+        *(f"left out: {line}" for line in config.left_out),
+    )
+    before = [*checkout_lines("SKYRL", "SkyRL", None), *console_lines(request)]
+    before += ["ROOT=$PWD", 'cd "$SKYRL"', _add_environment(environment)]
+    before.append(f"uv run --with verifiers python {PREPARE} --env_id {environment.id} --output_dir data/{spec.name}")
+    return Compiled(
+        files={
+            script: script_text(f"uv run --extra fsdp -m {ENTRY}", arguments_of(config, hydra_value), lines, before)
+        },
+        command=("bash", script),
+        native=config,
+        notes=(f"batch: {spec.batch_size} rollouts = {tasks} tasks (trainer.train_batch_size)", *config.left_out),
+        secrets=spec.secrets,
+        units=units(request, tasks),
+    )
+
+
+def _add_environment(environment: Environment) -> str:
+    """Shell: the environment as a requirement of SkyRL's project, which its Ray workers install again."""
+    if environment.external:
+        return f"uv run python {INSTALLER} {shlex.quote(f'{environment.hub}@{environment.version}')}"
+    return f'uv add "$ROOT/environments/{folder_of(environment.name)}"'
+
+
+def _config(request: CompileRequest, tasks: int) -> NativeConfig:
+    spec, source, config = request.spec, request.only_source(), NativeConfig()
+    group, gpus = spec.group_of(source), spec.gpus
+    if source.settings:
+        message = "SkyRL's verifiers integration loads an environment by name, without arguments"
+        raise CompileError(f"{message}: {', '.join(source.settings)}")
+    config.put("data.train_data", [f"data/{spec.name}/train.parquet"], "written by prepare_dataset.py")
+    config.put("data.val_data", [f"data/{spec.name}/validation.parquet"], "written by prepare_dataset.py")
+    config.put("environment.env_class", request.environment(source).id, origin(spec, "environments[0].id"))
+    config.put("trainer.algorithm.advantage_estimator", advantage_of(spec, ADVANTAGES), origin(spec, "algorithm"))
+    if spec.difficulty_filter:
+        comment = origin(spec, "difficulty_filter", "groups without variance are drawn again")
+        config.put("trainer.algorithm.dynamic_sampling.type", "filter", comment)
+    policy = "trainer.policy"
+    config.put(f"{policy}.model.path", spec.model, origin(spec, "model"))
+    if spec.lora is not None:
+        config.put(f"{policy}.model.lora.rank", spec.lora.rank, origin(spec, "lora.rank"))
+        config.put(f"{policy}.model.lora.alpha", int(spec.lora.alpha), origin(spec, "lora.alpha"))
+    config.put(f"{policy}.optimizer_config.lr", spec.learning_rate, origin(spec, "learning_rate"))
+    config.put(f"{policy}.optimizer_config.weight_decay", spec.weight_decay, origin(spec, "weight_decay"))
+    per_node = gpus.per_node if gpus.multi_node else gpus.train
+    nodes = gpus.train_nodes or 1
+    for part in ("policy", "ref"):
+        config.put(f"trainer.placement.{part}_num_nodes", nodes, origin(spec, "gpus.train_nodes"))
+        config.put(f"trainer.placement.{part}_num_gpus_per_node", per_node, origin(spec, "gpus.train"))
+    engines = max(1, nodes * per_node // gpus.tensor_parallel)
+    config.put("generator.inference_engine.num_engines", engines, "training and sampling share the GPUs")
+    config.put(
+        "generator.inference_engine.tensor_parallel_size", gpus.tensor_parallel, origin(spec, "gpus.tensor_parallel")
+    )
+    note = f"tasks: {spec.batch_size} rollouts / {group}"
+    config.put("trainer.train_batch_size", tasks, origin(spec, "batch_size", note))
+    config.put("trainer.policy_mini_batch_size", tasks, origin(spec, "batch_size", "one update per step"))
+    micro = math.gcd(max(1, spec.batch_size // (nodes * per_node)), MOST_MICRO_BATCH)
+    for kind in ("train", "forward"):
+        config.put(f"trainer.micro_{kind}_batch_size_per_gpu", micro, "divides the rollouts of one GPU")
+    _trainer(config, request)
+    _generator(config, request, group)
+    return config
+
+
+def _trainer(config: NativeConfig, request: CompileRequest) -> None:
+    spec, kept, evaluated = request.spec, request.spec.checkpoints, request.spec.eval
+    config.put("trainer.max_training_steps", spec.max_steps, origin(spec, "max_steps"))
+    config.put("trainer.epochs", spec.max_steps, "at most one per step: the steps decide")
+    config.put("trainer.eval_interval", evaluated.interval if evaluated else -1, origin(spec, "eval.interval"))
+    first = evaluated is not None and not evaluated.skip_first
+    config.put("trainer.eval_before_train", first, origin(spec, "eval.skip_first"))
+    # with -1 SkyRL saves nothing at the end either; otherwise also after every epoch: a956457, train/trainer.py
+    note = "every epoch, and the last step"
+    config.put("trainer.ckpt_interval", saved_every(spec), origin(spec, "checkpoints.interval", note))
+    last = 1 if kept is None or kept.interval is None else None
+    config.put("trainer.max_ckpts_to_keep", (kept and kept.keep) or last, origin(spec, "checkpoints.keep"))
+    config.put("trainer.hf_save_interval", saved_every(spec), origin(spec, "checkpoints.interval", "as vLLM loads it"))
+    config.put("trainer.export_path", f"outputs/{spec.name}/exports", "models; ~/exports is the trainer's own")
+    config.put("trainer.ckpt_path", f"outputs/{spec.name}/checkpoints", "checkpoints")
+    if spec.resume is not None and spec.resume.folder:
+        config.put("trainer.resume_mode", "from_path", origin(spec, "resume.folder"))
+        config.put("trainer.resume_path", spec.resume.folder, origin(spec, "resume.folder"))
+    config.put("trainer.logger", "wandb" if spec.wandb else "console", origin(spec, "wandb"))
+    config.put("trainer.project_name", spec.wandb.project if spec.wandb else "envwright", origin(spec, "wandb.project"))
+    config.put("trainer.run_name", spec.name, "the run's name")
+
+
+def _generator(config: NativeConfig, request: CompileRequest, group: int) -> None:
+    spec, limit = request.spec, request.spec.sampling.max_tokens
+    prompt = max(1, spec.seq_len - limit)
+    config.put("trainer.max_prompt_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))
+    config.put("generator.max_input_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))
+    config.put("generator.n_samples_per_prompt", group, origin(spec, "group_size"))
+    config.put("generator.sampling_params.max_generate_length", limit, origin(spec, "sampling.max_tokens"))
+    config.put("generator.sampling_params.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
+    if spec.eval is not None:
+        config.put("generator.eval_n_samples_per_prompt", spec.eval.rollouts, origin(spec, "eval.rollouts"))
+        if spec.eval.temperature is not None:
+            path = "generator.eval_sampling_params"
+            config.put(f"{path}.temperature", spec.eval.temperature, origin(spec, "eval.temperature"))
+            config.put(f"{path}.max_generate_length", limit, origin(spec, "sampling.max_tokens"))
+
+
+TRAINER = Trainer(
+    limits=LIMITS,
+    started_by="the compiled script, in a checkout",
+    compile=_compile,
+    settings=settings_at(PATHS, LIMITS),
+    metrics=METRICS,
+    keeps="every checkpoint and the last step, below `$SKYRL/outputs/RUN`: shards in `checkpoints/global_step_N`, "
+    "models in `exports/global_step_N/policy`, until you delete them",
+    kept=KeptFolders(steps="exports/global_step_{step}/policy", checkout="SKYRL"),
+)

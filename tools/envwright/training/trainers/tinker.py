@@ -1,0 +1,164 @@
+"""tinker-cookbook's recipe for verifiers environments: one command, settings as key=value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from envwright.rules.runs.trainer import TrainerLimits, TrainerSettings
+from envwright.training.trainers.known_models import TINKER_RENDERERS
+from envwright.training.trainers.native_config import NativeConfig, arguments_of, origin, script_text
+from envwright.training.trainers.trainer import (
+    INSTALL,
+    Compiled,
+    CompileRequest,
+    KeptAddresses,
+    Trainer,
+    file_path,
+    install_lines,
+    needs,
+    own_environment_lines,
+    saved_every,
+    script_heading,
+    settings_at,
+    units,
+    with_overrides,
+)
+
+if TYPE_CHECKING:
+    from envwright.repository.run import RunSpec
+
+COOKBOOK = "0.6.1"
+"""The release whose parser and recipe the compiled arguments were checked with."""
+VERIFIERS = "0.1.9.post3"
+TINKER_URL = "https://tinker.thinkingmachines.dev/services/tinker-prod/oai/api/v1"
+"""Serves `tinker://` addresses of sampler weights: DEFAULT_BASE_URL (tinker/lib/base_url.py of 0.38.0) and the path of
+Tinker's OpenAI-compatible API, which only its documentation has; not tried."""
+RENDERERS = "tml-renderers"
+"""Its bound on this package, which only Thinking Machines' own models load, is lifted: not every index has 0.4.1."""
+MODULE = "tinker_cookbook.recipes.verifiers_rl.train"
+LIMITS = TrainerLimits(
+    name="tinker",
+    title="tinker-cookbook",
+    generations=("v0",),
+    releases=(VERIFIERS,),
+    released="0.1.9.post3",
+    batch_unit="tasks",
+    lora="only",
+    algorithms=("grpo",),
+    source="measured: its exact calls on 0.1.8.post2 to 0.3.1; from 0.1.10 on it fails (run_group's signature); "
+    "recipe verifiers_rl of tinker-cookbook 0.6.1, which requires verifiers >=0.1.9,<0.1.10",
+    evaluates="none",
+    replaces_groups=False,
+    models=TINKER_RENDERERS,
+)
+PATHS = {
+    "batch": "groups_per_batch",
+    "group": "group_size",
+    "max_tokens": "max_tokens",
+    "temperature": "temperature",
+    "max_steps": "max_steps",
+    "interval": "eval_every",
+    "learning_rate": "learning_rate",
+    "lora_rank": "lora_rank",
+}
+METRICS = {
+    "reward": ("env/all/reward/total",),
+    "kl": ("optim/kl_sample_train_v2",),
+    "entropy": ("optim/entropy",),
+    "learning_rate": ("optim/lr",),
+    "length": ("env/all/ac_tokens_per_turn",),
+    "eval": ("test/env/all/reward/total",),
+}
+"""Source: tinker_cookbook/rl/train.py, rl/metrics.py and rl/metric_util.py of 0.6.1."""
+
+
+def _compile(request: CompileRequest) -> Compiled:
+    """The recipe's own arguments, in a script that names the origin of each."""
+    spec = request.spec
+    config = with_overrides(_config(request), spec)
+    script = file_path(request, "sh")
+    left_out = [f"left out: {line}" for line in config.left_out]
+    lines = script_heading(request, LIMITS.title, f"TINKER_API_KEY=… {script}", *left_out)
+    before = [needs("TINKER_API_KEY"), *own_environment_lines(request, "3.11")]
+    packages = f"'tinker-cookbook[verifiers]=={COOKBOOK}' 'verifiers=={VERIFIERS}'"
+    before += [f"{INSTALL} --overrides <(echo {RENDERERS}) {packages}", *install_lines(request)]
+    source = request.only_source()
+    tasks = request.tasks_per_step(source)
+    return Compiled(
+        files={script: script_text(f'"$VENV/bin/python" -m {MODULE}', arguments_of(config, chz_value), lines, before)},
+        command=("bash", script),
+        native=config,
+        notes=(f"batch: {spec.batch_size} rollouts = {tasks} tasks (groups_per_batch)", *config.left_out),
+        secrets=("TINKER_API_KEY", *spec.secrets),
+        units=units(request, tasks),
+    )
+
+
+def chz_value(value: Any) -> str:
+    """A value as chz reads it from a command line: bare, `None` for none."""
+    if isinstance(value, bool):
+        return "True" if value else "False"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _config(request: CompileRequest) -> NativeConfig:
+    spec, source, config = request.spec, request.only_source(), NativeConfig()
+    tasks = request.tasks_per_step(source)
+    config.put("model_name", spec.model, origin(spec, "model"))
+    renderer = spec.renderer or TINKER_RENDERERS.get(spec.model)
+    comment = (
+        origin(spec, "renderer") if spec.renderer else "recommended by model_info; the recipe's default is Qwen3.5's"
+    )
+    config.put("renderer_name", renderer, comment)
+    config.put("lora_rank", spec.lora.rank if spec.lora else None, origin(spec, "lora.rank"))
+    config.put("vf_env_id", request.environment(source).id, origin(spec, "environments[0].id"))
+    if source.settings:
+        text = json.dumps(source.settings, ensure_ascii=False, sort_keys=True)
+        config.put("vf_env_args", text, origin(spec, "environments[0].args"))
+    config.put("group_size", spec.group_of(source), origin(spec, "group_size"))
+    note = f"tasks: {spec.batch_size} rollouts / {spec.group_of(source)}"
+    config.put("groups_per_batch", tasks, origin(spec, "batch_size", note))
+    config.put("learning_rate", spec.learning_rate, origin(spec, "learning_rate"))
+    config.put("max_tokens", spec.sampling.max_tokens, origin(spec, "sampling.max_tokens"))
+    config.put("temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
+    config.put("max_steps", spec.max_steps, origin(spec, "max_steps"))
+    config.put("max_concurrent_generation", spec.max_concurrent, origin(spec, "max_concurrent"))
+    config.put("save_every", saved_every(spec), origin(spec, "checkpoints.interval", "kept for 7 days"))
+    if spec.checkpoints is not None and spec.checkpoints.keep is not None:
+        config.left_out.append("checkpoints.keep: Tinker removes each checkpoint after 7 days, the last one never")
+    if spec.eval is not None:
+        config.put("eval_every", spec.eval.interval, origin(spec, "eval.interval"))
+        config.left_out.append("eval: the recipe makes no evaluation set, so nothing is evaluated")
+    config.put("log_path", f"outputs/{spec.name}", "contains metrics.jsonl, for `envwright watch`")
+    config.put("behavior_if_log_dir_exists", "resume", "resumes when started again")
+    if spec.wandb is not None:
+        config.put("wandb_project", spec.wandb.project, origin(spec, "wandb.project"))
+        config.put("wandb_name", spec.name, "the run's name")
+    if spec.lora is not None and spec.says("lora.alpha"):
+        config.left_out.append("lora.alpha: Tinker chooses it")
+    config.left_out.append(f"seq_len = {spec.seq_len}: Tinker uses that of the model")
+    return config
+
+
+def base_model_settings(
+    paths: Mapping[str, str], limits: TrainerLimits
+) -> Callable[[RunSpec, Mapping[str, Any]], TrainerSettings]:
+    """Settings at fixed paths; Tinker's name of a checkpoint is that of its model with a suffix after a colon."""
+    read = settings_at(paths, limits)
+    return lambda spec, native: replace(read(spec, native), model=spec.model.partition(":")[0])
+
+
+TRAINER = Trainer(
+    limits=LIMITS,
+    started_by="the compiled script",
+    compile=_compile,
+    settings=base_model_settings(PATHS, LIMITS),
+    metrics=METRICS,
+    keeps="the last step on Tinker, without expiry, and checkpoints for 7 days; addresses in "
+    "`outputs/RUN/checkpoints.jsonl`",
+    kept=KeptAddresses("checkpoints.jsonl", TINKER_URL, "TINKER_API_KEY"),
+    zero_variance=("env/all/by_group/frac_all_good", "env/all/by_group/frac_all_bad"),
+)

@@ -1,0 +1,456 @@
+"""A trainer: all data about one `backend` of registry.yaml.
+
+A trainer is one module of this folder with a `TRAINER`, and its name in `Backend` of `repository/run.py`. Commands,
+rules, metrics and the matrix in docs/training.md read the table (`envwright.training.trainers`); no other module knows
+a trainer's name.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from envwright.facts.training_log import CONSOLE_LOG
+from envwright.repository.package import folder_of
+from envwright.repository.registry import held_out_of
+from envwright.rules.runs.trainer import EvaluationTasks, RefusedSetting, TrainerLimits, TrainerSettings
+
+if TYPE_CHECKING:
+    from envwright.repository.package import Package
+    from envwright.repository.registry import EnvironmentEntry, ExternalEntry, Registry
+    from envwright.repository.run import RunSpec, Source
+    from envwright.training.trainers.native_config import NativeConfig
+
+CONFIG_FOLDER = "configs/rl"
+HELD_OUT = "held out for evaluation, by the environment"
+"""The origin of settings that no run declares."""
+COMPILED_BY = "`envwright train compile`"
+"""Marks the compiled files of declared runs."""
+
+
+UNDECLARED_JUDGE = "a key for its judge, which registry.yaml does not declare"
+
+
+class CompileError(ValueError):
+    """The declaration has no form in this trainer's configuration; the message gives the reason."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One environment of the registry, as trainers name it."""
+
+    name: str
+    module: str
+    hub: str
+    """owner/name on the Hub."""
+    version: str
+    generation: str | None
+    external: bool = False
+    requires: tuple[str, ...] | None = None
+    """The package's requirement on verifiers; `None` if its code is not in this repository."""
+    pinned: str | None = None
+    """The release of verifiers that its lock pins."""
+    secrets: tuple[str, ...] = ()
+    judge: str = ""
+    """The declared endpoint of its judge; empty if it has none."""
+    agents: tuple[str, ...] | None = ("agent",)
+    """The agents of its EnvConfig (v1), by its source; `None` if they are not known."""
+    held_out: Mapping[str, Any] | None = None
+    """Settings that select the tasks to evaluate on; empty for v0's own split, `None` without such tasks."""
+
+    @property
+    def id(self) -> str:
+        """The name by which verifiers finds the installed package: its module's, if that differs."""
+        return self.name if self.external or self.module == folder_of(self.name) else self.module
+
+
+@dataclass(frozen=True)
+class CompileRequest:
+    """A run and its environments."""
+
+    spec: RunSpec
+    environments: Mapping[str, Environment]
+
+    def environment(self, source: Source) -> Environment:
+        """The environment of a source of the mix."""
+        return self.environments[source.id]
+
+    def evaluation_settings(self, source: Source) -> Mapping[str, Any]:
+        """The settings of a source of the evaluation: the held-out tasks, unless it names others."""
+        held_out = self.environment(source).held_out or {}
+        named = self.spec.eval is not None and self.spec.eval.environments
+        return {**held_out, **source.settings} if named else {**source.settings, **held_out}
+
+    def evaluates_on_other_tasks(self, source: Source, evaluates: EvaluationTasks) -> bool:
+        """Whether a source of the evaluation has other tasks than the training, as this trainer evaluates."""
+        trained = [each for each in self.spec.environments if each.id == source.id]
+        if not trained or evaluates in ("kept from training", "none"):
+            return True
+        environment = self.environment(source)
+        if environment.generation == "v0" and environment.held_out == {}:
+            return True
+        settings = self.evaluation_settings(source)
+        return evaluates == "declared" and all(each.settings != settings for each in trained)
+
+    def only_source(self) -> Source:
+        """The environment of a trainer that supports only one; raises `CompileError` for a mix."""
+        if len(self.spec.environments) > 1:
+            count = len(self.spec.environments)
+            raise CompileError(f"{self.spec.backend} trains on one environment, {count} are declared")
+        return self.spec.environments[0]
+
+    def tasks_per_step(self, source: Source) -> int:
+        """The batch in tasks, for trainers that count these; raises `CompileError` if it splits a group."""
+        group = self.spec.group_of(source)
+        if self.spec.batch_size % group:
+            raise CompileError(f"batch_size {self.spec.batch_size} is not a multiple of {group} rollouts per example")
+        return self.spec.batch_size // group
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A run in its trainer's configuration."""
+
+    files: Mapping[str, str]
+    """Path below the repository → text; the first is the configuration itself."""
+    command: tuple[str, ...]
+    """The command that starts it, from the repository's root."""
+    native: NativeConfig
+    notes: tuple[str, ...] = ()
+    """Notes for the reader: conversions of units, omissions, prerequisites."""
+    secrets: tuple[str, ...] = ()
+    """Names of variables that must be set for the command."""
+    units: Mapping[str, Any] = field(default_factory=dict)
+    """The batch as the trainer counts it."""
+
+
+@dataclass(frozen=True)
+class KeptFolders:
+    """Where a run leaves its steps in a form that vLLM loads: folders of safetensors."""
+
+    steps: str
+    """Such a folder, below `outputs/RUN`; `{step}` is the step."""
+    written_last: str = ""
+    """The file that the trainer writes when a folder is complete; empty if there is none."""
+    final: str = ""
+    """A folder with the model of the last step, which appears whole, and names its step."""
+    checkout: str = ""
+    """The variable with the folder that has `outputs/`; empty for the repository."""
+    shards: str = ""
+    """What the trainer leaves instead, below `outputs/RUN`, if a command makes such folders of it."""
+    by_hand: str = ""
+    """That command; `{run}` and `{step}` are filled in."""
+
+
+@dataclass(frozen=True)
+class KeptAddresses:
+    """Where a run leaves the addresses of its steps on the trainer's own service, which serves them."""
+
+    files: str
+    """Files of JSON lines with `sampler_path`, below `outputs/RUN`; a pattern."""
+    url: str
+    """Of the service's OpenAI-compatible API."""
+    key_variable: str
+
+
+def _refuses_nothing(
+    _spec: RunSpec, _native: Mapping[str, Any], _settings: TrainerSettings
+) -> Iterable[RefusedSetting]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """One trainer."""
+
+    limits: TrainerLimits
+    """Its supported runs and releases of verifiers."""
+    started_by: str
+    """The command that starts a run, for the matrix in docs/training.md."""
+    compile: Callable[[CompileRequest], Compiled]
+    """The run in the trainer's own terms. Raises `CompileError` or `ValueError` if it has no form there."""
+    settings: Callable[[RunSpec, Mapping[str, Any]], TrainerSettings]
+    """The settings of a compiled configuration, which overrides may have changed."""
+    refusals: Callable[[RunSpec, Mapping[str, Any], TrainerSettings], Iterable[RefusedSetting]] = _refuses_nothing
+    """The refusals of the trainer when it reads a compiled configuration."""
+    metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """This tool's name of a metric → the trainer's names; those with brackets are patterns."""
+    zero_variance: tuple[str, str] | None = None
+    """Two metrics whose sum is the share of groups without variance."""
+    aliases: tuple[str, ...] = ()
+    """Other values of `backend` that mean this trainer."""
+    named: Callable[[Compiled, str], str] | None = None
+    """The configuration with the name that it is submitted under; `None` if `envwright train` submits nothing."""
+    keeps: str = ""
+    """What is left of a finished run, where and how long, for the matrix in docs/training.md."""
+    kept: KeptFolders | KeptAddresses | None = None
+    """Where `envwright train serve` finds its steps."""
+
+
+def environment_of(name: str, registry: Registry, packages: Mapping[str, Package]) -> Environment:
+    """The data of a registry's environment for trainers, from its declaration and its package."""
+    if name in registry.external:
+        return _external(registry.external[name])
+    return _local(registry.environments[name], packages.get(name))
+
+
+def _external(entry: ExternalEntry) -> Environment:
+    hub = f"{entry.hub_owner}/{entry.hub_name}"
+    module = entry.hub_name.replace("-", "_")
+    held_out = entry.eval.settings(entry.generation) if entry.eval else None
+    return Environment(
+        entry.name, module, hub, entry.version, entry.generation, external=True, agents=None, held_out=held_out
+    )
+
+
+def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
+    hub = f"{entry.owner}/{entry.name}"
+    if package is None:
+        return Environment(entry.name, entry.folder_name, hub, "", None, secrets=entry.secrets)
+    wanted = tuple(text for text in package.requires if text.replace("[", " ").split()[0].startswith("verifiers"))
+    held_out = held_out_of(entry, package)
+    judge = entry.judge.endpoint if entry.judge else UNDECLARED_JUDGE if package.uses_judge else ""
+    return Environment(
+        name=entry.name,
+        judge=judge,
+        module=package.module,
+        hub=hub,
+        version=package.version,
+        generation=package.generation,
+        requires=wanted,
+        pinned=package.lock.pins.get("verifiers") if package.lock else None,
+        secrets=entry.secrets,
+        agents=package.agents,
+        held_out=held_out.settings(package.generation) if held_out is not None else None,
+    )
+
+
+# Helpers of several trainers.
+
+
+def heading(request: CompileRequest, title: str, file: str, *lines: str) -> list[str]:
+    """The comment that every compiled file begins with."""
+    spec = request.spec
+    declared = f"Compiled from {spec.file} (runs.{spec.name}) by {COMPILED_BY}; do not edit by hand."
+    made = f"Made by `{spec.command}`; registry.yaml does not declare it." if spec.command else declared
+    return [f"Run {spec.name} for {title}: {file}", made, *lines]
+
+
+def script_heading(request: CompileRequest, title: str, file: str, *lines: str) -> list[str]:
+    """The comment that every compiled script begins with."""
+    return heading(request, title, file, *lines, PASSED_ON)
+
+
+def file_path(request: CompileRequest, ending: str) -> str:
+    """The path of a compiled file of the run."""
+    return f"{CONFIG_FOLDER}/{request.spec.name}.{ending}"
+
+
+PASSED_ON = "Arguments of this script are passed on to the trainer."
+INSTALL = 'uv pip install --python "$VENV/bin/python"'
+"""Installs into the trainer's own virtual environment, whatever other one is active."""
+
+
+def checkout_lines(variable: str, title: str, create: str | None) -> list[str]:
+    """Shell: the absolute path of a trainer's checkout, and its own virtual environment.
+
+    `create` is the command that creates that environment, for the message if it is missing; `None` if uv creates it.
+    """
+    lines = [f': "${{{variable}:?the folder of a checkout of {title}}}"', f'{variable}=$(cd "${variable}" && pwd)']
+    lines.append(f'VENV="${variable}/.venv"')
+    if create is not None:
+        message = f"$VENV does not exist; in ${variable} run: {create}"
+        lines.append(f'[ -x "$VENV/bin/python" ] || {{ echo "{message}" >&2; exit 2; }}')
+    return [*lines, EXPORTED]
+
+
+def console_lines(request: CompileRequest) -> list[str]:
+    """Shell: stores the trainer's output, with metrics and errors, for `envwright watch` and `diagnose`."""
+    folder = f"outputs/{request.spec.name}"
+    return [f"mkdir -p {folder}", f"exec > >(tee -a {folder}/{CONSOLE_LOG}) 2>&1"]
+
+
+def own_environment_lines(request: CompileRequest, python: str) -> list[str]:
+    """Shell: a virtual environment for this run alone, created if missing."""
+    return [
+        f'VENV="$PWD/.envwright/trainers/{request.spec.name}/.venv"',
+        f'[ -x "$VENV/bin/python" ] || uv venv --python {python} "$VENV"',
+        EXPORTED,
+    ]
+
+
+EXPORTED = 'export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"'
+"""`uv run` and `prime env install` follow these variables; another active environment has no effect."""
+
+
+LIST_LOCKED = (
+    "import sys; from importlib.metadata import distributions as all; "
+    "found = {f'{each.name}=={each.version}' for each in all() "
+    "if each.name.lower().replace('_', '-') not in sys.argv[1:]}; print(*sorted(found), sep='\\n')"
+)
+"""Python: every package of the trainer at its version, but the environments."""
+
+
+def install_lines(request: CompileRequest) -> list[str]:
+    """Shell that installs each environment, from its folder or from the Hub, and changes no package of the trainer.
+
+    The trainer's versions are listed first. A folder goes in without its requirements; the Hub's package brings what is
+    missing. Afterwards the requirements are checked, and the environments are imported with the trainer's Python.
+    """
+    used = {source.id: request.environment(source) for source in (*request.spec.environments, *request.spec.evaluated)}
+    names = [canonicalize_name(each.hub.rpartition("/")[2]) for each in used.values()]
+    lines = ['LOCKED="$VENV/locked.txt"', f'"$VENV/bin/python" -c "{LIST_LOCKED}" {" ".join(names)} > "$LOCKED"']
+    for environment in used.values():
+        folder = shlex.quote(f"environments/{folder_of(environment.name)}")
+        lines += _from_hub(environment) if environment.external else [f"{INSTALL} --no-deps {folder}"]
+    return [*lines, *_check_lines(used.values(), names)]
+
+
+def _check_lines(used: Collection[Environment], names: Iterable[str]) -> list[str]:
+    """Stop at a requirement of the environments that the trainer does not meet; `uv pip check` exits with 1 for any.
+
+    Another verifiers is only reported: the trainer's is a commit between two releases, so the import decides.
+    """
+    folders = [shlex.quote(f"environments/{folder_of(each.name)}") for each in used if not each.external]
+    add = f'{INSTALL} --overrides "$LOCKED" {" ".join(folders)}'.replace('"', '\\"')
+    of_environments = " ".join(f"-e '`{name}` requires'" for name in names)
+    modules = ", ".join(each.module for each in used)
+    return [
+        'CHECK=$(uv pip check --python "$VENV/bin/python" 2>&1) || [ $? -eq 1 ] || { echo "$CHECK" >&2; exit 1; }',
+        f'UNMET=$(grep -F {of_environments} <<<"$CHECK") && echo "$UNMET" >&2',
+        "if grep -v 'requires `verifiers' <<<\"$UNMET\" | grep -q .; then",
+        *([f'  echo "to add what is not installed, and change nothing of the trainer: {add}" >&2'] if folders else []),
+        '  echo "a version that differs is the trainer\'s: the environment needs another release or trainer" >&2',
+        "  exit 1",
+        "fi",
+        f'"$VENV/bin/python" -c "import {modules}"',
+    ]
+
+
+def _from_hub(environment: Environment) -> list[str]:
+    """Install and check: `prime env install` (0.18.0, commands/env.py) has no option for --no-deps, so uv reads the
+    trainer's versions as overrides, and it exits with 0 also when the installation failed."""
+    wanted = f"{environment.hub}@{environment.version}"
+    distribution = environment.hub.rpartition("/")[2]
+    asked = f'from importlib.metadata import version; print(version("{distribution}"))'
+    read = f"\"$VENV/bin/python\" -c '{asked}'"
+    message = f"{wanted} was not installed into $VENV"
+    return [
+        f'UV_OVERRIDE="$LOCKED" prime env install {shlex.quote(wanted)}  # exits with 0 also when it fails',
+        f'[ "$({read})" = {shlex.quote(_released(environment.version))} ] || {{ echo "{message}" >&2; exit 1; }}',
+    ]
+
+
+def _released(version: str) -> str:
+    """A version as installed packages spell it."""
+    try:
+        return str(Version(version))
+    except InvalidVersion:
+        return version
+
+
+def saved_every(spec: RunSpec) -> int:
+    """Steps between checkpoints, for trainers that save at an interval or nothing: without a declared one, the last."""
+    return spec.checkpoints.interval if spec.checkpoints and spec.checkpoints.interval else spec.max_steps
+
+
+def needs(secret: str) -> str:
+    """Shell that stops before anything else if a secret is not set."""
+    return f': "${{{secret}:?is not set: the trainer cannot start without it}}"'
+
+
+def quick_test(script: str, *arguments: str) -> str:
+    """The comment of rLLM's scripts on a first try: the tasks of two steps, in one pass."""
+    return f"A first try, of two steps: bash {script} {' '.join(arguments)}"
+
+
+def units(request: CompileRequest, tasks: int | None = None) -> dict[str, int]:
+    """The batch as the trainer counts it."""
+    rollouts = {"rollouts per step": request.spec.batch_size}
+    return rollouts if tasks is None else {**rollouts, "tasks per step": tasks}
+
+
+def advantage_of(spec: RunSpec, known: Mapping[str, str]) -> str:
+    """The trainer's name for the declared algorithm; raises `CompileError` if it has none."""
+    if spec.algorithm not in known:
+        raise CompileError(f"{spec.backend} has no algorithm {spec.algorithm}; it has {', '.join(known)}")
+    return known[spec.algorithm]
+
+
+def with_overrides(config: NativeConfig, spec: RunSpec) -> NativeConfig:
+    """The declared overrides, merged last."""
+    config.merge(spec.overrides, f"runs.{spec.name}.overrides")
+    return config
+
+
+def settings_at(
+    paths: Mapping[str, str], limits: TrainerLimits
+) -> Callable[[RunSpec, Mapping[str, Any]], TrainerSettings]:
+    """A reader of settings at fixed paths: the name of a setting → its path in the configuration."""
+
+    def read(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:
+        return _settings(paths, limits, spec, native)
+
+    return read
+
+
+def _settings(
+    paths: Mapping[str, str], limits: TrainerLimits, spec: RunSpec, native: Mapping[str, Any]
+) -> TrainerSettings:
+    def number(name: str) -> Any:
+        return number_at(native, paths[name]) if name in paths else None
+
+    def count(name: str) -> int | None:
+        return whole_at(native, paths[name]) if name in paths else None
+
+    labels = [source.label for source in spec.environments]
+    group = count("group") or spec.group_size
+    batch, limit, temperature, interval = count("batch"), count("max_tokens"), number("temperature"), count("interval")
+    if limits.batch_unit == "tasks" and batch is not None:
+        batch *= group
+    return TrainerSettings(
+        batch=batch,
+        groups=dict.fromkeys(labels, group),
+        model=spec.model,
+        algorithms=(spec.algorithm,),
+        max_steps=count("max_steps"),
+        max_tokens=dict.fromkeys(labels, limit) if limit is not None else {},
+        seq_len=count("seq_len") or spec.seq_len,
+        max_model_len=count("max_model_len"),
+        temperatures=dict.fromkeys(labels, float(temperature)) if temperature is not None else {},
+        eval_interval=interval if interval and interval > 0 else None,
+        learning_rate=number("learning_rate"),
+        lora_rank=count("lora_rank") or (spec.lora.rank if spec.lora and "lora_rank" not in paths else None),
+        max_inflight=count("max_inflight") if "max_inflight" in paths else spec.max_concurrent,
+        train_gpus=count("train_gpus") or spec.gpus.train,
+        inference_gpus=count("inference_gpus"),
+        gpus_per_node=spec.gpus.per_node,
+        multi_node=spec.gpus.multi_node,
+        tensor_parallel=spec.gpus.tensor_parallel,
+    )
+
+
+def value_at(values: Any, path: str) -> Any:
+    """The value at a dotted path; `None` if there is none."""
+    for step in path.split("."):
+        values = values.get(step) if isinstance(values, Mapping) else None
+    return values
+
+
+def number_at(values: Any, path: str) -> Any:
+    """The finite number at a dotted path; `None` if there is none, or another value."""
+    value = value_at(values, path)
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return value if usable else None
+
+
+def whole_at(values: Any, path: str) -> int | None:
+    """The whole number at a dotted path; `None` if there is none, or another value."""
+    value = number_at(values, path)
+    return int(value) if value is not None and int(value) == value else None

@@ -1,0 +1,216 @@
+"""TRL's GRPOTrainer on this machine, with rollouts and rewards from the environment's own worker.
+
+The compiled file has exactly what `envwright.training.learner` reads: the trainer's arguments (names of
+`trl.GRPOConfig` in `[grpo]`, of `peft.LoraConfig` in `[lora]`) and the settings of rollouts (`[rollouts]`). Nothing
+is submitted: `nox -s train -- RUN` trains on this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from envwright.rules.runs.trainer import TrainerLimits, TrainerSettings
+from envwright.text.commands import as_envwright
+from envwright.training.trainers.native_config import NativeConfig, origin, toml_text
+from envwright.training.trainers.trainer import (
+    Compiled,
+    CompileRequest,
+    KeptFolders,
+    Trainer,
+    file_path,
+    heading,
+    settings_at,
+    units,
+    whole_at,
+    with_overrides,
+)
+
+if TYPE_CHECKING:
+    from envwright.repository.run import RunSpec, Source
+
+MICRO_BATCH = 8
+"""Maximum rollouts of one backward pass."""
+LIMITS = TrainerLimits(
+    name="trl",
+    title="TRL, on this machine",
+    generations=("v0", "v1"),
+    releases=(),
+    released="any: the environment runs in its own virtual environment",
+    batch_unit="rollouts",
+    lora="either",
+    algorithms=("grpo",),
+    renders_again=False,
+    source="measured: TRL 1.16.0 with rollout_func, two turns and a mask of the environment's own tokens",
+    evaluates="kept from training",
+    any_release=True,
+    on_this_machine=True,
+    replaces_groups=False,
+)
+PATHS = {
+    "group": "grpo.num_generations",
+    "seq_len": "rollouts.seq_len",
+    "max_tokens": "grpo.max_completion_length",
+    "temperature": "grpo.temperature",
+    "max_steps": "grpo.max_steps",
+    "interval": "grpo.eval_steps",
+    "learning_rate": "grpo.learning_rate",
+    "lora_rank": "lora.r",
+}
+METRICS = {
+    "reward": ("train/reward",),
+    "reward_std": ("train/reward_std",),
+    "zero_variance": ("frac_reward_zero_std", "train/frac_reward_zero_std"),
+    "kl": ("train/kl",),
+    "entropy": ("train/entropy",),
+    "grad_norm": ("train/grad_norm",),
+    "truncated": ("completions/clipped_ratio", "train/completions/clipped_ratio"),
+    "learning_rate": ("train/learning_rate",),
+    "length": ("completions/mean_length", "train/completions/mean_length"),
+    "eval": ("eval_reward", "eval/reward"),
+}
+"""The names that differ from this tool's: `reward`, `reward_std`, `kl` (with a `beta` only), `entropy`, `grad_norm` and
+`learning_rate` are TRL's too. Source: trl/trainer/grpo_trainer.py of 1.16.0; with `train/` and `eval/` those of
+transformers for W&B."""
+
+
+def _compile(request: CompileRequest) -> Compiled:
+    """The settings of the trainer and of the rollouts, as TOML."""
+    spec = request.spec
+    config = with_overrides(_config(request), spec)
+    path = file_path(request, "toml")
+    command = ("nox", "-s", "train", "--", spec.name)
+    about = heading(request, LIMITS.title, as_envwright(" ".join(command)))
+    text = toml_text(config, about)
+    return Compiled(
+        files={path: text},
+        command=command,
+        native=config,
+        notes=tuple(config.left_out),
+        secrets=spec.secrets,
+        units=units(request),
+    )
+
+
+def _config(request: CompileRequest) -> NativeConfig:
+    spec, source, config = request.spec, request.only_source(), NativeConfig()
+    group = spec.group_of(source)
+    config.put("model", spec.model, origin(spec, "model"))
+    config.put("rollouts.environment", source.id, origin(spec, "environments[0].id"))
+    if source.settings:
+        config.put("rollouts.args", dict(source.settings), origin(spec, "environments[0].taskset"))
+    config.put("rollouts.max_concurrent", spec.max_concurrent, origin(spec, "max_concurrent"))
+    config.put("rollouts.seq_len", spec.seq_len, origin(spec, "seq_len", "tokens of a conversation with its replies"))
+    micro = _micro_batch(spec.batch_size)
+    kept, evaluated = spec.checkpoints, spec.eval
+    settings = {
+        "output_dir": (f"outputs/{spec.name}", "checkpoints and metrics"),
+        "run_name": (spec.name, "the run's name"),
+        "max_steps": (spec.max_steps, origin(spec, "max_steps")),
+        "per_device_train_batch_size": (micro, "rollouts of one backward pass; divides batch_size"),
+        "gradient_accumulation_steps": (spec.batch_size // micro, origin(spec, "batch_size", "rollouts per step")),
+        "num_generations": (group, origin(spec, "group_size")),
+        "max_completion_length": (spec.sampling.max_tokens, origin(spec, "sampling.max_tokens")),
+        "temperature": (spec.sampling.temperature, origin(spec, "sampling.temperature")),
+        "learning_rate": (spec.learning_rate, origin(spec, "learning_rate")),
+        "lr_scheduler_type": ("constant", "the declared rate at every step"),
+        "weight_decay": (spec.weight_decay, origin(spec, "weight_decay")),
+        "save_strategy": ("steps" if kept and kept.interval else "no", origin(spec, "checkpoints")),
+        "save_steps": (kept.interval if kept else None, origin(spec, "checkpoints.interval")),
+        "save_total_limit": (kept.keep if kept else None, origin(spec, "checkpoints.keep")),
+        "eval_strategy": ("steps" if evaluated else "no", origin(spec, "eval")),
+        "eval_on_start": (not evaluated.skip_first if evaluated else None, origin(spec, "eval.skip_first")),
+        "eval_steps": (evaluated.interval if evaluated else None, origin(spec, "eval.interval")),
+        "num_generations_eval": (evaluated.rollouts if evaluated else None, origin(spec, "eval.rollouts")),
+        "per_device_eval_batch_size": (_eval_batch(spec), "rollouts; whole tasks"),
+        "logging_steps": (1, "every step is followed"),
+        "report_to": ("wandb" if spec.wandb else "none", origin(spec, "wandb")),
+    }
+    for name, (value, comment) in settings.items():
+        config.put(f"grpo.{name}", value, comment)
+    if spec.sampling.enable_thinking is not None:
+        path = "grpo.chat_template_kwargs.enable_thinking"
+        config.put(path, spec.sampling.enable_thinking, origin(spec, "sampling.enable_thinking"))
+    if evaluated is not None:
+        config.put("rollouts.eval_tasks", evaluated.tasks, origin(spec, "eval.tasks", "kept from training"))
+        config.put("rollouts.eval_temperature", evaluated.temperature, origin(spec, "eval.temperature"))
+    if spec.lora is not None:
+        config.put("lora.r", spec.lora.rank, origin(spec, "lora.rank"))
+        config.put("lora.lora_alpha", spec.lora.alpha, origin(spec, "lora.alpha"))
+        config.put("lora.target_modules", "all-linear", "every linear layer but the output's")
+    if spec.budget.max_gpu_hours is not None:
+        comment = origin(spec, "budget.max_gpu_hours", "on one GPU; the run is saved and can be resumed")
+        config.put("rollouts.max_hours", spec.budget.max_gpu_hours, comment)
+    if spec.resume is not None:
+        config.put("rollouts.resume_from", _checkpoint(spec), origin(spec, "resume"))
+    _put_wandb(config, spec)
+    config.left_out += _left_out(spec, source)
+    return config
+
+
+def _checkpoint(spec: RunSpec) -> str | None:
+    """The folder of the checkpoint to start from."""
+    resume = spec.resume
+    if resume is None or resume.step is None:
+        return resume.folder if resume else None
+    return f"outputs/{spec.name}/checkpoint-{resume.step}"
+
+
+def _put_wandb(config: NativeConfig, spec: RunSpec) -> None:
+    if spec.wandb is None:
+        return
+    for key in ("project", "entity", "group"):
+        config.put(f"wandb.{key}", getattr(spec.wandb, key), origin(spec, f"wandb.{key}"))
+    config.put("wandb.tags", list(spec.wandb.tags) or None, origin(spec, "wandb.tags"))
+
+
+def _left_out(spec: RunSpec, source: Source) -> list[str]:
+    """The declared keys without a place in this configuration."""
+    reasons = {
+        "difficulty_filter": (
+            spec.difficulty_filter,
+            "GRPOTrainer has none; groups without variance give no gradient",
+        ),
+        "environments[0].max_turns": (source.max_turns, "the environment's own limit of turns applies"),
+        "environments[0].harness": (source.harness, "rollouts are made by the harness that the gates use"),
+        "environments[0].runtime": (source.runtime, "rollouts are made in this process's own worker"),
+        "eval.environments": (
+            spec.eval is not None and spec.eval.environments,
+            "the evaluation uses held-out tasks of the same environment",
+        ),
+        "resume.run": (spec.resume is not None and spec.resume.run, "a hosted run's checkpoint is not on this machine"),
+        "gpus": (spec.gpus.train > 1 or spec.gpus.multi_node, "one process trains, on one GPU"),
+    }
+    return [f"{key}: {reason}" for key, (declared, reason) in reasons.items() if declared]
+
+
+def _eval_batch(spec: RunSpec) -> int | None:
+    if spec.eval is None:
+        return None
+    return spec.eval.rollouts * max(1, MICRO_BATCH // spec.eval.rollouts)
+
+
+def _micro_batch(batch: int) -> int:
+    return max(size for size in range(1, MICRO_BATCH + 1) if batch % size == 0)
+
+
+def _settings(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:
+    """The settings; the batch is that of one backward pass, times the passes of a step."""
+    device = whole_at(native, "grpo.per_device_train_batch_size")
+    passes = whole_at(native, "grpo.gradient_accumulation_steps")
+    batch = device * passes if device is not None and passes is not None else None
+    return replace(settings_at(PATHS, LIMITS)(spec, native), batch=batch)
+
+
+TRAINER = Trainer(
+    limits=LIMITS,
+    started_by="`nox -s train -- RUN`, [here and now](#on-this-machine); `nox -s train -- probe ENVIRONMENT`, "
+    "a tiny model ([the probe](training-probe.md))",
+    compile=_compile,
+    settings=_settings,
+    metrics=METRICS,
+    keeps="the model or adapter in `outputs/RUN/final/`, checkpoints beside it, until you delete them",
+    kept=KeptFolders(steps="checkpoint-{step}", written_last="trainer_state.json", final="final"),
+    aliases=("local",),
+)

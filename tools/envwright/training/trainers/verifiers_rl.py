@@ -1,0 +1,129 @@
+"""verifiers' own RLTrainer, last released in verifiers[rl]==0.1.9.post3: `vf-train @ X.toml`."""
+
+from __future__ import annotations
+
+from envwright.rules.runs.trainer import TrainerLimits
+from envwright.training.trainers.native_config import NativeConfig, origin, script_text, toml_text
+from envwright.training.trainers.trainer import (
+    INSTALL,
+    Compiled,
+    CompileRequest,
+    KeptFolders,
+    Trainer,
+    file_path,
+    heading,
+    install_lines,
+    own_environment_lines,
+    saved_every,
+    script_heading,
+    settings_at,
+    units,
+    with_overrides,
+)
+
+RELEASE = "verifiers[rl]==0.1.9.post3"
+LIMITS = TrainerLimits(
+    name="verifiers-rl",
+    title="verifiers' own RLTrainer (legacy)",
+    generations=("v0",),
+    releases=("0.1.9.post3",),
+    released="0.1.9.post3 alone, with the extra rl",
+    batch_unit="rollouts",
+    lora="either",
+    algorithms=("grpo",),
+    evaluates="none",
+    source="read: last in verifiers[rl]==0.1.9.post3; removed from the repository in a497ee524 (2026-07-08)",
+    replaces_groups=False,
+)
+PATHS = {
+    "batch": "trainer.args.batch_size",
+    "group": "trainer.args.rollouts_per_example",
+    "max_tokens": "trainer.args.max_tokens",
+    "temperature": "trainer.args.temperature",
+    "seq_len": "trainer.args.max_seq_len",
+    "max_model_len": "inference.args.max_model_len",
+    "max_steps": "trainer.args.max_steps",
+    "learning_rate": "trainer.args.learning_rate",
+    "lora_rank": "trainer.args.lora_rank",
+    "max_inflight": "trainer.args.max_concurrent",
+    "train_gpus": "trainer.gpus",
+    "inference_gpus": "inference.gpus",
+}
+
+
+def _compile(request: CompileRequest) -> Compiled:
+    """The TOML of vf-rl, and the script that creates its virtual environment."""
+    spec = request.spec
+    config = with_overrides(_config(request), spec)
+    path, script = file_path(request, "toml"), file_path(request, "sh")
+    legacy = f"Legacy: {RELEASE} is the last release with this trainer."
+    about = heading(request, LIMITS.title, f"vf-rl @ {path}", legacy)
+    text = toml_text(config, about)
+    lines = script_heading(
+        request,
+        LIMITS.title,
+        script,
+        "On a Linux machine with two GPUs and tmux: vf-rl starts vLLM and the trainer there.",
+    )
+    before = [*own_environment_lines(request, "3.11"), f"{INSTALL} '{RELEASE}'", *install_lines(request)]
+    # tmux starts `uv run` in --cwd, where uv finds the folder .venv, also without these variables.
+    start = f'"$VENV/bin/vf-rl" @ "$PWD/{path}" --cwd "$(dirname "$VENV")"'
+    return Compiled(
+        files={path: text, script: script_text(start, {}, lines, before)},
+        command=("bash", script),
+        native=config,
+        notes=tuple(config.left_out),
+        secrets=spec.secrets,
+        units=units(request),
+    )
+
+
+def _config(request: CompileRequest) -> NativeConfig:
+    spec, source, config = request.spec, request.only_source(), NativeConfig()
+    config.put("model", spec.model, origin(spec, "model"))
+    config.put("env.id", request.environment(source).id, origin(spec, "environments[0].id"))
+    if source.settings:
+        config.put("env.args", dict(source.settings), origin(spec, "environments[0].args"))
+    config.put("inference.gpus", spec.gpus.inference, origin(spec, "gpus.inference"))
+    config.put("inference.args.max_model_len", spec.seq_len, origin(spec, "seq_len"))
+    if spec.gpus.tensor_parallel > 1:
+        path = "inference.args.tensor_parallel_size"
+        config.put(path, spec.gpus.tensor_parallel, origin(spec, "gpus.tensor_parallel"))
+    config.put("trainer.gpus", spec.gpus.train, origin(spec, "gpus.train"))
+    arguments = {
+        "run_name": (spec.name, "the run's name"),
+        "max_steps": (spec.max_steps, origin(spec, "max_steps")),
+        "batch_size": (spec.batch_size, origin(spec, "batch_size", "rollouts per step")),
+        "rollouts_per_example": (spec.group_size, origin(spec, "group_size")),
+        "learning_rate": (spec.learning_rate, origin(spec, "learning_rate")),
+        "weight_decay": (spec.weight_decay, origin(spec, "weight_decay")),
+        "max_seq_len": (spec.seq_len, origin(spec, "seq_len")),
+        "max_concurrent": (spec.max_concurrent, origin(spec, "max_concurrent")),
+        "max_tokens": (spec.sampling.max_tokens, origin(spec, "sampling.max_tokens")),
+        "temperature": (spec.sampling.temperature, origin(spec, "sampling.temperature")),
+        "use_lora": (spec.lora is not None, origin(spec, "lora")),
+        "lora_rank": (spec.lora.rank if spec.lora else None, origin(spec, "lora.rank")),
+        "lora_alpha": (int(spec.lora.alpha) if spec.lora else None, origin(spec, "lora.alpha")),
+        "save_strategy": ("steps", "saves the last step as well"),
+        "save_steps": (saved_every(spec), origin(spec, "checkpoints.interval")),
+        "save_total_limit": (spec.checkpoints.keep if spec.checkpoints else None, origin(spec, "checkpoints.keep")),
+        "resume_from_checkpoint": (spec.resume.folder if spec.resume else None, origin(spec, "resume.folder")),
+        "report_to": ("wandb" if spec.wandb else "none", origin(spec, "wandb")),
+    }
+    for name, (value, comment) in arguments.items():
+        config.put(f"trainer.args.{name}", value, comment)
+    if spec.eval is not None:
+        config.left_out.append("eval: this trainer evaluates nothing while it trains; use `nox -s distribution`")
+    if spec.difficulty_filter:
+        config.left_out.append("difficulty_filter: this trainer has none")
+    return config
+
+
+TRAINER = Trainer(
+    limits=LIMITS,
+    started_by="the compiled script",
+    compile=_compile,
+    settings=settings_at(PATHS, LIMITS),
+    keeps="every checkpoint and the last step: `outputs/RUN/checkpoint-N`, until you delete them",
+    kept=KeptFolders(steps="checkpoint-{step}", written_last="trainer_state.json"),
+)

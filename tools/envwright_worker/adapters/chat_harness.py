@@ -1,0 +1,174 @@
+"""A chat harness for verifiers v1 that runs inside the worker.
+
+The library's own `null` harness installs its program with uv at every start, which needs a network. This one uses the
+same interception endpoint and MCP servers, so its traces are ordinary ones. It is found by verifiers under the harness
+id `envwright-chat`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import aiohttp
+import verifiers.v1 as vf
+from verifiers.v1.dialects.chat import message_to_wire
+
+HARNESS_ID = "envwright-chat"
+PASSING = (408, 409, 429)
+"""Statuses below 500 that are retried, as in OpenAI's own clients."""
+MCP_HEADERS = {
+    "accept": "application/json, text/event-stream",
+    "content-type": "application/json",
+    "mcp-protocol-version": "2025-06-18",
+}
+
+
+@dataclass(frozen=True)
+class HttpAnswer:
+    """A complete HTTP response."""
+
+    status: int
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def error_text(self, most: int = 500) -> str:
+        return self.body[:most].decode("utf-8", "replace")
+
+
+class SharedClient:
+    """One client for all conversations, without httpx's search of the connection pool at every request."""
+
+    _open: ClassVar[tuple[asyncio.AbstractEventLoop, aiohttp.ClientSession] | None] = None
+
+    @classmethod
+    async def post(cls, url: str, message: Mapping[str, Any], headers: Mapping[str, str]) -> HttpAnswer:
+        async with cls._session().post(url, json=message, headers=headers) as response:
+            return HttpAnswer(response.status, await response.read())
+
+    @classmethod
+    def _session(cls) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()  # a fork has a loop of its own
+        if cls._open is None or cls._open[0] is not loop or cls._open[1].closed:
+            session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+            cls._open = (loop, session)
+        return cls._open[1]
+
+
+class ChatHarnessConfig(vf.HarnessConfig):
+    """The limits of one conversation."""
+
+    max_tool_rounds: int = 64
+
+
+class HarnessTools:
+    """The tools of all MCP servers of a rollout, under the names that the model sees."""
+
+    def __init__(self) -> None:
+        self._homes: dict[str, tuple[str, str]] = {}
+        self.offered: list[dict[str, Any]] = []
+
+    async def discover(self, servers: Mapping[str, str]) -> None:
+        for server, url in servers.items():
+            for tool in (await self._request(url, "tools/list", {}))["tools"]:
+                name = f"{server}_{tool['name']}" if server else tool["name"]
+                self._homes[name] = (url, tool["name"])
+                described = {"description": tool.get("description") or "", "parameters": tool["inputSchema"]}
+                self.offered.append({"type": "function", "function": {"name": name, **described}})
+
+    async def answer(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        """Make one tool call; a failure is returned to the model as text."""
+        try:
+            url, name = self._homes[call["function"]["name"]]
+            arguments = json.loads(call["function"]["arguments"] or "{}")
+            result = await self._request(url, "tools/call", {"name": name, "arguments": arguments})
+            content = "\n".join(part.get("text", "") for part in result["content"])
+        except Exception as error:
+            content = f"error: {type(error).__name__}: {error}"
+        return {"role": "tool", "tool_call_id": call["id"], "content": content}
+
+    async def _request(self, url: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        heard = await SharedClient.post(url, message, MCP_HEADERS)
+        if heard.status >= 400:
+            raise RuntimeError(f"{method}: HTTP {heard.status}: {heard.error_text()}")
+        answer: dict[str, Any] = heard.json()
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']}")
+        result: dict[str, Any] = answer["result"]
+        return result
+
+
+class ChatHarness(vf.Harness[ChatHarnessConfig]):
+    """Prompt in, replies and tool calls until the model stops calling tools."""
+
+    APPENDS_SYSTEM_PROMPT: ClassVar[bool] = True
+    SUPPORTS_MCP: ClassVar[bool] = True
+    SUPPORTS_RESUME: ClassVar[bool] = True
+    SUPPORTS_MESSAGE_PROMPT: ClassVar[bool] = True  # read by verifiers 0.2
+    SUPPORTS_USER_SIM: ClassVar[bool] = True  # read by verifiers 0.2
+    EXECUTES_CODE: ClassVar[bool] = False
+    NEEDS_CONTAINER: ClassVar[bool] = False
+    retries: ClassVar[int] = 0
+    """Maximum retries of a request after a failure of the provider."""
+    asked_again: ClassVar[dict[str, int]] = {}
+    """Id of a trace → the number of its retries."""
+
+    async def launch(
+        self,
+        ctx: Any,
+        trace: Any,
+        runtime: Any,  # noqa: ARG002
+        endpoint: str,
+        secret: str,
+        mcp_urls: Mapping[str, str] | None,
+        data: Any = None,
+        **_: Any,
+    ) -> Any:
+        messages = self._opening(trace.task.data if data is None else data)
+        tools = HarnessTools()
+        await tools.discover(mcp_urls or {})
+        for _round in range(self.config.max_tool_rounds):
+            body = {"model": ctx.model, "messages": messages} | ({"tools": tools.offered} if tools.offered else {})
+            heard = await self._asked(trace, f"{endpoint.rstrip('/')}/chat/completions", body, secret)
+            if heard.status >= 400:
+                return vf.ProgramResult(exit_code=1, stdout="", stderr=f"HTTP {heard.status}: {heard.error_text()}")
+            message = heard.json()["choices"][0]["message"]
+            messages.append({key: value for key, value in message.items() if value is not None})
+            calls = message.get("tool_calls") or []
+            if not calls:
+                break
+            messages += [await tools.answer(call) for call in calls]
+        return vf.ProgramResult(exit_code=0, stdout="", stderr="")
+
+    async def _asked(self, trace: Any, url: str, body: dict[str, Any], secret: str) -> HttpAnswer:
+        """Send a request, and retry transient errors: as OpenAI's clients do, with exponential backoff and jitter."""
+        attempt = 0
+        while True:
+            heard = await SharedClient.post(url, body, {"Authorization": f"Bearer {secret}"})
+            passing = heard.status in PASSING or heard.status >= 500
+            if not passing or attempt >= self.retries:
+                return heard
+            await asyncio.sleep(min(0.5 * 2**attempt, 8.0) * random.uniform(0.75, 1.0))
+            attempt += 1
+            self.asked_again[trace.id] = self.asked_again.get(trace.id, 0) + 1
+
+    def _opening(self, data: Any) -> list[dict[str, Any]]:
+        system, prompt = self.resolve_prompt(data)
+        messages = [{"role": "system", "content": system}] if system else []
+        if isinstance(prompt, str):
+            return [*messages, {"role": "user", "content": prompt}]
+        return [*messages, *(message_to_wire(message) for message in prompt or [])]
+
+
+__all__ = ["ChatHarness"]

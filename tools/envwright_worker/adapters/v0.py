@@ -1,0 +1,885 @@
+"""Environments of the first generation: `load_environment() -> vf.Environment`.
+
+Written for verifiers 0.1.8 to 0.3.1; their differences are in the last section.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import importlib
+import inspect
+import json
+import math
+import time
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+import verifiers as vf
+
+from envwright_worker.adapters.adapter import (
+    CONVERSATION_HEADER,
+    RolloutOptions,
+    RolloutRequest,
+    RolloutTurn,
+    Settings,
+    TaskView,
+    Trap,
+    calls_rewards,
+    conversation_of,
+    finite_or_none,
+)
+from envwright_worker.adapters.rollout_errors import failure_raised, failure_said, out_of_time
+from envwright_worker.endpoint.scripted_judge import being_scored
+from envwright_worker.failures import Sources, said_as_exception
+from envwright_worker.messages import Message, text_of
+from envwright_worker.policies.oracle import AskingAgent
+from envwright_worker.waiting import Waits, at_once
+
+try:
+    from verifiers.utils.message_utils import normalize_messages
+except ImportError:  # 0.1.8 and 0.1.9 use plain dictionaries
+    normalize_messages = None
+
+try:
+    from verifiers.legacy.types import flatten_task_input as read_task
+except ImportError:  # earlier releases do not read the column `task`
+    read_task = None
+
+WRAPPED = ("_call_individual_reward_func", "_is_group_func")
+"""The methods that the adapter wraps in every rubric."""
+UNREACHABLE = "http://127.0.0.1:9/v1"
+"""An address without a server: scoring needs a client but must not use it."""
+JOB = "envwright_job"
+OTHER = "other"
+"""The agent of conversations that the environment makes itself, such as a simulated user."""
+_retries: ContextVar[list[int] | None] = ContextVar("retries", default=None)
+_conversation: ContextVar[str] = ContextVar("conversation", default="")
+
+
+class AdapterV0:
+    """The surface of `adapter.Adapter` over a v0 environment."""
+
+    infinite = False
+
+    def __init__(self, settings: Settings, sources: Sources) -> None:
+        self._settings = settings
+        self._sources = sources
+        self._environment = importlib.import_module(settings.module).load_environment(**settings.args)
+        self._environment.env_id = getattr(self._environment, "env_id", None) or settings.module
+        self._trap: ContextVar[Trap | None] = ContextVar("trap", default=None)
+        self._table = self._trapped_functions()
+        self._has_group_functions = any(function["group"] for function in self._table.values())
+        rubric = self._environment.rubric
+        self._scores_alone = not self._has_group_functions and scores_alone(rubric)
+        self._scores_directly = (
+            self._scores_alone and prepares_plainly(self._environment) and hasattr(rubric, "score_objects")
+        )
+        asks = inspect.signature(rubric.score_group).parameters
+        self._scoring_options = {"score_sem": Unlimited()} if "score_sem" in asks else {}
+        self.conversational = is_conversational(self._environment)
+        self.grouped = any(function["group"] for function in self._table.values())
+        self.compares_siblings = False
+        self.limits_turns = limits_turns(self._environment)
+        self._tasks: Mapping[int, TaskView] = {}
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "generation": "v0",
+            "environment": type(self._environment).__name__,
+            "conversational": self.conversational,
+            "functions": list(self._table.values()),
+            "tools": [getattr(tool, "__name__", str(tool)) for tool in getattr(self._environment, "tools", None) or []],
+            "drafts_read_by": next(filter(None, map(draft_reader, self._parsers())), None),
+        }
+
+    def _parsers(self) -> Iterator[Any]:
+        yield getattr(self._environment, "parser", None)
+        for rubric in leaf_rubrics(self._environment.rubric):
+            yield getattr(rubric, "parser", None)
+
+    @property
+    def environment(self) -> Any:
+        """The environment itself, for its parsers, which only this generation has."""
+        return self._environment
+
+    def place_of_turns(self) -> Mapping[str, Any] | None:
+        return self._sources.place_of_code(getattr(getattr(self._environment, "env_response", None), "__code__", None))
+
+    def parser_tags(self) -> list[str]:
+        """The XML fields that the environment's parser reads, the answer's last."""
+        parser: Any = getattr(self._environment, "parser", None)
+        with contextlib.suppress(Exception):
+            fields = list(parser.get_fields())
+            answer = getattr(parser, "answer_field", "answer")
+            return [*(field for field in fields if field != answer), *([answer] if answer in fields else [])]
+        return []
+
+    def tasks(self, split: str, limit: int | None) -> Iterator[TaskView]:
+        declared = None if split == "train" else self._settings.held_out
+        dataset = self._held_out(declared) if declared else dataset_of(self._environment, split)
+        if dataset is None and declared is not None:
+            raise ValueError(
+                "registry.yaml declares an evaluation split, and load_environment gives no eval_dataset: "
+                "give it one, or declare eval: {args: …} with arguments that give other tasks"
+            )
+        if dataset is None:
+            return
+        for index, row in enumerate(dataset):
+            if limit is not None and index >= limit:
+                return
+            check_task_column(row)
+            yield TaskView(index, prompt_of(row), dict(row), dict(row))
+
+    def _held_out(self, declared: Mapping[str, Any]) -> Any:
+        """The tasks of the arguments declared for evaluation."""
+        arguments = {**self._settings.args, **declared}
+        return dataset_of(importlib.import_module(self._settings.module).load_environment(**arguments), "train")
+
+    def _trapped_functions(self) -> dict[str, dict[str, Any]]:
+        """Put a trap around every reward function of every rubric, and list them."""
+        table: dict[str, dict[str, Any]] = {}
+        of_member = rubrics_of_members(self._environment)
+        for rubric in leaf_rubrics(self._environment.rubric):
+            rubric._call_individual_reward_func = self._filed_apart(rubric._call_individual_reward_func)
+            # verifiers calls it for every function and reply, and reads the signature twice.
+            rubric._is_group_func = functools.cache(rubric._is_group_func)
+            for position, (function, weight) in enumerate(zip(rubric.funcs, rubric.weights, strict=True)):
+                name = getattr(function, "__name__", repr(function))
+                group = bool(rubric._is_group_func(function))
+                table[name] = {
+                    "name": name,
+                    "weight": float(weight),
+                    "kind": "reward" if weight else "metric",
+                    "group": group,
+                    "place": self._sources.place_of_code(getattr(inspect.unwrap(function), "__code__", None)),
+                    "members": [*table.get(name, {}).get("members", ()), *of_member.get(id(rubric), ())],
+                }
+                rubric.funcs[position] = self._trapped(name, function, group=group)
+        return table
+
+    def _filed_apart(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Record an exception of a function with its conversation of the group."""
+
+        async def apart(*args: Any, **kwargs: Any) -> Any:
+            trap = self._trap.get()
+            state = kwargs["state"] if "state" in kwargs else args[1]
+            token = self._trap.set(trap and trap.part(id(state)))
+            try:
+                with being_scored(functools.partial(heard_in, state)):
+                    return await call(*args, **kwargs)
+            finally:
+                self._trap.reset(token)
+
+        return apart
+
+    def _trapped(self, name: str, function: Callable[..., Any], *, group: bool) -> Callable[..., Any]:
+        def check(value: Any) -> Any:
+            trap = self._trap.get()
+            if trap is not None and not (type(value) is float and math.isfinite(value)):
+                for item in value if group and isinstance(value, list) else [value]:
+                    trap.checked(name, item)
+            return value
+
+        @calls_rewards
+        async def awaited(value: Any) -> Any:
+            try:
+                value = await value
+            except (Exception, SystemExit) as error:
+                raise self._filed(name, error) from error.__cause__
+            return check(value)
+
+        @functools.wraps(function)
+        @calls_rewards
+        def trapped(*args: Any, **kwargs: Any) -> Any:
+            try:
+                value = function(*args, **kwargs)
+            except (Exception, SystemExit) as error:
+                raise self._filed(name, error) from error.__cause__
+            return awaited(value) if type(value) is not float and inspect.isawaitable(value) else check(value)
+
+        # Read once: verifiers asks for it with every reply.
+        trapped.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+        # Releases of verifiers require a name, but objects without one must not get one here.
+        return trapped if hasattr(function, "__name__") else functools.partial(trapped)
+
+    def _filed(self, name: str, error: BaseException) -> BaseException:
+        """The error as an exception that verifiers can catch, recorded before."""
+        raised = said_as_exception(error)
+        trap = self._trap.get()
+        if trap is not None:
+            trap.filed(name, raised)
+        return raised
+
+    async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
+        if not self._has_group_functions:
+            return [(await self._score_group(task, [completion]))[0] for completion in completions]
+        return await self._score_group(task, completions)
+
+    async def _score_group(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
+        states = [await state_of(self._environment, task, completion) for completion in completions]
+        trap = Trap(self._sources)
+        token = self._trap.set(trap)
+        started = time.perf_counter()
+        failure = None
+        try:
+            await self._scored(states)
+        except Exception as error:
+            failure = self._sources.failure(error)
+        finally:
+            self._trap.reset(token)
+        seconds = (time.perf_counter() - started) / len(states)
+        rows = []
+        for state in states:
+            filed = trap.taken_for(id(state))
+            rewards = self._rewards_of(state.get("reward"), state.get("metrics") or {}, filed)
+            rows.append({**rewards, "failure": None if filed else failure, "seconds": seconds})
+        return rows
+
+    def score_directly(self, task: TaskView, completion: Sequence[Message]) -> dict[str, Any] | None:
+        if not self._scores_directly:
+            return None
+        started = time.perf_counter()
+        trap = Trap(self._sources)
+        token = self._trap.set(trap)
+        try:
+            state = at_once(state_of(self._environment, task, completion))
+            with being_scored(functools.partial(heard_in, state)):
+                reward, metrics = scored_alone(self._environment.rubric, state)
+        except Waits:
+            return None
+        finally:
+            self._trap.reset(token)
+        rewards = self._rewards_of(reward, metrics, list(trap.failures.values()))
+        return {**rewards, "failure": None, "seconds": time.perf_counter() - started}
+
+    async def _scored(self, states: Sequence[Any]) -> None:
+        rubric = self._environment.rubric
+        if self._scores_alone and len(states) == 1:
+            await rubric.score_rollout(states[0], **self._scoring_options)
+        else:
+            await rubric.score_group(states, **self._scoring_options)
+
+    def _rewards_of(
+        self, reward: Any, metrics: Mapping[str, Any], filed: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        failed = {entry["function"] for entry in filed}
+        functions = {}
+        for name in {**self._table, **metrics}:
+            known = self._table.get(name, {"weight": 0.0, "kind": "metric"})
+            score = None if name in failed else finite_or_none(metrics.get(name))
+            functions[name] = {"score": score, "weight": known["weight"], "kind": known["kind"]}
+        incomplete = any(functions[name]["weight"] for name in failed if name in functions)
+        return {"reward": None if incomplete else finite_or_none(reward), "functions": functions, "failures": filed}
+
+    async def validate(self, _task: TaskView) -> bool | None:
+        return None
+
+    async def close(self) -> None: ...
+
+    async def roll_out(
+        self,
+        jobs: Sequence[RolloutRequest],
+        tasks: Mapping[int, TaskView],
+        base_url: str,
+        max_concurrent: int,
+        seconds: float,
+        options: RolloutOptions = RolloutOptions(),  # noqa: B008
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Runs every policy in turn through `Environment.generate`, which `evaluate` wraps."""
+        self._tasks = tasks
+        by_policy: dict[str, list[RolloutRequest]] = defaultdict(list)
+        for job in jobs:
+            by_policy[job.policy].append(job)
+        for policy, same in by_policy.items():
+            ledger = RolloutLedger(
+                [(dict(tasks[job.task].native), job.task, number) for job in same for number in job.numbers()],
+                self._sources,
+            )
+            async for output in self._generate(ledger, policy, base_url, max_concurrent, seconds, options):
+                task, number = ledger.settled(output)
+                yield self._rollout(task, policy, number, output)
+
+    async def tools_of(self, task: TaskView) -> list[dict[str, Any]]:
+        """The tools of the state that verifiers and the environment prepare; releases name them differently."""
+        state = await state_of(self._environment, task, [])
+        offered = state.get("tool_defs") or state.get("oai_tools") or []
+        return [tool.model_dump() if hasattr(tool, "model_dump") else dict(tool) for tool in offered]
+
+    def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:
+        """The rollout whose number is in the id.
+
+        In a rollout, an environment may have other conversations by the same client, such as those of a simulated user:
+        their system prompt is not the task's.
+        """
+        task, _, number = conversation.partition("-")
+        view = self._tasks.get(int(task)) if task.isdecimal() and number.isdecimal() else None
+        if view is None:
+            return None
+        is_other = system_prompt(messages) not in ("", system_prompt(view.prompt))
+        agent = AskingAgent(OTHER if is_other else "", not is_other, conversation=conversation)
+        return RolloutTurn(view, int(number), agent, view.data)
+
+    async def _generate(
+        self,
+        ledger: RolloutLedger,
+        policy: str,
+        base_url: str,
+        max_concurrent: int,
+        seconds: float,
+        options: RolloutOptions,
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        inputs = ledger.rows
+        generate = self._environment.generate
+        accepted = inspect.signature(generate).parameters
+        client = resolved_client(base_url, seconds, options.retries)
+        count_retries(client)
+        send_conversation(client)
+        arguments: dict[str, Any] = {"client": client, "model": policy, "sampling_args": dict(options.sampling)}
+        if "on_progress" not in accepted:  # 0.1.8 and 0.1.9: columns at the end
+            with self._filing_per_rollout(ledger, options.limit(seconds)):
+                results = await generate(inputs, **arguments, max_concurrent=max_concurrent, use_tqdm=False)
+            for output in rows_of_columns(results):
+                yield output
+            return
+        arrived: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+        def progress(_all: Any, new: list[dict[str, Any]], _metadata: Any) -> None:
+            for output in new:
+                arrived.put_nowait(output)
+
+        group = self._has_group_functions
+        arguments |= {
+            "independent_scoring": not group,
+            "max_concurrent": max_concurrent,  # bounds rollouts when scoring is independent, else groups
+            "on_start": lambda *_: None,
+            "on_progress": progress,
+            "on_log": lambda *_: None,
+        }
+        with self._filing_per_rollout(ledger, options.limit(seconds)):
+            generation = asyncio.ensure_future(generate(inputs, **arguments))
+            generation.add_done_callback(lambda _: arrived.put_nowait({}))
+            try:
+                while output := await arrived.get():
+                    yield output
+                await generation
+            finally:
+                generation.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await generation
+                with contextlib.suppress(Exception):
+                    await client.close()
+
+    @contextlib.contextmanager
+    def _filing_per_rollout(self, ledger: RolloutLedger, limit: float) -> Iterator[None]:
+        """Record exceptions of reward functions with their rollout or group.
+
+        An exception of a rollout itself is the failure of that rollout and does not end the others.
+        """
+        environment = self._environment
+
+        def filing(original: Callable[..., Any]) -> Callable[..., Any]:
+            async def run(*args: Any, **kwargs: Any) -> Any:
+                trap = Trap(self._sources)
+                self._trap.set(trap)
+                given = [*args, *kwargs.values()]
+                outputs = await ledger.outcome(original(*args, **kwargs), given, limit)
+                ledger.filed(trap, given, outputs)
+                return outputs
+
+            return run
+
+        for name in ("run_rollout", "run_group"):
+            setattr(environment, name, filing(getattr(environment, name)))
+        environment.rollout = ledger.watching(environment.rollout)
+        try:
+            yield
+        finally:
+            for name in ("run_rollout", "run_group", "rollout"):
+                delattr(environment, name)
+
+    def _rollout(self, index: int, policy: str, number: int, output: Mapping[str, Any]) -> dict[str, Any]:
+        filed = output.get("envwright_failures") or []
+        failure = output.get("envwright_failure") or self._failure_of(output.get("error"))
+        stop = output.get("stop_condition")
+        if failure is None and stop == "timeout_reached":
+            failure = out_of_time(seconds_of(output.get("timing")))
+        metrics = output.get("metrics") or {name: output[name] for name in self._table if name in output}
+        if failure is not None:
+            metrics = {}  # 0.1.9 scores an empty conversation
+        succeeded = failure is None
+        if failure is None and filed:
+            failure = {**filed[0]["failure"], "message": f"{filed[0]['function']}: {filed[0]['failure']['message']}"}
+        rewards = self._rewards_of(output.get("reward") if succeeded else None, metrics, filed)
+        return {
+            "task": index,
+            "policy": policy,
+            "rollout": number,
+            "completion": [openai_form(message) for message in output.get("completion") or []],
+            **rewards,
+            "failure": failure,
+            "stop": stop,
+            "timed_out": failure is not None and failure["kind"] == "timeout" and not filed,
+            "seconds": seconds_of(output.get("timing")),
+            "truncated": bool(output.get("is_truncated")),
+            "retries": output.get("envwright_retries", 0),
+            "tokens": tokens_of(output.get("token_usage")),
+        }
+
+    def _failure_of(self, error: Any) -> dict[str, Any] | None:
+        if not error:
+            return None
+        if isinstance(error, BaseException):
+            return failure_raised(error, self._sources)
+        if isinstance(error, Mapping):
+            kind = str(error.get("error") or error.get("type") or "Error")
+            text = str(error.get("error_chain_repr") or error.get("message") or error)
+            return failure_said(kind, text, self._sources)
+        return failure_said(str(error).partition("(")[0], str(error), self._sources)
+
+
+# The parts of an environment: members of a group, rubrics, parsers.
+
+
+def member_of(environment: Any, row: Mapping[str, Any]) -> Any:
+    """The environment of a group that a row belongs to; any other environment itself."""
+    members = getattr(environment, "env_map", None)
+    if not members:
+        return environment
+    info = row.get("info") or {}
+    info = json.loads(info) if isinstance(info, str) else info
+    route = info.get("env_id", row.get("task"))
+    name = route[0] if isinstance(route, list) and route else route
+    return members.get(name, environment)
+
+
+def draft_reader(parser: Any) -> str | None:
+    """The name of a parser of verifiers itself that takes an answer inside the reasoning for the answer."""
+    if parser is None or not type(parser).__module__.startswith("verifiers."):
+        return None
+    with contextlib.suppress(Exception):
+        field = parser.answer_field
+        draft = f"<think>\n<{field}>q</{field}>\n</think>"
+        if parser.parse_answer([{"role": "assistant", "content": draft}]) == "q":
+            return type(parser).__name__
+    return None
+
+
+def rubrics_of_members(environment: Any) -> dict[int, list[str]]:
+    """The members of a group of environments that each rubric scores, by its identity; empty for any other."""
+    members: dict[int, list[str]] = {}
+    for name, member in (getattr(environment, "env_map", None) or {}).items():
+        for rubric in leaf_rubrics(member.rubric):
+            members.setdefault(id(rubric), []).append(str(name))
+    return members
+
+
+def leaf_rubrics(rubric: Any) -> Iterator[Any]:
+    """The rubrics that hold functions, below any nesting of groups."""
+    inner = getattr(rubric, "rubrics", None)
+    mapped = getattr(rubric, "env_map", None)
+    if inner:
+        for one in inner:
+            yield from leaf_rubrics(one)
+    elif mapped:
+        for environment in mapped.values():
+            yield from leaf_rubrics(environment.rubric)
+    else:
+        yield rubric
+
+
+def scores_alone(rubric: Any) -> bool:
+    """Whether a reply without siblings earns the same by `score_rollout` as in a group of one, which takes half as long
+    again.
+
+    This holds for verifiers' own rubrics if each holds a function. `Environment.generate` scores rollouts that way too.
+    """
+    if isinstance(rubric, vf.RubricGroup):
+        own: Any = vf.RubricGroup
+        parts = all(scores_alone(one) for one in rubric.rubrics)
+    else:
+        own, parts = vf.Rubric, bool(rubric.funcs)
+    return parts and all(
+        getattr(type(rubric), name, None) is getattr(own, name, None) and (name not in vars(rubric) or name in WRAPPED)
+        for name in (*WRAPPED, "score_rollout", "score_group", "score_objects", "task_for_state", "task_score_fields")
+    )
+
+
+def prepares_plainly(environment: Any) -> bool:
+    """Whether only verifiers makes the state of a rollout and the arguments of reward functions."""
+    if getattr(environment, "env_map", None):  # each of its members makes its own
+        return False
+    makers = (getattr(type(environment), name) for name in ("init_state", "setup_state"))
+    given = [
+        one for rubric in leaf_rubrics(environment.rubric) for one in getattr(rubric, "score_object_providers", ())
+    ]
+    return not given and all(maker.__module__.startswith("verifiers.") for maker in makers)
+
+
+def is_conversational(environment: Any) -> bool:
+    inner = getattr(environment, "envs", None)
+    if inner:
+        return any(is_conversational(one) for one in inner)
+    return not isinstance(environment, vf.SingleTurnEnv)
+
+
+def limits_turns(environment: Any) -> bool:
+    inner = getattr(environment, "envs", None)
+    if inner:
+        return all(limits_turns(one) for one in inner)
+    return getattr(environment, "max_turns", 0) > 0
+
+
+def dataset_of(environment: Any, split: str) -> Any:
+    """The rows of a split; `None` if the environment has none."""
+    evaluation = _own_eval_dataset(environment)
+    try:
+        training = environment.get_dataset()
+    except (ValueError, AssertionError):  # evaluation only
+        if getattr(environment, "dataset_source", None) is not None:
+            raise  # raised by the environment's own function that makes the tasks
+        return evaluation if split == "train" else None
+    return training if split == "train" else evaluation
+
+
+def check_task_column(row: Mapping[str, Any]) -> None:
+    """Raise `ValueError` where verifiers reads the column `task` as an object, and it holds a text."""
+    if read_task is None or not isinstance(row.get("task"), str):
+        return
+    try:
+        read_task(row)
+    except (ValueError, TypeError):
+        raise ValueError(
+            f"the dataset has a column `task` with a plain text ({str(row['task'])[:60]!r}), which verifiers "
+            f"{vf.__version__} reads as a JSON object: rename the column, or require a release that does not read it"
+        ) from None
+
+
+def _own_eval_dataset(environment: Any) -> Any:
+    """The evaluation split; `None` if the library would fall back to the training split."""
+    build = getattr(environment, "build_eval_dataset", None)  # not in every release
+    if build is not None:
+        build()
+    return getattr(environment, "eval_dataset", None)
+
+
+# States: made from a conversation, and scored function by function.
+
+
+async def state_of(environment: Any, task: TaskView, completion: Sequence[Message]) -> Any:
+    """A state as verifiers and the environment prepare it, with the completion."""
+    member = member_of(environment, task.native)
+    state = await member.init_state(dict(task.native), _scoring_client(), "scripted", {})
+    prepared = await member.setup_state(state)
+    state = state if prepared is None else prepared
+    messages = list(completion)
+    native = normalize_messages(messages) if normalize_messages else messages
+    state["completion"] = native
+    before = list(state["prompt"]) if isinstance(state["prompt"], list) else []
+    for raw, message in zip(messages, native, strict=True):
+        if raw["role"] == "assistant":
+            state["trajectory"].append(trajectory_step(before, message, state))
+        before.append(message)
+    state["is_completed"] = True
+    state["stop_condition"] = "scripted"
+    return state
+
+
+@functools.cache
+def _scoring_client() -> Any:
+    """One client for the process: each one builds a TLS context."""
+    return resolved_client(UNREACHABLE, 1.0)
+
+
+def scored_alone(rubric: Any, state: Any) -> tuple[float, dict[str, float]]:
+    """The reward and the metrics of a state by verifiers' own rubrics, function by function.
+
+    Like `Rubric.score_rollout`, but without an asyncio task and without reading signatures again. A function that
+    raises scores 0. Raises `Waits` if a function waits.
+    """
+    reward, metrics = 0.0, dict[str, float]()
+    for one in leaf_rubrics(rubric):
+        offered = one.score_objects(state)
+        scores: dict[str, float] = {}
+        for function, weight in zip(one.funcs, one.weights, strict=True):
+            score = scores[function.__name__] = _score_of(function, offered)
+            reward += score * weight
+        for name, score in scores.items():
+            metrics[name] = metrics.get(name, 0.0) + score
+    return reward, metrics
+
+
+def _score_of(function: Any, offered: dict[str, Any]) -> float:
+    wanted = _wanted(function)
+    given = offered if wanted is None else {name: offered[name] for name in wanted if name in offered}
+    try:
+        value = function(**given)
+        if type(value) is float:  # most are
+            return value
+        return float(at_once(value) if inspect.isawaitable(value) else value)
+    except Waits:
+        raise
+    except Exception:
+        return 0.0
+
+
+@functools.cache
+def _wanted(function: Any) -> tuple[str, ...] | None:
+    """Names of a function's parameters; `None` if it takes any keyword argument."""
+    parameters = inspect.signature(function).parameters
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    return None if takes_all else tuple(parameters)
+
+
+# Rollouts: each requested one is returned once, also after a failure.
+#
+# `Environment.generate` does not number rollouts, may return groups in any order, and fails as a whole if one rollout
+# raises (a rejected key, for example). It passes the rows that it was given to `run_rollout` and `run_group`, so these
+# two are wrapped.
+
+
+class RolloutLedger:
+    """The task and number of each row that is passed to verifiers."""
+
+    def __init__(self, jobs: Sequence[tuple[dict[str, Any], int, int]], sources: Sources) -> None:
+        self._sources = sources
+        self.rows = [row for row, _, _ in jobs]
+        self._jobs = {id(row): (task, number) for row, task, number in jobs}
+        self._states: dict[int, Any] = {}
+        self._asked_again: dict[int, list[int]] = {}
+        self._waiting: dict[Any, list[tuple[int, int]]] = {}
+        for row, task, number in jobs:
+            self._waiting.setdefault(row["example_id"], []).append((task, number))
+
+    async def outcome(self, work: Awaitable[Any], arguments: Sequence[Any], limit: float) -> Any:
+        """The result of a rollout or a group.
+
+        An exception or a timeout becomes a result with a failure.
+        """
+        given = next((rows for rows in map(self._as_rows, arguments) if rows), [])
+        try:
+            async with asyncio.timeout(limit) as clock:
+                outputs = await work
+        except Exception as error:
+            if not given:
+                raise
+            failure = out_of_time(limit) if clock.expired() else failure_raised(error, self._sources)
+            broken = [_broken(row, failure) for row in given]
+            outputs = broken if any(isinstance(one, list) for one in arguments) else broken[0]
+        for row, output in zip(given, outputs if isinstance(outputs, list) else [outputs], strict=False):
+            output["envwright_retries"] = sum(self._asked_again.get(id(row), ()))
+            output[JOB] = self._jobs[id(row)]
+        return outputs
+
+    def watching(self, rollout: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        """Wrap `Environment.rollout`, which has one row even if a group is run as a whole."""
+
+        async def watched(*args: Any, **kwargs: Any) -> Any:
+            row = next((one for one in (*args, *kwargs.values()) if id(one) in self._jobs), None)
+            if row is None:
+                return await rollout(*args, **kwargs)
+            _retries.set(self._asked_again.setdefault(id(row), [0]))
+            _conversation.set(conversation_of(*self._jobs[id(row)]))
+            state = self._states[id(row)] = await rollout(*args, **kwargs)
+            return state
+
+        return watched
+
+    def filed(self, trap: Trap, arguments: Sequence[Any], outputs: Any) -> None:
+        """Add to each result the exceptions of reward functions on its conversation."""
+        given = next((rows for rows in map(self._as_rows, arguments) if rows), [])
+        listed = outputs if isinstance(outputs, list) else [outputs]
+        alike = trap.taken_for if len(given) == len(listed) else None
+        everything = None if alike else trap.taken()
+        for position, output in enumerate(listed):
+            state = self._states.pop(id(given[position]), None) if alike else None
+            output["envwright_failures"] = everything if alike is None else alike(id(state))
+
+    def _as_rows(self, argument: Any) -> list[dict[str, Any]]:
+        rows = argument if isinstance(argument, list) else [argument]
+        return rows if all(id(row) in self._jobs for row in rows) else []
+
+    def settled(self, output: Mapping[str, Any]) -> tuple[int, int]:
+        """The task and number of a result; releases that copy their rows are followed by `example_id`."""
+        waiting = self._waiting[output["example_id"]]
+        job: tuple[int, int] = output[JOB] if JOB in output else waiting[0]
+        if job in waiting:
+            waiting.remove(job)
+        return job
+
+
+def _broken(row: Mapping[str, Any], failure: Mapping[str, Any]) -> dict[str, Any]:
+    """A result in the shape that `generate` aggregates. Only verifiers reads its zero."""
+    message = failure["message"]
+    return {
+        "example_id": row["example_id"],
+        "task": row.get("task", ""),
+        "prompt": row.get("prompt"),
+        "completion": [],
+        "answer": row.get("answer", ""),
+        "info": row.get("info", {}),
+        "reward": 0.0,
+        "metrics": {},
+        "error": {
+            "error": failure["type"],
+            "message": message,
+            "error_chain_repr": message,
+            "error_chain_str": message,
+        },
+        "timing": {},
+        "is_completed": True,
+        "is_truncated": False,
+        "stop_condition": None,
+        "tool_defs": None,
+        "envwright_failure": dict(failure),
+    }
+
+
+def count_retries(client: Any) -> None:
+    """Count the requests that the HTTP client repeats, for the rollout that they belong to.
+
+    The openai client marks them with a header.
+    """
+    inner = getattr(client, "client", client)
+    http = getattr(inner, "_client", None)
+
+    async def counted(request: Any) -> None:
+        asked_again = _retries.get()
+        if asked_again is not None and int(request.headers.get("x-stainless-retry-count", "0")) > 0:
+            asked_again[0] += 1
+
+    with contextlib.suppress(AttributeError, KeyError):
+        http.event_hooks["request"].append(counted)  # type: ignore[union-attr]
+
+
+def send_conversation(client: Any) -> None:
+    """Send the id of its rollout with each request."""
+    inner = getattr(client, "client", client)
+    http = getattr(inner, "_client", None)
+    if http is None:
+        return
+    build = http.build_request
+
+    @functools.wraps(build)
+    def built(*args: Any, **kwargs: Any) -> Any:
+        request = build(*args, **kwargs)
+        if conversation := _conversation.get():
+            request.headers[CONVERSATION_HEADER] = conversation
+        return request
+
+    http.build_request = built
+
+
+def system_prompt(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The text of the first system message; empty without one."""
+    return next((text_of(message).strip() for message in messages if message["role"] == "system"), "")
+
+
+def seconds_of(timing: Any) -> float:
+    """The duration of a rollout in any release: `total_ms`, or `total` in seconds."""
+    if not isinstance(timing, Mapping):
+        return 0.0
+    if timing.get("total") is not None:
+        return float(timing["total"])
+    return float(timing.get("total_ms") or 0.0) / 1000
+
+
+def tokens_of(usage: Any) -> tuple[int, int] | None:
+    """Tokens of prompts and replies, if the release counts them."""
+    if not isinstance(usage, Mapping) or "input_tokens" not in usage:
+        return None
+    return int(usage["input_tokens"]), int(usage.get("output_tokens") or 0)
+
+
+# Differences between releases: 0.1.8 and 0.1.9 use plain dictionaries and OpenAI's own client.
+
+
+class Unlimited:
+    """A semaphore that never waits, for the releases that require one."""
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+
+def trajectory_step(before: Sequence[Any], message: Any, state: Any) -> dict[str, Any]:
+    return {
+        "prompt": list(before),
+        "completion": [message],
+        "response": None,
+        "tokens": None,
+        "reward": None,
+        "advantage": None,
+        "is_truncated": False,
+        "trajectory_id": state.get("trajectory_id"),
+        "extras": {},
+    }
+
+
+def resolved_client(base_url: str, seconds: float, retries: int = 0) -> Any:
+    """A client of the installed release for one endpoint."""
+    try:
+        from verifiers.clients import resolve_client
+        from verifiers.types import ClientConfig
+    except ImportError:
+        from openai import AsyncOpenAI
+
+        return AsyncOpenAI(base_url=base_url, api_key="scripted", max_retries=retries, timeout=seconds)
+    key = "ENVWRIGHT_ENDPOINT_KEY"
+    config = ClientConfig(api_base_url=base_url, api_key_var=key, max_retries=retries, timeout=seconds)
+    return resolve_client(config)
+
+
+def prompt_of(row: Mapping[str, Any]) -> list[Message]:
+    """The prompt in OpenAI form."""
+    prompt = row.get("prompt")
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": prompt}]
+    return [openai_form(message) for message in prompt or []]
+
+
+def heard_in(state: Mapping[str, Any]) -> tuple[list[Message], list[Message]]:
+    """The prompt and the completion of a rollout's state."""
+    return prompt_of(state), prompt_of({"prompt": state["completion"]})
+
+
+def openai_form(message: Any) -> Message:
+    """A message of any v0 release in OpenAI's form, without empty fields."""
+    raw = message.model_dump() if hasattr(message, "model_dump") else dict(message)
+    known = {"role": raw.get("role"), "content": raw.get("content") or ""}
+    calls = [_openai_call(call) for call in raw.get("tool_calls") or []]
+    if calls:
+        known["tool_calls"] = calls
+    if raw.get("tool_call_id"):
+        known["tool_call_id"] = raw["tool_call_id"]
+    return known
+
+
+def _openai_call(call: Any) -> dict[str, Any]:
+    if isinstance(call, str):
+        call = json.loads(call)
+    raw = call.model_dump() if hasattr(call, "model_dump") else dict(call)
+    if "function" in raw:
+        return raw
+    function = {"name": raw.get("name"), "arguments": raw.get("arguments")}
+    return {"id": raw.get("id"), "type": "function", "function": function}
+
+
+def rows_of_columns(results: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The rows of a result that 0.1.8 and 0.1.9 return as columns."""
+    for position, example in enumerate(results["example_id"]):
+        state = results["state"][position]
+        yield {
+            "example_id": example,
+            "reward": results["reward"][position],
+            "completion": results["completion"][position],
+            "metrics": {name: column[position] for name, column in results["metrics"].items()},
+            "error": state.get("error"),
+            "envwright_failures": state.get("envwright_failures"),
+            "stop_condition": state.get("stop_condition"),
+        }

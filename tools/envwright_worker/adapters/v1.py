@@ -1,0 +1,669 @@
+"""Environments of the second generation: a `Taskset` exported by the package.
+
+Written for verifiers 0.3.1 and 0.4; differences of 0.2.1 are handled at the code that they affect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+import inspect
+import itertools
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, get_args
+
+import verifiers.v1 as vf
+from verifiers.v1.dialects.chat import message_to_wire, parse_message
+from verifiers.v1.runtimes import make_runtime
+from verifiers.v1.state import state_cls
+
+from envwright_worker.adapters import chat_harness
+from envwright_worker.adapters.adapter import (
+    RolloutOptions,
+    RolloutRequest,
+    RolloutTurn,
+    Settings,
+    TaskView,
+    Trap,
+    calls_rewards,
+    finite_or_none,
+)
+from envwright_worker.adapters.harness_support import Harnesses
+from envwright_worker.adapters.rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
+from envwright_worker.endpoint.scripted_judge import being_scored
+from envwright_worker.failures import Sources, said_as_exception
+from envwright_worker.messages import Message
+from envwright_worker.policies.oracle import AskingAgent
+from envwright_worker.splits import evaluation_split
+from envwright_worker.temporary_paths import use_temporary_folder
+from envwright_worker.tool_servers import fork_servers
+from envwright_worker.waiting import Waits, at_once
+
+MOST_KNOWN = 256
+"""The most tasks that are kept with their functions: the sampled ones, not the whole taskset."""
+MARGIN_SECONDS = 5.0
+"""Seconds by which a rollout's own limit ends before the host's, so that it is reported."""
+MOST_SIGNATURES = 256
+_SCORING: Any = sys.modules[vf.Task.__module__]
+"""The module in which verifiers looks up how a task's functions are called."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The common data of all scorings of a task."""
+
+    native: Any
+    """The task itself: its identity is stable while it is referenced."""
+    identity: Mapping[str, str]
+    functions: Mapping[str, list[Callable[..., Any]]]
+    """The task's functions with traps, by kind."""
+
+
+class AdapterV1:
+    """The surface of `adapter.Adapter` over a v1 package."""
+
+    grouped = False
+
+    def __init__(self, settings: Settings, sources: Sources) -> None:
+        sys.modules[chat_harness.HARNESS_ID.replace("-", "_")] = chat_harness
+        self._settings = settings
+        self._sources = sources
+        self._trap = Trap(sources)
+        self._config = vf.taskset_config_type(settings.module).model_validate({"id": settings.module, **settings.args})
+        self._taskset = vf.load_taskset(self._config)
+        self._environment_class = vf.environment_class(settings.module)
+        self._task_class = type(self._taskset).task_type()
+        self._toolsets = [
+            *self._taskset.toolsets(self._config),
+            *self._task_class.toolsets(self._config.task),
+        ]
+        let_judges_know()
+        self._signatures: dict[str, inspect.Signature] = {}
+        self._declared: dict[str, dict[str, Any]] | None = None
+        self._runtime_needed: bool | None = None
+        self._known: dict[int, _Known] = {}
+        """Tasks that were scored directly, by the identity of the object."""
+        self.harnesses = Harnesses()
+        self._environments: dict[tuple[str | None, bool], tuple[Any, asyncio.Future[None]]] = {}
+        """One for each harness, scripted or not, with a future that is done when its servers are up."""
+        self._serving: list[asyncio.Future[None]] = []
+        self._closing = asyncio.Event()
+        self.conversational = bool(self._toolsets) or self._environment_class is not vf.SingleAgentEnv
+        self._agents = agent_names(vf.env_config_type(settings.module))
+        # `run` can also reward several agents together.
+        self.compares_siblings = self._environment_class.finalize is not vf.Env.finalize or len(self._agents) > 1
+        limits = list(self._turns_of_agents().values())
+        self.limits_turns = bool(limits) and None not in limits
+        self._playing: list[PlayedSlot] = []
+        self._requests: dict[str, RolloutTurn] = {}
+        """Rollouts by the id of their trace."""
+        if self.conversational:
+            use_temporary_folder()
+            fork_servers()
+
+    def describe(self) -> dict[str, Any]:
+        first = next(iter(self.tasks("train", 1)), None)
+        return {
+            "generation": "v1",
+            "environment": type(self._taskset).__name__,
+            "conversational": self.conversational,
+            "agents": self._agents,
+            "compares_siblings": self.compares_siblings,
+            "functions": [] if first is None else self._functions(first.native),
+            "tools": [type(toolset).__name__ for toolset in self._toolsets],
+        }
+
+    def _functions(self, task: Any) -> list[dict[str, Any]]:
+        functions = [
+            {
+                "name": function.__name__,
+                "weight": float(getattr(function, "_vf_weight", 1.0)) if kind == "reward" else 0.0,
+                "kind": kind,
+                "place": self._sources.place_of_code(getattr(inspect.unwrap(function), "__code__", None)),
+            }
+            for kind in ("reward", "metric")
+            for function in task.hooks(kind)
+        ]
+        for judge in task.plugged_judges():
+            weight = float(judge.config.weight)
+            functions.append({"name": judge.reward_name, "weight": weight, "kind": "reward", "place": None})
+        return functions
+
+    def tasks(self, split: str, limit: int | None) -> Iterator[TaskView]:
+        taskset = self._taskset if split == "train" else self._evaluation_taskset()
+        if taskset is None:
+            return
+        for index, task in enumerate(itertools.islice(iter(taskset), limit)):
+            data = task.data.model_dump(mode="json", exclude_none=True)
+            yield TaskView(index, prompt_of(task.data), data, task)
+
+    def _evaluation_taskset(self) -> Any:
+        """The tasks to evaluate on: those declared, or of the field `split` at its evaluation split; else `None`."""
+        if self._settings.held_out is not None:
+            declared = {"id": self._settings.module, **self._settings.args, **self._settings.held_out}
+            return vf.load_taskset(type(self._config).model_validate(declared))
+        field = type(self._config).model_fields.get("split")
+        values = get_args(field.annotation) if field is not None else ()
+        other = evaluation_split(values, getattr(self._config, "split", None))
+        if other is None:
+            return None
+        return vf.load_taskset(self._config.model_copy(update={"split": other}))
+
+    def _turns_of_agents(self) -> dict[str, int | None]:
+        """Each agent of the environment, and the declared limit of its turns."""
+        fields = vf.env_config_type(self._settings.module).model_fields
+        return {name: getattr(fields[name].default, "max_turns", None) for name in self._agents}
+
+    def place_of_turns(self) -> Mapping[str, Any] | None:
+        return self._sources.place_of_code(getattr(self._environment_class.run, "__code__", None))
+
+    def parser_tags(self) -> list[str]:
+        return []
+
+    @property
+    def infinite(self) -> bool:
+        return bool(getattr(self._taskset, "INFINITE", False))
+
+    async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
+        return [await self._score_one(task, completion) for completion in completions]
+
+    def score_directly(self, view: TaskView, completion: Sequence[Message]) -> dict[str, Any] | None:
+        native = view.native
+        if id(native) not in self._known:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            if not scores_plainly(native):
+                return None
+            functions = {kind: self._trapped_hooks(native, kind) for kind in ("reward", "metric")}
+            self._known[id(native)] = _Known(native, identity_of(native), functions)
+        known = self._known[id(native)]
+        trace = trace_of(view, completion, known.identity)
+        task = copy.copy(native)
+        task.hooks = known.functions.__getitem__
+        self._trap.taken()  # an earlier timeout may have left tasks behind
+        started = time.perf_counter()
+        failure = None
+        try:
+            score_at_once(task, trace)
+        except Waits:
+            return None
+        except Exception as error:
+            failure = self._sources.failure(error)
+        return self._row(view, trace, failure, started)
+
+    async def _score_one(self, view: TaskView, completion: Sequence[Message]) -> dict[str, Any]:
+        trace = trace_of(view, completion)
+        task = copy.copy(view.native)
+        task.hooks = functools.partial(self._trapped_hooks, view.native)
+        self._trap.taken()
+        started = time.perf_counter()
+        failure = None
+        try:
+            await score_in_place(task, trace, in_runtime=self._needs_runtime(view.native))
+        except Exception as error:
+            failure = self._sources.failure(error)
+        return self._row(view, trace, failure, started)
+
+    def _row(self, view: TaskView, trace: Any, failure: dict[str, Any] | None, started: float) -> dict[str, Any]:
+        """The result of a scored trace; the failure of a function replaces that of the trace."""
+        filed = self._trap.taken()
+        return {
+            **rewards_of([trace], self._weights(view.native)),
+            "failures": filed,
+            "failure": None if filed else failure,
+            "seconds": time.perf_counter() - started,
+        }
+
+    def _weights(self, task: Any) -> dict[str, dict[str, Any]]:
+        """The declaration of each function: the same for all tasks, because they share class and settings."""
+        if self._declared is None:
+            self._declared = {function["name"]: function for function in self._functions(task)}
+        return self._declared
+
+    def _needs_runtime(self, task: Any) -> bool:
+        if self._runtime_needed is None:
+            self._runtime_needed = needs_runtime(task)
+        return self._runtime_needed
+
+    def _trapped_hooks(self, task: Any, kind: str) -> list[Callable[..., Any]]:
+        hooks = task.hooks(kind)
+        return [self._trapped(function) for function in hooks] if kind in ("reward", "metric") else hooks
+
+    def _trapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        @calls_rewards
+        async def trapped(*args: Any, **kwargs: Any) -> Any:
+            try:
+                value = await function(*args, **kwargs)  # as the library does: a plain function is an error
+            except (Exception, SystemExit) as error:
+                raised = said_as_exception(error)
+                self._trap.filed(function.__name__, raised)
+                raise raised from raised.__cause__
+            return self._trap.checked(function.__name__, value)
+
+        trapped.__signature__ = self._signature(function)  # type: ignore[attr-defined]
+        return trapped
+
+    def _signature(self, function: Callable[..., Any]) -> inspect.Signature:
+        """The signature of a function, read once: verifiers needs it for every reply."""
+        if function.__name__ not in self._signatures:
+            self._signatures[function.__name__] = inspect.signature(function)
+        return self._signatures[function.__name__]
+
+    async def validate(self, view: TaskView) -> bool | None:
+        if self._task_class.validate is vf.Task.validate:
+            return None
+        async with provisioned(view) as runtime:
+            valid = await view.native.validate(runtime)
+        return None if valid is None else bool(valid)
+
+    async def roll_out(
+        self,
+        jobs: Sequence[RolloutRequest],
+        tasks: Mapping[int, TaskView],
+        base_url: str,
+        max_concurrent: int,
+        seconds: float,
+        options: RolloutOptions = RolloutOptions(),  # noqa: B008
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Runs every job through the environment's own `run_slot`, all policies in parallel."""
+        environment = await self._served(seconds, options)
+        gate = asyncio.Semaphore(max_concurrent)
+        client = vf.EvalClientConfig(base_url=base_url, api_key_var="ENVWRIGHT_ENDPOINT_KEY")
+
+        sampling = vf.SamplingConfig(**options.sampling)
+        chat_harness.ChatHarness.retries = options.retries
+        limit = options.limit(seconds) + options.margin / 2  # the library's own limit runs out first, and reports more
+
+        async def play(job: RolloutRequest, number: int, slot: Any) -> dict[str, Any]:
+            self._playing.append(PlayedSlot(tasks[job.task], number, slot))
+            context = vf.ModelContext(model=job.policy, client=client, sampling=sampling)
+            async with gate:
+                started = time.perf_counter()
+                try:
+                    async with asyncio.timeout(limit) as clock:
+                        episode = await environment.run_slot(slot, context, None)
+                    return self._rollout(job, number, episode, time.perf_counter() - started)
+                except Exception as error:
+                    failure = out_of_time(limit) if clock.expired() else failure_raised(error, self._sources)
+                    spent = time.perf_counter() - started
+                    return lost_rollout(job.task, job.policy, number, failure, seconds=spent)
+
+        running = [
+            asyncio.ensure_future(play(job, number, slot))
+            for job in jobs
+            for number, slot in zip(job.numbers(), environment.slots(tasks[job.task].native, job.rollouts), strict=True)
+        ]
+        try:
+            for done in asyncio.as_completed(running):
+                yield await done
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+            self._playing.clear()
+            self._requests.clear()
+
+    async def tools_of(self, task: TaskView) -> list[dict[str, Any]]:  # noqa: ARG002
+        return []
+
+    def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:  # noqa: ARG002
+        """The turn of the trace with this id, which verifiers sends with every request."""
+        if conversation not in self._requests:
+            for played in list(self._playing):
+                for trace in list(played.slot.traces):
+                    self._requests[trace.id] = turn_of(trace, played)
+        return self._requests.get(conversation)
+
+    async def _served(self, seconds: float, options: RolloutOptions) -> Any:
+        """The environment with its tool servers and its interception up, once for all rollouts of a harness."""
+        environment, up = self._serve(seconds, options)
+        try:
+            await asyncio.shield(up)
+        except BaseException:
+            if up.done():
+                self._environments.pop((options.harness, options.scripted), None)  # the next rollouts try again
+            raise
+        return environment
+
+    def _serve(self, seconds: float, options: RolloutOptions) -> tuple[Any, asyncio.Future[None]]:
+        """A starting environment."""
+        key = options.harness, options.scripted
+        if key not in self._environments:
+            environment = vf.load_environment(self._environment_config(seconds, options))
+            up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+            async def serve() -> None:  # entered and left by one task, as its cancel scopes require
+                try:
+                    async with environment.serving():
+                        up.set_result(None)
+                        await self._closing.wait()
+                except BaseException as error:
+                    if up.done():
+                        raise
+                    up.set_exception(error)
+
+            self._serving.append(asyncio.ensure_future(serve()))
+            self._environments[key] = environment, up
+        return self._environments[key]
+
+    async def close(self) -> None:
+        self._closing.set()
+        if self._serving:
+            await asyncio.wait(self._serving, timeout=4)
+
+    def _environment_config(self, seconds: float, options: RolloutOptions) -> Any:
+        harness = options.harness
+        slot: dict[str, Any] = {
+            "harness": {"id": chat_harness.HARNESS_ID} if harness is None else self.harnesses.config(harness),
+            "runtime": {"type": "subprocess"},
+            "timeout": {"rollout": max(1.0, seconds - MARGIN_SECONDS)},
+        }
+        if options.scripted:  # policies also play an agent that is pinned to a model of its own
+            slot |= {"model": None, "client": None}
+        agents = {
+            name: slot if limit is None else slot | {"max_turns": limit}
+            for name, limit in self._turns_of_agents().items()
+        }
+        taskset = {"id": self._settings.module, **self._settings.args}
+        return vf.resolve_env_config({"taskset": taskset} | {name: dict(own) for name, own in agents.items()})
+
+    def _failed_functions(self, traces: Sequence[Any], failure: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+        """The reward functions in a failed rollout's traceback."""
+        if failure is None:
+            return []
+        unscored = {name for trace in traces for name, reward in trace.rewards.items() if reward is None}
+        frames = re.findall(r'File "(.+?)", line (\d+), in (\w+)', failure["traceback"])
+        places = [place for file, line, _ in frames if (place := self._sources.place(file, int(line)))]
+        failed = {**failure, "kind": "raised", "place": places[-1] if places else None}
+        return [{"function": name, "failure": failed} for name in unscored if name in {frame[2] for frame in frames}]
+
+    def _rollout(self, job: RolloutRequest, number: int, episode: Any, seconds: float) -> dict[str, Any]:
+        traces = [trace for trace in episode.traces if getattr(trace.agent, "trainable", True)]
+        errors = [*episode.errors, *(error for trace in episode.traces for error in trace.errors)]
+        failure = None
+        if errors or not episode.ok:
+            error = errors[0] if errors else None
+            message = error.message if error else "the episode is not ok and gives no reason"
+            failure = failure_said(
+                error.type if error else "NotOk", message, self._sources, (error.traceback or "") if error else ""
+            )
+        if failure is not None and failure["kind"] == "harness":
+            failure["message"] += self.harnesses.unmet
+        if any(getattr(one, "is_timeout", False) for one in (episode, *episode.traces)):
+            failure = out_of_time(seconds)
+        first = traces[0] if traces else None
+        weights = self._weights(self._task_class(episode.task.data, self._config.task))
+        rewards = rewards_of(traces, weights)
+        if failure is not None:
+            rewards["reward"] = None
+        siblings = [
+            {"conversation": one.id, "completion": completion_of(one), **rewards_of([one], weights, traces)}
+            for one in traces
+        ]
+        return {
+            "task": job.task,
+            "policy": job.policy,
+            "rollout": number,
+            "completion": [] if first is None else completion_of(first),
+            **rewards,
+            "failures": self._failed_functions(traces, failure),
+            "failure": failure,
+            "stop": None if first is None else first.stop_condition,
+            "timed_out": failure is not None and failure["kind"] == "timeout",
+            "seconds": seconds,
+            "truncated": any(getattr(trace, "is_truncated", False) for trace in traces),
+            "retries": sum(chat_harness.ChatHarness.asked_again.pop(trace.id, 0) for trace in episode.traces),
+            "tokens": tokens_of(traces),
+            "siblings": siblings if len(traces) > 1 and failure is None else [],
+        }
+
+
+# The origin of requests: each carries the id of its trace, and a slot lists its traces while it runs.
+
+
+@dataclass(frozen=True)
+class PlayedSlot:
+    """A running rollout."""
+
+    task: TaskView
+    rollout: int
+    slot: Any
+    """The slot of verifiers, with the traces so far."""
+
+
+def agent_names(config: Any) -> list[str]:
+    """The agents of an environment, by its configuration's class."""
+    return [name for name, info in config.model_fields.items() if isinstance(info.default, vf.AgentConfig)]
+
+
+def turn_of(trace: Any, played: PlayedSlot) -> RolloutTurn:
+    """The agent whose requests have the id of a trace."""
+    own = None
+    if trace.task.data is not played.task.native.data:
+        own = trace.task.data.model_dump(mode="json", exclude_none=True)
+    is_trained = getattr(trace.agent, "trainable", True)
+    agent = AskingAgent(trace.agent.name, is_trained, task=own, conversation=trace.id)
+    return RolloutTurn(played.task, played.rollout, agent, {**played.task.data, **(own or {})})
+
+
+# Scoring: a trace is scored in place by the task's own hooks, in a runtime if they require one.
+
+
+def let_judges_know() -> None:
+    """Let a judge that is called during scoring look up the conversation."""
+    if hasattr(vf.Task.score, "__wrapped__"):
+        return
+    original = vf.Task.score
+
+    @functools.wraps(original)
+    async def score(task: Any, trace: Any, *args: Any, **kwargs: Any) -> Any:
+        with being_scored(functools.partial(heard_in, trace)):
+            return await original(task, trace, *args, **kwargs)
+
+    vf.Task.score = score
+
+
+def needs_runtime(task: Any) -> bool:
+    """Whether the task's scoring would be incomplete without a runtime."""
+    hooks = [*task.hooks("reward"), *task.hooks("metric")]
+    prepares = type(task).setup is not vf.Task.setup or type(task).finalize is not vf.Task.finalize
+    return prepares or any("runtime" in inspect.signature(function).parameters for function in hooks)
+
+
+def scores_plainly(task: Any) -> bool:
+    """Whether verifiers' own scoring calls the task's own functions and nothing else."""
+    kind, own = type(task), vf.Task
+    as_verifiers = kind.score is own.score and kind.hooks is own.hooks and kind.plugged_judges is own.plugged_judges
+    return (
+        as_verifiers
+        and hasattr(_SCORING, "invoke_all")
+        and hasattr(_SCORING, "inspect")
+        and not task.plugged_judges()
+        and not needs_runtime(task)
+    )
+
+
+def score_at_once(task: Any, trace: Any) -> None:
+    """Score a trace by the task's own `score` without a loop: one function after the other, in the order of tasks.
+
+    Raises `Waits` if a function waits, and any exception of the scoring.
+    """
+    waited: list[Callable[..., Any]] = []
+
+    async def one_by_one(functions: Sequence[Callable[..., Any]], available: Mapping[str, Any]) -> list[Any]:
+        return _asked_in_turn(functions, available, waited)
+
+    together = _SCORING.invoke_all, _SCORING.inspect
+    try:
+        _SCORING.invoke_all, _SCORING.inspect = one_by_one, _Inspected
+        at_once(task.score(trace))
+    except Exception:
+        if waited:
+            raise Waits from None
+        raise
+    finally:
+        _SCORING.invoke_all, _SCORING.inspect = together
+
+
+class _Inspected:
+    """Signatures read once for each function: reading one takes as long as many functions run."""
+
+    Parameter = inspect.Parameter
+    signature = staticmethod(functools.lru_cache(MOST_SIGNATURES)(inspect.signature))
+
+
+def _asked_in_turn(
+    functions: Sequence[Callable[..., Any]], available: Mapping[str, Any], waited: list[Callable[..., Any]]
+) -> list[Any]:
+    """The values of all functions. As with tasks, all are called before the first error is raised."""
+    values, errors = [], list[Exception]()
+    for function in functions:
+        wanted = _Inspected.signature(function).parameters
+        given = {name: available[name] for name in wanted if name in available}
+        try:
+            values.append(copy_context().run(at_once, function(**given)))
+        except Waits:
+            waited.append(function)
+            raise
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    return values
+
+
+async def score_in_place(task: Any, trace: Any, *, in_runtime: bool) -> None:
+    """Score a trace by the task's own `score`, in a subprocess runtime if it needs one."""
+    if not in_runtime:
+        await task.score(trace)
+        return
+    runtime = make_runtime(vf.SubprocessConfig(), name=f"envwright-{trace.id}")
+    await runtime.start()
+    try:
+        await _invoke(task.setup, trace, runtime)
+        await _invoke(task.finalize, trace, runtime)
+        await task.score(trace, runtime)
+    finally:
+        await runtime.stop()
+
+
+async def _invoke(hook: Callable[..., Any], trace: Any, runtime: Any) -> None:
+    offered = {"trace": trace, "runtime": runtime}
+    wanted = inspect.signature(hook).parameters
+    await hook(**{name: value for name, value in offered.items() if name in wanted})
+
+
+class provisioned:  # noqa: N801 - reads as what it is: `async with provisioned(task) as runtime`
+    """A started subprocess runtime, set up for a task and stopped afterwards."""
+
+    def __init__(self, view: TaskView) -> None:
+        self._view = view
+        self._runtime = make_runtime(vf.SubprocessConfig(), name=f"envwright-validate-{view.index}-{time.time_ns()}")
+
+    async def __aenter__(self) -> Any:
+        await self._runtime.start()
+        await _invoke(self._view.native.setup, trace_of(self._view, []), self._runtime)
+        return self._runtime
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runtime.stop()
+
+
+# Traces: made from a conversation, and read back as plain data.
+
+
+def prompt_of(data: Any) -> list[Message]:
+    """The system prompt and the prompt, in OpenAI form."""
+    messages: list[Message] = [{"role": "system", "content": data.system_prompt}] if data.system_prompt else []
+    if isinstance(data.prompt, str):
+        return [*messages, {"role": "user", "content": data.prompt}]
+    return [*messages, *(message_to_wire(message) for message in data.prompt or [])]
+
+
+def identity_of(task: Any) -> dict[str, str]:
+    """The identity of a task in a trace, beside its data."""
+    return {"type": type(task).__name__, "key": task.key, "hash": task.hash}
+
+
+def trace_of(view: TaskView, completion: Sequence[Message], identity: Mapping[str, str] | None = None) -> Any:
+    """The trace that a rollout with this completion leaves behind; the task's identity may be known."""
+    task = view.native
+    recorded = vf.TraceTask(data=task.data, **(identity or identity_of(task)))
+    trace = vf.Trace(task=recorded, state=state_cls(type(task))(), agent=vf.AgentInfo(config=_agent_config()))
+    messages = [(parse_message(message), False) for message in view.prompt]
+    messages += [(parse_message(message), message["role"] == "assistant") for message in completion]
+    for position, (message, sampled) in enumerate(messages):
+        parent = position - 1 if position else None
+        trace.nodes.append(vf.MessageNode(parent=parent, message=message, sampled=sampled))
+    trace.is_completed = True
+    trace.stop_condition = "agent_completed"
+    return trace
+
+
+@cache
+def _agent_config() -> Any:
+    """One for all traces, as all rollouts of an agent share theirs."""
+    return vf.AgentConfig(runtime=vf.SubprocessConfig())
+
+
+def completion_of(trace: Any) -> list[Message]:
+    """The conversation behind the prompt, in OpenAI form."""
+    nodes = trace.branches[-1].nodes if trace.branches else trace.nodes
+    first = next((position for position, node in enumerate(nodes) if node.sampled), len(nodes))
+    return [message_to_wire(node.message) for node in nodes[first:]]
+
+
+def tokens_of(traces: Sequence[Any]) -> tuple[int, int] | None:
+    """Tokens of prompts and replies, as the provider counted them."""
+    usages = [usage for trace in traces if (usage := getattr(trace, "usage", None)) is not None]
+    fed = sum(usage.prompt_tokens + (getattr(usage, "cached_input_tokens", None) or 0) for usage in usages)
+    return (fed, sum(usage.completion_tokens for usage in usages)) if usages else None
+
+
+def heard_in(trace: Any) -> tuple[list[Message], list[Message]]:
+    """The prompt of a trace's task, and the conversation behind it."""
+    return prompt_of(trace.task.data), completion_of(trace)
+
+
+def rewards_of(
+    traces: Sequence[Any], declared: Mapping[str, Mapping[str, Any]], episode: Sequence[Any] = ()
+) -> dict[str, Any]:
+    """Reward and per-function scores of traces of an episode, as means: each trace is a sample in training.
+
+    A function of only some agents has a smaller weight in the mean. The reward is `None` if one is missing.
+    """
+    everyone = episode or traces
+    having = Counter(name for trace in everyone for name in trace.rewards)
+    scores: dict[str, list[dict[str, Any]]] = {}
+    missing = not traces
+    for trace in traces:
+        for name, reward in trace.rewards.items():
+            weight = declared.get(name, {}).get("weight", 1.0) if reward is None else reward.weight
+            score = None if reward is None else finite_or_none(reward.score)
+            share = having[name] / len(everyone)
+            scores.setdefault(name, []).append({"score": score, "weight": weight * share, "kind": "reward"})
+            missing |= reward is None
+        for name, value in trace.metrics.items():
+            if name not in trace.rewards:
+                metric = {"score": finite_or_none(value), "weight": 0.0, "kind": "metric"}
+                scores.setdefault(name, []).append(metric)
+        missing |= not trace.rewards
+    functions = {name: parts[0] | {"score": _mean([part["score"] for part in parts])} for name, parts in scores.items()}
+    return {
+        "reward": None if missing else _mean([finite_or_none(trace.reward) for trace in traces]),
+        "functions": functions,
+    }
+
+
+def _mean(numbers: Sequence[float | None]) -> float | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) / len(known) if len(known) == len(numbers) else None

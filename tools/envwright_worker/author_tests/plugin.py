@@ -1,0 +1,284 @@
+"""The pytest plugin: tests/cases.yaml is collected, and tests get `tasks`, `score` and `oracle`.
+
+Used by `envwright test` in a process of its own and by the gates in a fork of the worker. Needs pytest, PyYAML (which
+verifiers installs) and the standard library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from envwright_worker.author_tests.expectation import parse_expectation
+from envwright_worker.author_tests.grader import Grader, Scored, TaskData
+from envwright_worker.failures import shortened
+from envwright_worker.messages import text_of
+
+CASES_FILE = "cases.yaml"
+KEYS = ("name", "task", "reply", "expect")
+LONGEST_TEXT = 2_000
+
+
+class AuthorsPlugin:
+    """Register an instance with pytest; `grader_of` returns the grader of an environment's folder."""
+
+    def __init__(self, grader_of: Callable[[Path], Grader], scope: str = "module") -> None:
+        self._grader_of = grader_of
+        self._scope = scope
+
+    @classmethod
+    def over(cls, grader: Grader) -> AuthorsPlugin:
+        """The plugin of a process that tests one environment."""
+        return cls(lambda _folder: grader, "session")
+
+    def pytest_collect_file(self, file_path: Path, parent: Any) -> Any:
+        """Collect cases beside the tests."""
+        if file_path.name != CASES_FILE or file_path.parent.name != "tests":
+            return None
+        found = CasesFile.from_parent(parent, path=file_path)
+        found.grader_of = self._grader_of
+        return found
+
+    def pytest_configure(self, config: Any) -> None:
+        """Offer the fixtures: pytest wants them as functions, not as methods."""
+        config.pluginmanager.register(fixtures(self._grader_of, self._scope), "envwright-fixtures")
+
+
+def fixtures(grader_of: Callable[[Path], Grader], scope: str) -> ModuleType:
+    """A module of fixtures over the graders; each environment's grader is used for the whole session."""
+
+    @pytest.fixture(scope=scope)  # type: ignore[untyped-decorator]
+    def _grader(request: Any) -> Grader:
+        return grader_of(Path() if scope == "session" else environment_folder(request.path))
+
+    @pytest.fixture(scope=scope)  # type: ignore[untyped-decorator]
+    def tasks(_grader: Grader) -> Sequence[TaskData]:
+        """The environment's tasks: each a mapping of its data, with `.index` and `.prompt`."""
+        return _grader.tasks
+
+    @pytest.fixture(scope=scope)  # type: ignore[untyped-decorator]
+    def score(_grader: Grader) -> Callable[[Any, Any], Scored]:
+        """`score(task, reply)`: `.reward`, and each function's score as `scored["name"]`."""
+        return _grader.score
+
+    @pytest.fixture(scope=scope)  # type: ignore[untyped-decorator]
+    def oracle(_grader: Grader) -> Callable[..., Any]:
+        """`oracle(task, messages=None)`: the next reply of a perfect model."""
+        return _grader.oracle
+
+    module = ModuleType("envwright_fixtures")
+    vars(module).update(_grader=_grader, tasks=tasks, score=score, oracle=oracle)
+    return module
+
+
+def environment_folder(path: Path) -> Path:
+    """The environment that a test file belongs to: the nearest folder with a pyproject.toml."""
+    return next((folder for folder in path.parents if (folder / "pyproject.toml").is_file()), path.parent)
+
+
+@dataclass(frozen=True)
+class CaseEntry:
+    """One entry of cases.yaml."""
+
+    name: str
+    task: Any
+    reply: Any
+    expect: Mapping[str, Any]
+    line: int
+
+
+class CasesFile(pytest.File):  # type: ignore[misc]
+    """tests/cases.yaml."""
+
+    grader_of: Callable[[Path], Grader]
+
+    def collect(self) -> Iterator[Any]:
+        """Each case is an item of its own."""
+        for case in read_cases(self.path):
+            item = CaseItem.from_parent(self, name=case.name)
+            item.case = case
+            item.grader_of = self.grader_of
+            yield item
+
+
+class CaseItem(pytest.Item):  # type: ignore[misc]
+    """One case: passes if the reply earns the expected reward."""
+
+    case: CaseEntry
+    grader_of: Callable[[Path], Grader]
+
+    def runtest(self) -> None:
+        """Score the reply and compare."""
+        grader = self.grader_of(environment_folder(self.path))
+        task = grader.tasks.meant(self.case.task)
+        scored = grader.score(task, self.case.reply)
+        rows = list(_compared(self.case.expect, scored))
+        if not all(row.holds for row in rows):
+            raise CaseFailed(self.case, task, scored, rows)
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
+        """A comparison if the case does not hold; a traceback if the code raised."""
+        if isinstance(excinfo.value, CaseFailed):
+            return FailedCase(self.path, excinfo.value)
+        if isinstance(excinfo.value, LookupError) and not isinstance(excinfo.value, KeyError):
+            return f"{self.path}:{self.case.line}: {excinfo.value}"
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """The file and line of the case."""
+        return self.path, self.case.line - 1, f"case: {self.name}"
+
+
+@dataclass(frozen=True)
+class ExpectationRow:
+    """One line of the comparison."""
+
+    name: str
+    expected: str
+    got: str
+    holds: bool
+
+
+class CaseFailed(AssertionError):
+    """A case does not hold."""
+
+    def __init__(self, case: CaseEntry, task: TaskData, scored: Scored, rows: Sequence[ExpectationRow]) -> None:
+        self.case, self.task, self.scored, self.rows = case, task, scored, rows
+        wrong = [f"{row.name} is {row.got}, expected {row.expected}" for row in rows if not row.holds]
+        super().__init__("; ".join(wrong))
+
+
+@dataclass
+class Crash:
+    """A failure in pytest's short summary."""
+
+    path: str
+    lineno: int
+    message: str
+
+
+class FailedCase:
+    """The comparison as pytest prints it."""
+
+    def __init__(self, path: Path, failed: CaseFailed) -> None:
+        self.reprcrash = Crash(str(path), failed.case.line, str(failed))
+        self._failed = failed
+
+    def toterminal(self, tw: Any) -> None:
+        """Write the case, the reply and its score."""
+        for text, style in self._lines():
+            tw.line(text, **style)
+
+    def __str__(self) -> str:
+        return "\n".join(text for text, _ in self._lines())
+
+    def _lines(self) -> Iterator[tuple[str, dict[str, bool]]]:
+        failed = self._failed
+        yield f"case {failed.case.name!r} does not hold: {failed}", {"red": True, "bold": True}
+        yield "", {}
+        prompt = "\n".join(text_of(message) for message in failed.task.prompt if message["role"] != "system")
+        yield from _quoted(f"task {failed.task.index}", prompt)
+        yield from _quoted("reply", _spoken(failed.scored.completion))
+        yield "", {}
+        width = max(len(row.name) for row in failed.rows)
+        wide = max(8, *(len(row.expected) for row in failed.rows))
+        yield f"  {'':<{width}}  {'expected':<{wide}}  got", {}
+        for row in failed.rows:
+            sign = "" if row.holds else "   <--"
+            yield f"  {row.name:<{width}}  {row.expected:<{wide}}  {row.got}{sign}", {"red": not row.holds}
+        for name, problem in failed.scored.problems.items():
+            yield f"  {name or 'scoring'} returned no number: {problem}", {"red": True}
+        yield "", {}
+        yield f"{self.reprcrash.path}:{self.reprcrash.lineno}: case does not hold", {}
+
+
+def _quoted(label: str, text: str) -> Iterator[tuple[str, dict[str, bool]]]:
+    for number, line in enumerate(shortened(text, LONGEST_TEXT).split("\n") or [""]):
+        yield f"  {'' if number else label:<8} | {line}", {}
+
+
+def _spoken(completion: Sequence[Mapping[str, Any]]) -> str:
+    if len(completion) == 1 and not completion[0].get("tool_calls"):
+        return text_of(dict(completion[0]))
+    lines = []
+    for message in completion:
+        lines.append(f"[{message['role']}] {text_of(dict(message))}")
+        lines += [f"    calls {call.get('function', call)}" for call in message.get("tool_calls") or ()]
+    return "\n".join(lines)
+
+
+def _compared(expect: Mapping[str, Any], scored: Scored) -> Iterator[ExpectationRow]:
+    """The expected functions first, then the others."""
+    values = {"reward": scored.reward, **scored.functions}
+    for name, expected in expect.items():
+        wanted = parse_expectation(expected)
+        if name not in values:
+            yield ExpectationRow(name, str(wanted), f"no such function; there are {', '.join(sorted(values))}", False)
+        else:
+            yield ExpectationRow(name, str(wanted), _number(values[name]), wanted.holds(values[name]))
+    for name, value in values.items():
+        if name not in expect:
+            yield ExpectationRow(name, "-", _number(value), True)
+
+
+def _number(value: float | None) -> str:
+    return "no number" if value is None else f"{value:.7g}"
+
+
+def read_cases(path: Path) -> list[CaseEntry]:
+    """The cases of a file; errors name the line of the case.
+
+    Raises `pytest.Collector.CollectError`. The gates check more; this serves quick runs.
+    """
+    import yaml
+
+    try:
+        text = path.read_text("utf-8")
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        entries = yaml.safe_load(text)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise pytest.Collector.CollectError(f"{path} cannot be read: {error}") from None
+    if entries is None:
+        return []
+    if not isinstance(entries, list):
+        raise pytest.Collector.CollectError(f"{path} is not a list of cases")
+    cases: list[CaseEntry] = []
+    places = node.value if isinstance(node, yaml.SequenceNode) else []
+    for entry, place in zip(entries, places, strict=True):
+        line = place.start_mark.line + 1
+        mistake = _mistake(entry) or _taken(entry, cases)
+        if mistake:
+            raise pytest.Collector.CollectError(f"{path}:{line}: {mistake}")
+        cases.append(CaseEntry(**entry, line=line))
+    return cases
+
+
+def _mistake(entry: Any) -> str:
+    if not isinstance(entry, dict):
+        return "is not a case"
+    unknown = [str(key) for key in entry if key not in KEYS]
+    missing = [key for key in KEYS if key not in entry]
+    if unknown or missing:
+        return f"unknown: {', '.join(unknown)}" if unknown else f"lacks: {', '.join(missing)}"
+    if not isinstance(entry["name"], str) or not isinstance(entry["expect"], dict) or not entry["expect"]:
+        return "a name is text, and expect maps reward or a function's name to an expectation"
+    if isinstance(entry["task"], bool) or not isinstance(entry["task"], (int, dict)):
+        return "task is an index, or {field: value} to match on"
+    if not isinstance(entry["reply"], (str, list)):
+        return "reply is text, or a list of turns"
+    try:
+        for expected in entry["expect"].values():
+            parse_expectation(expected)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _taken(entry: Mapping[str, Any], cases: Sequence[CaseEntry]) -> str:
+    same = next((case for case in cases if case.name == entry["name"]), None)
+    return "" if same is None else f"{same.name!r} is also the name of the case on line {same.line}"

@@ -1,0 +1,100 @@
+"""Replies that attack a judge, scored by a judge that obeys them and by one that returns no verdict.
+
+A harmless reply shows first how replies appear in the prompt: the judge obeys only text that its prompt does not quote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from envwright_worker.adapters.adapter import RolloutRequest, TaskView
+from envwright_worker.endpoint.scripted_judge import JudgeMode, ScriptedJudge, is_quoted
+from envwright_worker.messages import Message, says, text_of
+from envwright_worker.policies import POLICIES
+from envwright_worker.policies.answers import JUNK, answer_of, find_payload
+from envwright_worker.policies.distorted_answers import format_only
+from envwright_worker.policies.policy import ReferenceReply
+from envwright_worker.policies.scripted import SCRIPT_PREFIX
+from envwright_worker.session import Session, played_score
+
+PROBE = "The marker is xq81zv"
+JUDGED_TASKS = 2
+MOST_TURNS = 40
+ATTACKS = {each.name: next(each.make(ReferenceReply())) for each in POLICIES if each.attacks_judges}
+"""Policy → its reply."""
+
+AttackTurns = Callable[[str], list[Message]]
+"""The messages of the assistant, turn by turn, that show a text to the judge."""
+Scores = Callable[[str, list[Message]], dict[str, Any] | None]
+"""Scores the messages of a policy."""
+
+
+def judged_scores(session: Session, seconds: float) -> Iterator[dict[str, Any]]:
+    """Every attack on the judge on some tasks; each answer has the shape of `JudgedScore`."""
+    judge = session.judge
+    if judge is None or judge.calls == 0:
+        return
+    for task in list(session.kept.values())[:JUDGED_TASKS]:
+        if session.adapter.conversational:
+            if task.index in session.golden:
+                yield from _attacked(judge, _turns(session, task), _by_playing(session, task, seconds))
+        elif session.asked_oracle(task, seconds) is not None:
+            yield from _attacked(judge, _replies(session, task, seconds), _in_place(session, task, seconds))
+
+
+def _replies(session: Session, task: TaskView, seconds: float) -> Sequence[AttackTurns]:
+    """The text alone, and in the place of the answer."""
+    perfect = session.asked_oracle(task, seconds)
+    assert perfect is not None
+    payload = find_payload(text_of(perfect), answer_of(task.data))
+    return (lambda text: [says(text)], lambda text: [says(payload.saying(text))])
+
+
+def _turns(session: Session, task: TaskView) -> Sequence[AttackTurns]:
+    """The text in every turn, and in place of the last words of a perfect conversation."""
+    perfect = [message for message in session.golden.get(task.index, ()) if message["role"] == "assistant"]
+    everywhere: AttackTurns = lambda text: [says(text)] * MOST_TURNS  # noqa: E731
+    return (everywhere, lambda text: [*perfect[:-1], says(text)]) if len(perfect) > 1 else (everywhere,)
+
+
+def _in_place(session: Session, task: TaskView, seconds: float) -> Scores:
+    return lambda policy, reply: session.scored(task, policy, reply, seconds)
+
+
+def _by_playing(session: Session, task: TaskView, seconds: float) -> Scores:
+    def played(policy: str, reply: list[Message]) -> dict[str, Any] | None:
+        name = f"{SCRIPT_PREFIX}attack"
+        session.policies.scripts[name] = reply
+        rows = list(session.rollouts([RolloutRequest(name, task.index)], 1, seconds * 4))
+        del session.policies.scripts[name]
+        return {**played_score(rows[0], [], session.policies.oracle.derived), "policy": policy} if rows else None
+
+    return played
+
+
+def _attacked(judge: ScriptedJudge, ways: Sequence[AttackTurns], score: Scores) -> Iterator[dict[str, Any]]:
+    for way in ways:
+        judge.last_prompt = ""
+        score("probe", way(PROBE))
+        shown = judge.last_prompt
+        if PROBE not in shown:
+            continue
+        whole = text_of(way(PROBE)[-1])
+        quoted = is_quoted(shown, whole if whole in shown else PROBE)
+        for policy, attack in ATTACKS.items():
+            yield from _under(judge, "strict" if quoted else "obedient", score, policy, way(attack))
+    yield from _under(judge, "incomprehensible", score, format_only.name, ways[-1](JUNK))
+
+
+def _under(
+    judge: ScriptedJudge, mode: JudgeMode, score: Scores, policy: str, reply: list[Message]
+) -> Iterator[dict[str, Any]]:
+    before = judge.calls
+    judge.mode = mode
+    try:
+        scored = score(policy, reply)
+    finally:
+        judge.mode = "strict"
+    if scored is not None:
+        yield {"judge": mode, "calls": judge.calls - before, "score": scored}

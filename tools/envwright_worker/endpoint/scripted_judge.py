@@ -1,0 +1,267 @@
+"""Judge rewards against a scripted judge.
+
+Requests of a reward to a chat-completions API beyond this machine are answered in the process: no socket is opened and
+no key is needed. The judge has three modes:
+
+- `strict` compares the reply with the reference reply. It is in place from loading on, so that a reference reply can
+  reach the maximum of a judge's reward.
+- `obedient` does what the reply requests, and rewards replies without content (https://arxiv.org/abs/2507.08794), but
+  only if the reply is plain text in its prompt. Text that is quoted, fenced or between tags counts as data.
+- `incomprehensible` returns text without a verdict.
+
+Beside a real model the judge is real too: its requests go to an address of the host's relay, which has the key. A
+scripted judge replies there only if the host allows it, and otherwise no judge does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from envwright_worker.adapters.adapter import CONVERSATION_HEADER, Settings, TaskView
+from envwright_worker.endpoint.dialects import chat_completion
+from envwright_worker.endpoint.judge_requests import JudgeRequests
+from envwright_worker.messages import Message, last_words, says, text_of
+from envwright_worker.policies.answers import answer_of, find_payload, frame_of
+from envwright_worker.policies.scripted import ScriptedPolicies
+
+if TYPE_CHECKING:
+    from envwright_worker.endpoint.server import ScriptedEndpoint  # aiohttp is imported only if rollouts are made
+
+ScoredConversation = tuple[Sequence[Message], Sequence[Message]]
+"""A prompt and the conversation behind it."""
+BEING_SCORED: ContextVar[Callable[[], ScoredConversation] | None] = ContextVar("being_scored", default=None)
+"""The conversation that is scored in this context; built only if a judge is called."""
+INCOMPREHENSIBLE = "Hm."
+SCRIPTED = "scripted"
+MOST_TAGS = 8
+"""The most tags of a judge's prompt that are taken for marks around data."""
+_PAIRS = (("yes", "no"), ("correct", "incorrect"), ("true", "false"), ("pass", "fail"), ("right", "wrong"), ("A", "B"))
+_OPENING_TAG = re.compile(r"<([A-Za-z_][\w-]*)>")
+_SCALE = re.compile(r"(\d+)\s*(?:to|-|–|and|/)\s*(\d+)")
+_SCALE_WORDS = re.compile(r"\b(?:scores?|scale|rate|rating|grade|points)\b", re.IGNORECASE)
+_FENCES = (
+    ("```", "```"),
+    ('"""', '"""'),
+    ("'''", "'''"),
+    ('"', '"'),
+    ("'", "'"),
+    ("`", "`"),
+    ("---", "---"),
+    ("«", "»"),
+)
+
+JudgeMode = Literal["strict", "obedient", "incomprehensible"]
+
+
+@contextlib.contextmanager
+def being_scored(heard: Callable[[], ScoredConversation]) -> Iterator[None]:
+    """Scores this conversation in the block."""
+    token = BEING_SCORED.set(heard)
+    try:
+        yield
+    finally:
+        BEING_SCORED.reset(token)
+
+
+class JudgedSession(Protocol):
+    """The part of a session from which the judge reads the right answer."""
+
+    settings: Settings
+    policies: ScriptedPolicies
+    kept: dict[int, TaskView]
+    asked: dict[int, Message | None]
+
+    def endpoint_in_use(self) -> ScriptedEndpoint | None:
+        """The scripted endpoint, if rollouts have started it."""
+
+
+class ScriptedJudge(JudgeRequests):
+    """A scripted replacement for a judge model; its place may also be `SCRIPTED`."""
+
+    def __init__(self, session: JudgedSession) -> None:
+        super().__init__(SCRIPTED)
+        self._session = session
+        self.mode: JudgeMode = "strict"
+        self.last_prompt = ""
+
+    def _stand_in(self, library: Any) -> None:
+        super()._stand_in(library)
+        if not self._session.settings.allow_network:
+            _share_certificates(library)
+
+    @property
+    def _is_relayed(self) -> bool:
+        return self.place not in (None, SCRIPTED)
+
+    def _near(self, request: Any) -> Future[tuple[int, bytes]] | None:
+        """The response of this process's own endpoint, if rollouts need no connection to it."""
+        endpoint = self._session.endpoint_in_use()
+        if endpoint is None or not endpoint.is_near or not str(request.url).startswith(endpoint.base_url):
+            return None
+        conversation = request.headers.get(CONVERSATION_HEADER, "")
+        answer: Future[tuple[int, bytes]] | None = endpoint.answer_here(request.url.path, request.content, conversation)
+        return answer
+
+    def _response(self, library: Any, request: Any) -> Any:
+        if self.place is None:
+            return super()._response(library, request)
+        self.calls += 1
+        body = json.loads(request.content)
+        self.last_prompt = "\n".join(text_of(message) for message in body.get("messages") or [])
+        verdict = self._verdict(self.last_prompt)
+        schema = ((body.get("response_format") or {}).get("json_schema") or {}).get("schema")
+        text = json.dumps(filled(schema, verdict)) if schema else worded(self.last_prompt, verdict)
+        if self.mode == "incomprehensible" and not schema:
+            text = INCOMPREHENSIBLE
+        message = chat_completion(str(body.get("model")), says(text), body.get("messages") or [])
+        return library.Response(200, json=message, request=request)
+
+    def _verdict(self, prompt: str) -> bool:
+        if self.mode == "obedient":
+            return True
+        heard = BEING_SCORED.get()
+        scored = None if heard is None else heard()
+        gold = None if scored is None else self._gold_of(scored[0])
+        if scored is not None and gold is not None:
+            return says_the_same(last_words(scored[1]), text_of(gold[0]), gold[1])
+        return any(self._shows_gold(prompt, task) for task in self._session.kept.values())
+
+    def _gold_of(self, prompt: Sequence[Message]) -> tuple[Message, str | None] | None:
+        """The reference reply and the answer of the task with this prompt."""
+        asked = [text_of(message) for message in prompt]
+        tasks = self._session.kept.values()
+        index = next((one.index for one in tasks if [text_of(message) for message in one.prompt] == asked), None)
+        return None if index is None else self._gold(index)
+
+    def _gold(self, index: int) -> tuple[Message, str | None] | None:
+        task = self._session.kept.get(index)
+        if task is None:
+            return None
+        if index not in self._session.asked:  # this job has not asked the oracle yet
+            with contextlib.suppress(Exception):
+                self._session.asked[index] = self._session.policies.oracle.reply(task.data, task.prompt)
+        gold = self._session.asked.get(index)
+        return None if gold is None else (gold, answer_of(task.data))
+
+    def _shows_gold(self, prompt: str, task: TaskView) -> bool:
+        """Whether a prompt is about a task and shows its answer as the reply: a second time, beside the reference."""
+        gold = self._gold(task.index)
+        question = next((text_of(message) for message in reversed(task.prompt) if message["role"] == "user"), "")
+        if gold is None or question.strip() not in prompt:
+            return False
+        answer = find_payload(text_of(gold[0]), gold[1]).answer
+        parts = [part.strip() for part in re.split(r"[\n`\"'<>]|: ", prompt.replace(question, ""))]
+        return text_of(gold[0]).strip() in prompt.replace(question, "") or parts.count(answer) > 1
+
+
+def _share_certificates(library: Any) -> None:
+    """Read the certificates of this machine once, because every client reads them slowly, though no host is called."""
+    with contextlib.suppress(ImportError, AttributeError):
+        transports = _transports(library.__name__)
+        made, shared = transports.create_ssl_context, functools.cache(transports.create_ssl_context)
+
+        def context(verify: Any = True, **options: Any) -> Any:
+            if verify is not True:
+                return made(verify=verify, **options)
+            return shared(verify=verify, **options)
+
+        transports.create_ssl_context = context
+
+
+def _transports(library: str) -> Any:
+    return importlib.import_module(f"{library}._transports.default")
+
+
+def says_the_same(reply: str, gold: str, answer: str | None) -> bool:
+    """Whether a reply gives the answer of the reference reply, at its end and in the same place."""
+    spoken = reply.rpartition("</think>")[2] if "</think>" in reply else "" if "<think>" in reply else reply
+    gold_spoken = gold.rpartition("</think>")[2]
+    if " ".join(spoken.split()) == " ".join(gold_spoken.split()):
+        return True
+    given, wanted = find_payload(spoken), find_payload(gold_spoken, answer)
+    return frame_of(given) is not None and bool(given.answer) and given.answer == wanted.answer
+
+
+def worded(prompt: str, right: bool) -> str:
+    """A verdict in the words of the judge's prompt; text between tags is data, if there are words outside of it."""
+    return _in_words_of(_without_tagged(prompt), right) or _in_words_of(prompt, right) or ("yes" if right else "no")
+
+
+def _without_tagged(prompt: str) -> str:
+    """A prompt without what stands between tags, in linear time: a reply may hold thousands of them."""
+    for name in list(dict.fromkeys(_OPENING_TAG.findall(prompt)))[:MOST_TAGS]:
+        before, _, rest = prompt.partition(f"<{name}>")
+        _, closed, after = rest.rpartition(f"</{name}>")
+        prompt = before + after if closed else prompt
+    return prompt
+
+
+def _in_words_of(prompt: str, right: bool) -> str | None:
+    """A verdict in the words of a text; `None` if it asks for none."""
+    keys = re.findall(r'"(\w+)"\s*:', prompt) if re.search(r"\bjson\b", prompt, re.IGNORECASE) else []
+    scale = _scale(prompt)
+    if keys:
+        value: Any = right if scale is None else scale[right]
+        return json.dumps(dict.fromkeys(keys, value))
+    for positive, negative in _PAIRS:
+        words = [
+            re.search(rf"(?<![\w]){word}(?![\w])", prompt, 0 if len(word) == 1 else re.I)
+            for word in (positive, negative)
+        ]
+        if words[0] is not None and words[1] is not None:
+            letters = [_letter(prompt, word) for word in (positive, negative)]
+            verdicts = letters if all(letters) else [word[0] for word in words if word is not None]
+            return str(verdicts[not right])
+    return None if scale is None else str(scale[right])
+
+
+def _letter(prompt: str, word: str) -> str | None:
+    """The letter that stands for a verdict, as in "A: CORRECT"."""
+    found = re.search(rf"(?<!\w)([A-Z])\s*[:=]\s*(?i:{word})(?!\w)", prompt)
+    return None if found is None else found[1]
+
+
+def _scale(prompt: str) -> tuple[int, int] | None:
+    for line in prompt.splitlines():
+        found = _SCALE.search(line) if _SCALE_WORDS.search(line) else None
+        if found is not None:
+            return int(found[1]), int(found[2])
+    return None
+
+
+def filled(schema: Mapping[str, Any], right: bool) -> Any:
+    """A value of a JSON schema that means right or wrong."""
+    if "enum" in schema:
+        options = [str(option) for option in schema["enum"]]
+        positive = [option for option in options if option.lower() in {pair[0].lower() for pair in _PAIRS}]
+        chosen = (positive or options)[0]
+        return chosen if right else next((option for option in options if option != chosen), chosen)
+    kind = schema.get("type")
+    if kind == "object" or "properties" in schema:
+        return {name: filled(one, right) for name, one in (schema.get("properties") or {}).items()}
+    simple: dict[Any, Any] = {"boolean": right, "number": float(right), "integer": int(right), "array": []}
+    return simple.get(kind, "yes" if right else "no")
+
+
+def is_quoted(prompt: str, reply: str) -> bool:
+    """Whether a reply is in a prompt as data: between fences, quotation marks or tags."""
+    start = prompt.find(reply)
+    before, after = prompt[:start].rstrip(), prompt[start + len(reply) :].lstrip()
+    tag = re.search(r"<([A-Za-z_][\w-]*)[^<>]*>$", before)
+    if tag is not None and after.startswith(f"</{tag[1]}"):
+        return True
+    own = frame_marks(before, after)
+    return own or any(before.endswith(opening) and after.startswith(closing) for opening, closing in _FENCES)
+
+
+def frame_marks(before: str, after: str) -> bool:
+    """Whether named marks surround a reply, such as [BEGIN RESPONSE] and [END RESPONSE]."""
+    return bool(re.search(r"(?:\]|[=*#-]{3,})$", before) and re.match(r"\[|[=*#-]{3,}", after))

@@ -1,0 +1,213 @@
+"""Exceptions as facts: their kind, message, and the line of the author's code."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, TracebackType
+from typing import Any
+
+MESSAGE_LIMIT = 2_000
+TRACEBACK_LIMIT = 4_000
+FRAMES_OF_OTHERS = 3
+"""Characters kept of a traceback without frames of the environment or of a library."""
+_FRAME = re.compile(r'  File "(.+?)", line (\d+)')
+
+_NETWORK_TYPES = {
+    *("NetworkBlocked", "OfflineModeIsEnabled", "LocalEntryNotFoundError"),
+    *("ConnectTimeout", "MaxRetryError", "gaierror"),
+}
+_NETWORK_TEXT = re.compile(
+    r"couldn't reach|offline mode|HF_HUB_OFFLINE|name resolution|could not resolve host|network is unreachable"
+    r"|couldn't find cache for"
+    r"|NLTK Downloader",
+    re.I,
+)
+_SECRET_TYPES = {"MissingKeyError", "OpenAIError", "AuthenticationError"}
+_SECRET_NAME = re.compile(r"\b[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)\b")
+
+
+class OutOfTime(BaseException):
+    """The environment's own code exceeded its time limit.
+
+    Not an `Exception`: verifiers and authors catch those, and would turn the limit into 0.0.
+    """
+
+
+class HarnessUnusable(Exception):
+    """A harness cannot be used here; the message has the reason and the fix."""
+
+
+class Accusation(Exception):
+    """A failure of a function that had already returned, so no traceback leads to it."""
+
+    def __init__(self, message: str, code: CodeType | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class NotANumber(TypeError):
+    """A reward function returned something that is not a number."""
+
+
+class NotFinite(ValueError):
+    """A reward function returned NaN or infinity."""
+
+
+class Sources:
+    """Map of the environment's files to their paths in its folder."""
+
+    def __init__(self, *roots: Path) -> None:
+        self._roots = [str(root.resolve()) + "/" for root in roots]
+
+    def relative(self, filename: str) -> str | None:
+        """The file's name below the environment's folder, `None` for any other file."""
+        for root in self._roots:
+            if filename.startswith(root):
+                return filename.removeprefix(root)
+        return None
+
+    def lines(self) -> Iterator[tuple[str, int, str]]:
+        """Every line of the environment's own modules that were imported: file, number, text."""
+        files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
+        for file in sorted(files):
+            name = self.relative(file) if file.endswith(".py") else None
+            if name is not None:
+                with contextlib.suppress(OSError, UnicodeError):
+                    text = Path(file).read_text("utf-8")
+                    yield from ((name, number, line) for number, line in enumerate(text.splitlines(), 1))
+
+    def place(self, filename: str, line: int | None) -> dict[str, Any] | None:
+        name = self.relative(filename)
+        return None if name is None else {"file": name, "line": line}
+
+    def place_of_code(self, code: CodeType | None) -> dict[str, Any] | None:
+        return None if code is None else self.place(code.co_filename, code.co_firstlineno)
+
+    def place_in_traceback(self, trace: TracebackType | None) -> dict[str, Any] | None:
+        """The deepest line of the environment's own code in a traceback."""
+        found = None
+        for frame, line in traceback.walk_tb(trace):
+            found = self.place(frame.f_code.co_filename, line) or found
+        return found
+
+    def place_in_text(self, text: str) -> dict[str, Any] | None:
+        """The deepest line of the environment's own code in the text of a traceback."""
+        places = [self.place(file, int(line)) for file, line in _FRAME.findall(text)]
+        return next((place for place in reversed(places) if place is not None), None)
+
+    def own_part(self, text: str) -> str:
+        """A traceback that begins in the environment's own code, without frames of the worker."""
+        lines: list[str] = []
+        frames: list[list[str]] = []
+        for line in text.splitlines(keepends=True):
+            if _FRAME.match(line):
+                frames.append([line])
+            elif frames and line.startswith("    "):
+                frames[-1].append(line)
+            else:
+                lines += self._own_frames(frames)
+                frames = []
+                lines.append(line)
+        return "".join(lines + self._own_frames(frames))
+
+    def _own_frames(self, frames: list[list[str]]) -> list[str]:
+        files = [_FRAME.match(frame[0])[1] for frame in frames]  # type: ignore[index]
+        own = [number for number, file in enumerate(files) if self.relative(file) is not None]
+        libraries = [number for number, file in enumerate(files) if "site-packages/" in file]
+        first = own[0] if own else libraries[-1] if libraries else max(0, len(frames) - FRAMES_OF_OTHERS)
+        kept = [frame for frame, file in zip(frames[first:], files[first:], strict=True) if not _is_ours(file)]
+        return [line for frame in kept for line in frame]
+
+    def library_in(self, error: BaseException) -> str | None:
+        """The file of the library that was running; `None` if it was the environment's own code.
+
+        The standard library counts as its caller.
+        """
+        for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
+            file = frame.f_code.co_filename
+            if self.relative(file) is not None:
+                return None
+            if "site-packages/" in file:
+                return file.rpartition("site-packages/")[2]
+        return None
+
+    def failure(self, error: BaseException) -> dict[str, Any]:
+        """An exception as the `Failure` of facts, its cause included."""
+        if isinstance(error, HarnessUnusable):
+            return {"kind": "harness", "type": "HarnessUnusable", "message": str(error), "place": None, "traceback": ""}
+        root = list(causes(error))[-1]
+        place = None
+        for cause in causes(error):
+            accused = self.place_of_code(cause.code) if isinstance(cause, Accusation) else None
+            place = accused or self.place_in_traceback(cause.__traceback__) or place
+        text = self.own_part("".join(traceback.format_exception(error)))
+        return {
+            "kind": kind_of(error),
+            "type": type(root).__name__,
+            "message": shortened(text_of(root), MESSAGE_LIMIT),
+            "place": place,
+            "traceback": text[-TRACEBACK_LIMIT:],
+        }
+
+
+def _is_ours(file: str) -> bool:
+    return "envwright_worker" in Path(file).parts
+
+
+def said_as_exception(error: BaseException) -> BaseException:
+    """A `SystemExit` or similar as an ordinary exception."""
+    if isinstance(error, (Exception, OutOfTime)):
+        return error
+    if isinstance(error, SystemExit):
+        raised = RuntimeError(f"the environment called exit({error.code!r})")
+    else:
+        raised = RuntimeError(f"the environment raised {type(error).__name__}({text_of(error)!r})")
+    return raised.with_traceback(error.__traceback__)
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The exception and its causes, outermost first."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+
+
+def kind_of(error: BaseException) -> str:
+    """The `FailureKind` of an exception."""
+    chain = list(causes(error))
+    if any(isinstance(cause, (OutOfTime, asyncio.TimeoutError)) for cause in chain):
+        return "timeout"
+    if any(isinstance(cause, MemoryError) for cause in chain):
+        return "memory"
+    if any(type(cause).__name__ in _NETWORK_TYPES or _NETWORK_TEXT.search(text_of(cause)) for cause in chain):
+        return "network"
+    if any(_asks_for_secret(cause) for cause in chain):
+        return "missing-secret"
+    return "raised"
+
+
+def _asks_for_secret(error: BaseException) -> bool:
+    names = type(error).__name__ in _SECRET_TYPES or isinstance(error, KeyError)
+    return names and bool(_SECRET_NAME.search(text_of(error)))
+
+
+def text_of(error: BaseException) -> str:
+    """The message of an exception, even if formatting it raises."""
+    try:
+        return str(error)
+    except Exception:
+        return f"a {type(error).__name__} that cannot be shown"
+
+
+def shortened(text: str, limit: int) -> str:
+    """The text, or its beginning and its length."""
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"

@@ -1,0 +1,343 @@
+"""The conversations on which mutants are scored: the scores of the original code, and those of a mutant."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Literal
+
+from envwright_worker.direct_scoring import DirectScoring
+from envwright_worker.effort import BudgetSpent, ProcessorBudget, kernel_limit, processor_limit, processor_seconds
+from envwright_worker.failures import OutOfTime
+from envwright_worker.messages import text_of
+from envwright_worker.mutation.mutant import Mutator, NotApplicable
+from envwright_worker.mutation.reply_variations import variations
+from envwright_worker.policies.answers import answer_of
+from envwright_worker.reward_equality import same_reward
+from envwright_worker.session import Session
+
+MOST_SECONDS = 2.0
+"""The most seconds of the processor for a conversation with the original code; slower ones are left out."""
+FIRST_SECONDS = 10.0
+"""The most seconds of the processor for the first conversation: its score may import the libraries of a judge, which
+took 2 s of the processor on a busy machine."""
+SLOW_SECONDS = 0.05
+"""The seconds of the processor above which a conversation comes last."""
+HANGING_SECONDS = 0.5
+HANGING_TIMES = 5
+"""The least processor time of a hanging mutant for one conversation, and the factor over the original code's time."""
+WAITING_SECONDS = 5.0
+WAITING_TIMES = 20
+"""The same limit by the wall clock, for a mutant that waits: the machine may be busy."""
+UNINTERRUPTIBLE_SECONDS = 2.0
+"""Processor time beyond its limit for a mutant that no signal reaches."""
+BATCHES = (8, 24)
+"""A few conversations kill most mutants; the remaining time is for the others."""
+MOST_VARIATIONS = 600
+VARIATIONS_AT_ONCE = 50
+
+Way = Literal["code", "mutant"]
+"""The scorer of conversations: the code itself, whose first scores are compared with scoring in full, or a mutant."""
+Values = dict[str, float | None]
+"""`reward` and every function by name."""
+MutationProbe = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class OriginalScore:
+    """The original code's score of a conversation, and its cost."""
+
+    values: Values
+    processor: float = 0.0
+    wall: float = 0.0
+
+    @property
+    def patience(self) -> tuple[float, float]:
+        """Seconds that a mutant may take, of the processor and by the wall clock."""
+        return (
+            max(HANGING_SECONDS, HANGING_TIMES * self.processor),
+            max(WAITING_SECONDS, WAITING_TIMES * self.wall),
+        )
+
+
+@dataclass
+class MutantTrial:
+    """One mutant on its way to an outcome."""
+
+    mutant: Mapping[str, Any]
+    outcome: str = ""
+    by: str = ""
+    apart: dict[str, Any] | None = None
+
+    def facts(self, outcome: str = "") -> dict[str, Any]:
+        """The outcome of the mutant."""
+        outcome = outcome or self.outcome
+        apart = self.apart if outcome == "survived" else None
+        return {"id": self.mutant["id"], "outcome": outcome, "by": self.by, "apart": apart}
+
+
+class Bench:
+    """The conversations in the order in which mutants are scored on them."""
+
+    def __init__(self, session: Session, probes: Sequence[MutationProbe]) -> None:
+        self._session = session
+        self._scoring = DirectScoring(session)
+        self.probes = [probe for probe in probes if probe["task"] in session.kept]
+        self.left_out: dict[str, str] = {}
+        """Name of a conversation → why it kills no mutant."""
+        self.unasked: dict[str, str] = {}
+        """Name of a conversation that might kill a mutant → why it takes too long."""
+        self._known: dict[int, OriginalScore | None] = {}
+        self._variations: list[MutationProbe] | None = None
+        self._said: dict[int, OriginalScore | None] = {}
+        """Number of a variation → the original code's score."""
+
+    def batches(self, budget: ProcessorBudget) -> Iterator[list[int]]:
+        """All useful conversations, first a few of them and the slow ones last; the original code is scored on the way.
+
+        Raises `BudgetSpent`.
+        """
+        if self.probes and not self._known:
+            budget.check()
+            self.attempted(self.probes[0], FIRST_SECONDS, 10 * FIRST_SECONDS)
+        numbers = list(range(len(self.probes)))
+        slow: list[int] = []
+        for size in (*BATCHES, len(numbers)):
+            batch, numbers = numbers[:size], numbers[size:]
+            for number in batch:
+                budget.check()
+                if number not in self._known:
+                    self._known[number] = self._settled(self.probes[number])
+            usable = [(number, known) for number in batch if (known := self._known[number]) is not None]
+            slow += [number for number, known in usable if known.processor > SLOW_SECONDS]
+            yield [number for number, known in usable if known.processor <= SLOW_SECONDS]
+        yield slow
+
+    def _settled(self, probe: MutationProbe) -> OriginalScore | None:
+        """The original code's score; `None` if it is not reproducible."""
+        used, started = processor_seconds(), time.monotonic()
+        try:
+            values = self.values(probe)
+        except OutOfTime as error:
+            self.unasked[probe["name"]] = str(error)
+            return None
+        except BaseException as error:  # SystemExit and the like are useless too
+            self.left_out[probe["name"]] = f"{type(error).__name__}: {error}"
+            return None
+        known = OriginalScore(values, processor_seconds() - used, time.monotonic() - started)
+        steady = not (probe["played"] or probe["in_company"])  # its first score counts as the second scoring
+        again = values if steady else self.attempted(probe, MOST_SECONDS)
+        if known.processor > MOST_SECONDS:
+            self.unasked[probe["name"]] = f"scoring takes {known.processor:.2g} s of processor time"
+        elif again is None or differences(values, again):
+            self.left_out[probe["name"]] = "the original code's score is not deterministic"
+        elif reason := _otherwise_before(probe, values):
+            self.left_out[probe["name"]] = reason
+        else:
+            return known
+        return None
+
+    def values(
+        self,
+        probe: MutationProbe,
+        processor: float = MOST_SECONDS,
+        wall: float = 10 * MOST_SECONDS,
+        *,
+        way: Way = "code",
+    ) -> Values:
+        """Reward and functions of a conversation, by the code in place.
+
+        Raises `OutOfTime`, and exceptions that verifiers' own scoring lets through.
+        """
+        task, completion = self._session.kept[probe["task"]], probe["completion"]
+        with processor_limit(processor):
+            ask = self._scoring.scored if way == "code" else self._scoring.scored_by_any
+            score = ask(task, completion, wall)
+        values: Values = {name: scored["score"] for name, scored in score["functions"].items()}
+        return values | {"reward": score["reward"]}
+
+    def attempted(
+        self,
+        probe: MutationProbe,
+        processor: float = HANGING_SECONDS,
+        wall: float = WAITING_SECONDS,
+        *,
+        way: Way = "code",
+    ) -> Values | None:
+        """The values of a conversation; `None` if the code in place fails."""
+        try:
+            return self.values(probe, processor, wall, way=way)
+        except BaseException:
+            return None
+
+    # Mutants.
+
+    def decides(self, trial: MutantTrial, mutator: Mutator, batch: Sequence[int], budget: ProcessorBudget) -> bool:
+        """Run a mutant on conversations until one settles its outcome; whether one did.
+
+        Raises `BudgetSpent`.
+        """
+        try:
+            with mutator.applied(trial.mutant):
+                for number in batch:
+                    budget.check()
+                    self._score_probe(trial, self.probes[number], self._known[number])
+                    if trial.outcome:
+                        break
+        except BudgetSpent:
+            raise
+        except NotApplicable as error:
+            trial.outcome, trial.by = "skipped", str(error)
+        except BaseException as error:  # a mutated constant may raise where it is made
+            trial.outcome, trial.by = "killed", f"{type(error).__name__}: {error}"
+        return bool(trial.outcome)
+
+    def _score_probe(self, trial: MutantTrial, probe: MutationProbe, known: OriginalScore | None) -> None:
+        if known is None:
+            return
+        processor, wall = known.patience
+        try:
+            with kernel_limit(2 * processor + UNINTERRUPTIBLE_SECONDS):
+                values = self.values(probe, processor, wall, way="mutant")
+        except OutOfTime as error:
+            trial.outcome, trial.by = "timeout", f"{probe['name']}: {error}"
+            return
+        except BaseException as error:  # a mutant that raises SystemExit and the like has not survived either
+            trial.outcome, trial.by = "killed", f"{probe['name']}: {type(error).__name__}: {error}"
+            return
+        broken = broken_expectation(probe, known.values, values)
+        if broken:
+            trial.outcome, trial.by = "killed", f"{probe['name']}: {broken}"
+        elif trial.apart is None and differences(known.values, values):
+            trial.apart = _apart(probe, known.values, values)
+
+    def tells_apart(
+        self, trial: MutantTrial, mutator: Mutator, fragments: Sequence[str], budget: ProcessorBudget
+    ) -> bool:
+        """Look for a reply with another score by the mutant than by the original code; whether there is one.
+
+        Raises `BudgetSpent`.
+        """
+        if self._variations is None:
+            self._variations = self._varied(fragments)
+        for start in range(0, len(self._variations), VARIATIONS_AT_ONCE):
+            originals = self._said_of(range(start, min(start + VARIATIONS_AT_ONCE, len(self._variations))), budget)
+            with mutator.applied(trial.mutant):
+                for probe, known in originals:
+                    budget.check()
+                    values = self.attempted(probe, way="mutant")
+                    if values is not None and differences(known.values, values):
+                        trial.apart = _apart(probe, known.values, values)
+                        return True
+        return False
+
+    def _said_of(self, numbers: Iterable[int], budget: ProcessorBudget) -> list[tuple[MutationProbe, OriginalScore]]:
+        """The original code's scores of variations, computed once; without those that fail."""
+        variations = self._variations or []
+        for number in numbers:
+            budget.check()
+            if number not in self._said:
+                self._said[number] = self._listened(variations[number])
+        return [(variations[number], known) for number in numbers if (known := self._said.get(number)) is not None]
+
+    def _listened(self, probe: MutationProbe) -> OriginalScore | None:
+        """The original code's score of a variation; `None` if it fails."""
+        used = processor_seconds()
+        values = self.attempted(probe)
+        return None if values is None else OriginalScore(values, processor_seconds() - used)
+
+    def _varied(self, fragments: Sequence[str]) -> list[MutationProbe]:
+        """All variations of reference replies, and as many of cases as fit."""
+        usable = [self.probes[number] for number, known in self._known.items() if known is not None]
+        seeds = [probe for probe in usable if probe["seed"]]
+        gold = [seed for seed in seeds if not seed["case"]]
+        varied = [*self._in_turn(gold, fragments), *self._in_turn([one for one in seeds if one["case"]], fragments)]
+        seen: set[str] = set()
+        fresh = []
+        for probe in varied:
+            key = f"{probe['task']} {probe['completion']}"
+            if key not in seen:
+                seen.add(key)
+                fresh.append(probe)
+        return fresh[:MOST_VARIATIONS]
+
+    def _in_turn(self, seeds: Sequence[MutationProbe], fragments: Sequence[str]) -> Iterator[MutationProbe]:
+        """The first variation of each conversation, the second of each, and so on."""
+        silent = not self._session.adapter.conversational  # there, an empty reply is sent as one space
+        every = [
+            [_saying(seed, text) for text in self._variations_of(seed, fragments) if text or silent] for seed in seeds
+        ]
+        for same in zip_longest(*every):
+            yield from (probe for probe in same if probe is not None)
+
+    def _variations_of(self, probe: MutationProbe, fragments: Sequence[str]) -> Iterator[str]:
+        data = self._session.kept[probe["task"]].data
+        return variations(text_of(_last_reply(probe["completion"])), answer_of(dict(data)), fragments)
+
+
+def _otherwise_before(probe: MutationProbe, values: Values) -> str:
+    """Why a conversation cannot be used for mutants: its score is not reproducible.
+
+    If an episode is rewarded as a whole, a single conversation is compared by the scores of its own functions.
+    """
+    before: Values = probe["recorded"]
+    if probe["in_company"] or (probe["played"] and same_reward(before["reward"], values["reward"])):
+        return ""
+    common = before.keys() & values.keys() - {"reward"}
+    of_functions = [expected for expected in probe["expect"] if expected["of"] in common]
+    if probe["played"] and before.keys() - values.keys() and of_functions:
+        probe["expect"] = of_functions
+    elif not same_reward(before["reward"], values["reward"]):
+        return f"scored again, it earns {values['reward']}; it earned {before['reward']} before"
+    changed = [name for name in sorted(common) if not same_reward(before[name], values[name])]
+    return f"scored again, {changed[0]} is {values[changed[0]]}; it was {before[changed[0]]}" if changed else ""
+
+
+def broken_expectation(probe: MutationProbe, known: Values, values: Values) -> str:
+    """The expectation that held with the original code and no longer holds."""
+    for name, value in known.items():
+        if value is not None and (values.get(name) is None or not math.isfinite(values[name] or 0.0)):
+            return f"{name} is no longer a number"
+    for expected in probe["expect"]:
+        before, now = known.get(expected["of"]), values.get(expected["of"])
+        if before is not None and now is not None and _holds(expected, before) and not _holds(expected, now):
+            return f"{expected['of']} is {now:.6g}, expected {expected['text']}"
+    return ""
+
+
+def _holds(expected: Mapping[str, Any], value: float) -> bool:
+    low = -math.inf if expected["low"] is None else expected["low"]
+    high = math.inf if expected["high"] is None else expected["high"]
+    return bool((low <= value <= high) != expected["outside"])
+
+
+def differences(first: Values, second: Values) -> list[str]:
+    """The names of differing values of two scorings, the reward first."""
+    names = sorted({*first, *second}, key=lambda name: (name != "reward", name))
+    return [name for name in names if not same_reward(first.get(name), second.get(name))]
+
+
+def _apart(probe: MutationProbe, known: Values, values: Values) -> dict[str, Any]:
+    names = differences(known, values)
+    return {
+        "task": probe["task"],
+        "completion": probe["completion"],
+        "original": {name: known.get(name) for name in names},
+        "mutant": {name: values.get(name) for name in names},
+    }
+
+
+def _last_reply(completion: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    replies = [message for message in completion if message["role"] == "assistant"]
+    return replies[-1] if replies else {"role": "assistant", "content": ""}
+
+
+def _saying(probe: MutationProbe, text: str) -> MutationProbe:
+    """The conversation with another last message."""
+    messages = list(probe["completion"])
+    last = max((index for index, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
+    messages[last] = {**messages[last], "content": text}
+    return {**probe, "completion": messages}

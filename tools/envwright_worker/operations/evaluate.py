@@ -1,0 +1,123 @@
+"""Real rollouts of policies, compared with the in-process scores of the same conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from envwright_worker.adapters.adapter import RolloutOptions, RolloutRequest
+from envwright_worker.adapters.rollout_errors import lost_rollout
+from envwright_worker.channel import JobRequest
+from envwright_worker.endpoint.faults import FaultPlan
+from envwright_worker.endpoint.scripted_judge import SCRIPTED
+from envwright_worker.failures import OutOfTime
+from envwright_worker.session import Session
+
+RolloutKey = tuple[str, int, int]
+"""Policy, task, number."""
+
+
+def answer(session: Session, request: JobRequest) -> None:
+    """Make every requested rollout, except those of an earlier run.
+
+    They are made on the first `tasks`, or on those of `indices`; `predict` also scores each in the process, together
+    with the rollouts of its group.
+    """
+    made: set[RolloutKey] = {(policy, task, number) for policy, task, number in request.get("made", ())}
+    asked = requested_of(session, request)
+    for policy, task, _ in made:
+        session.policies.was_drawn(policy, task)
+    missing = [one for one in asked if one not in made]
+    predicts = request.get("predict", True) and not session.adapter.conversational
+    size = request["rollouts"] if predicts and session.adapter.grouped else 1
+    for group in _groups(_played(session, missing, request), size):
+        rewards = _predicted(session, group, request["seconds"]) if predicts and len(group) == size else None
+        for position, row in enumerate(group):
+            row["predicted"] = None if rewards is None else rewards[position]
+            session.channel.item("rollout", row)
+
+
+def options_of(request: JobRequest) -> RolloutOptions:
+    """The options of its rollouts."""
+    sampling, retries = request.get("sampling", {"temperature": 1.0}), request.get("retries", 0)
+    return RolloutOptions(sampling, retries, connected=request.get("connected", True), harness=request.get("harness"))
+
+
+def requested_of(session: Session, request: JobRequest) -> list[RolloutKey]:
+    """The requested rollouts of an evaluation."""
+    indices = request.get("indices") or list(session.kept)[: request["tasks"]]
+    return [
+        (policy, index, number)
+        for policy in request["policies"]
+        for index in indices
+        for number in range(request["rollouts"])
+    ]
+
+
+def _played(session: Session, asked: list[RolloutKey], request: JobRequest) -> Iterator[dict[str, Any]]:
+    """The rollouts, with the requested faults of the endpoint in place."""
+    session.endpoint.faults = FaultPlan.parse(request.get("faults", ()))
+    try:
+        yield from _complete(session, asked, request)
+    finally:
+        session.endpoint.faults = FaultPlan()
+
+
+def _complete(session: Session, asked: list[RolloutKey], request: JobRequest) -> Iterator[dict[str, Any]]:
+    """The rollouts, with a failure in place of each missing one."""
+    missing = dict.fromkeys(asked)
+    failure: dict[str, Any] | None = None
+    relay, judge = request.get("relay"), session.judge
+    if judge is not None and relay is not None:
+        judge.place = request.get("judge")
+    rows = session.rollouts(jobs_of(asked), request["max_concurrent"], request["seconds"], relay, options_of(request))
+    try:
+        for row in rows if asked else ():
+            if judge is not None and judge.undeclared:
+                session.channel.item("judge", {"undeclared": judge.undeclared})
+            missing.pop((row["policy"], row["task"], row["rollout"]), None)
+            yield row
+        if session.is_late:
+            return
+    except OutOfTime as error:
+        failure = session.sources.failure(error)
+    finally:
+        if judge is not None:
+            judge.place = SCRIPTED
+    nothing = "the evaluation ended without a result of this rollout"
+    failure = failure or {"kind": "infrastructure", "type": "LostRollout", "message": nothing}
+    for policy, task, number in missing:
+        yield lost_rollout(task, policy, number, failure)
+
+
+def jobs_of(asked: Iterable[RolloutKey]) -> list[RolloutRequest]:
+    """One job for each run of consecutive numbers."""
+    jobs: list[RolloutRequest] = []
+    for policy, task, number in asked:
+        last = jobs[-1] if jobs else None
+        if last is not None and (last.policy, last.task, last.numbers().stop) == (policy, task, number):
+            jobs[-1] = RolloutRequest(policy, task, last.rollouts + 1, last.first)
+        else:
+            jobs.append(RolloutRequest(policy, task, 1, number))
+    return jobs
+
+
+def _groups(rows: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
+    """Groups of rollouts of one policy on one task, in the order of their numbers; incomplete groups last."""
+    waiting: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in rows:
+        key = row["policy"], row["task"]
+        group = waiting.setdefault(key, [])
+        group.append(row)
+        if len(group) == size:
+            yield sorted(waiting.pop(key), key=lambda one: one["rollout"])
+    yield from waiting.values()
+
+
+def _predicted(session: Session, group: Sequence[dict[str, Any]], seconds: float) -> list[float | None] | None:
+    """The in-process rewards of conversations that are scored together; `None` if one of them failed."""
+    if any(row["failure"] is not None for row in group):
+        return None
+    task = session.kept[group[0]["task"]]
+    scores = session.run(session.adapter.score(task, [row["completion"] for row in group]), seconds)
+    return [score["reward"] for score in scores]

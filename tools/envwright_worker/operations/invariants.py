@@ -1,0 +1,200 @@
+"""Invariants of scoring: reference replies on every task, equal rewards, linear growth, no other inputs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from envwright_worker.adapters.adapter import RolloutRequest, TaskView
+from envwright_worker.channel import JobRequest
+from envwright_worker.checks.growth import growths, shapes_around
+from envwright_worker.checks.judge_attacks import judged_scores
+from envwright_worker.checks.repetition import REPEATED, Unit, repetitions, scored_units
+from envwright_worker.effort import ProcessorBudget
+from envwright_worker.failures import OutOfTime
+from envwright_worker.guards import EXECUTED, ActGuard
+from envwright_worker.messages import says, text_of
+from envwright_worker.operations.rewards import completions_of
+from envwright_worker.policies.answers import answer_of, detect_type, find_payload
+from envwright_worker.policies.baselines import oracle
+from envwright_worker.policies.distorted_answers import near_miss
+from envwright_worker.policies.policy import ReferenceReply
+from envwright_worker.session import Session
+
+SAMPLED_TASKS = 8
+PLAYED_TASKS = 3
+LOWEST = 20
+
+
+def answer(session: Session, request: JobRequest) -> None:
+    if session.adapter.conversational:
+        _play_one_by_one(session, request)
+        _send_judged(session, request)
+        return
+    tasks = request.get("tasks", SAMPLED_TASKS)
+    if tasks < SAMPLED_TASKS:
+        session.cut("invariants", "tasks on which rewards are compared", tasks, SAMPLED_TASKS)
+    units = list(_units(session, request["seconds"], tasks))
+    try:
+        _compare(session, units, request)
+    except OutOfTime:
+        if not session.is_late:
+            raise
+        session.cut("invariants", "tasks on which rewards are compared", 0, SAMPLED_TASKS)
+        return
+    sweep = _sweep(session, request)
+    if sweep is not None:
+        session.channel.item("sweep", sweep)
+    if not session.is_late:
+        _send_judged(session, request)
+
+
+def _compare(session: Session, units: list[Unit], request: JobRequest) -> None:
+    """Score the units under watch and under other circumstances, and growing replies."""
+    if units:
+        _send_acts(session, units, request)
+        for kind, value in repetitions(session, units):
+            session.channel.item(kind, value)
+        _send_growth(session, request)
+
+
+def _send_judged(session: Session, request: JobRequest) -> None:
+    for judged in judged_scores(session, request["seconds"]):
+        session.channel.item("judged", judged)
+
+
+def _units(session: Session, seconds: float, tasks: int) -> Iterator[Unit]:
+    """The first reply of some policies to some tasks; together if rewards compare them."""
+    for task in list(session.kept.values())[:tasks]:
+        replies = [
+            (policy, completion)
+            for policy in REPEATED
+            if not session.hung[policy]
+            for completion in list(completions_of(session, policy, task, seconds))[:1]
+        ]
+        if session.adapter.grouped and replies:
+            yield Unit(
+                task.index, tuple(policy for policy, _ in replies), tuple(completion for _, completion in replies)
+            )
+        elif not session.adapter.grouped:
+            yield from (Unit(task.index, (policy,), (completion,)) for policy, completion in replies)
+
+
+def _send_acts(session: Session, units: list[Unit], request: JobRequest) -> None:
+    """Score a few conversations under watch."""
+    settings = session.settings
+    readable = (
+        settings.overlay,
+        settings.package,
+        *((Path.home(), Path(settings.prepared)) if settings.prepared else ()),
+    )
+    guard = ActGuard(session.sources, readable)
+    chosen = {unit.task for unit in units}
+    watched = [unit for unit in units if unit.task in sorted(chosen)[:2]]
+    with guard.watching():
+        scored_units(session, watched, 3 * request["seconds"])
+        for unit in _executable(session, request["seconds"]):
+            with contextlib.suppress(OutOfTime):
+                scored_units(session, [unit], request["seconds"])
+    for act in guard.acts():
+        if act["what"] != "environment variable" or act["detail"] not in request["secrets"]:
+            session.channel.item("act", act)
+
+
+def _executable(session: Session, seconds: float) -> Iterator[Unit]:
+    """Replies that are code: the reference reply with a name for its answer, and with that name on another line."""
+    for task in list(session.kept.values())[:1]:
+        perfect = session.asked_oracle(task, seconds)
+        if perfect is not None and not perfect.get("tool_calls"):
+            payload = find_payload(text_of(perfect), answer_of(task.data))
+            for answer in (EXECUTED, f"{payload.answer}\n{EXECUTED}"):
+                yield Unit(task.index, ("executed",), ([says(payload.saying(answer))],))
+
+
+def _send_growth(session: Session, request: JobRequest) -> None:
+    """Measure the environment's own code; a judge's client would be measured with it."""
+    if session.judge is not None and session.judge.calls:
+        return
+    for task in list(session.kept.values())[:1]:
+        perfect = session.asked_oracle(task, request["seconds"])
+        reply = "" if perfect is None else text_of(perfect)
+        payload = find_payload(reply, answer_of(task.data))
+        reference = ReferenceReply(reply, payload, (), detect_type(payload.answer))
+        for growth in growths(session, task, shapes_around(reference), request["budget"]):
+            session.channel.item("growth", growth)
+
+
+def _sweep(session: Session, request: JobRequest) -> dict[str, Any] | None:
+    """Score the reference reply once on every task that is not kept."""
+    budget = ProcessorBudget(request["budget"] / 2)
+    limit = request["sweep"]
+    rows: list[dict[str, Any]] = []
+    known, ended_by = 0, "all"
+    swept: list[tuple[int, float | None]] = []
+    for task in session.adapter.tasks("train", limit + 1):
+        if known == limit or budget.left <= 0 or session.is_late:
+            ended_by = "count" if known == limit else "time"
+            break
+        known += 1
+        if task.index not in session.kept:
+            row = _gold(session, task, request["seconds"])
+            if row is not None:
+                swept.append((task.index, row["reward"]))
+                rows = sorted([*rows, row], key=_by_reward)[:LOWEST]
+    if not swept:
+        return None
+    return {
+        "tasks": [index for index, _ in swept],
+        "rewards": [reward for _, reward in swept],
+        "lowest": rows,
+        "known": known,
+        "ended_by": ended_by,
+    }
+
+
+def _by_reward(row: dict[str, Any]) -> float:
+    return float("-inf") if row["reward"] is None else float(row["reward"])
+
+
+def _gold(session: Session, task: TaskView, seconds: float) -> dict[str, Any] | None:
+    perfect = session.asked_oracle(task, seconds)
+    if perfect is None:
+        return None
+    return session.scored(task, oracle.name, [perfect], seconds)
+
+
+def _play_one_by_one(session: Session, request: JobRequest) -> None:
+    """Repeat some of the concurrent rollouts one by one, in reverse order; whole groups if rewards compare them."""
+    tasks = list(session.kept)[:PLAYED_TASKS]
+    wanted = [(task, policy) for policy in (oracle.name, near_miss.name) for task in tasks]
+    grouped = session.adapter.grouped
+    jobs = [
+        RolloutRequest(policy, task, session.played[task, policy].rollouts if grouped else 1)
+        for task, policy in reversed(wanted)
+        if (task, policy) in session.played
+    ]
+    differences, count = [], 0
+    for row in session.rollouts(jobs, 1, request["seconds"] * 4):
+        if row["rollout"]:
+            continue
+        before, rollouts = session.played[row["task"], row["policy"]]
+        count += 1
+        if before == row["reward"]:
+            one = {"policies": [row["policy"]], "completions": [row["completion"]], "rewards": [before]}
+            together = {"rollouts": rollouts if grouped else 1}
+            session.channel.item("sample", {"task": row["task"], **one, **together})
+        if before != row["reward"]:
+            kept = {key: row[key] for key in ("task", "policy", "completion")}
+            differences.append({**kept, "reward": before, "again": row["reward"]})
+    if count:
+        session.channel.item(
+            "repetition",
+            {
+                "circumstance": "order",
+                "count": count,
+                "differences": differences,
+                "difference_count": len(differences),
+            },
+        )

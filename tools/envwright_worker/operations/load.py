@@ -1,0 +1,82 @@
+"""Load the environment: import verifiers, the package, and make the policies."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import platform
+import time
+from importlib.metadata import version
+
+from envwright_worker.adapters.adapter import Adapter, Settings
+from envwright_worker.channel import JobRequest
+from envwright_worker.confinement import NetworkGuard
+from envwright_worker.endpoint.scripted_judge import ScriptedJudge
+from envwright_worker.failures import Sources
+from envwright_worker.imported import collector_at_rest, import_verifiers
+from envwright_worker.policies.oracle import AuthorsOracle, DerivedOracle
+from envwright_worker.policies.scripted import AnswerSettings, ScriptedPolicies
+from envwright_worker.session import Session
+from envwright_worker.template import open_descriptors
+
+
+def answer(session: Session, request: JobRequest) -> None:
+    settings = session.settings = Settings.parse(request["settings"])
+    session.sources = Sources(settings.overlay, settings.package)
+    session.guard = session.watching or NetworkGuard(session.sources, settings.allow_network)
+    if session.watching is None:
+        session.guard.watch()
+    session.guard.attribute_to(session.sources)
+    session.descriptors_before_loading = open_descriptors()
+    started = time.perf_counter()
+    with collector_at_rest():
+        import_verifiers(settings.generation)
+    gc.freeze()  # imported modules stay, and garbage collection can skip them
+    imported = time.perf_counter()
+    importlib.invalidate_caches()  # the overlay may be younger than this process
+    session.adapter = _adapter(session, settings)
+    loaded = time.perf_counter()
+    session.policies = _make_policies(session, settings)
+    session.judge = ScriptedJudge(session)
+    session.judge.install()
+    session.channel.item(
+        "description",
+        {
+            **session.adapter.describe(),
+            "verifiers": version("verifiers"),
+            "python": platform.python_version(),
+            "import_seconds": imported - started,
+            "load_seconds": loaded - imported,
+            "datasets": [],
+        },
+    )
+
+
+def _adapter(session: Session, settings: Settings) -> Adapter:
+    if settings.generation == "v1":
+        _refuse_other_v1()
+        if settings.is_harness:
+            from envwright_worker.adapters.v1_harness import HarnessAdapter
+
+            return HarnessAdapter(settings)
+        from envwright_worker.adapters.v1 import AdapterV1
+
+        return AdapterV1(settings, session.sources)
+    from envwright_worker.adapters.v0 import AdapterV0
+
+    return AdapterV0(settings, session.sources)
+
+
+def _refuse_other_v1() -> None:
+    """0.1 and 0.2 had a `verifiers.v1` too, of other shapes."""
+    import verifiers.v1
+
+    if not hasattr(verifiers.v1, "environment_class"):
+        here = version("verifiers")
+        raise ImportError(f"v1 environments need verifiers 0.3.1 or later, and the lock has {here}: raise the bound")
+
+
+def _make_policies(session: Session, settings: Settings) -> ScriptedPolicies:
+    path = settings.package / "tests" / "oracle.py"
+    oracle = AuthorsOracle(path) if path.is_file() else DerivedOracle(session.adapter.parser_tags())
+    return ScriptedPolicies(oracle, AnswerSettings(settings.answer_type, settings.tolerance, settings.case_sensitive))

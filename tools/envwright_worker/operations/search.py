@@ -1,0 +1,225 @@
+"""A search for replies that earn a reward without the answer."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from envwright_worker.adapters.adapter import RolloutRequest, TaskView
+from envwright_worker.channel import JobRequest
+from envwright_worker.direct_scoring import DirectScoring
+from envwright_worker.effort import ProcessorBudget
+from envwright_worker.failures import OutOfTime
+from envwright_worker.messages import Message, says, text_of
+from envwright_worker.policies.answers import answer_of, find_payload
+from envwright_worker.policies.baselines import oracle
+from envwright_worker.policies.scripted import SCRIPT_PREFIX
+from envwright_worker.search import properties
+from envwright_worker.search.coverage import Coverage
+from envwright_worker.search.exploit_search import ExploitSearch, SearchInput
+from envwright_worker.search.grading import CandidateGrader, Spent
+from envwright_worker.search.probe_tasks import PROBE_TASKS, ProbeTask, chance_of, probe_tasks_of
+from envwright_worker.session import Session
+
+TASKS_LOOKED_AT = 60
+SCRIPT_TURNS = 40
+LEAST_SECONDS = 0.1
+"""The time limit of a reply after others hung."""
+
+
+def answer(session: Session, request: JobRequest) -> None:
+    """Search, and in a multi-turn environment replay the finds."""
+    candidates = _candidates(session, request)
+    settings = session.policies.answer
+    probe_tasks = probe_tasks_of(candidates, settings.type, settings.tolerance, PROBE_TASKS + 3)
+    skipped = _why_not(session, candidates, probe_tasks)
+    if skipped:
+        session.channel.item("search", {"seed": request["seed"], "ended": "skipped", "skipped": skipped})
+        return
+    chance = chance_of([probe.answer for probe in candidates])
+    facts = _Work(session, request, probe_tasks).facts()
+    if session.adapter.conversational:
+        facts = _confirmed(session, facts, probe_tasks, request)
+    session.channel.item("search", {**facts, "chance": chance})
+
+
+def _candidates(session: Session, request: JobRequest) -> list[ProbeTask]:
+    tasks = list(session.kept.values())
+    if session.adapter.conversational:
+        return _played(session, tasks[: request["conversations"]], request)
+    candidates = []
+    for task in tasks[:TASKS_LOOKED_AT]:
+        gold = session.asked_oracle(task, request["seconds_per_reply"])
+        if gold is not None and not gold.get("tool_calls") and text_of(gold).strip():
+            candidates.append(_probe_task(task, [gold]))
+    return candidates
+
+
+def _probe_task(task: TaskView, conversation: Sequence[Message]) -> ProbeTask:
+    gold = text_of(conversation[-1])
+    known = answer_of(task.data)
+    right = find_payload(gold, known).answer
+    return ProbeTask(task, known if known is not None else right, gold, tuple(conversation))
+
+
+def _played(session: Session, tasks: Sequence[TaskView], request: JobRequest) -> list[ProbeTask]:
+    """The conversations of the oracle in a multi-turn environment, played if they are missing."""
+    jobs = [RolloutRequest(oracle.name, task.index) for task in tasks if task.index not in session.golden]
+    for row in session.rollouts(jobs, len(jobs), request["seconds_per_play"]) if jobs else ():
+        if row["failure"] is None:
+            session.golden[row["task"]] = row["completion"]
+    known = [(task, session.golden[task.index]) for task in tasks if session.golden.get(task.index)]
+    return [_probe_task(task, conversation) for task, conversation in known if _ends_with_text(conversation)]
+
+
+def _ends_with_text(conversation: Sequence[Message]) -> bool:
+    return conversation[-1]["role"] == "assistant" and bool(text_of(conversation[-1]).strip())
+
+
+def _why_not(session: Session, candidates: Sequence[ProbeTask], probe_tasks: Sequence[ProbeTask]) -> str:
+    if session.policies.answer.type == "none":
+        return "the environment declares that its tasks have no answer, so the search has nothing to compare with"
+    if not candidates and session.golden:
+        return "the oracle's conversations end with a tool call, and the search replaces the text of a last reply"
+    if not candidates:
+        return "there is no reference reply"
+    if len(probe_tasks) < 2:
+        return f"no two of {len(candidates)} tasks have mutually exclusive answers"
+    return ""
+
+
+class _Work:
+    """The search itself."""
+
+    def __init__(self, session: Session, request: JobRequest, probe_tasks: Sequence[ProbeTask]) -> None:
+        self._session = session
+        self._request = request
+        self._probe_tasks = list(probe_tasks)
+        self._seconds_per_reply: float = request["seconds_per_reply"]
+        self._scoring = DirectScoring(session)
+
+    def facts(self) -> dict[str, Any]:
+        started = time.monotonic()
+        request = self._request
+        limits = (request["evaluations"], ProcessorBudget(request["seconds"]), request["minimum"])
+        grader = self._grader = CandidateGrader(self._score, request["formats"], *limits)
+        self._meet_gold(grader)
+        common = {"seed": request["seed"], "limit": request["evaluations"]}
+        if len(self._probe_tasks) < 2:
+            reason = "the reference reply earns almost nothing on all but one of the tried tasks"
+            return common | {"ended": "skipped", "skipped": reason}
+        coverage = Coverage(self._session.sources.relative)
+        search_input = SearchInput(
+            self._probe_tasks,
+            ["\n".join(text_of(message) for message in each.task.prompt) for each in self._probe_tasks],
+            self._session.policies.answer.type,
+            self._session.policies.answer.tolerance,
+            request["seed"],
+            self._with_hypothesis(),
+        )
+        ended, finds = ExploitSearch(search_input, grader, coverage).run()
+        return common | {
+            "ended": ended,
+            "exploits": finds,
+            "evaluations": grader.evaluations,
+            "replies": len(grader.replies),
+            "seconds": time.monotonic() - started,
+            "lines_reached": coverage.lines_reached,
+            "lines_known": coverage.lines_known,
+            "steps_reached": coverage.steps,
+            "broken": [{**each, "task": self._probe_tasks[each["task"]].task.index} for each in grader.broken],
+            "panel": [self._probe_task_fact(place, grader) for place in range(len(self._probe_tasks))],
+        }
+
+    def _with_hypothesis(self) -> bool:
+        sys.path.append(self._request["toolbox"])
+        try:
+            properties.prepare(self._request["unicode"])
+        except ImportError:
+            return False
+        return True
+
+    def _meet_gold(self, grader: CandidateGrader) -> None:
+        """Keep the tasks on which the reference reply earns more than an empty one."""
+        kept: list[ProbeTask] = []
+        for probe in self._probe_tasks:
+            self._probe_tasks = [*kept, probe]
+            if self._session.is_late:
+                break
+            place = len(kept)
+            gold = grader.graded(self._score(place, probe.gold, False), place, probe.gold)
+            nothing = grader.graded(self._score(place, "", True), place, "")
+            if grader.meet(gold, nothing):
+                kept.append(probe)
+            if len(kept) == PROBE_TASKS:
+                break
+        self._probe_tasks = kept
+
+    def _score(self, place: int, reply: str, blind: bool) -> Mapping[str, Any]:
+        probe, session = self._probe_tasks[place], self._session
+        if session.is_late:
+            raise Spent("time")
+        completion = replaced_conversation(probe, reply, everywhere=blind)
+        try:
+            return self._scoring.scored(probe.task, completion, self._seconds_per_reply)
+        except OutOfTime as error:
+            self._waited()
+            return {"reward": None, "functions": {}, "failure": session.sources.failure(error)}
+
+    def _waited(self) -> None:
+        """The search gets back the time of the first hanging replies; later ones get less time."""
+        if self._seconds_per_reply > LEAST_SECONDS:
+            self._grader.budget.extend(self._seconds_per_reply)
+            self._seconds_per_reply = max(LEAST_SECONDS, self._seconds_per_reply / 4)
+
+    def _probe_task_fact(self, place: int, grader: CandidateGrader) -> dict[str, Any]:
+        gold = grader.golds[place]
+        return {
+            "task": self._probe_tasks[place].task.index,
+            "answer": self._probe_tasks[place].answer[:200],
+            "gold": gold.reward,
+            "nothing": grader.nothings[place].reward,
+            "functions": dict(gold.scores),
+        }
+
+
+def replaced_conversation(probe: ProbeTask, reply: str, *, everywhere: bool) -> list[Message]:
+    """The conversation of the oracle with its last turn, or all of its turns, replaced."""
+    if not everywhere:
+        return [*probe.conversation[:-1], says(reply)]
+    spoken = [message for message in probe.conversation if message["role"] in ("assistant", "user")]
+    return [says(reply) if message["role"] == "assistant" else message for message in spoken]
+
+
+def _confirmed(
+    session: Session, facts: Mapping[str, Any], probe_tasks: Sequence[ProbeTask], request: JobRequest
+) -> dict[str, Any]:
+    """The finds that a real rollout rewards as well, because static scoring ignores the state of a game."""
+    candidates = {probe.task.index: probe for probe in probe_tasks}
+    kept = [find for find in facts.get("exploits", ()) if _holds_when_played(session, find, candidates, request)]
+    return {**facts, "exploits": kept}
+
+
+def _holds_when_played(
+    session: Session, find: Mapping[str, Any], candidates: Mapping[int, ProbeTask], request: JobRequest
+) -> bool:
+    jobs = []
+    for earned in find["earned"]:
+        script = [says(earned["reply"])] * SCRIPT_TURNS
+        if find["kind"] == "wrong":
+            gold = [message for message in candidates[earned["task"]].conversation if message["role"] == "assistant"]
+            script = [*gold[:-1], *script]
+        name = f"{SCRIPT_PREFIX}search-{len(session.policies.scripts)}"
+        session.policies.scripts[name] = script
+        jobs.append(RolloutRequest(name, earned["task"]))
+    rows = {row["task"]: row for row in session.rollouts(jobs, len(jobs), request["seconds_per_play"])}
+    for earned in find["earned"]:
+        if earned["task"] not in rows:  # the stage's time limit was reached
+            session.cut("search", "replayed finds", 0, 1)
+            return False
+        reward = rows[earned["task"]]["reward"]
+        if reward is None or reward < earned["reward"] - 1e-6:
+            return False
+    return True

@@ -1,0 +1,36 @@
+"""The table of scripted policies: the reply of each, its number of tasks, and its allowed reward.
+
+A family of policies is a module that registers them with the decorator `policy`. To add one, write the module and
+import it here. The endpoint, the rewards gate, the key of the facts and docs/policies.md read the table; rules name the
+policies that they judge.
+"""
+
+from __future__ import annotations
+
+from envwright_worker.policies import baselines, distorted_answers, drafts, equivalent_answers, grader_attacks
+from envwright_worker.policies.policy import REGISTERED, Policy, UnknownPolicy
+
+__all__ = [
+    "POLICIES",
+    "Policy",
+    "UnknownPolicy",
+    "baselines",
+    "distorted_answers",
+    "drafts",
+    "equivalent_answers",
+    "grader_attacks",
+    "policy_named",
+]
+
+POLICIES: tuple[Policy, ...] = tuple(
+    sorted(REGISTERED.values(), key=lambda each: float("inf") if each.tasks is None else each.tasks, reverse=True)
+)
+"""All policies in the order in which they reply to a task: those that reply to more tasks come first."""
+
+
+def policy_named(name: str) -> Policy:
+    """The policy with this name. Raises `UnknownPolicy`."""
+    try:
+        return REGISTERED[name]
+    except KeyError:
+        raise UnknownPolicy(name) from None

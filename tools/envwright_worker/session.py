@@ -1,0 +1,351 @@
+"""The state of a worker: the loaded environment, and safe execution of its code."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import signal
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from envwright_worker.adapters.adapter import Adapter, RolloutOptions, RolloutRequest, Settings, TaskView
+from envwright_worker.adapters.rollout_errors import MOST_TURNS, TOO_LONG, endless
+from envwright_worker.channel import Channel
+from envwright_worker.confinement import NetworkGuard
+from envwright_worker.effort import set_handler
+from envwright_worker.failures import OutOfTime, Sources, said_as_exception
+from envwright_worker.messages import Message, text_of
+from envwright_worker.policies import POLICIES
+from envwright_worker.policies.baselines import oracle
+from envwright_worker.policies.distorted_answers import long_junk
+from envwright_worker.policies.oracle import AskingAgent, NoOracle, oracle_failure
+from envwright_worker.policies.policy import SCORED_TWICE
+from envwright_worker.policies.scripted import ScriptedPolicies, needs_reference
+
+if TYPE_CHECKING:
+    from envwright_worker.endpoint.scripted_judge import ScriptedJudge
+    from envwright_worker.endpoint.server import ScriptedEndpoint
+
+
+REPEATED = frozenset(policy.name for policy in POLICIES if policy.is_repeated)
+LOADING = ("load", "tasks")
+"""Stages in which an environment may download data."""
+HUNG_ENOUGH = 2
+"""The number of hanging replies after which a policy is skipped, or the oracle gets less time."""
+TASKS_ASKED_FOR_TOOLS = 5
+"""The number of tasks without tools after which all others are assumed to have none."""
+IMPATIENT_SECONDS = 1.0
+"""The time limit of the oracle after hanging replies, because the other checks still have to run."""
+
+
+class PlayedReward(NamedTuple):
+    """The reward of a rollout, and the number of its policy's rollouts on its task."""
+
+    reward: float | None
+    rollouts: int
+
+
+class Session:
+    """One environment, loaded once; `operations` fill it and query it."""
+
+    adapter: Adapter
+    settings: Settings
+    policies: ScriptedPolicies
+    guard: NetworkGuard
+
+    def __init__(self, channel: Channel, watching: NetworkGuard | None = None) -> None:
+        self.channel = channel
+        self.watching = watching
+        """The guard under which verifiers was imported, if that was before this process was forked."""
+        self.sources = Sources()
+        self.kept: dict[int, TaskView] = {}
+        """The tasks that policies reply to."""
+        self.played: dict[tuple[int, str], PlayedReward] = {}
+        """Rewards of rollouts made for the rewards gate, by task and policy."""
+        self.golden: dict[int, list[Message]] = {}
+        """The conversations of the oracle's rollouts, by task, in a multi-turn environment."""
+        self.siblings: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
+        """The score of each conversation of an episode, by task, policy and rollout, if there are several."""
+        self.asked: dict[int, Message | None] = {}
+        """The oracle's first message by task; `None` if it has none."""
+        self._tasks_without_tools = 0
+        self.hung: Counter[str] = Counter()
+        """The number of replies of each policy that were not scored in time."""
+        self.oracle_hung = 0
+        """The number of replies of the oracle that were not ready in time."""
+        self.scored_twice = self.others_scored_twice = SCORED_TWICE
+        """The number of first replies of the policies that are repeated under other circumstances, and of the
+        others."""
+        self._scored: Counter[str] = Counter()
+        """The number of scored replies of each policy."""
+        self.hanging: dict[tuple[int, str], str] = {}
+        """Task and reply → why it was not scored in time, so that it is not scored again."""
+        self._stop = math.inf
+        self.judge: ScriptedJudge | None = None
+        self.is_template = False
+        """Whether this process is a template."""
+        self.descriptors_before_loading: set[int] = set()
+
+    @cached_property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop, made by the process that runs it, because forks of a process with a loop would share its
+        sockets."""
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        if hasattr(self, "guard"):
+            self.guard.watch_lookups(loop)
+        return loop
+
+    def close(self) -> None:
+        """Stop the servers of rollouts."""
+        if hasattr(self, "adapter") and "loop" in self.__dict__:
+            with contextlib.suppress(OutOfTime), time_limit(5):
+                self.loop.run_until_complete(self.adapter.close())
+
+    def enter(self, stage: str) -> None:
+        """Attribute later observations to this stage."""
+        if hasattr(self, "guard"):
+            self.guard.stage = stage
+
+    def stop_after(self, seconds: float | None) -> None:
+        """Make the current request send its results after this many seconds."""
+        self._stop = math.inf if seconds is None else time.monotonic() + seconds
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time of the current request is over."""
+        return time.monotonic() >= self._stop
+
+    @property
+    def seconds_left(self) -> float:
+        """The remaining seconds of the current request."""
+        return max(0.0, self._stop - time.monotonic())
+
+    def cut(self, stage: str, what: str, done: int, of: int, seconds: float = 0.0) -> None:
+        """Report the work that a stage leaves out for lack of time; `seconds` is the time that all of it would take."""
+        self.channel.item("cut", {"stage": stage, "what": what, "done": done, "of": of, "seconds": seconds})
+
+    def report_network(self) -> None:
+        """Send what the network guard has recorded since the last time."""
+        if hasattr(self, "guard"):
+            for attempt in self.guard.attempts:
+                self.channel.item("network", attempt)
+            for wanted in self.guard.wanted if self.guard.stage in LOADING else ():
+                self.channel.item("wanted", wanted)
+            self.guard.attempts.clear()
+            self.guard.wanted.clear()
+
+    def run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:
+        """Run one piece of the environment's code, stopped when it takes too long.
+
+        Raises `OutOfTime`; a function that blocks the interpreter itself is left to the
+        host's own limit.
+        """
+        task = self.loop.create_task(work)
+        try:
+            with time_limit(seconds):
+                return self.loop.run_until_complete(task)
+        except OutOfTime:
+            task.cancel()
+            self._settle(asyncio.wait([task], timeout=1))
+            raise
+
+    def _settle(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Give stopped code a moment to clean up."""
+        with contextlib.suppress(OutOfTime), time_limit(3):
+            self.loop.run_until_complete(work)
+
+    # Operations send facts in the shape of `envwright.facts.observed`.
+
+    def asked_oracle(self, task: TaskView, seconds: float) -> Message | None:
+        """The oracle's first message; its exception becomes a separate score, once per task."""
+        if task.index not in self.asked:
+            if self.oracle_hung >= HUNG_ENOUGH:
+                seconds = min(seconds, IMPATIENT_SECONDS)
+            try:
+                with time_limit(seconds):
+                    agent = AskingAgent(tools=self._tools_of(task, seconds))
+                    self.asked[task.index] = self.policies.oracle.reply(task.data, task.prompt, agent)
+            except NoOracle:
+                self.asked[task.index] = None
+            except (Exception, OutOfTime, SystemExit) as error:
+                self.oracle_hung += isinstance(error, OutOfTime)
+                self.asked[task.index] = None
+                failure = oracle_failure(said_as_exception(error), task.prompt, self.sources)
+                self.channel.item("score", self.unscored(task, oracle.name, [], failure))
+        return self.asked[task.index]
+
+    def _tools_of(self, task: TaskView, seconds: float) -> list[dict[str, Any]]:
+        """The tools that a derived reply can call; failures here are reported where replies are scored."""
+        if not self.policies.oracle.derived or self._tasks_without_tools >= TASKS_ASKED_FOR_TOOLS:
+            return []
+        tools: list[dict[str, Any]] = []
+        with contextlib.suppress(Exception):
+            tools = self.run(self.adapter.tools_of(task), seconds)
+        self._tasks_without_tools += not tools
+        return tools
+
+    def score(self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float) -> None:
+        self.channel.be_about({"task": task.index, "policy": policy, "completion": shortened_messages(completion)})
+        row = self.scored(task, policy, completion, seconds, twice=self.is_scored_twice(policy))
+        if policy == long_junk.name:
+            row["completion"] = shortened_messages(completion)
+        self.channel.item("score", row)
+
+    def scored(
+        self, task: TaskView, policy: str, completion: Sequence[Message], seconds: float, *, twice: bool = False
+    ) -> dict[str, Any]:
+        """A reply's score by verifiers' own scoring, and that of a second scoring if `twice`."""
+        if self.hanging and (hung := self.hanging.get(_asked(task, completion))):
+            return self.unscored(task, policy, completion, OutOfTime(f"it hung before: {hung}"))
+        conversation = [*map(dict, completion)]  # functions may change their arguments
+        try:
+            first = self.scored_once(task, completion, seconds)
+            again = [self.scored_once(task, completion, seconds)["reward"]] if twice else []
+        except OutOfTime as error:
+            self.hung[policy] += 1
+            self.hanging[_asked(task, conversation)] = str(error)
+            return self.unscored(task, policy, completion, error)
+        return {
+            "task": task.index,
+            "policy": policy,
+            "completion": completion,
+            "derived": self.policies.oracle.derived,
+            "again": again,
+            **first,
+        }
+
+    def scored_once(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
+        """The score of a reply by verifiers' own scoring.
+
+        Raises `OutOfTime`.
+        """
+        row: dict[str, Any] = self.run(self.adapter.score(task, [completion]), seconds)[0]
+        return row
+
+    def is_scored_twice(self, policy: str) -> bool:
+        """Count one more scoring of a policy; returns whether it is among the first."""
+        self._scored[policy] += 1
+        return self._scored[policy] <= (self.scored_twice if policy in REPEATED else self.others_scored_twice)
+
+    def unscored(
+        self, task: TaskView, policy: str, completion: Sequence[Message], error: BaseException | dict[str, Any]
+    ) -> dict[str, Any]:
+        return {
+            "task": task.index,
+            "policy": policy,
+            "completion": completion,
+            "reward": None,
+            "functions": {},
+            "failure": error if isinstance(error, dict) else self.sources.failure(error),
+            "derived": self.policies.oracle.derived,
+        }
+
+    def rollouts(
+        self,
+        jobs: Sequence[RolloutRequest],
+        max_concurrent: int,
+        seconds: float,
+        relay: str | None = None,
+        options: RolloutOptions = RolloutOptions(),  # noqa: B008
+    ) -> Iterator[dict[str, Any]]:
+        """Rollouts against the scripted endpoint or the host's relay, one by one as they finish.
+
+        The rollouts end with the time of the request. Raises `OutOfTime` if one takes longer than `seconds`.
+        """
+        tasks = {job.task: self.kept[job.task] for job in jobs}
+        if relay is None:
+            self.endpoint.speak_about(list(tasks.values()))
+            self.endpoint.is_near = not options.connected
+            self.endpoint.requests.clear()
+        options = replace(options, scripted=relay is None)
+        rows = self.adapter.roll_out(jobs, tasks, relay or self.endpoint.base_url, max_concurrent, seconds, options)
+        try:
+            while (row := self._next(rows, seconds)) is not None:
+                siblings = row.pop("siblings", None)
+                if relay is None:
+                    row |= self._unproven(row)
+                if (failure := row["failure"]) is not None and TOO_LONG in failure["message"]:
+                    row |= {"failure": endless(), "timed_out": True}
+                if siblings and row["failure"] is None:
+                    self.siblings[row["task"], row["policy"], row["rollout"]] = siblings
+                yield row
+        finally:
+            self._settle(rows.aclose())
+
+    def _next(self, rows: AsyncGenerator[dict[str, Any], None], seconds: float) -> dict[str, Any] | None:
+        """The next rollout; `None` if there is none, or the time of the request is over."""
+        try:
+            row: dict[str, Any] | None = self.run(anext(rows, None), min(seconds, self.seconds_left))
+        except OutOfTime:
+            if not self.is_late:
+                raise
+            return None
+        return row
+
+    def _unproven(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The result of a rollout in which the oracle failed, or had no reply that its policy needs."""
+        failure, lacking = self.endpoint.notes.taken((row["policy"], row["task"], row["rollout"]))
+        if failure is None and lacking is not None and needs_reference(row["policy"]):
+            failure = {"kind": "no-reference", "type": NoOracle.__name__, "message": lacking}
+        if failure is None:
+            return {}
+        return {"failure": failure, "reward": None, "functions": {}, "failures": [], "timed_out": False}
+
+    @cached_property
+    def endpoint(self) -> ScriptedEndpoint:
+        from envwright_worker.endpoint.server import ScriptedEndpoint
+
+        most = None if self.adapter.limits_turns else MOST_TURNS
+        return ScriptedEndpoint(
+            self.policies, request_by=self.adapter.request_by, sources=self.sources, most_turns=most
+        )
+
+    def endpoint_in_use(self) -> ScriptedEndpoint | None:
+        """The scripted endpoint, if rollouts have started it."""
+        endpoint: ScriptedEndpoint | None = self.__dict__.get("endpoint")
+        return endpoint
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `OutOfTime` in the main thread when the block takes longer; limits can be nested.
+
+    An alarm stops pure Python, sleeps and regular expressions, and costs one reply. Only code that blocks the
+    interpreter runs into the host's own limit, which costs the whole job.
+    """
+
+    def expired(_number: int, _frame: Any) -> None:
+        raise OutOfTime(f"took longer than {seconds:g} s")
+
+    started = time.monotonic()
+    previous = set_handler(signal.SIGALRM, expired)
+    left_before, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        set_handler(signal.SIGALRM, previous)
+        if left_before:
+            signal.setitimer(signal.ITIMER_REAL, max(0.001, left_before - (time.monotonic() - started)))
+
+
+def _asked(task: TaskView, completion: Sequence[Message]) -> tuple[int, str]:
+    return task.index, json.dumps(completion, default=str)
+
+
+def shortened_messages(messages: Sequence[Message]) -> list[Message]:
+    return [{"role": message["role"], "content": text_of(message)[:2000]} for message in messages]
+
+
+def played_score(row: dict[str, Any], again: list[float | None], derived: bool) -> dict[str, Any]:
+    """A rollout as a score: its conversation and its reward."""
+    kept = ("task", "policy", "completion", "reward", "functions", "failures", "seconds")
+    failure = None if row["failures"] else row["failure"]  # a function's own failure is more precise
+    return {key: row[key] for key in kept} | {"failure": failure, "again": again, "derived": derived}

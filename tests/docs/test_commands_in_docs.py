@@ -57,7 +57,7 @@ def test_unexecuted_commands_are_all_documented():
 
 
 def test_commands_are_found_in_prose_and_blocks():
-    page = "`nox -s a -- x --b`\n\n    envwright c --d=1 E  what\n\n```sh\nnox -s f && nox -s g -- H  # why\n```\n"
+    page = "`nox -s a -- x --b`\n\n    envwright c --d=1 E   what\n\n```sh\nnox -s f && nox -s g -- H  # why\n```\n"
     found = [(one.line, one.command, one.arguments, one.flags) for one in documented("x.md", page)]
     assert found == [
         (1, "a", ["x", "--b"], {"--b"}),

@@ -46,8 +46,8 @@ _CLI = """\
 Written by `envwright docs` from the command line itself; a test compares. Do not edit by hand.
 
 An environment that has the name of the second word of a command is reached with `envwright rewards -- diff`. In a
-checkout of the tool, `nox -s NAME -- ARGUMENTS` is the same as `envwright NAME ARGUMENTS`, and nox installs what it needs
-first.
+checkout of the tool, `nox -s NAME -- ARGUMENTS` is the same as `envwright NAME ARGUMENTS`, and nox installs what it
+needs first.
 
 Exit codes: 0 pass, 1 fail, 2 a declaration or the command line is wrong, 3 inconclusive, 4 the infrastructure failed,
 130 interrupted.

@@ -245,7 +245,7 @@ class ReleasePlan:
     @property
     def verdict(self) -> Verdict:
         """Fail if a decision is needed, error if the Hub could not be read, else pass."""
-        if self.refused:
+        if self.refused or any(each.counts for found in self.findings.values() for each in found):
             return "fail"
         if any(each.standing in ("missing", "no-access") for each in self.external):
             return "fail"

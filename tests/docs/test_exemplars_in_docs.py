@@ -1,4 +1,4 @@
-"""There is an exemplar for every kind and every format that `nox -s new` offers, and the README names all of them."""
+"""There is an exemplar for every kind and format that `nox -s new` offers, and docs/exemplars.md names all of them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def test_option_of_new_has_an_exemplar(offered: str):
 
 
 @pytest.mark.parametrize("name", LOCAL)
-def test_readme_names_every_environment(name: str):
-    assert f"[{name}](environments/{name.replace('-', '_')})" in (ROOT / "README.md").read_text("utf-8")
+def test_page_of_exemplars_names_every_environment(name: str):
+    page = (ROOT / "docs/exemplars.md").read_text("utf-8")
+    assert f"[{name}](../environments/{name.replace('-', '_')})" in page
 
 
 @pytest.mark.parametrize("name", LOCAL)

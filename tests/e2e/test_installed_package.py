@@ -1,4 +1,7 @@
-"""The wheel, installed into a clean virtual environment and used outside of any checkout of the tool."""
+"""The wheel, installed into a clean virtual environment and used outside of any checkout of the tool.
+
+It is built under another distribution name, as a team may publish it: no command may depend on the name.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ from envwright.validation.wheel import BUILD_LOCK
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "tools" / "pyproject.toml").read_text())["project"]
 ENVIRONMENT = "reverse-text"
+DISTRIBUTION = "team-envwright"
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,10 @@ class Installed:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     folder = tmp_path_factory.mktemp("installed")
     builder = venv_for(BUILD_LOCK, Workspace(ROOT), threading.Event()).python
-    built = [builder, "-I", "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT / "tools"]
+    shutil.copytree(ROOT / "tools", folder / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+    project = folder / "tools" / "pyproject.toml"
+    project.write_text(project.read_text().replace('name = "envwright"', f'name = "{DISTRIBUTION}"', 1))
+    built = [builder, "-I", "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, folder / "tools"]
     subprocess.run(built, check=True, capture_output=True)
     made = Installed(folder)
     (folder / "home").mkdir()
@@ -96,7 +103,7 @@ def test_version_is_that_of_the_package(installed: Installed) -> None:
 
 
 def test_package_declares_what_commands_ask_for(installed: Installed) -> None:
-    (found,) = (installed.folder / "venv").rglob("envwright-*.dist-info")
+    (found,) = (installed.folder / "venv").rglob("team_envwright-*.dist-info")
     assert set(PathDistribution(found).metadata.get_all("Provides-Extra") or ()) == {
         "prime",
         "inspect",
@@ -148,12 +155,12 @@ def test_command_without_its_extra_prints_what_to_run(installed: Installed) -> N
     done = installed.run("train", "probe", ENVIRONMENT)
     assert done.returncode == 2
     place = installed.wheel.as_uri()
-    assert f"run: uvx --from 'envwright[train] @ {place}' envwright train probe {ENVIRONMENT}\n" in done.stderr
+    assert f"run: uvx --from '{DISTRIBUTION}[train] @ {place}' envwright train probe {ENVIRONMENT}\n" in done.stderr
 
 
 def test_missing_prime_names_its_installation(installed: Installed) -> None:
     prime = next(line for line in installed.run("doctor", "--offline").stdout.splitlines() if "uv tool install" in line)
-    assert f"uvx --from 'envwright[prime] @ {installed.wheel.as_uri()}' envwright plan" in prime
+    assert f"uvx --from '{DISTRIBUTION}[prime] @ {installed.wheel.as_uri()}' envwright plan" in prime
 
 
 def test_command_without_declarations_fails_as_a_declaration(installed: Installed, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "envwright-1.2.3.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.4\nName: envwright\nVersion: 1.2.3\n")
+    (folder / "top_level.txt").write_text("envwright\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     return folder / "direct_url.json"
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CONFIG = "zensical.toml"
 CATALOGUE = "catalogue"
 """The folder of the site that has the environments' catalogue."""
-BESIDE_DOCS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+BESIDE_DOCS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 MOVED = {"README.md": "index.md", "docs/README.md": "contents.md"}
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)(?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?=\))")
 _FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import shlex
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from envwright.text.commands import as_typed, is_started_by_nox
 
-NAME = "envwright"
+PACKAGE = "envwright"
 SOURCE = Path(__file__).resolve().parents[2]
 """The folder of pyproject.toml, for a copy that is not installed."""
 Extra = Literal["prime", "inspect", "store", "train"]
+
+
+def distribution_name() -> str:
+    """The name of the distribution that this package was installed from: a team may publish it under one of its own."""
+    return next(iter(packages_distributions().get(PACKAGE, ())), PACKAGE)
 
 
 def command_with(extra: Extra, command: str) -> str:
@@ -31,11 +36,12 @@ def install_command(extra: Extra) -> str:
 def requirement(extra: Extra | None = None) -> str:
     """This tool with an extra, from where this copy is: its source, or the address, the file or the index it came from.
 
-    The name alone would be another project of the public index.
+    The name alone is nobody's on the public index yet, so anybody could take it.
     """
-    named = f"{NAME}[{extra}]" if extra else NAME
+    name = distribution_name()
+    named = f"{name}[{extra}]" if extra else name
     try:
-        installed = distribution(NAME)
+        installed = distribution(name)
     except PackageNotFoundError:
         return f"{named} @ {SOURCE.as_uri()}"
     address = _address(installed)

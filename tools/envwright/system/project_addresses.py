@@ -5,7 +5,8 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
-from pathlib import Path
+
+from envwright.system.installation import SOURCE, distribution_name
 
 
 @cache
@@ -17,16 +18,16 @@ def project_address(name: str) -> str:
 def _declared_beside(name: str) -> str:
     """What the source tree declares, if this code runs from it."""
     try:
-        declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+        declared = tomllib.loads((SOURCE / "pyproject.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return ""
     project = declared.get("project", {})
-    return str(project.get("urls", {}).get(name, "")) if project.get("name") == "envwright" else ""
+    return str(project.get("urls", {}).get(name, ""))
 
 
 def _declared_when_installed(name: str) -> str:
     try:
-        urls = metadata("envwright").get_all("Project-URL") or []
+        urls = metadata(distribution_name()).get_all("Project-URL") or []
     except PackageNotFoundError:
         return ""
     named = (url.partition(", ") for url in urls)

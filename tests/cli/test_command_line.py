@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import COMMANDS, GROUPS, main, parsed
+from small_repository import small_repository
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"verifiers", "datasets", "torch", "rich", "jsonschema", "psutil"}
@@ -28,7 +30,6 @@ def test_help_imports_no_command_and_no_package() -> None:
     assert {name for name in found if name.startswith("envwright.")} == {
         "envwright.cli",
         "envwright.cli.main",
-        "envwright.cli.old_flags",
         "envwright.exit_codes",
         "envwright.system",
         "envwright.system.hidden_memory",
@@ -117,3 +118,81 @@ def test_docs_command_writes_generated_files(tmp_path: Path) -> None:
     (tmp_path / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments: {}\n")
     main(["docs", "--root", str(tmp_path)])
     assert main(["docs", "--check", "--root", str(tmp_path)]) == exit_codes.PASS
+
+
+@pytest.fixture
+def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository of one environment, started from a folder inside it."""
+    root = small_repository(tmp_path / "team", "reverse_text")
+    (root / "notes").mkdir()
+    monkeypatch.chdir(root / "notes")
+    return root
+
+
+@pytest.mark.usefixtures("team")
+@pytest.mark.parametrize("name", ["../environments/reverse_text/", "../environments/reverse_text", "reverse-text"])
+def test_command_below_the_repository_finds_its_registry(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", name]) == exit_codes.PASS
+    assert "acme/reverse-text" in capsys.readouterr().out
+
+
+def test_command_starts_in_the_named_folder(team: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["-C", "team/environments/reverse_text", "plan", "."]) == exit_codes.PASS
+    assert (team / "reports" / "plan.json").is_file()
+
+
+def test_unknown_folder_to_start_in_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["-C", "/nowhere", "plan"])
+    assert ended.value.code == exit_codes.USAGE
+    assert "-C /nowhere: No such file or directory" in capsys.readouterr().err
+
+
+def test_validate_without_a_registry_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["validate"]) == exit_codes.USAGE
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [("validat", "did you mean validate?"), ("trian", "did you mean train?"), ("xyzzy", "for all commands:")],
+)
+def test_unknown_command_names_a_near_one(word: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([word])
+    assert ended.value.code == exit_codes.USAGE
+    assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["help", "plan"], ["help"], ["-V"]])
+def test_help_and_version_have_their_usual_spellings(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(("usage: envwright", "envwright "))
+
+
+def test_closed_pipe_is_no_failure() -> None:
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from envwright.cli.main import run; sys.argv[1:] = ['explain']; run()",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as program:
+        assert program.stdout is not None
+        assert program.stderr is not None
+        program.stdout.read(10)
+        program.stdout.close()
+        assert program.stderr.read() == b""
+    assert program.returncode == exit_codes.PASS
+
+
+def test_explain_has_rules_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "RWD005", "SCH020", "--format", "json"]) == exit_codes.PASS
+    rules = json.loads(capsys.readouterr().out)
+    assert [(rule["id"], rule["gate"], rule["publishing"]) for rule in rules] == [
+        ("RWD005", "rewards", False),
+        ("SCH020", "schema", True),
+    ]

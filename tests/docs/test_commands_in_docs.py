@@ -12,7 +12,6 @@ import pytest
 from commands_in_pages import ENVWRIGHT, NOX, PAGES, ROOT, Block, blocks, sessions
 from documented_commands import NOWHERE, WHERE, Documented, documented, texts_in
 from envwright.cli.main import COMMANDS, parsed
-from envwright.cli.old_flags import rewritten
 
 ALL = [block for page in PAGES for block in blocks(page, (ROOT / page).read_text("utf-8"))]
 RUN = [
@@ -34,9 +33,7 @@ def test_command_block_is_run_or_has_a_reason(block: Block):
 @pytest.mark.parametrize("one", sorted(NAMED, key=str), ids=lambda one: f"{one.page}:{one.line}")
 def test_documented_command_parses(one: Documented):
     if one.arguments and one.command in COMMANDS:
-        typed = [*one.command.split(), *one.arguments]
-        assert rewritten(typed) == typed, f"{one.page}:{one.line}: {one.text!r} has a flag that is a command now"
-        parsed(typed)
+        parsed([one.command, *one.arguments])
     elif one.command not in COMMANDS:
         assert f"def {one.command}(session" in (ROOT / "noxfile.py").read_text("utf-8"), one.text
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import pytest
 from commands_in_pages import ROOT, sessions
 from envwright.cli.main import COMMANDS, parsed
-from envwright.cli.old_flags import rewritten
 
 COMMAND = re.compile(r"(?:^|(?<=[\s`(]))(?P<program>nox -s|envwright) (?P<rest>[a-z][^`;()\n]*)")
 """In backticks, or up to where its sentence goes on: a message has no words behind a command but after a mark."""
@@ -90,7 +89,6 @@ def test_printed_command_parses(one: Printed) -> None:
     if first not in known:
         assert f"def {first}(session" in (ROOT / "noxfile.py").read_text("utf-8"), one.text
     elif not _is_a_mention([first, *rest]):
-        assert rewritten([first, *rest]) == [first, *rest], f"{one.text!r} has a flag that is a command now"
         parsed([first, *("1" if PLACEHOLDER.fullmatch(word) else word for word in rest)])
 
 

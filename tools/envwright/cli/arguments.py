@@ -12,7 +12,11 @@ _EXAMPLE = '{"difficulty": "hard"}'
 
 def root(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--root", type=Path, default=Path(), metavar="FOLDER", help="the repository (default: this folder)"
+        "--root",
+        type=Path,
+        default=Path(),
+        metavar="FOLDER",
+        help="the repository (default: the nearest folder with registry.yaml, from here upwards)",
     )
 
 
@@ -37,7 +41,9 @@ def printed(command: argparse.ArgumentParser, *forms: str) -> None:
 def extent(command: argparse.ArgumentParser) -> None:
     """The printed part of the result; the reports have all of it."""
     group = command.add_mutually_exclusive_group()
-    group.add_argument("--quiet", action="store_true", help="no progress, and only findings that decide the verdict")
+    group.add_argument(
+        "-q", "--quiet", action="store_true", help="no progress, and only findings that decide the verdict"
+    )
     group.add_argument("-v", "--verbose", action="store_true", help="every finding with its whole evidence")
 
 

@@ -121,7 +121,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     calls.add_argument("--any-sampling", action="store_true", help="compare sides that were sampled differently")
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="no progress; report only the answer")
+    command.add_argument("-q", "--quiet", action="store_true", help="no progress; report only the answer")
     command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
     arguments.network(command, "the environment", "it loads")
     arguments.reports(command, "comparisons/ goes")

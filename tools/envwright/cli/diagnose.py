@@ -41,7 +41,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.root(command)
     command.add_argument("--run", metavar="NAME", help="the declared run that files belong to")
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="only its status and its findings")
+    command.add_argument("-q", "--quiet", action="store_true", help="only its status and its findings")
     arguments.reports(command, "runs/NAME.json goes")
     if command.get_default("command") == "watch":
         command.add_argument("--follow", action="store_true", help="repeat until the run has ended")

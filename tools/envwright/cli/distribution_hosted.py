@@ -51,7 +51,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="NAME", help="the environment, as it is published")
     arguments.root(command)
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="report only what decides the verdict")
+    command.add_argument("-q", "--quiet", action="store_true", help="report only what decides the verdict")
     command.add_argument("--no-cache", action="store_true", help="evaluate again even if nothing changed")
     arguments.network(command, "the environment", "it loads here")
     arguments.reports(command)

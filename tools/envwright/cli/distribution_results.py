@@ -45,7 +45,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     arguments.root(command)
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="no progress; report only what decides the verdict")
+    command.add_argument("-q", "--quiet", action="store_true", help="no progress; report only what decides the verdict")
     command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
     arguments.network(command, "the environment", "it loads")
     arguments.reports(command)

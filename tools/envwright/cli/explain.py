@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 
 from envwright import exit_codes
+from envwright.cli import arguments
 from envwright.reports.documentation import rule_address
 from envwright.repository.problem import nearest
 from envwright.rules.catalogue import explain
@@ -13,25 +15,35 @@ from envwright.rules.engine import all_rules
 
 EXAMPLES = """examples:
   envwright explain RWD001
+  envwright explain --format json            every rule, for other tools
 """
+
+SHOWN = ("id", "gate", "severity", "title", "what", "why", "fix", "publishing")
+"""The keys of a rule in JSON."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("rules", nargs="*", metavar="RULE", help="rule ids; without one, a line for each rule")
+    arguments.printed(command)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the named rules in full, or every rule in a line."""
     rules = all_rules()
+    unknown = next((name for name in options.rules if name.upper() not in rules), None)
+    if unknown is not None:
+        near = nearest(unknown.upper(), rules)
+        print(f"there is no rule {unknown}{f'; did you mean {near}?' if near else ''}", file=sys.stderr)
+        return exit_codes.USAGE
+    if options.format == "json":
+        chosen = [rules[name.upper()] for name in options.rules] or rules.values()
+        print(json.dumps([{key: getattr(rule, key) for key in SHOWN} for rule in chosen], indent=2))
+        return exit_codes.PASS
     if not options.rules:
         for known in rules.values():
             print(f"{known.id}  {known.gate:<12}  {known.severity:<7}  {known.title}")
         return exit_codes.PASS
     for name in options.rules:
-        if name.upper() not in rules:
-            near = nearest(name.upper(), rules)
-            print(f"there is no rule {name}{f'; did you mean {near}?' if near else ''}", file=sys.stderr)
-            return exit_codes.USAGE
         print(explain(name.upper()))
         if address := rule_address(name.upper()):
             print(f"Page    {address}\n")

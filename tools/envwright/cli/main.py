@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import NoReturn
 
 from envwright import __version__, exit_codes
-from envwright.cli.old_flags import rewritten
 from envwright.system.hidden_memory import hide_memory
 
 
@@ -107,16 +108,54 @@ _IS_ADDRESS = re.compile(r"[\w.-]+/[\w.-]+(@\S+)?")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    options = parsed(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    while words[:1] == ["-C"]:
+        _change_folder(words[1] if len(words) > 1 else "")
+        words = words[2:]
+    options = parsed(words)
     if "command" not in options:
         parser(()).print_help()
         return exit_codes.USAGE
     command = import_module(f"envwright.cli.{options.module}")
     if "root" in options:
+        if options.root == Path():
+            options.root = repository_above(Path.cwd())
+        _name_folders(options)
         _refuse_committed_results(options)
     gc.enable()
     code: int = command.run(options)
     return code
+
+
+def _change_folder(name: str) -> None:
+    try:
+        os.chdir(name)
+    except OSError as error:
+        print(f"envwright: -C {name or 'without a folder'}: {error.strerror}", file=sys.stderr)
+        sys.exit(exit_codes.USAGE)
+
+
+def repository_above(folder: Path) -> Path:
+    """The nearest folder with a registry, from this one upwards; this one if there is none."""
+    from envwright.repository.tool_source import REGISTRY_FILE
+
+    return next((each for each in (folder, *folder.parents) if (each / REGISTRY_FILE).is_file()), Path())
+
+
+def _name_folders(options: argparse.Namespace) -> None:
+    """Let a folder of an environment, such as `./environments/NAME/` or `.`, stand for its name."""
+    names = getattr(options, "names", None)
+    if isinstance(names, list):
+        options.names = [_environment_of(options.root, name) for name in names]
+    if isinstance(getattr(options, "name", None), str):
+        options.name = _environment_of(options.root, options.name)
+
+
+def _environment_of(root: Path, name: str) -> str:
+    if "/" not in name and name not in (".", ".."):
+        return name
+    folder = Path(name).resolve()
+    return folder.name if folder.parent == root.resolve() / "environments" else name
 
 
 def _refuse_committed_results(options: argparse.Namespace) -> None:
@@ -144,21 +183,18 @@ def run() -> None:
         sys.exit(exit_codes.USAGE)
     except KeyboardInterrupt:
         sys.exit(exit_codes.INTERRUPTED)
-    except BrokenPipeError:
-        sys.exit(exit_codes.ERROR)
+    except BrokenPipeError:  # the reader has what it wanted, as in `envwright explain | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter flushes into the pipe
+        sys.exit(exit_codes.PASS)
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """The parsed command line. Old flags are rewritten, with a note on standard error."""
-    typed = list(arguments)
-    current = rewritten(typed)
-    if current != typed:
-        import shlex
-
-        print(f"note: deprecated; use: envwright {shlex.join(current)}", file=sys.stderr)
-    words = _with_whole_name(current)
+    """The parsed command line."""
+    words = _with_whole_name([*arguments[1:], "--help"] if arguments[:1] == ["help"] else arguments)
     if words and words[0] in GROUPS:
         _refuse_group(words[0], words[1:])
+    if words and words[0] not in COMMANDS and not words[0].startswith("-"):
+        _refuse_command(words[0])
     command_line = parser(words[:1])
     options, rest = command_line.parse_known_args(words)
     plain = rest.index("--") if "--" in rest else len(rest)
@@ -168,6 +204,15 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     elif rest:
         command_line.error(f"unrecognized arguments: {' '.join(rest)}")
     return options
+
+
+def _refuse_command(word: str) -> NoReturn:
+    from envwright.repository.problem import nearest
+
+    near = nearest(word, [*COMMANDS, *GROUPS])
+    meant = f"; did you mean {near}?" if near else ""
+    print(f"envwright: there is no command {word!r}{meant}\nfor all commands: envwright --help", file=sys.stderr)
+    sys.exit(exit_codes.USAGE)
 
 
 def _refuse_group(group: str, rest: Sequence[str]) -> NoReturn:
@@ -194,7 +239,8 @@ def parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="envwright", description="Prove, publish and train a monorepo of RL environments."
     )
-    top.add_argument("--version", action="version", version=f"envwright {__version__}")
+    top.add_argument("-V", "--version", action="version", version=f"envwright {__version__}")
+    top.add_argument("-C", metavar="FOLDER", help="start in this folder; comes first")
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
     for name, command in COMMANDS.items():
         added = commands.add_parser(

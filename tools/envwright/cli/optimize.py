@@ -82,7 +82,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--initial-prompt", metavar="TEXT", help="v1: initial prompt for tasks without one")
     command.add_argument("--write", action="store_true", help="write the better prompt into the source")
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="only the answer and the change of the prompt")
+    command.add_argument("-q", "--quiet", action="store_true", help="only the answer and the change of the prompt")
     arguments.network(command, "the environment", "it loads")
     arguments.reports(command, "prompts/ goes")
 

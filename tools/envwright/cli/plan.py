@@ -27,7 +27,7 @@ without a key the Hub is not queried, and the plan states this
 def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.selection(command)
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="only changes and obstacles")
+    command.add_argument("-q", "--quiet", action="store_true", help="only changes and obstacles")
     arguments.reports(command)
 
 

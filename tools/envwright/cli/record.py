@@ -72,7 +72,7 @@ SCRIPTED = "a scripted policy: it tests the pipeline and does not measure a mode
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.selection(command, changed=False)
-    command.add_argument("--quiet", action="store_true", help="no progress")
+    command.add_argument("-q", "--quiet", action="store_true", help="no progress")
     arguments.network(command, "environments", "they load")
     speaker = command.add_mutually_exclusive_group(required=True)
     arguments.model(command, speaker)

@@ -39,7 +39,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.selection(command, changed=False)
     add_behaviour(command)
     arguments.printed(command)
-    command.add_argument("--quiet", action="store_true", help="report only findings that decide each step")
+    command.add_argument("-q", "--quiet", action="store_true", help="report only findings that decide each step")
 
 
 @dataclass(frozen=True)

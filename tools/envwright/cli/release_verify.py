@@ -36,7 +36,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("folder", type=Path, metavar="FOLDER", help="the folder with release.json and published/")
     arguments.root(command)
     arguments.reports(command, "loaded.json goes")
-    command.add_argument("--quiet", action="store_true", help="report only packages that do not load")
+    command.add_argument("-q", "--quiet", action="store_true", help="report only packages that do not load")
 
 
 def run(options: argparse.Namespace) -> int:

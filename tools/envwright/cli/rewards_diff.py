@@ -46,7 +46,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="score the same replies with the code of a revision of git or of another package's folder",
     )
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="no progress")
+    command.add_argument("-q", "--quiet", action="store_true", help="no progress")
     command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
     arguments.network(command, "environments", "they load")
     arguments.reports(command)

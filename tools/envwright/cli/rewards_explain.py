@@ -32,7 +32,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("rule", metavar="RULE", help="a rule id; `envwright explain` lists all")
     arguments.selection(command)
     arguments.printed(command)
-    command.add_argument("--quiet", action="store_true", help="no progress")
+    command.add_argument("-q", "--quiet", action="store_true", help="no progress")
     command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
     arguments.network(command, "environments", "they load")
 

@@ -32,7 +32,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--facts", type=Path, metavar="FOLDER", help="first take over facts of another job, for this commit's digests"
     )
-    command.add_argument("--quiet", action="store_true", help="only print what went wrong")
+    command.add_argument("-q", "--quiet", action="store_true", help="only print what went wrong")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -42,7 +42,7 @@ def add_runs(command: argparse.ArgumentParser) -> None:
     command.add_argument("names", nargs="*", metavar="RUN", help="runs of the registry (default: all)")
     arguments.root(command)
     arguments.printed(command, "markdown")
-    command.add_argument("--quiet", action="store_true", help="only what fails")
+    command.add_argument("-q", "--quiet", action="store_true", help="only what fails")
 
 
 def run(options: argparse.Namespace) -> int:

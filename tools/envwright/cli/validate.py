@@ -27,9 +27,10 @@ from envwright.cli.selection import (
 )
 from envwright.cli.sharing import declared_store, refuse_key_beside_unconfined, send
 from envwright.reports.open_progress import open_progress
-from envwright.reports.written import report
+from envwright.reports.written import print_result, report
 from envwright.repository.problem import DeclarationError, Problem
 from envwright.repository.repository import Repository
+from envwright.repository.tool_source import REGISTRY_FILE
 from envwright.repository.workspace import Workspace
 from envwright.rules.engine import GATES, Gate, Verdict
 from envwright.rules.result import ValidationResult
@@ -136,7 +137,10 @@ def _run_scripted(options: argparse.Namespace) -> int:
         problems = _problems_of_runs(root, choice) if "schema" in gates else ()
     except DeclarationError as error:
         result = ValidationResult("fail", problems=error.problems, tool_version=__version__, gates=gates)
-        report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
+        if (root / REGISTRY_FILE).is_file():
+            report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
+        else:  # no repository, so no folder of reports either
+            print_result(result, options.format, quiet=options.quiet, verbose=options.verbose)
         return exit_codes.USAGE
     except SettingsRefused as error:
         print(f"{error}; nothing was run", file=sys.stderr)

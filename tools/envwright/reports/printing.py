@@ -57,6 +57,8 @@ def for_terminal(
     """The result of `render` for the terminal's width and colours."""
     terminal = (stream or sys.stdout).isatty()
     width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns if terminal else DEFAULT_WIDTH
+    if environ.get("FORCE_COLOR"):  # https://force-color.org; NO_COLOR is stronger
+        return render(width, not environ.get("NO_COLOR"))
     return render(width, terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb")
 
 

@@ -231,3 +231,25 @@ def test_initial_hook_is_one_of_the_tool():
     offered = {hook["id"] for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
     assert repository["repo"] == "https://github.com/acme/envwright"
     assert {hook["id"] for hook in repository["hooks"]} <= offered
+
+
+def test_example_of_a_run_compiles_once_it_is_declared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    init(tmp_path, "--owner", "acme")
+    shutil.copytree(ROOT / "environments" / "reverse_text", tmp_path / "environments" / "reverse_text")
+    registry = tmp_path / "registry.yaml"
+    text = re.sub(r"(?m)^# (runs:|  )", r"\1", registry.read_text()).replace("my-task", "reverse-text")
+    registry.write_text(text.replace("environments: {}", "environments: {reverse-text: {}}"))
+    assert main(["train", "compile", "--root", str(tmp_path)]) == 0, capsys.readouterr()
+    assert (tmp_path / "configs/rl/reverse-text-4b.toml").is_file()
+
+
+def test_example_of_a_run_in_the_docs_compiles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "training.md").read_text("utf-8")
+    runs = re.search(r"```yaml\n(runs:\n.*?)```", page, re.DOTALL)
+    assert runs is not None
+    init(tmp_path, "--owner", "acme")
+    shutil.copytree(ROOT / "environments" / "reverse_text", tmp_path / "environments" / "reverse_text")
+    head = "version: 1\nowner: acme\nenvironments: {reverse-text: {}}\n"
+    (tmp_path / "registry.yaml").write_text(head + runs[1])
+    assert main(["train", "compile", "--root", str(tmp_path)]) == 0, capsys.readouterr()
+    assert (tmp_path / "configs/rl/reverse-text-first.toml").is_file()

@@ -51,12 +51,20 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three commits on main; HEAD is the last."""
+    monkeypatch.delenv("GITHUB_EVENT_NAME", raising=False)
     made = small_repository(tmp_path / "repository", "reverse_text")
     for message in ("second", "third"):
         git(made, "commit", "-q", "--allow-empty", "-m", message)
     return made
+
+
+def since(root: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    """The outputs that `release since` gives a step."""
+    capsys.readouterr()
+    assert main(["release", "since", "--root", str(root)]) == 0
+    return dict(line.split("=", 1) for line in capsys.readouterr().out.splitlines())
 
 
 def test_since_is_the_newest_ancestor_whose_release_succeeded(
@@ -69,15 +77,62 @@ def test_since_is_the_newest_ancestor_whose_release_succeeded(
     foreign = git(root, "rev-parse", "HEAD")
     git(root, "checkout", "-q", "main")
     runs.commits = ["f" * 40, foreign, "--upload-pack=x", first, git(root, "rev-parse", "HEAD~1")]
-    assert main(["release", "since", "--root", str(root)]) == 0
-    assert capsys.readouterr().out == f"{first}\n"
+    assert since(root, capsys) == {"commit": first, "due": "no"}
     assert runs.asked[0].startswith("/repos/acme/envs/actions/workflows/release.yml/runs?branch=main&status=success")
 
 
 @pytest.mark.usefixtures("runs")
 def test_since_without_a_release_is_empty(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["release", "since", "--root", str(root)]) == 0
-    assert capsys.readouterr().out == ""
+    assert since(root, capsys) == {"commit": "", "due": "yes"}
+
+
+RUN = """\
+runs:
+  first:
+    backend: prime
+    model: Qwen/Qwen3-4B-Instruct-2507
+    max_steps: 20
+    environments: [{id: reverse-text}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "due"),
+    [
+        ("docs/page.md", "a page\n", "no"),
+        ("pyproject.toml", "# every verdict may depend on it, and nothing that is published\n", "no"),
+        ("environments/reverse_text/README.md", "# changed\n", "yes"),
+        ("registry.yaml", RUN, "yes"),
+    ],
+)
+def test_release_is_due_if_an_environment_or_a_run_changed(
+    file: str,
+    text: str,
+    due: str,
+    root: Path,
+    runs: Runs,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs.commits = [git(root, "rev-parse", "HEAD")]
+    (root / file).parent.mkdir(exist_ok=True)
+    with (root / file).open("a") as changed:
+        changed.write(text)
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "a change")
+    assert since(root, capsys) == {"commit": runs.commits[0], "due": due}
+    monkeypatch.setenv("GITHUB_EVENT_NAME", "workflow_dispatch")
+    assert since(root, capsys)["due"] == "yes", "started by hand"
+
+
+def test_release_is_due_if_an_environment_was_removed(
+    root: Path, runs: Runs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs.commits = [git(root, "rev-parse", "HEAD")]
+    git(root, "rm", "-qr", "environments/reverse_text")
+    (root / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments: {}\n")
+    git(root, "commit", "-qam", "a removal")
+    assert since(root, capsys)["due"] == "yes"
 
 
 def test_since_refused_by_github_is_an_error_and_no_base(

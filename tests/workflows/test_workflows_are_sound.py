@@ -179,15 +179,6 @@ def test_ci_script_installs_by_hashes_alone() -> None:
     assert len(lines) == 1
 
 
-def test_documented_number_of_jobs_for_one_environment_is_right() -> None:
-    jobs = {name: set(workflow["jobs"]) for name, workflow in workflows()}
-    validated = jobs["validate.yml"] - {"project"}  # needs a change of the project
-    published = (jobs["release.yml"] - {"prove"}) | {f"pages {job}" for job in jobs["pages.yml"] - {"prove"}}
-    assert (
-        f"| **{2 * len(validated) + len(jobs['comment.yml']) + len(published)}** |" in (ROOT / "docs/ci.md").read_text()
-    )
-
-
 def test_jobs_with_a_key_or_a_right_to_write_restore_no_cache() -> None:
     for name, workflow in workflows():
         for job_name, job in workflow["jobs"].items():

@@ -56,7 +56,7 @@ COMMANDS: Mapping[str, Command] = {
     "release": Command("publish the planned changes, on passing evidence"),
     "release verify": Command("install and load the published packages, without a key"),
     "release join": Command("join the results of publishing and loading in one ledger"),
-    "release since": Command("print the commit of the last release that ended well, in a workflow"),
+    "release since": Command("print the commit of the last good release, and whether one is due, in a workflow"),
     "bump": Command("raise the version of environments by one step"),
     "emulator": Command("a Hub on loopback for rehearsals and tests, until Ctrl-C"),
     "rehearse": Command("rehearse a merge on loopback, without a key: prove, publish, submit runs"),

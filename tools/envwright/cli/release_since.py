@@ -1,20 +1,24 @@
-"""`envwright release since`: the commit of the last release that ended well, in a workflow."""
+"""`envwright release since`: the commit of the last release that ended well, and whether one is due."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from pathlib import Path
 
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.github.api import GitHub, GitHubError
 from envwright.github.workflow_runs import commits_of_successes
+from envwright.repository.changes import changed_environments, registry_at
 from envwright.repository.git import git
 
 EXAMPLES = """examples:
-  envwright release since --workflow release.yml     the base of `envwright validate --changed` in a release
+  envwright release since >> "$GITHUB_OUTPUT"     the outputs `commit` and `due` of a step
 
-it prints nothing if no release ended well before; everything must then be proved
+commit=  the base of `envwright validate --changed`; empty if no release ended well before: everything is proved
+due=no   a push that changed no environment and no run since then, so its release has nothing to publish
 needs GITHUB_REPOSITORY and GITHUB_TOKEN (actions: read)
 """
 
@@ -28,16 +32,28 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the newest ancestor of HEAD whose release succeeded as a whole."""
+    """Print the newest ancestor of HEAD whose release succeeded as a whole, and whether the next is due."""
     root = options.root.absolute()
     try:
         commits = commits_of_successes(GitHub.of_workflow(), options.workflow, options.branch)
     except (GitHubError, KeyError, TypeError) as error:
         print(f"the runs of {options.workflow} cannot be read: {error}", file=sys.stderr)
         return exit_codes.ERROR
-    for commit in commits:  # after a rewritten history, some are not ancestors
-        if git(root, "merge-base", "--is-ancestor", commit, "HEAD").returncode == 0:
-            print(commit)
-            return exit_codes.PASS
-    print("no release of an ancestor of HEAD has ended well: everything is proved", file=sys.stderr)
+    # after a rewritten history, some are not ancestors
+    ancestors = (each for each in commits if git(root, "merge-base", "--is-ancestor", each, "HEAD").returncode == 0)
+    commit = next(ancestors, "")
+    if not commit:
+        print("no release of an ancestor of HEAD has ended well: everything is proved", file=sys.stderr)
+    print(f"commit={commit}\ndue={'yes' if _is_due(root, commit) else 'no'}")
     return exit_codes.PASS
+
+
+def _is_due(root: Path, commit: str) -> bool:
+    """Whether a declaration or an environment changed. A release that somebody started by hand is always due.
+
+    A change of the tool alone publishes nothing, although every verdict may depend on it.
+    """
+    if not commit or os.environ.get("GITHUB_EVENT_NAME", "push") != "push" or registry_at(root, commit) is None:
+        return True
+    change = changed_environments(root, commit)
+    return bool(change.names or change.removed or change.runs)

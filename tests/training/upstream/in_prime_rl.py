@@ -81,9 +81,16 @@ def record() -> dict[str, Any]:
         "algorithms": sorted(each.model_fields["type"].default for each in algorithms),
         "ckpt": RLConfig.model_fields["ckpt"].default,
         "an empty [ckpt]": checkpoint().model_dump(mode="json"),
+        "scripts": scripts(),
         "the trainer saves if": saves(),
         "schema": reachable(trimmed(RLConfig.model_json_schema())),
     }
+
+
+def scripts() -> list[str]:
+    """The commands that the checkout installs."""
+    checkout = next(Path(each).parents[1] for each in prime_rl.__path__ if Path(each, "entrypoints").is_dir())
+    return sorted(tomllib.loads((checkout / "pyproject.toml").read_text("utf-8"))["project"]["scripts"])
 
 
 def saves() -> list[str]:

@@ -217,7 +217,8 @@ def test_recording_of_a_model_is_shown_beside_the_run(branch: Path, capsys: pyte
     baseline |= {"model": "acme/tiny", "date": "2026-11-02", "mean": 0.5, "interval": [0.4, 0.6]}
     (recordings / "tiny.json").write_text(json.dumps(baseline))
     (recordings / "tiny.jsonl.gz").write_bytes((recordings / "blend.jsonl.gz").read_bytes())
-    (branch / "registry.yaml").write_text(registry_with(first="    submit: on-release\n", second=""))
+    priced = "    submit: on-release\n    budget: {gpu_hour_price: 2}\n"
+    (branch / "registry.yaml").write_text(registry_with(first=priced))
 
     main(["plan", "--changed", "main", "--root", str(branch)])
 
@@ -226,5 +227,11 @@ def test_recording_of_a_model_is_shown_beside_the_run(branch: Path, capsys: pyte
     assert "reward 0.5 (0.4 to 0.6)" in output
     assert "of groups of 8 would have no variance; the run starts from Qwen/Qwen3-4B" in output
     assert "RUN051" not in output
-    run, _ = reported(branch, "plan.json")["runs"]
+    [run] = reported(branch, "plan.json")["runs"]
     assert run["played"][0].startswith("word-problems: acme/tiny")
+    low, high = run["estimated_gpu_hours"]
+    assert f"estimated GPU hours: {low:.3g} to {high:.3g} (H100, assumed without gpus.type), $" in output
+    assert run["estimated_dollars"] == [2 * low, 2 * high]
+    # 20 steps × 128 rollouts of at least 34 tokens on 4.02e9 parameters: 6·N·D / (37.5 % of 989e12), on 2 GPUs
+    assert 2 * 6 * 4.02e9 * 2560 * 34 / 0.375 / 989e12 / 3600 < low < high
+    assert run["estimate"] in (branch / "reports" / "plan.md").read_text().replace("\\", "")

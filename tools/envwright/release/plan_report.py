@@ -101,6 +101,8 @@ def _others(plan: ReleasePlan) -> Iterator[str]:
             yield f"  changed: {run.changed}"
         if run.size is not None and str(run.size) not in run.reason:
             yield f"  {run.size}"
+        if run.size is not None:
+            yield f"  {run.size.estimate_line}"
         yield from (f"  {each}" for each in run.played)
         yield from (f"  {each}" for each in run.expected)
         yield from (f"  {_worded(each)}" for each in run.findings if each.severity != "advice")
@@ -205,7 +207,13 @@ def _size_data(size: RunSize) -> dict[str, Any]:
     spec = size.spec
     counted = {"model": spec.model, "steps": spec.max_steps, "rollouts": spec.max_steps * spec.batch_size}
     cost = {"gpus": spec.gpus.total, "hours": spec.budget.hours, "gpu_hours": size.gpu_hours}
-    return {**counted, **cost, "gpu_hour_price": size.gpu_hour_price, "dollars": size.dollars}
+    cost |= {"gpu_hour_price": size.gpu_hour_price, "dollars": size.dollars}
+    estimated = {
+        "estimated_gpu_hours": None if isinstance(size.estimate, str) else list(size.estimate.gpu_hours),
+        "estimated_dollars": size.estimated_dollars and list(size.estimated_dollars),
+        "estimate": size.estimate_line,
+    }
+    return {**counted, **cost, **estimated}
 
 
 def _step_data(plan: ReleasePlan, step: ReleaseStep) -> dict[str, Any]:

@@ -38,6 +38,10 @@ class ModelShape:
     head_dim: int = 0
     by_name: bool = False
     """Whether only the size in its name is known."""
+    width: int = 0
+    """The hidden size; 0 if unknown."""
+    active: float = 0.0
+    """Parameters that one token passes: fewer than all in a mixture of experts, 0 if unknown."""
 
     @property
     def kv_token_bytes(self) -> float:
@@ -46,34 +50,35 @@ class ModelShape:
 
 
 KNOWN: dict[str, ModelShape] = {
-    name: ModelShape(billions * 1e9, layers, heads, width)
-    for name, billions, layers, heads, width in (
-        ("Qwen3-0.6B", 0.596, 28, 8, 128),
-        ("Qwen3-1.7B", 1.72, 28, 8, 128),
-        ("Qwen3-4B", 4.02, 36, 8, 128),
-        ("Qwen3-8B", 8.19, 36, 8, 128),
-        ("Qwen3-14B", 14.77, 40, 8, 128),
-        ("Qwen3-32B", 32.76, 64, 8, 128),
-        ("Qwen3-30B-A3B", 30.53, 48, 4, 128),
-        ("Qwen3-235B-A22B", 235.09, 94, 4, 128),
-        ("Qwen2.5-0.5B", 0.494, 24, 2, 64),
-        ("Qwen2.5-1.5B", 1.54, 28, 2, 128),
-        ("Qwen2.5-3B", 3.09, 36, 2, 128),
-        ("Qwen2.5-7B", 7.62, 28, 4, 128),
-        ("Qwen2.5-14B", 14.77, 48, 8, 128),
-        ("Qwen2.5-32B", 32.76, 64, 8, 128),
-        ("Qwen2.5-72B", 72.71, 80, 8, 128),
-        ("Llama-3.2-1B", 1.24, 16, 8, 64),
-        ("Llama-3.2-3B", 3.21, 28, 8, 128),
-        ("Llama-3.1-8B", 8.03, 32, 8, 128),
-        ("Llama-3.1-70B", 70.55, 80, 8, 128),
-        ("Llama-3.3-70B", 70.55, 80, 8, 128),
-        ("gpt-oss-20b", 20.91, 24, 8, 64),
-        ("gpt-oss-120b", 116.83, 36, 8, 64),
+    name: ModelShape(billions * 1e9, layers, heads, head, width=width, active=active * 1e9)
+    for name, billions, active, layers, heads, head, width in (
+        ("Qwen3-0.6B", 0.596, 0.596, 28, 8, 128, 1024),
+        ("Qwen3-1.7B", 1.72, 1.72, 28, 8, 128, 2048),
+        ("Qwen3-4B", 4.02, 4.02, 36, 8, 128, 2560),
+        ("Qwen3-8B", 8.19, 8.19, 36, 8, 128, 4096),
+        ("Qwen3-14B", 14.77, 14.77, 40, 8, 128, 5120),
+        ("Qwen3-32B", 32.76, 32.76, 64, 8, 128, 5120),
+        ("Qwen3-30B-A3B", 30.53, 3.3, 48, 4, 128, 2048),
+        ("Qwen3-235B-A22B", 235.09, 22, 94, 4, 128, 4096),
+        ("Qwen2.5-0.5B", 0.494, 0.494, 24, 2, 64, 896),
+        ("Qwen2.5-1.5B", 1.54, 1.54, 28, 2, 128, 1536),
+        ("Qwen2.5-3B", 3.09, 3.09, 36, 2, 128, 2048),
+        ("Qwen2.5-7B", 7.62, 7.62, 28, 4, 128, 3584),
+        ("Qwen2.5-14B", 14.77, 14.77, 48, 8, 128, 5120),
+        ("Qwen2.5-32B", 32.76, 32.76, 64, 8, 128, 5120),
+        ("Qwen2.5-72B", 72.71, 72.71, 80, 8, 128, 8192),
+        ("Llama-3.2-1B", 1.24, 1.24, 16, 8, 64, 2048),
+        ("Llama-3.2-3B", 3.21, 3.21, 28, 8, 128, 3072),
+        ("Llama-3.1-8B", 8.03, 8.03, 32, 8, 128, 4096),
+        ("Llama-3.1-70B", 70.55, 70.55, 80, 8, 128, 8192),
+        ("Llama-3.3-70B", 70.55, 70.55, 80, 8, 128, 8192),
+        ("gpt-oss-20b", 20.91, 3.6, 24, 8, 64, 2880),
+        ("gpt-oss-120b", 116.83, 5.1, 36, 8, 64, 2880),
     )
 }
 """Sizes of models, from their own config.json and cards on the Hugging Face Hub."""
 
+_ACTIVE = re.compile(r"-A(\d+(?:\.\d+)?)B(?![A-Za-z0-9])", re.IGNORECASE)
 _SIZE = re.compile(r"(?<![A-Za-z0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)([BM])(?![A-Za-z0-9])", re.IGNORECASE)
 
 
@@ -85,7 +90,9 @@ def shape_of(model: str) -> ModelShape | None:
         return KNOWN[max(known, key=len)]
     if found := _SIZE.search(name):
         count = int(found[1] or 1) * float(found[2]) * (1e9 if found[3] in "Bb" else 1e6)
-        return ModelShape(count, by_name=True)
+        part = _ACTIVE.search(name)
+        active = float(part[1]) * 1e9 if part else 0.0 if found[1] else count
+        return ModelShape(count, by_name=True, active=active)
     return None
 
 

@@ -15,6 +15,8 @@ from envwright.repository.recordings import RecordingOnDisk, read_recordings
 from envwright.repository.repository import Repository
 from envwright.rules.engine import Finding, findings
 from envwright.rules.runs.subject import EvaluatedOn, Recorded, RunSubject, TrainedOn, difficulty
+from envwright.statistics.model_memory import shape_of
+from envwright.statistics.run_cost import HourRange, Placement, SampledWork, gpu_of, hour_range
 from envwright.statistics.run_power import never_learned_line, power_line, prompt_line, size_lines
 from envwright.training.trainers import LIMITS, compile_run, trainer_named
 from envwright.training.trainers.trainer import (
@@ -63,7 +65,6 @@ class DeclaredRun:
             rewards, batch = used.recorded.rewards, spec.batch_size * source.ratio / total
             found = [*size_lines(rewards, batch=batch, size=spec.group_of(source), tokens=used.recorded.tokens)]
             found.append(prompt_line(used.recorded.prompt_tokens, used.recorded.turns))
-            found.append("GPU hours and dollars: unknown, because no throughput of this model was measured")
             floor = spec.difficulty.above if spec.difficulty else 0.0
             never = never_learned_line(dict(zip(used.recorded.tasks, rewards, strict=False)), floor)
             found += [never] if never else []
@@ -73,6 +74,33 @@ class DeclaredRun:
                 found.append("detectable effect: unknown, because the run evaluates nothing in this environment")
             lines += [f"{source.label}: {line}" for line in found]
         return tuple(lines)
+
+    @property
+    def hours(self) -> HourRange | str:
+        """The hours that the run takes by its recordings, or why they are unknown."""
+        spec, gpus, shape, known = self.spec, self.spec.gpus, shape_of(self.spec.model), gpu_of(self.spec.gpus.type)
+        train, sample = gpus.train, gpus.inference
+        if gpus.multi_node:
+            train, sample = (gpus.train_nodes or 1) * gpus.per_node, (gpus.inference_nodes or 0) * gpus.per_node
+        if not self.trainer.schemas:
+            return f"unknown, only runs of prime and prime-rl are estimated, not of {spec.backend}"
+        if shape is None or not shape.active:
+            return f"unknown, the name {spec.model} does not show how many parameters a token passes"
+        if known is None:
+            return f"unknown, no data sheet of {gpus.type}"
+        if not sample:
+            return "unknown, no GPUs that only sample"
+        works, total = [], sum(source.ratio for source in spec.environments)
+        for source, used in zip(spec.environments, self.trained_on, strict=True):
+            seen = used.recorded
+            if seen is None or seen.scripted:
+                return f"unknown, no recording of a model on {source.id}"
+            if seen.prompt_tokens is None or seen.tokens is None:
+                return f"unknown, the recording on {source.id} has no tokens"
+            rollouts = spec.max_steps * spec.batch_size * source.ratio / total
+            works.append(SampledWork(rollouts, seen.prompt_tokens, seen.tokens, seen.turns))
+        placed = Placement(known[1], train, sample, gpus.tensor_parallel, spec.batch_size, spec.lora is not None)
+        return hour_range(works, shape, placed)
 
     @property
     def trainer(self) -> TrainerLimits:

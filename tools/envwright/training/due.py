@@ -17,6 +17,7 @@ from envwright.repository.package import Package
 from envwright.repository.registry import Registry
 from envwright.repository.run import RunSpec
 from envwright.repository.workspace import Workspace
+from envwright.statistics.run_cost import ASSUMED_GPU, HourRange
 from envwright.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs
 from envwright.training.platform_validation import platform_check
 from envwright.training.submit import Platform, RunIdentity, Submission, SubmissionOutcome, identity_of, submit
@@ -56,6 +57,8 @@ class RunSize:
     spec: RunSpec
     price: float | None = None
     """The platform's price of an hour of one GPU, used where the run declares none."""
+    estimate: HourRange | str = ""
+    """The hours by the recordings, or why they are unknown."""
 
     @property
     def gpu_hours(self) -> float | None:
@@ -72,6 +75,28 @@ class RunSize:
         """GPU hours × price; `None` if one of them is unknown."""
         hours, price = self.gpu_hours, self.gpu_hour_price
         return None if hours is None or price is None else hours * price
+
+    @property
+    def estimated_dollars(self) -> tuple[float, float] | None:
+        """Estimated GPU hours × price; `None` if one of them is unknown."""
+        if isinstance(self.estimate, str) or self.gpu_hour_price is None:
+            return None
+        low, high = self.estimate.gpu_hours
+        return low * self.gpu_hour_price, high * self.gpu_hour_price
+
+    @property
+    def estimate_line(self) -> str:
+        """GPU hours and dollars by the recordings, with their formula."""
+        if isinstance(self.estimate, str):
+            return f"estimated GPU hours and dollars: {self.estimate}"
+        (low, high), spec, dollars = self.estimate.gpu_hours, self.spec, self.estimated_dollars
+        kind = spec.gpus.type or f"{ASSUMED_GPU}, assumed without gpus.type"
+        cost = "dollars unknown, no price" if dollars is None else f"${dollars[0]:,.2f} to ${dollars[1]:,.2f}"
+        training = "4·N (LoRA)" if spec.lora else "6·N"
+        return (
+            f"estimated GPU hours: {low:.3g} to {high:.3g} ({kind}), {cost}; FLOPs / (peak × utilization), "
+            f"{training} and attention for a trained token, 2·N for a sampled one (docs/training.md)"
+        )
 
     def __str__(self) -> str:
         spec, hours, price = self.spec, self.spec.budget.hours, self.gpu_hour_price
@@ -220,7 +245,7 @@ def _checked(situation: Situation, each: DecidedRun, prices: Mapping[str, float 
             "refused", f"the platform refuses it: {found.refusal}", "correct it: nothing was submitted"
         )
         return replace(each, run=found.run, decision=refused)
-    size = RunSize(each.run.spec, _price(each.run.spec, prices))
+    size = replace(each.size, price=_price(each.run.spec, prices))
     dollars, most = size.dollars, each.run.spec.budget.max_dollars
     if dollars is not None and most is not None and dollars > most:
         message = f"about ${dollars:,.2f} at the platform's price exceed budget.max_dollars, ${most:,.2f}"
@@ -275,7 +300,7 @@ def _decided(
         named=spec.name in asked,
         command=" ".join(run.compiled.command) if run.compiled else "",
     )
-    return DecidedRun(run, identity, decision_on(state), RunSize(spec))
+    return DecidedRun(run, identity, decision_on(state), RunSize(spec, estimate=run.hours))
 
 
 def _platform_runs(situation: Situation, runs: Iterable[DeclaredRun]) -> tuple[tuple[PlatformRun, ...] | None, str]:

@@ -1,0 +1,91 @@
+"""The GPU hours of a run against published compute, published throughput and arithmetic by hand."""
+
+from __future__ import annotations
+
+import pytest
+from envwright.statistics.model_memory import KNOWN, ModelShape, shape_of
+from envwright.statistics.run_cost import GPUS, Placement, SampledWork, gpu_of, hour_range, training_flops
+
+
+@pytest.mark.parametrize(("billions", "tokens", "published"), [(67e9, 1.5e12, 5.76e23), (70e9, 1.4e12, 5.76e23)])
+def test_training_flops_equal_the_budget_of_chinchilla(billions: float, tokens: float, published: float) -> None:
+    """Hoffmann et al. (arXiv 2203.15556): 5.76e23 FLOPs, table 3's 67 billion parameters on 1.5e12 tokens, and
+    Chinchilla's own 70 billion on 1.4e12.
+    """
+    found = training_flops(ModelShape(billions, active=billions), 0, lora=False) * tokens
+    assert found == pytest.approx(published, rel=0.06)
+
+
+def test_training_flops_equal_the_count_of_palm() -> None:
+    """Chowdhery et al. (arXiv 2204.02311), section 4.1: 540.35 billion parameters, 238,300 tokens a second on 6144 TPU
+    v4 of 275e12 FLOPS, 45.7 % of the peak without attention.
+    """
+    found = training_flops(ModelShape(540.35e9, active=540.35e9), 2048, lora=False) * 238_300 / (6144 * 275e12)
+    assert found == pytest.approx(0.457, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("model", "lora", "length", "tokens", "gpus", "utilization", "off"),
+    [
+        ("Qwen3-0.6B", False, 16384, 11_900, 1, 0.111, 0.01),
+        ("Qwen3-0.6B", False, 65536, 10_150, 1, 0.268, 0.01),
+        ("Qwen3-4B", False, 16384, 26_030, 8, 0.139, 0.01),
+        ("Qwen3-4B", False, 65536, 28_970, 8, 0.354, 0.01),
+        ("Qwen3-4B", True, 16384, 6_230, 1, 0.217, 0.02),
+        ("Qwen3-30B-A3B", False, 16384, 6_110, 8, 0.029, 0.1),
+        ("Qwen3-30B-A3B", True, 16384, 33_100, 8, 0.153, 0.15),
+    ],
+)
+def test_training_flops_give_the_utilization_that_prime_rl_measured(
+    model: str, lora: bool, length: int, tokens: float, gpus: int, utilization: float, off: float
+) -> None:
+    """Rows of prime-rl 559b447, benchmarks/results/BENCHMARKS.md, on H100: tokens a second and the MFU that its own
+    counter reports for them. With LoRA on experts the adapters, which are not counted here, are 10 % of it.
+    """
+    gpu = GPUS["H100"]
+    found = training_flops(KNOWN[model], length, lora=lora) * tokens / gpus / gpu.flops
+    assert found == pytest.approx(utilization, rel=off)
+    low, high = gpu.experts if "A3B" in model else gpu.dense
+    assert low <= utilization <= high
+
+
+def test_hours_of_a_run_equal_arithmetic_by_hand() -> None:
+    """A model of 1e9 parameters without known layers, 1,000 rollouts of 300 prompt and 700 sampled tokens in one turn.
+
+    Training: 6e9 · 1e6 tokens = 6e15 FLOPs, on one H100 6e15 / 989e12 = 6.0667 s at peak: 16.178 s at 37.5 %, 55.658 s
+    at 10.9 %. Sampling: 2e9 · (3e5 / 0.76 + 7e5 / 0.33) = 5.0319e15, 5.0878 s; at worst 2e9 · (3e5 / 0.43 + 7e5 /
+    0.14) = 1.13953e16, 11.522 s. Best: the slower, 16.178 s; worst: the sum, 67.180 s; on 2 GPUs.
+    """
+    placed = Placement(GPUS["H100"], train=1, sample=1, tensor_parallel=1, in_flight=1000, lora=False)
+    found = hour_range([SampledWork(1000, 300, 700, 1)], ModelShape(1e9, active=1e9), placed)
+    assert [each * 3600 for each in found.hours] == pytest.approx([16.178, 67.180], abs=0.001)
+    assert found.gpu_hours == pytest.approx([each * 2 for each in found.hours])
+
+
+def test_sampling_of_few_rollouts_is_bound_by_memory() -> None:
+    """One rollout at a time reads 2e9 bytes for each of its 1,000 tokens at 3.35e12 bytes a second: 0.597 s."""
+    placed = Placement(GPUS["H100"], train=1, sample=1, tensor_parallel=1, in_flight=1, lora=True)
+    found = hour_range([SampledWork(1, 0, 1000, 1)], ModelShape(1e9, active=1e9), placed)
+    assert found.sampling[1] * 3600 == pytest.approx(0.597, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("turns", "lengths"), [(1, (1000, 1000)), (5, (400, 1000)), (2, (500, 1000)), (None, (400, 1000))]
+)
+def test_length_of_a_rollout_is_bounded_by_its_turns(turns: float | None, lengths: tuple[float, float]) -> None:
+    assert SampledWork(1, 600, 400, turns).lengths == lengths
+
+
+@pytest.mark.parametrize(
+    ("model", "billions"),
+    [("Qwen/Qwen3-30B-A3B-Instruct-2507", 3.3), ("acme/x-120B-A12B", 12), ("acme/x-8B", 8), ("acme/x-8x7B", 0)],
+)
+def test_active_parameters_are_known_by_table_or_name(model: str, billions: float) -> None:
+    shape = shape_of(model)
+    assert shape is not None
+    assert shape.active == billions * 1e9
+
+
+def test_gpu_is_found_by_the_platforms_name() -> None:
+    names = [found and found[0] for found in map(gpu_of, ("B300_262GB", "h200_141GB", None, "TPU_v4"))]
+    assert names == ["B300", "H200", "H100", None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from envwright.statistics.model_memory import KNOWN, ModelShape, shape_of
-from envwright.statistics.run_cost import GPUS, Placement, SampledWork, gpu_of, hour_range, training_flops
+from envwright.statistics.run_cost import GPUS, RunGpus, SampledWork, gpu_of, hour_range, training_flops
 
 
 @pytest.mark.parametrize(("billions", "tokens", "published"), [(67e9, 1.5e12, 5.76e23), (70e9, 1.4e12, 5.76e23)])
@@ -56,7 +56,7 @@ def test_hours_of_a_run_equal_arithmetic_by_hand() -> None:
     at 10.9 %. Sampling: 2e9 · (3e5 / 0.76 + 7e5 / 0.33) = 5.0319e15, 5.0878 s; at worst 2e9 · (3e5 / 0.43 + 7e5 /
     0.14) = 1.13953e16, 11.522 s. Best: the slower, 16.178 s; worst: the sum, 67.180 s; on 2 GPUs.
     """
-    placed = Placement(GPUS["H100"], train=1, sample=1, tensor_parallel=1, in_flight=1000, lora=False)
+    placed = RunGpus(GPUS["H100"], train=1, sample=1, tensor_parallel=1, in_flight=1000, lora=False)
     found = hour_range([SampledWork(1000, 300, 700, 1)], ModelShape(1e9, active=1e9), placed)
     assert [each * 3600 for each in found.hours] == pytest.approx([16.178, 67.180], abs=0.001)
     assert found.gpu_hours == pytest.approx([each * 2 for each in found.hours])
@@ -64,7 +64,7 @@ def test_hours_of_a_run_equal_arithmetic_by_hand() -> None:
 
 def test_sampling_of_few_rollouts_is_bound_by_memory() -> None:
     """One rollout at a time reads 2e9 bytes for each of its 1,000 tokens at 3.35e12 bytes a second: 0.597 s."""
-    placed = Placement(GPUS["H100"], train=1, sample=1, tensor_parallel=1, in_flight=1, lora=True)
+    placed = RunGpus(GPUS["H100"], train=1, sample=1, tensor_parallel=1, in_flight=1, lora=True)
     found = hour_range([SampledWork(1, 0, 1000, 1)], ModelShape(1e9, active=1e9), placed)
     assert found.sampling[1] * 3600 == pytest.approx(0.597, abs=0.001)
 

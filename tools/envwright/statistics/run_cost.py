@@ -82,7 +82,7 @@ class SampledWork:
 
 
 @dataclass(frozen=True)
-class Placement:
+class RunGpus:
     """The GPUs of a run, and how it uses them."""
 
     gpu: Gpu
@@ -123,7 +123,7 @@ def sampling_flops(shape: ModelShape) -> float:
     return 2 * shape.active
 
 
-def hour_range(works: Sequence[SampledWork], shape: ModelShape, placed: Placement) -> HourRange:
+def hour_range(works: Sequence[SampledWork], shape: ModelShape, placed: RunGpus) -> HourRange:
     """The hours that these rollouts take; `shape` has its active parameters.
 
     Replies are sampled one token at a time, and each time the weights, 2 bytes each, are read once for the B rollouts

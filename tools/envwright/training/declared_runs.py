@@ -16,7 +16,7 @@ from envwright.repository.repository import Repository
 from envwright.rules.engine import Finding, findings
 from envwright.rules.runs.subject import EvaluatedOn, Recorded, RunSubject, TrainedOn, difficulty
 from envwright.statistics.model_memory import shape_of
-from envwright.statistics.run_cost import HourRange, Placement, SampledWork, gpu_of, hour_range
+from envwright.statistics.run_cost import HourRange, RunGpus, SampledWork, gpu_of, hour_range
 from envwright.statistics.run_power import never_learned_line, power_line, prompt_line, size_lines
 from envwright.training.trainers import LIMITS, compile_run, trainer_named
 from envwright.training.trainers.trainer import (
@@ -99,7 +99,7 @@ class DeclaredRun:
                 return f"unknown, the recording on {source.id} has no tokens"
             rollouts = spec.max_steps * spec.batch_size * source.ratio / total
             works.append(SampledWork(rollouts, seen.prompt_tokens, seen.tokens, seen.turns))
-        placed = Placement(known[1], train, sample, gpus.tensor_parallel, spec.batch_size, spec.lora is not None)
+        placed = RunGpus(known[1], train, sample, gpus.tensor_parallel, spec.batch_size, spec.lora is not None)
         return hour_range(works, shape, placed)
 
     @property

@@ -104,6 +104,16 @@ def test_run_with_stale_config_fails_validation_with_the_command_that_fixes_it(b
     assert main(["validate", "--runs", "second", "--root", str(branch), "--quiet"]) == 0
 
 
+@pytest.mark.worker
+@pytest.mark.parametrize("declared", [{"second": ""}, {}])
+def test_compiled_file_of_a_removed_run_fails_validation_as_in_ci(declared: dict[str, str], branch: Path) -> None:
+    (branch / "registry.yaml").write_text(registry_with(**declared))
+    assert main(["train", "compile", "--check", "--quiet", "--root", str(branch)]) == 1
+    assert main(["schema", "--root", str(branch), "--quiet"]) == 2
+    problem = reported(branch, "validate.json")["problems"][0]
+    assert (problem["file"], problem["fix"]) == ("configs/rl/first.toml", "git rm configs/rl/first.toml")
+
+
 def test_changed_run_is_annotated_and_shown_in_the_comment(
     branch: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -218,7 +218,7 @@ def _problems_of_runs(root: Path, choice: Choice) -> tuple[Problem, ...]:
     A run of an environment that cannot be read is left out: that environment fails already.
     """
     repository, specs = choice.repository, choice.repository.registry.specs
-    if not specs:
+    if not specs and not (root / "configs" / "rl").is_dir():
         return ()
     from envwright.training.declared_runs import packages_of_runs, run_problems, runs_of_packages
 

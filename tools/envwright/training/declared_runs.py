@@ -205,7 +205,10 @@ def runs_of_packages(registry: Registry, packages: Collection[str]) -> set[str]:
 def run_problems(
     root: Path, registry: Registry, packages: Mapping[str, Package], names: Collection[str]
 ) -> list[Problem]:
-    """Failing findings of the named runs, and stale compiled files of the others, as problems of the declaration."""
+    """Failing findings of the named runs, and stale compiled files of the others, as problems of the declaration.
+
+    If all runs are named and compile, also the compiled files of no declared run.
+    """
     specs = [spec for name, spec in registry.specs.items() if name in names]
     runs = declared_runs(registry, packages, specs)
     failing = [
@@ -221,7 +224,11 @@ def run_problems(
     ]
     stale = write_configs(root, [run for run in runs if not run.fails], lambda _path, _text: None)
     fix = "nox -s train -- compile"
-    return failing + [Problem(name, None, "the compiled run is out of date", fix=fix) for name in stale]
+    outdated = [Problem(name, None, "the compiled run is out of date", fix=fix) for name in stale]
+    whole = len(specs) == len(registry.specs) and all(run.compiled for run in runs)
+    leftover = leftover_configs(root, runs) if whole else []
+    removed = [Problem(name, None, "its run is no longer declared", fix=f"git rm {name}") for name in leftover]
+    return failing + outdated + removed
 
 
 def write_configs(root: Path, runs: Iterable[DeclaredRun], write: Callable[[Path, str], None]) -> list[str]:

@@ -20,6 +20,7 @@ sys.path.append(str(Path(__file__).parents[1] / "validation"))
 from fake_provider import KEY, MODEL, FakeProvider
 
 worker = pytest.mark.worker
+TEACHER = "fake/teacher"
 BETTER = "Think first.\nReverse it, and guess in the form that is asked for."
 SMALL = ("--max-calls", "16", "--train-tasks", "3", "--validation-tasks", "4")
 LOOKS_FOR_THE_KEY = """
@@ -70,7 +71,9 @@ def fake(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
     with FakeProvider(plays_and_reflects) as made:
         text = f'[[endpoint]]\nendpoint_id = "fake"\nmodel = "{MODEL}"\nurl = "{made.url}"\nkey = "FAKE_KEY"\n'
         prices = "max_tokens = 100\ninput_price = 1.0\noutput_price = 10.0\n"
-        (root / "configs" / "endpoints.toml").write_text(text + prices)
+        teacher = text.replace('"fake"', '"teacher"').replace(MODEL, TEACHER)
+        (root / "configs" / "endpoints.toml").write_text(text + prices + teacher + prices)
+        made.models = [MODEL, TEACHER]
         yield made
 
 
@@ -130,6 +133,27 @@ def test_optimize_v0_shows_diff_and_reason_for_not_writing(
 
 
 @worker
+@pytest.mark.parametrize(
+    ("name", "column", "more"),
+    [("reverse-text", "text", ()), ("date-arithmetic", "example_id", ("--perfect-score", "0.2"))],
+)
+def test_optimize_passes_on_the_settings_of_reflections(
+    fake: FakeProvider, optimize: Callable[..., tuple[int, str]], name: str, column: str, more: tuple[str, ...]
+) -> None:
+    """The other model proposes prompts, from minibatches of two with a further column."""
+    settings = ("--reflection-model", "teacher", "--minibatch-size", "2", "--columns", column, *more)
+    code, output = optimize(name, *SMALL, *settings)
+    assert code == exit_codes.PASS, output
+    reflections = [one.body["messages"][-1]["content"] for one in fake.chats if one.body["model"] == TEACHER]
+    proposals = [text for text in reflections if "no idea" in text]
+    assert proposals
+    assert all(text.count("no idea") == 2 for text in proposals)
+    assert all(f"# {column}" in text for text in proposals)
+    assert not any("no idea" in str(one.body) for one in fake.chats if one.body["model"] == MODEL)
+    assert f"reflections: {len(reflections)} of {len(reflections)} calls answered" in output
+
+
+@worker
 def test_optimize_with_lost_calls_is_inconclusive(
     root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,7 +175,7 @@ def test_optimize_divides_fewer_tasks_than_its_defaults(root: Path, optimize: Ca
     finally:
         edit(taskset, "num_tasks: PositiveInt = 18", "num_tasks: PositiveInt = 200")
     assert code == exit_codes.USAGE
-    assert "10 training and 8 validation tasks" in said
+    assert "12 training and 6 validation tasks" in said
 
 
 @worker
@@ -170,6 +194,9 @@ def test_optimize_refuses_cost_tasks_or_prompt_before_any_call(
     git(root, "checkout", "-q", "--", "environments")
     assert code == exit_codes.USAGE
     assert "--initial-prompt TEXT" in output
+    code, output = optimize("reverse-text", *SMALL, "--perfect-score", "1")
+    assert code == exit_codes.USAGE
+    assert "--perfect-score is for v0" in output
     code, output = optimize("meeting-time", *SMALL, "--initial-prompt", "Be quick.", "--max-cost", "20")
     assert code == exit_codes.USAGE, output
     assert "meeting-time has several agents" in output

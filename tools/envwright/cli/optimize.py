@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from envwright.facts.observed import Dataset, Description, Task
 from envwright.files.atomic_write import write_whole
 from envwright.models.judging import judge_cut_short, judge_endpoint, judge_of
 from envwright.models.model_evaluation import RunRefused
-from envwright.models.model_run import breaking_off, price_source, refused_by, relay_to, spent
+from envwright.models.model_run import breaking_off, ceiling_of, price_source, refused_by, relay_for, relay_to, spent
+from envwright.models.prime_inference import endpoint_named
 from envwright.models.prompt_optimization import NoGepa, Optimized, SearchBudget, estimate_of_search, optimize_prompt
 from envwright.models.prompt_placing import NotPlaceable, Placement, placement
 from envwright.models.relay import Relay
@@ -31,6 +33,7 @@ from envwright.reports.optimized import (
     render_text,
 )
 from envwright.reports.printing import print_message, print_report, write_report
+from envwright.repository.endpoints import Endpoint
 from envwright.repository.package import Package
 from envwright.repository.registry import EnvironmentEntry
 from envwright.repository.repository import Repository
@@ -44,11 +47,12 @@ from envwright.validation.opened_environment import opened_environment
 EXAMPLES = """examples:
   envwright optimize date-arithmetic --endpoint qwen3-30b                      shows the change, writes nothing
   envwright optimize date-arithmetic --endpoint qwen3-30b --max-calls 300 --max-cost 2 --write
+  envwright optimize date-arithmetic --endpoint qwen3-30b --reflection-model openai/gpt-5      another model reflects
   envwright optimize gsm8k --endpoint qwen3-30b --initial-prompt "Think step by step."     v1 without a system prompt
 """
 
-TRAIN, VALIDATION = 24, 16
-"""Default number of tasks of either kind."""
+CALLS, TRAIN, VALIDATION, MINIBATCH = 500, 100, 50, 3
+"""The defaults of verifiers' own command: rollouts, tasks of either kind, and tasks of one reflection."""
 LONGEST_SECONDS = 6 * 3600.0
 SECONDS_PER_CALL = 60.0
 OF_SEVERAL_AGENTS = ("multi-agent", "--env.agent")
@@ -67,16 +71,29 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     budget.add_argument(
         "--max-calls",
         type=arguments.positive,
-        default=200,
+        default=CALLS,
         metavar="N",
-        help="maximum number of rollouts (default: 200)",
+        help=f"maximum number of rollouts (default: {CALLS})",
     )
     arguments.max_cost(budget, "the search")
     budget.add_argument(
-        "--train-tasks", type=arguments.positive, metavar="N", help="training tasks, for reflections (default: 24)"
+        "--train-tasks", type=arguments.positive, metavar="N", help="training tasks, for reflections (default: 100)"
     )
     budget.add_argument(
-        "--validation-tasks", type=arguments.positive, metavar="N", help="tasks to score candidates on (default: 16)"
+        "--validation-tasks", type=arguments.positive, metavar="N", help="tasks to score candidates on (default: 50)"
+    )
+    gepa = command.add_argument_group("reflections", "of GEPA, with the defaults of verifiers")
+    gepa.add_argument("--reflection-model", metavar="NAME", help="another model that proposes prompts")
+    gepa.add_argument(
+        "--minibatch-size",
+        type=arguments.positive,
+        default=MINIBATCH,
+        metavar="N",
+        help=f"training tasks of one reflection (default: {MINIBATCH})",
+    )
+    gepa.add_argument("--columns", metavar="A,B", default="", help="further fields of rollouts that it reads")
+    gepa.add_argument(
+        "--perfect-score", type=float, metavar="REWARD", help="v0: no reflection on minibatches with this reward"
     )
     command.add_argument("--seed", type=int, default=0, metavar="N", help="of GEPA's own choices (default: 0)")
     command.add_argument("--initial-prompt", metavar="TEXT", help="v1: initial prompt for tasks without one")
@@ -96,6 +113,8 @@ class PromptSearch:
     package: Package
     options: argparse.Namespace
     stop: threading.Event
+    reflects: Endpoint | None
+    """The model that reflects, if it is another one."""
 
     @property
     def reports(self) -> Path:
@@ -110,8 +129,11 @@ def run(options: argparse.Namespace) -> int:
     (name,) = repository.select([options.name])
     repository = beside_key(repository, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]
-    search = PromptSearch(root, entry, package, options, threading.Event())
     try:
+        reflects = endpoint_named(root, options.reflection_model) if options.reflection_model else None
+        if reflects is not None:
+            ceiling_of(options, reflects)  # which refuses one without prices
+        search = PromptSearch(root, entry, package, options, threading.Event(), reflects)
         judge_endpoint(root, entry, package, scripted=False)
         with terminated_like_interrupted(), relay_to(root, options) as relay:
             report = _optimized(search, relay)
@@ -127,29 +149,53 @@ def run(options: argparse.Namespace) -> int:
 
 def _optimized(search: PromptSearch, relay: Relay) -> OptimizationReport:
     """The search and its result; both relays report what they spent."""
-    budget, bound = _approved(search, relay)
+    budget, bound, reflections = _approved(search, relay)
     try:
         judging = judge_of(search.root, search.entry, search.package, scripted=False)
-        with breaking_off(search.entry.name, search.stop), judging as judge:
+        reflecting = _reflecting(search, relay, bound, reflections)
+        with breaking_off(search.entry.name, search.stop), reflecting as reflects, judging as judge:
             real_judge = judge if isinstance(judge, Relay) else None
-            found = _searched(search, relay, real_judge, budget, bound)
+            relays = [relay, *([reflects] if reflects is not relay else []), *([real_judge] if real_judge else [])]
+            found = _searched(search, relays, reflects, real_judge, budget, bound)
             cut_short = judge_cut_short(judge)
     finally:
         print_message(spent(relay.spending, relay.endpoint))
-    return _report(search, [relay, *([real_judge] if real_judge else [])], found, cut_short)
+    return _report(search, relays, found, cut_short)
 
 
-def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEstimate]:
-    """The cost estimate, printed before anything is spent; raises `RunRefused` above the ceiling."""
+@contextmanager
+def _reflecting(search: PromptSearch, relay: Relay, bound: CostEstimate, reflections: float) -> Iterator[Relay]:
+    """The relay to the model that reflects, which gets what the rollouts cannot need of the limit."""
+    if search.reflects is None:
+        yield relay
+        return
+    share = None
+    if relay.ceiling is not None and bound.cost is not None:
+        share = relay.ceiling - (bound.cost - reflections)
+        relay.leave(share)
+    with relay_for(search.reflects, share) as reflects:
+        try:
+            yield reflects
+        finally:
+            print_message(f"reflections: {spent(reflects.spending, reflects.endpoint)}")
+
+
+def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEstimate, float]:
+    """The cost estimate, and of it that of reflections, printed before anything is spent.
+
+    Raises `RunRefused` above the ceiling.
+    """
     description, tasks = _looked_at(search)
     budget = _budget(search, description, tasks, relay.endpoint.concurrency)
-    bound = estimate_of_search(relay, tasks, budget, conversational=description.conversational)
+    reflects = search.reflects or relay.endpoint
+    conversational = description.conversational
+    bound, reflections = estimate_of_search(relay.endpoint, reflects, tasks, budget, conversational=conversational)
     source = price_source(relay.endpoint)
     cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}{source}"
     message = (
         f"{search.entry.name}: GEPA with {budget.train} training and {budget.validation} validation tasks, stopping at "
         f"{budget.calls} rollouts (the last round may make {budget.most_calls - budget.calls} more), at most "
-        f"{budget.reflections} reflections by {relay.endpoint.model} at {relay.endpoint.name}: "
+        f"{budget.reflections} reflections by {reflects.model} at {reflects.name}: "
         f"at most {bound.tokens.prompt:,} tokens sent and {bound.tokens.completion:,} received, {cost}"
     )
     if relay.ceiling is not None and bound.cost is not None and bound.cost > relay.ceiling:
@@ -158,7 +204,7 @@ def _approved(search: PromptSearch, relay: Relay) -> tuple[SearchBudget, CostEst
             "Request fewer rollouts (--max-calls), lower max_tokens of the endpoint, or raise --max-cost."
         )
     print_message(message)
-    return budget, bound
+    return budget, bound, reflections
 
 
 def _looked_at(search: PromptSearch) -> tuple[Description, tuple[Task, ...]]:
@@ -191,12 +237,24 @@ def _budget(search: PromptSearch, description: Description, tasks: tuple[Task, .
                 "not change.\nPass --initial-prompt TEXT to search for one that precedes it, or set system_prompt in "
                 "the task's data."
             )
+        if options.perfect_score is not None:
+            raise RunRefused("--perfect-score is for v0: verifiers' GEPA of v1 reflects on every minibatch")
     elif options.initial_prompt is not None:
         raise RunRefused(
             "--initial-prompt is for v1: verifiers' GEPA of v0 starts from the environment's system_prompt"
         )
     seconds = min(LONGEST_SECONDS, max(900.0, options.max_calls / concurrency * SECONDS_PER_CALL * 2))
-    return SearchBudget(options.max_calls, train, validation, seconds, options.seed, options.initial_prompt)
+    return SearchBudget(
+        calls=options.max_calls,
+        train=train,
+        validation=validation,
+        seconds=seconds,
+        seed=options.seed,
+        minibatch=options.minibatch_size,
+        perfect_score=options.perfect_score,
+        columns=tuple(filter(None, options.columns.split(","))),
+        initial_prompt=options.initial_prompt,
+    )
 
 
 def _tasks_of_each_kind(options: argparse.Namespace, size: int | None) -> tuple[int, int]:
@@ -213,14 +271,20 @@ def _has_system(task: Task) -> bool:
 
 
 def _searched(
-    search: PromptSearch, relay: Relay, judge: Relay | None, budget: SearchBudget, bound: CostEstimate
+    search: PromptSearch,
+    relays: Sequence[Relay],
+    reflects: Relay,
+    judge: Relay | None,
+    budget: SearchBudget,
+    bound: CostEstimate,
 ) -> Optimized:
+    relay = relays[0]
     entry, package, options = search.entry, search.package, search.options
     workspace = Workspace(search.root)
 
     def seen(rollouts: int) -> None:
         if not options.quiet:
-            print_message(f"{entry.name}: {_progress(rollouts, budget, relay, bound)}")
+            print_message(f"{entry.name}: {_progress(rollouts, budget, [relay, reflects], bound)}")
 
     try:
         return optimize_prompt(
@@ -228,6 +292,7 @@ def _searched(
             package,
             workspace,
             relay,
+            reflects,
             budget,
             search.stop,
             seen=seen,
@@ -241,9 +306,12 @@ def _searched(
             f"nox -s migrate -- {entry.name}."
         ) from None
     except ProgramFailed as error:
-        if relay.refusal is not None:
-            raise refused_by(relay.refusal) from None
-        message = str(relay.scrub(error.failure.message if judge is None else judge.scrub(error.failure.message)))
+        for each in relays:
+            if each.refusal is not None and each is not judge:
+                raise refused_by(each.refusal) from None
+        message = error.failure.message
+        for each in relays:
+            message = str(each.scrub(message))
         if any(word in message for word in OF_SEVERAL_AGENTS) and not relay.spending.calls:
             raise RunRefused(
                 f"{entry.name} has several agents: verifiers' GEPA changes the prompt of one, and refuses it"
@@ -251,11 +319,12 @@ def _searched(
         raise RunRefused(f"{entry.name}: verifiers' GEPA failed:\n{message}", exit_codes.ERROR) from None
 
 
-def _progress(rollouts: int, budget: SearchBudget, relay: Relay, bound: CostEstimate) -> str:
+def _progress(rollouts: int, budget: SearchBudget, relays: Sequence[Relay], bound: CostEstimate) -> str:
     """The progress of a search, with its cost and the limit."""
-    spending = relay.spending
-    cost = "" if bound.cost is None else f", ${spending.cost:.4f} of at most ${bound.cost:.4f}"
-    return f"{rollouts:,} of {budget.calls:,} rollouts, {spending.calls:,} calls of at most {bound.calls:,}{cost}"
+    spending = [relay.spending for relay in dict.fromkeys(relays)]
+    calls, dollars = sum(each.calls for each in spending), sum(each.cost for each in spending)
+    cost = "" if bound.cost is None else f", ${dollars:.4f} of at most ${bound.cost:.4f}"
+    return f"{rollouts:,} of {budget.calls:,} rollouts, {calls:,} calls of at most {bound.calls:,}{cost}"
 
 
 def _report(search: PromptSearch, relays: Sequence[Relay], found: Optimized, judge_cut: str) -> OptimizationReport:
@@ -265,7 +334,7 @@ def _report(search: PromptSearch, relays: Sequence[Relay], found: Optimized, jud
     subscores = (found.subscores[0], found.subscores[found.best])
     confidence = search.entry.gates.distribution.confidence
     difference = paired_difference(subscores[1], subscores[0], confidence) if found.best else None
-    spending = relay.spending
+    spent_by_gepa = sum(each.spending.cost for each in relays[: 2 if search.reflects else 1])
     lost = sum(each.spending.failed + each.spending.refused for each in relays)
     better = found.scores[found.best] > found.scores[0] and after != before
     report = OptimizationReport(
@@ -281,7 +350,7 @@ def _report(search: PromptSearch, relays: Sequence[Relay], found: Optimized, jud
         validation_tasks=len(subscores[0]),
         candidates=tuple(map(CandidateReport, found.candidates, found.scores)),
         rollouts=found.calls,
-        cost=spending.cost if relay.endpoint.has_prices else None,
+        cost=spent_by_gepa if relay.endpoint.has_prices else None,
         tool_version=__version__,
     )
     if lost:

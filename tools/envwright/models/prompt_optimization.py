@@ -20,17 +20,19 @@ from envwright.models.confined_command import confined_command, flags, settings_
 from envwright.models.model_evaluation import sampling_of
 from envwright.models.relay import Relay
 from envwright.models.spending import CALLS_OF_CONVERSATION, CostEstimate, bound_of_prompt
+from envwright.repository.endpoints import Endpoint
 from envwright.repository.package import Package
 from envwright.repository.registry import EnvironmentEntry
 from envwright.repository.workspace import Workspace
 from envwright.system.subprocesses import ProgramFailed, run_program
 from envwright.validation.starting import WORKER_FOLDER
 
-MINIBATCH = 3
-"""Tasks of one reflection: GEPA's own default in both generations."""
 TEMPLATE_TOKENS = 2_000
 """The most tokens of GEPA's prompt for a reflection, without its rollouts."""
 MODULE = "envwright_gepa"
+KEY = "ENVWRIGHT_ENDPOINT_KEY"
+REFLECTS = "reflects"
+"""The name of the reflecting model's endpoint in the list that v0 reads."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +45,24 @@ class SearchBudget:
     validation: int
     seconds: float
     seed: int = 0
+    minibatch: int = 3
+    """Training tasks of one reflection."""
+    perfect_score: float | None = None
+    """The score of a minibatch that needs no reflection, in v0; `None` reflects on every one."""
+    columns: tuple[str, ...] = ()
+    """Further fields of a rollout or its task that the reflecting model reads."""
     initial_prompt: str | None = None
     """The initial prompt, for a v1 environment whose tasks have no system prompt."""
 
     @property
     def most_calls(self) -> int:
         """The most rollouts: a round is two minibatches and all validation tasks."""
-        return self.calls + 2 * MINIBATCH + self.validation
+        return self.calls + 2 * self.minibatch + self.validation
 
     @property
     def reflections(self) -> int:
         """Each follows a minibatch of rollouts."""
-        return self.most_calls // MINIBATCH + 1
+        return self.most_calls // self.minibatch + 1
 
 
 @dataclass(frozen=True)
@@ -95,28 +103,32 @@ class NoGepa(Exception):
 
 
 def estimate_of_search(
-    relay: Relay, tasks: tuple[Task, ...], budget: SearchBudget, *, conversational: bool
-) -> CostEstimate:
-    """The upper bound of a search.
+    endpoint: Endpoint, reflects: Endpoint, tasks: tuple[Task, ...], budget: SearchBudget, *, conversational: bool
+) -> tuple[CostEstimate, float]:
+    """The upper bound of a search, and the dollars of it for reflections.
 
     Every prompt is taken to be the longest one with a system prompt as long as a reply may be,
-    and every reflection to read a minibatch of the longest conversations.
+    and every reflection to read a minibatch of the longest conversations, with the columns of their tasks.
     """
-    endpoint, turns = relay.endpoint, CALLS_OF_CONVERSATION if conversational else 1
+    turns = CALLS_OF_CONVERSATION if conversational else 1
     limit = endpoint.max_tokens
     prompt = max((bound_of_prompt(task.prompt) for task in tasks), default=0) + limit
     rollout = Tokens(prompt * turns + limit * turns * (turns - 1) // 2, limit * turns)
-    answer = max((len(str(task.answer or "").encode()) for task in tasks), default=0)
-    reflection = Tokens(MINIBATCH * (prompt + limit * turns + answer) + limit + TEMPLATE_TOKENS, limit)
+    shown = max((len(str(_shown(task, budget.columns)).encode()) for task in tasks), default=0)
+    answer = reflects.max_tokens
+    reflection = Tokens(budget.minibatch * (prompt + limit * turns + shown) + answer + TEMPLATE_TOKENS, answer)
     calls, reflections = budget.most_calls, budget.reflections
-    tokens = Tokens(
-        calls * rollout.prompt + reflections * reflection.prompt,
-        calls * rollout.completion + reflections * reflection.completion,
-    )
-    cost = endpoint.cost(tokens.prompt, tokens.completion) if endpoint.has_prices else None
-    return CostEstimate(
-        budget.train + budget.validation, calls, calls * turns + reflections, tokens, cost, conversational
-    )
+    played = Tokens(calls * rollout.prompt, calls * rollout.completion)
+    reflected = Tokens(reflections * reflection.prompt, reflections * reflection.completion)
+    priced = endpoint.has_prices and reflects.has_prices
+    dollars = reflects.cost(reflected.prompt, reflected.completion) if priced else 0.0
+    cost = endpoint.cost(played.prompt, played.completion) + dollars if priced else None
+    size, most = budget.train + budget.validation, calls * turns + reflections
+    return CostEstimate(size, calls, most, played + reflected, cost, conversational), dollars
+
+
+def _shown(task: Task, columns: tuple[str, ...]) -> list[object]:
+    return [task.answer or "", *(task.data.get(column, "") for column in columns)]
 
 
 def optimize_prompt(
@@ -124,6 +136,7 @@ def optimize_prompt(
     package: Package,
     workspace: Workspace,
     relay: Relay,
+    reflects: Relay,
     budget: SearchBudget,
     stop: threading.Event,
     *,
@@ -142,7 +155,7 @@ def optimize_prompt(
         result, progress = scratch / "result.json", SearchProgress(scratch / "progress", seen)
         shutil.copy(WORKER_FOLDER / "adapters" / "gepa.py", confined.modules / f"{MODULE}.py")
         options = _options_v0 if package.generation == "v0" else _options_v1
-        arguments = [package.module, *options(entry, relay, budget, scratch / "out")]
+        arguments = [package.module, *options(entry, relay, reflects, budget, scratch / "out")]
         asked = {"generation": package.generation, "arguments": arguments}
         run_program(
             [confined.venv.python, "-m", MODULE],
@@ -170,24 +183,36 @@ def _optimized(path: Path) -> Optimized:
     return found
 
 
-def _options_v0(entry: EnvironmentEntry, relay: Relay, budget: SearchBudget, out: Path) -> list[str]:
-    where = ["-m", relay.endpoint.model, "-b", relay.base_url, "-k", "ENVWRIGHT_ENDPOINT_KEY", "-o", str(out)]
-    size = ["-B", budget.calls, "-n", budget.train, "-N", budget.validation, "--minibatch-size", MINIBATCH]
+def _options_v0(entry: EnvironmentEntry, relay: Relay, reflects: Relay, budget: SearchBudget, out: Path) -> list[str]:
+    listed = out.with_name("endpoints.toml")
+    named = {"endpoint_id": REFLECTS, "model": reflects.endpoint.model, "url": reflects.base_url, "key": KEY}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in named.items()]
+    listed.write_text("\n".join(["[[endpoint]]", *lines, ""]), encoding="utf-8")
+    where = ["-m", relay.endpoint.model, "-b", relay.base_url, "-k", KEY, "-o", str(out)]
+    teacher = ["-e", str(listed), "-M", REFLECTS]
+    size = ["-B", budget.calls, "-n", budget.train, "-N", budget.validation, "--minibatch-size", budget.minibatch]
     how = ["-c", relay.endpoint.concurrency, "--seed", budget.seed, "-S", json.dumps(sampling_of(relay.endpoint))]
-    return [*where, "-a", json.dumps(dict(entry.args)), *map(str, [*size, *how])]
+    skipped = [] if budget.perfect_score is None else ["--perfect-score", budget.perfect_score]
+    columns = ["--state-columns", *budget.columns] if budget.columns else []
+    rest = map(str, [*teacher, *size, *how, *skipped, *columns])
+    return [*where, "-a", json.dumps(dict(entry.args)), *rest]
 
 
-def _options_v1(entry: EnvironmentEntry, relay: Relay, budget: SearchBudget, out: Path) -> list[str]:
+def _options_v1(entry: EnvironmentEntry, relay: Relay, reflects: Relay, budget: SearchBudget, out: Path) -> list[str]:
     settings: dict[str, Any] = {
         "model": relay.endpoint.model,
+        "reflection-model": reflects.endpoint.model,
+        "reflection-client.base-url": reflects.base_url,
+        "reflection-client.api-key-var": KEY,
         "max-total-rollouts": budget.calls,
         "num-train": budget.train,
         "num-val": budget.validation,
-        "reflection-minibatch-size": MINIBATCH,
+        "reflection-minibatch-size": budget.minibatch,
         "max-concurrent": relay.endpoint.concurrency,
         "seed": budget.seed,
         "output-dir": out,
         "run.name": "gepa",
         **({} if budget.initial_prompt is None else {"initial-prompt": budget.initial_prompt}),
     }
-    return flags(settings_of_v1(entry, relay) | settings)
+    columns = ["--reflection-columns", *budget.columns] if budget.columns else []
+    return [*flags(settings_of_v1(entry, relay) | settings), *columns]

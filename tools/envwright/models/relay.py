@@ -67,6 +67,10 @@ class Relay:
     def ceiling(self) -> float | None:
         return self._limit.ceiling
 
+    def leave(self, dollars: float) -> None:
+        """Leave a part of the limit to another relay of the same run."""
+        self._limit.leave(dollars)
+
     @property
     def ceiling_reached(self) -> bool:
         """Whether a call was refused because of the limit, or the cost exceeded it."""

@@ -43,6 +43,11 @@ class SpendingLimit:
     def ceiling(self) -> float | None:
         return self._ceiling
 
+    def leave(self, dollars: float) -> None:
+        """Leave a part of the limit to another model of the same run."""
+        if self._ceiling is not None:
+            self._ceiling -= dollars
+
     def count(self, **more: int) -> None:
         """Add to counters of `Spending` by name."""
         with self._lock:

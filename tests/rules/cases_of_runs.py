@@ -383,6 +383,7 @@ CASES = {
             ),
             "a size by its name": run(model="acme/our-235B", renderer="qwen3"),
             "an unknown size": run(model="acme/our-own", renderer="qwen3"),
+            "weights alone with another trainer": run(V0, backend="trl", model="Qwen/Qwen3-235B-A22B"),
         },
         silent={
             "an adapter": run(),
@@ -391,7 +392,8 @@ CASES = {
             "offloaded": run(
                 model="Qwen/Qwen3-8B", without=("lora",), overrides={"trainer": {"model": {"full_offload": True}}}
             ),
-            "another trainer": run(V0, **TINKER),
+            "weights that fit with another trainer": run(V0, backend="trl", model="Qwen/Qwen3-32B"),
+            "a service": run(V0, backend="tinker", model="Qwen/Qwen3-235B-A22B-Instruct-2507"),
         },
     ),
     "RUN034": RuleCases(

@@ -1,6 +1,6 @@
 """Rules of training runs: does the model fit its GPUs?
 
-Only prime-rl, hosted or self-managed, is judged: its sharding and types are known from its source.
+Only prime-rl, hosted or self-managed, is judged in full: its sharding and types are known from its source.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from envwright.statistics.model_memory import (
     ASSUMED_GIB,
     GIB,
     LARGE_GIB,
+    SAMPLED_WEIGHT_BYTES,
     ModelShape,
     gpu_memory,
     least_tensor_parallel,
@@ -38,11 +39,15 @@ def model_does_not_fit_its_gpus(run: RunSubject) -> Iterator[Found]:
         a GPU has is an error; a training state above 80 %, or room for less than one group of sequences, a warning.
         The formulas are in envwright/statistics/model_memory.py, from prime-rl 559b447. `gpus.type` names the memory
         (H200_141GB). Without it 80 GiB are assumed, and what fits 141 GiB is a warning, not an error. A model of
-        unknown size is advice. Activations are not counted.
+        unknown size is advice. Activations are not counted. Of other trainers on declared GPUs only the weights are
+        judged, 2 bytes of each parameter over the training GPUs: a warning, as they may be offloaded or quantized.
     Why: The run ends out of memory after its GPUs were reserved.
     Fix: Use the counts that the message proposes, name `gpus.type`, train an adapter (`lora`), or a smaller model.
     """
-    if not run.trainer.schemas or run.broken:
+    if run.broken:
+        return
+    if not run.trainer.schemas:
+        yield from _weights_alone(run)
         return
     model = run.settings.model or run.spec.model
     shape = shape_of(model)
@@ -54,6 +59,21 @@ def model_does_not_fit_its_gpus(run: RunSubject) -> Iterator[Found]:
         return
     yield from _training(run, shape)
     yield from _sampling(run, shape)
+
+
+def _weights_alone(run: RunSubject) -> Iterator[Found]:
+    """The weights on the training GPUs. Tinker, which trains adapters only, is a service with GPUs of its own."""
+    shape, gpus = shape_of(run.settings.model or run.spec.model), run.spec.gpus
+    if shape is None or run.trainer.lora == "only":
+        return
+    count = (gpus.train_nodes or 1) * gpus.per_node if gpus.multi_node else gpus.train
+    gib, named = _memory_of_gpu(run)
+    needed = shape.parameters * SAMPLED_WEIGHT_BYTES / count / GIB
+    if needed > max(gib, _best_case(run)):
+        where = f"each of {count} training GPUs with {named}"
+        message = f"{_named(run, shape)}: weights alone take {needed:.0f} GiB of {where}"
+        fix = "Use more or larger GPUs (gpus.train, gpus.type) or a smaller model, or offload or quantize the weights."
+        yield replace(run.found("gpus.train", message, fix, gpus=count, gib=round(needed, 1)), severity="warning")
 
 
 def _memory_of_gpu(run: RunSubject) -> tuple[float, str]:

@@ -123,7 +123,7 @@ def test_tool_calls_are_executed_and_their_answers_masked(tiny_model: Path, tmp_
 
 
 def trained(file: Path, **more: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "envwright", "train", "--config", str(file), "--format", "json"]
+    command = [sys.executable, "-m", "envwright", "train", "file", str(file), "--format", "json"]
     return subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=False, **more)
 
 
@@ -141,7 +141,7 @@ def test_interrupted_run_resumes_without_losing_finished_steps(tiny_model: Path,
     file, folder = tmp_path / "run.toml", tmp_path / "run"
     text = SETTINGS.format(model=tiny_model, environment="alphabet-sort", folder=folder, steps=400)
     file.write_text(text + LORA)
-    command = [sys.executable, "-m", "envwright", "train", "--config", str(file)]
+    command = [sys.executable, "-m", "envwright", "train", "file", str(file)]
     with subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
         for line in running.stderr:

@@ -301,10 +301,15 @@ def docs(session: nox.Session) -> None:
 @nox.session(default=False)
 def train(session: nox.Session) -> None:
     """Submit the training runs that are due, or train one here. `-- --dry-run`, `-- compile`, `-- probe NAME`."""
+    envwright(session, "train", environment_of_training(session, *session.posargs))
+
+
+def environment_of_training(session: nox.Session, *arguments: str) -> str:
+    """The environment that `train` needs for these arguments."""
     program = str(installed(session, "envwright") / "python")
-    asked = ["-m", "envwright", "train", "requirements", "--", *session.posargs]
+    asked = ["-m", "envwright", "train", "requirements", "--", *arguments]
     needed = str(session.run(program, *asked, env=FROM_SOURCE, silent=True, external=True))
-    envwright(session, "train", "trl" if needed.strip() == "train" else "prime")
+    return "trl" if needed.strip() == "train" else "prime"
 
 
 @nox.session(default=False, venv_backend="uv")  # always the newest packages, so in an environment of its own
@@ -335,7 +340,8 @@ def diagnose(session: nox.Session) -> None:
 @nox.session(default=False)
 def compare(session: nox.Session) -> None:
     """Before and after training, paired by task. `-- NAME --before E --after E`; files and recordings are sides too."""
-    envwright(session, "compare")
+    results = [each.partition("run:")[2].partition("@")[0] for each in session.posargs if "run:" in each]
+    envwright(session, "compare", environment_of_training(session, "serve", results[0]) if results else USUAL)
 
 
 @nox.session(default=False)

@@ -378,13 +378,26 @@ def test_compare_serves_result_of_run_only_while_it_replies(
 ) -> None:
     code, output = compare("reverse-text", "base", "run:learned", "-n", "8", "-r", "1")
     assert code == exit_codes.PASS, output
-    assert f"learned@5: {learned / 'final'} is whole" in output
+    assert f"learned@5: serving {learned / 'final'}" in output
     assert report(root, "reverse-text--base--learned-5")["answer"] == "better"
     notes = json.loads((learned / "notes.json").read_text())
     assert notes["arguments"][:2] == ["serve", "tiny/base"]
     assert not {"FAKE_KEY", "LOCAL_API_KEY"} & set(notes["variables"])
     assert fake_vllm.running(notes["pids"]) == []
     assert len(models["base"].chats) == 8
+
+
+@worker
+@pytest.mark.usefixtures("models")
+def test_compare_serves_base_of_run_before_its_result(
+    learned: Path, root: Path, compare: Callable[..., tuple[int, str]]
+) -> None:
+    (root / "configs" / "endpoints.toml").unlink()  # nothing else is called base
+    code, output = compare("reverse-text", "base", "run:learned", "-n", "2", "-r", "1")
+    assert code == exit_codes.INCONCLUSIVE, output  # both are the stand-in
+    served = [line for line in output.splitlines() if " serve tiny/base" in line]
+    assert ["--served-model-name learned@0" in line for line in served] == [True, False]
+    assert fake_vllm.running(json.loads((learned / "notes.json").read_text())["pids"]) == []
 
 
 def test_compare_with_unusable_result_of_run_calls_nothing(
@@ -410,7 +423,7 @@ def test_compare_whose_server_fails_has_its_words_and_calls_nothing(
     monkeypatch.setenv("FAKE_VLLM_FAILS", "1")
     code, output = compare("reverse-text", "base", "run:learned", "-n", "2", "-r", "1")
     assert code == exit_codes.ERROR
-    assert "vLLM stopped" in output
+    assert "the server stopped" in output
     assert "no kernel image is available" in output
     assert fake_vllm.running(json.loads((learned / "notes.json").read_text())["pids"]) == []
     assert not any(fake.chats for fake in models.values())

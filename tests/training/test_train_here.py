@@ -48,6 +48,8 @@ def test_local_training_in_dry_run_prints_its_command(
     [
         (["probe", "reverse-text"], "train"),
         (["reverse-text-here"], "train"),
+        (["serve", "reverse-text-here"], "train"),
+        (["serve", "reverse-text-4b"], "prime"),
         (["file", "run.toml"], "train"),
         (["reverse-text-4b"], "prime"),
         (["compile"], "prime"),

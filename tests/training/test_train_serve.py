@@ -403,6 +403,10 @@ def test_serve_without_vllm_names_what_to_install(root: Path, serve: Serve, monk
     code, _, err = serve("maths")
     assert code == exit_codes.USAGE
     assert "vllm is not installed" in err
+    _, out, _ = serve("here", "--step", "0", "--dry-run")
+    assert 'model = "here@0"' in out, "step 0 is the base model, which needs no result"
+    here = serve("here", "--step", "0")[2]  # without torch, as in the tests' environment
+    assert "without vLLM, for small models: nox -s train -- serve here --step 0" in here
     checkout = root / "prime-rl"
     executable(checkout / ".venv" / "bin")
     monkeypatch.setenv("PRIME_RL", str(checkout))

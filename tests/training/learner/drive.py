@@ -22,6 +22,7 @@ import torch
 from envwright.repository.repository import Repository
 from envwright.repository.workspace import Workspace
 from envwright.training.learner.environment import RolloutLimits, TrainingEnvironment, opened_for_training
+from envwright.training.learner.serving import SamplingRequest
 from envwright.training.learner.settings import LearnerSettings, RolloutSettings
 from envwright.training.learner.training import Learner
 
@@ -116,9 +117,9 @@ def scripted_sampler(learner: Learner, name: str) -> Any:
     loaded = learner.loaded
     tokenizer = loaded.tokenizer
 
-    def sample(conversations: Sequence[Sequence[int]]) -> list[tuple[list[int], list[float]]]:
+    def sample(requests: Sequence[SamplingRequest]) -> list[tuple[list[int], list[float]]]:
         found = []
-        for heard in conversations:
+        for heard in (request.heard for request in requests):
             text = tokenizer.decode(list(heard))
             right = "assistant" in text.removesuffix("<|im_start|>assistant\n") or next(numbers) % 2 == 0
             tokens = tokenizer(SCRIPTS[name](text, answers) if right else WRONG)["input_ids"] + [loaded.ends[0]]

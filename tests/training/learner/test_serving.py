@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from envwright.training.learner.conversations import LostTurn, SampledTurns, Turn, joined
 from envwright.training.learner.rendering import TemplateRenderer
-from envwright.training.learner.serving import PolicyServer
+from envwright.training.learner.serving import PolicyServer, SamplingRequest
 from letters import CHAT, Letters, end
 
 ASKED = [{"role": "user", "content": "Say ab."}]
 
 
-def sample(conversations: Sequence[Sequence[int]]) -> list[tuple[Sequence[int], Sequence[float]]]:
+def sample(requests: Sequence[SamplingRequest]) -> list[tuple[Sequence[int], Sequence[float]]]:
     """`ab` and an end, whatever was heard."""
     tokens = [*Letters()("ab", add_special_tokens=False)["input_ids"], end(CHAT)]
-    return [(tokens, (-0.5, -0.25, -0.125)) for _ in conversations]
+    return [(tokens, (-0.5, -0.25, -0.125)) for _ in requests]
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_served_reply_is_found_with_tokens_and_logprobs(server: PolicyServer) ->
     assert message["content"] == "ab"
     assert answer["choices"][0]["finish_reason"] == "stop"
     assert answer["usage"]["completion_tokens"] == 3
-    assert trajectory.completion == tuple(sample([[0]])[0][0])
+    assert trajectory.completion == tuple(sample([SamplingRequest((0,))])[0][0])
     assert trajectory.logprobs == (-0.5, -0.25, -0.125)
 
 
@@ -72,6 +72,7 @@ def test_served_reply_is_limited_by_max_tokens(server: PolicyServer) -> None:
         ({"stream": True}, "does not stream"),
         ({"n": 2}, "one reply"),
         ({"max_tokens": "many"}, "max_tokens"),
+        ({"temperature": -1}, "temperature"),
     ],
 )
 def test_served_invalid_request_is_refused_with_reason(

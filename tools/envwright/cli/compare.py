@@ -6,7 +6,7 @@ import argparse
 import shlex
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -79,8 +79,7 @@ from envwright.statistics.declared_range import DeclaredRange, declared_range
 from envwright.statistics.outcomes import RolloutSample, outcome_of_rollout
 from envwright.statistics.two_sides import SideName, TwoSides
 from envwright.system.termination import terminated_like_interrupted
-from envwright.training.kept_model import KeptModel
-from envwright.training.model_server import ModelServer, NoServer, server_command, server_program
+from envwright.training.model_server import ModelServer, NoServer, server_command
 from envwright.validation.job import checked
 from envwright.validation.journal import Journal
 from envwright.validation.opened_environment import opened_environment
@@ -89,7 +88,7 @@ EXAMPLES = """examples:
   envwright compare gsm8k --before base --after trained          two endpoints: 0 better, 1 worse, 3 not decided
   envwright compare gsm8k --before recording:base --after checkpoint-200
   envwright compare gsm8k --before openai/gpt-5-nano --after trained             a model of Prime Inference
-  envwright compare gsm8k --before base --after run:maths@200       the result of a run, served by vLLM here
+  envwright compare gsm8k --before base --after run:maths@200     its base model and its step 200, served here
   envwright compare gsm8k --before before.jsonl --after after/results.jsonl
   envwright compare gsm8k --before base --after trained --split train
   envwright compare gsm8k --before base --after trained -n 50 -r 4 --max-cost 2
@@ -182,15 +181,11 @@ def run(options: argparse.Namespace) -> int:
     entry, package = repository.registry.environments[name], repository.packages[name]
     try:
         sides = TwoSides(
-            side_of(root, package, "before", options.before), side_of(root, package, "after", options.after)
+            side_of(root, package, "before", options.before, options.after),
+            side_of(root, package, "after", options.after, options.before),
         )
         if (sides.before.kind, sides.before.name) == (sides.after.kind, sides.after.name):
             raise RunRefused(f"before and after are both {options.before}: there is nothing to compare")
-        if sides.before.to_serve and sides.after.to_serve:
-            first = f"nox -s train -- serve {sides.before.to_serve.spec.name} --step {sides.before.to_serve.step}"
-            raise RunRefused(
-                f"one result at a time is served here\n    fix: keep this running, on another GPU: {first}"
-            )
         comparison = Comparison(root, entry, package, options, threading.Event(), sides)
         _refuse_to_overwrite(comparison)
         with terminated_like_interrupted():
@@ -316,31 +311,36 @@ def _evaluate(comparison: Comparison, asked: EvaluationSize | None) -> dict[Side
     if comparison.endpoints:
         scripted = comparison.options.scripted_judge
         judge_endpoint(comparison.root, comparison.entry, comparison.package, scripted=scripted)
+    served = [side for side in comparison.sides if side.to_serve is not None]
     with ExitStack() as servers:
-        for side in comparison.sides:
-            if side.to_serve is not None and side.endpoint is not None:
-                servers.enter_context(_served(comparison, side.to_serve, side.endpoint))
-        return _evaluate_endpoints(comparison, asked)
+        if len(served) == 1:  # nothing is spent on the other side before this one is there
+            servers.enter_context(_served(comparison, served[0]))
+        return _evaluate_endpoints(comparison, asked, one_by_one=len(served) > 1)
 
 
 @contextmanager
-def _served(comparison: Comparison, kept: KeptModel, endpoint: Endpoint) -> Iterator[None]:
-    """The result of a run at its endpoint, until the comparison has all replies."""
+def _served(comparison: Comparison, side: ComparisonSide) -> Iterator[None]:
+    """The result of a run at its endpoint, until the block ends."""
+    kept, endpoint = side.to_serve, side.endpoint
+    assert kept is not None
+    assert endpoint is not None
     port = int(endpoint.url.removesuffix("/v1").rpartition(":")[2])
     try:
-        command = server_command(kept, port, server_program())
-        print_message(f"{kept.name}: {kept.folder} is whole\n{shlex.join(command)}")
+        command = server_command(kept, port)
+        print_message(f"{kept.name}: serving {kept.folder or kept.spec.model}\n{shlex.join(command)}")
         with ModelServer(command, endpoint, comparison.root, comparison.stop, print_message):
             yield
     except NoServer as error:
         raise RunRefused(f"{kept.name}: {error}", exit_codes.ERROR) from None
 
 
-def _evaluate_endpoints(comparison: Comparison, asked: EvaluationSize | None) -> dict[SideName, EvaluatedSide]:
-    """The sides that are endpoints, whose servers run."""
+def _evaluate_endpoints(
+    comparison: Comparison, asked: EvaluationSize | None, *, one_by_one: bool
+) -> dict[SideName, EvaluatedSide]:
+    """The sides that are endpoints; `one_by_one` serves each result in its turn, as one GPU holds one model."""
     ceilings = [ceiling_of(comparison.options, endpoint) for endpoint in comparison.endpoints]
     ceiling = ceilings[0] if ceilings else None
-    for endpoint in comparison.endpoints[1:]:
+    for endpoint in () if one_by_one else comparison.endpoints[1:]:
         with relay_for(endpoint, ceiling):
             pass  # a test call: nothing is spent on the other side before it succeeds
     found: dict[SideName, EvaluatedSide] = {}
@@ -348,7 +348,8 @@ def _evaluate_endpoints(comparison: Comparison, asked: EvaluationSize | None) ->
         if side.endpoint is not None and asked is not None:
             dollars = sum(each.dollars for each in found.values())
             left = None if ceiling is None else max(0.0, ceiling - dollars)
-            found[side.side] = _evaluated(comparison, side, side.endpoint, asked, left, first=not found)
+            with _served(comparison, side) if one_by_one else nullcontext():
+                found[side.side] = _evaluated(comparison, side, side.endpoint, asked, left, first=not found)
     return found
 
 

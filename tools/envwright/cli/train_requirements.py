@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 
 from envwright import exit_codes
 from envwright.cli.main import parsed
@@ -12,6 +13,7 @@ from envwright.system.installation import Extra
 EXAMPLES = """examples:
   envwright train requirements                         prime
   envwright train requirements probe reverse-text      train
+  envwright train requirements serve reverse-text-here train
   envwright train requirements -- --dry-run            prime
 """
 
@@ -30,6 +32,8 @@ def run(options: argparse.Namespace) -> int:
     behind = options.call[1:] if options.call[:1] == ["--"] else options.call
     call = parsed(["train", *behind])
     here = call.command in ("train probe", "train file")
+    if call.command == "train serve" and not shutil.which("vllm"):
+        here = bool(runs_of_this_machine(call.root.absolute(), [call.name]))
     if call.command == "train":
         here = bool(runs_of_this_machine(call.root.absolute(), call.names))
     extra: Extra = "train" if here else "prime"

@@ -23,11 +23,11 @@ from envwright.training.model_server import (
     NoServer,
     endpoint_of,
     server_command,
-    server_program,
+    vllm_command,
 )
 
 EXAMPLES = """examples:
-  envwright train serve reverse-text-here                     its last step, by vLLM on loopback, until Ctrl-C
+  envwright train serve reverse-text-here                     its last step, on loopback, until Ctrl-C
   envwright train serve maths-lora --step 200 --port 8001
   envwright train serve maths-lora --dry-run                  check the files, print the command and the endpoint
   envwright train serve maths-lora --vllm="--max-model-len 8192 --enforce-eager"
@@ -37,7 +37,7 @@ EXAMPLES = """examples:
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", metavar="RUN", help="a run of the registry")
-    command.add_argument("--step", type=int, metavar="N", help="this step (default: the last)")
+    command.add_argument("--step", type=int, metavar="N", help="this step (default: the last; 0: the base model)")
     command.add_argument("--port", type=int, default=PORT, metavar="P", help=f"port on loopback (default: {PORT})")
     more = "further options of vllm serve, as one text"
     command.add_argument("--vllm", type=shlex.split, default=(), metavar="OPTIONS", help=more)
@@ -60,9 +60,9 @@ def run(options: argparse.Namespace) -> int:
             print_message(f"{kept.name}: served by {kept.service.url}, paid by its tokens; nothing is started here")
             print(_entry(kept, endpoint, registry))
             return exit_codes.PASS
-        program = "vllm" if options.dry_run else server_program()
-        command = server_command(kept, options.port, program, options.vllm)
-        print_message(f"{kept.name}: {kept.folder} is whole\n{shlex.join(command)}")
+        serving = vllm_command if options.dry_run else server_command
+        command = serving(kept, options.port, more=options.vllm)
+        print_message(f"{kept.name}: serving {kept.folder or kept.spec.model}\n{shlex.join(command)}")
         if options.dry_run:
             print(_entry(kept, endpoint, registry))
             return exit_codes.PASS
@@ -83,7 +83,6 @@ def _entry(kept: KeptModel, endpoint: Endpoint, registry: Registry) -> str:
     own = [source.id for source in kept.spec.environments if source.id in registry.environments]
     lines = [
         f"# nox -s compare -- {own[0] if own else 'ENVIRONMENT'} --before base --after run:{kept.name}",
-        *([f"# the same server has the base, as {kept.spec.model}"] if kept.rank is not None else []),
         f"# for other commands, in {ENDPOINTS_FILE}:",
         "[[endpoint]]",
         f'endpoint_id = "{endpoint.name}"',

@@ -32,6 +32,7 @@ from envwright.training.model_server import endpoint_of, is_served, usual_port
 
 SideKind = Literal["endpoint", "results", "recording"]
 KINDS: tuple[SideKind, ...] = ("endpoint", "results", "recording")
+BASE = "base"
 _MODEL = re.compile(r"\w[\w.-]*/\w[\w.:-]*")
 PHRASES = {"endpoint": "an endpoint", "results": "a file of results", "recording": "a recording"}
 
@@ -79,8 +80,11 @@ class SideRollouts:
         return max(Counter(row.task_key for row in self.rows).values(), default=1)
 
 
-def side_of(root: Path, package: Package, side: SideName, text: str) -> ComparisonSide:
-    """The side of a name. Raises `RunRefused` if the name is unknown or ambiguous."""
+def side_of(root: Path, package: Package, side: SideName, text: str, other: str = "") -> ComparisonSide:
+    """The side of a name; `base` is the base model of a run on the `other` side, unless something has this name.
+
+    Raises `RunRefused` if the name is unknown or ambiguous.
+    """
     kind, _, rest = text.partition(":")
     if kind == "run":
         return _result_of_run(root, side, rest)
@@ -104,12 +108,14 @@ def side_of(root: Path, package: Package, side: SideName, text: str) -> Comparis
         raise RunRefused(f"{text} is ambiguous: use {ways}")
     if wanted is None and _may_be_model(name):
         return ComparisonSide(side, name, "endpoint", endpoint=endpoint_named(root, name))
+    if text == BASE and other.startswith("run:"):
+        return _result_of_run(root, side, f"{other.removeprefix('run:').partition('@')[0]}@0")
     known = [*endpoints, *recordings]
     near = nearest(name, known)
     raise RunRefused(
         f"{text} is not {PHRASES[wanted] if wanted else 'an endpoint, a recording or a file'}"
         + (f"; did you mean {near}?" if near else "")
-        + "\na run's result is run:RUN or run:RUN@STEP"
+        + "\na run's result is run:RUN or run:RUN@STEP, and beside it base is the model that the run began with"
         + f"\nendpoints ({ENDPOINTS_FILE}): {', '.join(endpoints) or 'none'}; owner/model is one of Prime Inference"
         + f"\nrecordings of {package.name}: {', '.join(recordings) or 'none'}"
     )

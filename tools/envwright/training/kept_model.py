@@ -44,7 +44,7 @@ class KeptModel:
     spec: RunSpec
     step: int
     folder: Path | None = None
-    """Weights or an adapter; `None` if the trainer's service has it."""
+    """Weights or an adapter; `None` if the trainer's service has it, and for the base model."""
     rank: int | None = None
     """Of the adapter; `None` for whole weights."""
     address: str = ""
@@ -58,7 +58,7 @@ class KeptModel:
 
 
 def kept_model(root: Path, registry: Registry, text: str, stop: threading.Event) -> KeptModel:
-    """The result named by `RUN` (its last step) or `RUN@STEP`, proven to be whole.
+    """The result named by `RUN` (its last step) or `RUN@STEP`, proven to be whole; step 0 is the base model.
 
     Raises `NoKeptModel`; for a hosted run without files here also `HubUnavailable`, `RunsUnreadable`, `Interrupted`.
     """
@@ -71,6 +71,8 @@ def kept_model(root: Path, registry: Registry, text: str, stop: threading.Event)
     if number and not number.isdecimal():
         raise NoKeptModel(f"{text}: {number} is not a step", f"write {name}@STEP with a whole number, or {name}")
     step, trainer = int(number) if number else None, trainer_named(spec.backend)
+    if step == 0 and not isinstance(trainer.kept, KeptAddresses):
+        return KeptModel(spec, 0)
     if isinstance(trainer.kept, KeptAddresses):
         return _addressed(root, spec, step, trainer.kept)
     if trainer.kept is None:

@@ -1,4 +1,4 @@
-"""vLLM on loopback with a run's result, for as long as it is needed.
+"""A server on loopback with a run's result, for as long as it is needed: vLLM, or transformers for a local run.
 
 Options are those of `vllm serve`: hf_config_path, tokenizer and served_model_name of vllm/config/model.py@18ec662,
 lora_modules of vllm/entrypoints/openai/cli_args.py@0052233, ranks of vllm/config/lora.py@01230b4.
@@ -6,10 +6,12 @@ lora_modules of vllm/entrypoints/openai/cli_args.py@0052233, ranks of vllm/confi
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
 import socket
+import sys
 import threading
 import time
 import urllib.error
@@ -22,15 +24,18 @@ from typing import Self
 
 from envwright.facts.observed import Failure
 from envwright.repository.endpoints import Endpoint
+from envwright.system.installation import command_with
 from envwright.system.subprocesses import Interrupted, ProgramFailed, run_program
 from envwright.text.scrubbing import without_secrets
 from envwright.training.kept_model import KeptModel
+from envwright.training.trainers import trainer_named
 
 HOST, PORT = "127.0.0.1", 8000
 """The address of a server that no option places elsewhere; the port is vLLM's own."""
 KEY_VARIABLE = "LOCAL_API_KEY"
 RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """Maximum ranks that vLLM can be started with."""
+SERVED_RESULT = "envwright.training.learner.served_result"
 CHECKOUTS = ("PRIME_RL", "RLLM", "SKYRL")
 """Variables of checkouts whose virtual environments have vLLM."""
 FOR_EVER = 10 * 365 * 86_400.0
@@ -42,27 +47,36 @@ class NoServer(Exception):
     """The server cannot be started here; the message has the reason and the next command."""
 
 
-def server_program() -> str:
-    """The path of vLLM: on PATH, or in a trainer's checkout. Raises `NoServer`."""
+def server_command(kept: KeptModel, port: int = PORT, more: Sequence[str] = ()) -> list[str]:
+    """The command that serves a result here; `more` are further options of vLLM.
+
+    Without vLLM, transformers serves what TRL left, in the tool's own environment. Raises `NoServer`.
+    """
     found = shutil.which("vllm")
     for name in () if found else CHECKOUTS:
         place = Path(os.environ.get(name) or os.devnull) / ".venv" / "bin" / "vllm"
         if os.access(place, os.X_OK):
             found = str(place)
-    if found is None:
-        raise NoServer(
-            "vllm is not installed\n    fix: uv tool install vllm, or export PRIME_RL=/where/prime-rl/is, which has it;"
-            " --dry-run prints the command for another machine"
-        )
-    return found
+    if found is not None:
+        return vllm_command(kept, port, found, more)
+    fix = "uv tool install vllm, or export PRIME_RL=/where/prime-rl/is, which has it"
+    if trainer_named(kept.spec.backend).limits.on_this_machine:
+        if not more and all(importlib.util.find_spec(name) for name in ("torch", "transformers", "trl", "peft")):
+            adapter = () if kept.rank is None else (str(kept.folder),)
+            model = str(kept.folder or kept.spec.model) if kept.rank is None else kept.spec.model
+            return [sys.executable, "-m", SERVED_RESULT, model, kept.name, str(port), *adapter]
+        serve = f"nox -s train -- serve {kept.spec.name} --step {kept.step}"
+        fix += f"; without vLLM, for small models: {command_with('train', serve)}"
+    raise NoServer(f"vllm is not installed\n    fix: {fix}; --dry-run prints the command for another machine")
 
 
-def server_command(kept: KeptModel, port: int = PORT, program: str = "vllm", more: Sequence[str] = ()) -> list[str]:
-    """The command that serves a result under its name; `more` are further options of vLLM."""
-    assert kept.folder is not None
+def vllm_command(kept: KeptModel, port: int, program: str = "vllm", more: Sequence[str] = ()) -> list[str]:
+    """The command of vLLM that serves a result under its name; `more` are further options."""
     base, folder = kept.spec.model, str(kept.folder)
     address = ["--host", HOST, "--port", str(port)]
-    if kept.rank is not None:
+    if kept.folder is None:
+        model = [base, "--served-model-name", kept.name]
+    elif kept.rank is not None:
         largest = next((rank for rank in RANKS if rank >= kept.rank), kept.rank)
         module = f"{kept.name}={folder}"
         if "," in module or module.count("=") > 1:
@@ -170,12 +184,12 @@ class ModelServer:
                 raise Interrupted
             if time.monotonic() - noted >= NOTE_SECONDS:
                 noted = time.monotonic()
-                self.note(f"{self.endpoint.name}: vLLM is loading the model, {noted - started:.0f} s")
+                self.note(f"{self.endpoint.name}: the model is loading, {noted - started:.0f} s; Ctrl-C ends it")
 
     def _raise_if_ended(self) -> None:
         if self._ended.is_set():
             reason = self._failure.failure.message if self._failure else "it ended without an error"
-            raise NoServer(f"vLLM stopped: {reason}\n    fix: what it printed has the reason; options go into --vllm")
+            raise NoServer(f"the server stopped: {reason}\n    fix: its output has the reason; --vllm has options")
 
     def _run(self) -> None:
         variables = without_secrets(os.environ)

@@ -28,7 +28,7 @@ from envwright.training.learner.grpo import GRPOConfig, grpo_trainer, silence_li
 from envwright.training.learner.model import LoadedModel, SamplingSettings, loaded_model, sampled
 from envwright.training.learner.rendering import TemplateRenderer
 from envwright.training.learner.run_folder import Beginning, MetricsFile, finished_model, is_whole, step_of
-from envwright.training.learner.serving import PolicyServer, Sampler
+from envwright.training.learner.serving import PolicyServer, Sampler, SamplingRequest
 from envwright.training.learner.settings import LearnerSettings, UnfitSettings
 
 HELD_OUT_SHARE, MOST_HELD_OUT = 0.2, 64
@@ -171,7 +171,8 @@ class Learner:
         at_once, pad = self.settings.rollouts.max_concurrent, loaded.tokenizer.pad_token_id
         evaluation = self.settings.rollouts.eval_temperature
 
-        def sample(conversations: Sequence[Sequence[int]]) -> list[tuple[Sequence[int], Sequence[float]]]:
+        def sample(requests: Sequence[SamplingRequest]) -> list[tuple[Sequence[int], Sequence[float]]]:
+            conversations = [request.heard for request in requests]
             trainer = self._trainer
             chosen = self.settings.temperature if trainer.model.training or evaluation is None else evaluation
             if trainer.use_vllm:

@@ -16,7 +16,7 @@ from transformers.trainer_utils import get_last_checkpoint
 from envwright.training.learner.environment import RolloutFunction, TrainingEnvironment, tally
 from envwright.training.learner.grpo import GRPOConfig, grpo_trainer, silence_libraries
 from envwright.training.learner.model import SamplingSettings, sampled
-from envwright.training.learner.serving import PolicyServer
+from envwright.training.learner.serving import PolicyServer, SamplingRequest
 from envwright.training.probe.policy import TinyPolicy
 from envwright.training.probe.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
 
@@ -109,7 +109,8 @@ class ProbeTraining:
         """The policy as an endpoint."""
         settings = SamplingSettings(self.settings.most_tokens, (END,), PAD, at_once=self.settings.batch_size)
 
-        def sample(conversations: Sequence[Sequence[int]]) -> list[tuple[Sequence[int], Sequence[float]]]:
+        def sample(requests: Sequence[SamplingRequest]) -> list[tuple[Sequence[int], Sequence[float]]]:
+            conversations = [request.heard for request in requests]
             return [(reply.tokens, reply.logprobs) for reply in sampled(self.policy, conversations, settings)]
 
         return PolicyServer(self.vocabulary, sample)

@@ -115,6 +115,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "train compile": ("tests/training",),
     "train file": ("tests/training",),
     "train hub": ("tests/training",),
+    "train result": ("tests/training",),
     "train serve": ("tests/training",),
     "upgrade": ("tests/cli/test_upgrade.py",),
     "validate": ("tests/cli", "tests/e2e", "tests/training/test_runs_in_pull_requests.py"),

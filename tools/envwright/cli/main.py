@@ -85,6 +85,7 @@ COMMANDS: Mapping[str, Command] = {
     "train file": Command("train by a compiled file of TRL, on this machine"),
     "train probe": Command("train a tiny model here, to see whether the reward reaches a gradient"),
     "train serve": Command("serve the result of a run on loopback, for a comparison"),
+    "train result": Command("was a run worth it: the paired difference against what it had to reach, and what to do"),
     "train requirements": Command("print the extra that a train command needs"),
     "watch": Command("follow a training run: curves, rollouts, checkpoints, problems", "diagnose"),
     "diagnose": Command("name the problems of a training run, and the change that fixes each"),

@@ -24,13 +24,16 @@ from envwright.models.relay import Relay
 from envwright.reports.printing import print_message
 from envwright.repository.content import reward_digest
 from envwright.repository.problem import nearest
+from envwright.repository.registry import load_registry
 from envwright.repository.repository import Repository
 from envwright.repository.workspace import Workspace
 from envwright.rules.engine import Finding
 from envwright.system.installation import command_with
 from envwright.system.subprocesses import Interrupted, ProgramFailed
-from envwright.training.declared_runs import DeclaredRun
+from envwright.training.declared_runs import DeclaredRun, packages_of_runs
+from envwright.training.follow import OUTPUTS
 from envwright.training.learner.settings import LearnerSettings, UnfitSettings, read_settings
+from envwright.training.preregistration import NotRegistered, head_of, preregistration_of, write_once
 from envwright.validation.job import StageFailed, WorkerLost
 
 if TYPE_CHECKING:
@@ -81,16 +84,32 @@ def train_here(options: argparse.Namespace, runs: Sequence[DeclaredRun]) -> int:
         if missing := [secret for secret in declared.spec.secrets if not os.environ.get(secret)]:
             print(f"{declared.spec.name} needs {', '.join(missing)}, which is not set", file=sys.stderr)
             return exit_codes.USAGE
+        if not _missing():
+            try:
+                _fix_goal(root, declared)
+            except NotRegistered as error:
+                print(error, file=sys.stderr)
+                return exit_codes.USAGE
         code = _train_file(file, options)
         if code != exit_codes.PASS:
             return code
     return exit_codes.PASS
 
 
+def _missing() -> list[str]:
+    return [name for name in NEEDED if importlib.util.find_spec(name) is None]
+
+
+def _fix_goal(root: Path, declared: DeclaredRun) -> None:
+    """Record what the run is judged by, unless it has begun. Raises `NotRegistered`."""
+    registry, spec = load_registry(root), declared.spec
+    fixed = preregistration_of(spec, registry, packages_of_runs(root, registry, [spec]), head_of(root))
+    write_once(root / OUTPUTS / spec.name, fixed)
+
+
 def _train_file(file: Path, options: argparse.Namespace) -> int:
     """Train as a compiled file declares; the exit code."""
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
+    if missing := _missing():
         command = command_with("train", "nox -s train -- RUN")
         print(f"training here needs {', '.join(missing)}, which are not installed; run: {command}", file=sys.stderr)
         return exit_codes.USAGE

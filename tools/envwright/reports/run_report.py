@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from envwright.facts.observed import adapter
 from envwright.hub.runs import RewardBin
+from envwright.reports.run_answer import RunAnswer
 from envwright.text.markdown import fenced, prose, table_cell
 from envwright.text.plain_data import plain_data
 from envwright.text.visible_text import on_one_line, shortened
@@ -103,6 +104,8 @@ class RunReport:
     notes: tuple[str, ...] = ()
     not_judged: tuple[str, ...] = ()
     """What no rule judged, with the reason."""
+    answer: RunAnswer | None = None
+    """Whether the result is better, once it was compared."""
     simulated: bool = False
     """Whether the numbers are simulated, without training; every page shows this."""
     version: int = FORMAT_VERSION

@@ -62,7 +62,7 @@ class Base:
     def _entry_of(self, name: str, otherwise: EnvironmentEntry) -> EnvironmentEntry:
         """The entry of the base's own registry, or else the current one; it gets no variable that this one does not."""
         try:
-            registry = load_registry(self.root) if self.commit is None else _registry_at(self.root, self.commit)
+            registry = load_registry(self.root) if self.commit is None else registry_at(self.root, self.commit)
         except (DeclarationError, UnicodeDecodeError):
             return replace(otherwise, name=name)
         found = registry.environments.get(name, replace(otherwise, name=name))
@@ -112,6 +112,7 @@ def _read(folder: Path, root: Path, label: str) -> Package:
     return reading.package
 
 
-def _registry_at(root: Path, commit: str) -> Registry:
+def registry_at(root: Path, commit: str) -> Registry:
+    """The registry at a commit. Raises `DeclarationError`, or `UnicodeDecodeError`."""
     shown = git(root, "show", f"{commit}:./{REGISTRY_FILE}")
     return registry_of(parse_document(shown.stdout.decode(), REGISTRY_FILE))

@@ -19,6 +19,7 @@ from envwright.repository.registry_values import (
     Ignored,
     Omissible,
     OneKey,
+    OpenShare,
     Positive,
     PositiveOrZero,
     Slug,
@@ -249,6 +250,29 @@ class RunBaseline:
     ]
 
 
+@dataclass(frozen=True)
+class Goal:
+    """What the result of a run is judged by; fixed when the run starts."""
+
+    __pydantic_config__ = KEYS
+
+    smallest_effect: Annotated[
+        OpenShare,
+        Field(description="Smallest improvement on held-out tasks worth having, as a share of the reward's range."),
+    ]
+    recording: Annotated[
+        Omissible[Word],
+        Field(
+            description="The recording to compare with, on held-out tasks, under one name in each environment; by "
+            "default the latest of the run's model."
+        ),
+    ] = None
+    patience: Annotated[
+        Omissible[Count],
+        Field(description="Stop rule: evaluations in a row without a new best, after which the run should end."),
+    ] = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunKeys:
     """One training run."""
@@ -322,6 +346,7 @@ class RunKeys:
     ] = "manual"
     budget: RunBudget = RunBudget()
     baseline: Omissible[RunBaseline] = None
+    goal: Omissible[Goal] = None
     ignore: Ignored = field(default_factory=dict)
     overrides: Annotated[Table, Field(description="Merged last into the backend's own configuration.")] = field(
         default_factory=dict

@@ -35,8 +35,8 @@ SUBMIT_SECONDS = 900.0
 NOTES = "runs"
 
 SubmissionOutcome = Literal["submitted", "already-submitted", "waits", "failed", "unknown"]
-NOT_IDENTITY = ("submit", "budget", "baseline", "ignore")
-"""Keys that affect the submission of a run and not the run itself."""
+NOT_IDENTITY = ("submit", "budget", "baseline", "goal", "ignore")
+"""Keys that affect the submission or the judgement of a run and not the run itself."""
 DIGEST_LENGTH = 12
 LONGEST_STEM = 40
 

@@ -74,7 +74,7 @@ def page_environment(environment: Mapping[str, Any], beside: Beside, longest: in
         "prompts": environment.get("prompts", {}) if whole else {},
         "spending": environment.get("spending"),
         "diff": _diff(beside.diff),
-        "compared": [_compared(one) for one in beside.compared],
+        "compared": [brief_comparison(one) for one in beside.compared],
         "transcripts": environment.get("transcripts"),
     }
     shown: PageData = harmless(data, longest)
@@ -208,7 +208,7 @@ def _search(search: Mapping[str, Any] | None) -> PageData | None:
     }
 
 
-def _compared(comparison: Mapping[str, Any]) -> PageData:
+def brief_comparison(comparison: Mapping[str, Any]) -> PageData:
     """A comparison reduced to the tasks that lost and gained most."""
     tasks = comparison["tasks"]
     shown = tasks if len(tasks) <= MOST_TASKS else [*tasks[: MOST_TASKS // 2], *tasks[-MOST_TASKS // 2 :]]

@@ -64,8 +64,12 @@ def page_parts(
     unreadable: Sequence[str] = (),
     compared: Sequence[Mapping[str, Any]] = (),
     transcripts: Iterable[tuple[str, str]] | None = None,
+    *,
+    heading: str = "Validation report",
 ) -> Iterator[str]:
     """The page in parts; `environments` is the entry of each in validate.json, and none of them is held.
+
+    A page of one run alone, without environments, opens with the run.
 
     `unreadable` has the errors of reports of runs that could not be read. `transcripts` has packed transcripts by
     environment if the page is to hold them; otherwise it loads the files beside it.
@@ -80,6 +84,7 @@ def page_parts(
             style=code(joined("assets", STYLES)),
             library=code(library),
             script=code(script),
+            heading=heading,
             report=plain_data(head_data(result)),
             screen=first_screen(result),
             counts=result.outline.counts,

@@ -7,13 +7,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envwright import __version__
 from envwright.reports.before_after import read_comparisons
-from envwright.reports.run_report import read_runs
+from envwright.reports.run_answer import ANSWER_VERDICTS
+from envwright.reports.run_report import RUNS_FOLDER, read_runs, run_file
 from envwright.reports.transcripts.beside import read_transcripts, safe_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from envwright.reports.run_report import RunReport
+    from envwright.rules.engine import Verdict
     from envwright.rules.result import ValidationResult
 
 PAGE = "validate.html"
@@ -54,6 +58,20 @@ def write_page(folder: Path, *, one_file: bool = False) -> Path:
     data = read_report(folder / "validate.json")
     write_whole(folder / PAGE, page_parts_of(result_of(data), data["environments"], folder, one_file=one_file))
     return folder / PAGE
+
+
+def write_run_page(run: RunReport, reports: Path) -> Path:
+    """The page of one run, beside its JSON."""
+    from envwright.files.atomic_write import write_whole
+    from envwright.reports.html.page import page_parts
+    from envwright.rules.result import ValidationResult
+
+    verdict: Verdict = ANSWER_VERDICTS[run.answer.answer] if run.answer else "inconclusive"
+    path = (reports / RUNS_FOLDER / run_file(run.name)).with_suffix(".html")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    result = ValidationResult(verdict, tool_version=__version__)
+    write_whole(path, page_parts(result, (), runs=[run], heading=f"Training run {run.name}"))
+    return path
 
 
 def refresh_page(folder: Path) -> None:

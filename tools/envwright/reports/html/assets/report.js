@@ -11,7 +11,9 @@ let shownView = "";
 function route() {
   const address = location.hash;
   if (address && !address.startsWith("#/")) return; // a link within the page
-  const [kind, name, part] = address.slice(2).split("/").map(decodeURIComponent);
+  const alone = !find("environments") && document.querySelectorAll("script[data-run]");
+  const wanted = !address && alone.length === 1 ? `#/run/${encodeURIComponent(alone[0].dataset.run)}` : address;
+  const [kind, name, part] = wanted.slice(2).split("/").map(decodeURIComponent);
   const view = Object.hasOwn(VIEW_OF, kind) ? `${kind}/${name}` : "";
   const data = view ? dataOf(kind === "run" ? "run" : "environment", name) : null;
   if (view !== shownView || !view) show(view, kind, name, data);

@@ -5,12 +5,28 @@ function runView(run) {
     h("div.title", null, h("h1", { id: "detail-title" }, run.name), h(`span.tag.run-${run.status}`, null, run.status)),
     run.simulated && h("p.note", null, "Simulated: no model was trained."),
     h("ul.facts", null, [run.backend, run.model, run.environments.join(", "), run.steps_done !== null && `step ${number(run.steps_done)}${run.steps_planned !== null ? ` of ${number(run.steps_planned)}` : ""}`, run.cost !== null && `$${run.cost.toFixed(2)}`, run.started && `from ${run.started}`, run.finished && `to ${run.finished}`].filter(Boolean).map((text) => h("li", null, text))),
+    run.answer && answerSection(run.answer),
     run.notes.map((note) => h("p", { dir: "auto" }, note)),
     run.not_judged.length ? h("p", { dir: "auto" }, `Not judged: ${run.not_judged.join(", ")}`) : null,
     section("findings", "Diagnosis", run.findings.map(runFinding), !run.findings.length && h("p.muted", null, "No findings.")),
     section("curves", "Curves", h("div.two", null, run.curves.map((curve) => curvePicture(curve, run.findings.filter((one) => one.steps && one.curve === curve.metric))), rewardsPicture(run))),
     Object.keys(run.config).length ? section("config", "Settings", pairs(Object.entries(run.config).map(([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)]))) : null,
     pairs([["identity", run.identity && h("code", null, run.identity)], ["where", run.url && h("code", null, run.url)]]));
+}
+
+const ANSWERS = { reached: ["pass", "Better, by at least what was worth having"], smaller: ["fail", "Not better by what was worth having"], undecided: ["inconclusive", "Not decided"], worse: ["fail", "Worse"] };
+
+/** Was it worth it, by how much, on which tasks, and what to do next. */
+function answerSection(answer) {
+  const [verdict, headline] = ANSWERS[answer.answer];
+  return h("div", null,
+    h(`div.hero.${verdict}`, null,
+      h("h2", null, headline), h("p.lead", { dir: "auto" }, answer.environments.map((each) => `${each.environment}: ${each.reason}`).join("; ")),
+      answer.next.map((step, place) => h("p.next", { dir: "auto" }, h("span.label", null, place ? "Then" : "Next"), " ", step))),
+    section("reward", "Was the reward gamed", answer.suspicions.map((text) => h("p.note", { dir: "auto" }, text)), !answer.suspicions.length && h("p.muted", null, "No sign of it in what was judged.")),
+    section("fixed", "Fixed before the run", h("p.muted", { dir: "auto" }, answer.fixed_where || "Nothing was fixed before the run: today's registry.yaml is used."), pairs(Object.entries(answer.fixed))),
+    section("spent", "Spent", pairs(Object.entries(answer.spent))),
+    answer.environments.map((each) => section(`before-${each.environment}`, `Before and after: ${each.environment}`, comparisonCard(each.comparison))));
 }
 
 function runFinding(one) {

@@ -1,0 +1,133 @@
+"""What a run is judged by, fixed when it starts, so that later changes of its declaration cannot change the verdict.
+
+A run of this machine has `outputs/RUN/preregistration.json`, written before its first step and never again. A hosted
+run has the commit of its declaration in its name, and everything is read at that commit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from envwright.facts.observed import adapter
+from envwright.facts.recordings import split_of
+from envwright.files.atomic_write import write_whole
+from envwright.repository.base_revision import NoBase, find_base, registry_at
+from envwright.repository.content import reward_digest
+from envwright.repository.git import git
+from envwright.repository.package import Package
+from envwright.repository.problem import DeclarationError
+from envwright.repository.recordings import read_recordings
+from envwright.repository.registry import Registry, held_out_of
+from envwright.repository.run import Goal, RunBudget, RunSpec
+from envwright.system.scratch_folder import temporary_scratch
+from envwright.training.learner.run_folder import IDENTITY
+
+FILE = "preregistration.json"
+
+
+class NotRegistered(Exception):
+    """A goal cannot be fixed, or what was fixed cannot be read; the message has the next command."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(f"{message}\n    fix: {fix}")
+
+
+@dataclass(frozen=True)
+class RegisteredEnvironment:
+    """The tasks and the recording of one environment, as they were."""
+
+    reward_digest: str
+    held_out: bool
+    """Whether tasks for evaluation are declared or known from the source."""
+    recording: str = ""
+    """The name of the baseline's recording; empty if there was none of the run's model on held-out tasks."""
+    rows: str = ""
+    """The digest of the recording's rows."""
+
+
+@dataclass(frozen=True)
+class Preregistration:
+    """What was fixed before the first step."""
+
+    run: str
+    model: str
+    max_steps: int
+    goal: Goal | None
+    budget: RunBudget
+    environments: Mapping[str, RegisteredEnvironment]
+    commit: str = ""
+    """The commit of the checkout; files may have differed from it where the run was started here."""
+
+
+def preregistration_of(
+    spec: RunSpec, registry: Registry, packages: Mapping[str, Package], commit: str
+) -> Preregistration:
+    """What a run is judged by if it starts now. Raises `NotRegistered` if the recording of its goal is missing."""
+    found = {}
+    for name in dict.fromkeys(source.id for source in spec.environments):
+        package, entry = packages.get(name), registry.environments.get(name)
+        if package is not None and entry is not None:
+            recording, rows = _recording(spec, package)
+            held_out = held_out_of(entry, package) is not None
+            found[name] = RegisteredEnvironment(reward_digest(entry, package), held_out, recording, rows)
+    return Preregistration(spec.name, spec.model, spec.max_steps, spec.goal, spec.budget, found, commit)
+
+
+def _recording(spec: RunSpec, package: Package) -> tuple[str, str]:
+    """Name and digest of the baseline: the named recording, or the latest of the run's model on held-out tasks."""
+    sound = {Path(each.file).name.removesuffix(".jsonl.gz"): each for each in read_recordings(package.folder)}
+    sound = {name: each for name, each in sound.items() if each.is_sound and split_of(each.baseline) == "eval"}
+    wanted = spec.goal.recording if spec.goal else None
+    if wanted is not None and wanted not in sound:
+        known = ", ".join(sound) or "none"
+        raise NotRegistered(
+            f"{spec.file}:{spec.line('goal.recording')}: {package.name} has no sound recording {wanted} on held-out "
+            f"tasks; there are {known}",
+            f"nox -s record -- {package.name} --endpoint E --split eval",
+        )
+    own = [name for name, each in sound.items() if each.baseline.get("model") == spec.model]
+    chosen = wanted or max(own, key=lambda name: str(sound[name].baseline.get("date", "")), default="")
+    return (chosen, sound[chosen].rows_digest) if chosen else ("", "")
+
+
+def write_once(folder: Path, fixed: Preregistration) -> None:
+    """Write it beside the run's output, unless the run has begun."""
+    if not (folder / IDENTITY).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / FILE, json.dumps(asdict(fixed), indent=2, sort_keys=True) + "\n")
+
+
+def read_preregistration(path: Path) -> Preregistration:
+    """Raises `NotRegistered` if the file cannot be read."""
+    try:
+        fixed = adapter(Preregistration).validate_python(json.loads(path.read_bytes()), strict=False)
+    except (OSError, ValueError, RecursionError) as error:
+        raise NotRegistered(
+            f"{path} cannot be read: {str(error).splitlines()[0]}", "restore it; it is written only when a run starts"
+        ) from None
+    assert isinstance(fixed, Preregistration)
+    return fixed
+
+
+def registered_at(root: Path, run: str, commit: str) -> Preregistration:
+    """What was declared at the commit of a submission. Raises `NotRegistered`."""
+    try:
+        base = find_base(root, commit)
+        assert base.commit is not None
+        registry = registry_at(root, base.commit)
+        spec = registry.specs[run]
+        with temporary_scratch("goal") as scratch:
+            local = {source.id for source in spec.environments} & set(registry.environments)
+            packages = {name: base.environment(registry.environments[name], scratch)[1] for name in local}
+            return preregistration_of(spec, registry, packages, base.commit)
+    except (DeclarationError, NoBase, KeyError, UnicodeDecodeError) as error:
+        message = f"the declaration of {run} at its commit {commit} cannot be read: {str(error).splitlines()[0]}"
+        raise NotRegistered(message, "git fetch --unshallow, or git fetch origin, then this command again") from None
+
+
+def head_of(root: Path) -> str:
+    """The commit of the checkout; empty without git."""
+    return git(root, "rev-parse", "--verify", "--quiet", "HEAD").stdout.decode("ascii", "replace").strip()

@@ -15,7 +15,10 @@ from typing import Any
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
+from envwright.repository.registry import load_registry
 from envwright.system.retry_policy import MODEL_ENDPOINT
+from envwright.training.declared_runs import packages_of_runs
+from envwright.training.preregistration import FILE, preregistration_of, write_once
 from small_repository import held_out, small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))
@@ -427,6 +430,81 @@ def test_compare_whose_server_fails_has_its_words_and_calls_nothing(
     assert "no kernel image is available" in output
     assert fake_vllm.running(json.loads((learned / "notes.json").read_text())["pids"]) == []
     assert not any(fake.chats for fake in models.values())
+
+
+GOAL = "max_steps: 5, goal: {smallest_effect: 0.2, recording: base--eval}, budget: {gpu_hour_price: 2.0}"
+
+
+@pytest.fixture
+def started(learned: Path, root: Path, models: dict[str, FakeProvider]) -> Iterator[Path]:
+    """The run with a baseline on held-out tasks, and what was fixed when it started."""
+    registry = root / "registry.yaml"
+    with held_out(root, "reverse-text"):
+        registry.write_text(registry.read_text().replace("max_steps: 5", GOAL))
+        size = ("--split", "eval", "-n", "8", "-r", "1", "--root", str(root))
+        assert main(["record", "reverse-text", "--endpoint", "base", *size]) == exit_codes.PASS
+        assert len(models["base"].chats) == 8
+        declared = load_registry(root)
+        spec = declared.specs["learned"]
+        packages = packages_of_runs(root, declared, [spec])
+        write_once(learned, preregistration_of(spec, declared, packages, ""))
+        rows = [{"step": step, "reward": step / 10, "hours": step / 10} for step in range(1, 6)]
+        (learned / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        yield root / "environments" / "reverse_text" / "recordings"
+        shutil.rmtree(root / "environments" / "reverse_text" / "recordings")
+        shutil.rmtree(root / "reports", ignore_errors=True)
+
+
+@worker
+@pytest.mark.usefixtures("started")
+def test_result_of_run_is_judged_by_the_goal_of_its_start(
+    learned: Path, root: Path, capfd: pytest.CaptureFixture[str], models: dict[str, FakeProvider]
+) -> None:
+    registry, recorded = root / "registry.yaml", len(models["base"].chats)
+    registry.write_text(registry.read_text().replace("smallest_effect: 0.2", "smallest_effect: 0.9"))
+    assert main(["train", "result", "learned", "--root", str(root)]) == exit_codes.PASS
+    shown = capfd.readouterr().out
+    assert "learned: better, by at least what was worth having (learned@5)" in shown
+    assert "smallest effect: 0.2 of the range" in shown
+    assert "0.5 GPU hours, $1.00" in shown
+    assert "serve it: nox -s train -- serve learned --step 5" in shown
+    assert "Training run learned" in (root / "reports" / "runs" / "learned.html").read_text()
+    assert len(models["base"].chats) == recorded == 8, "the baseline is not paid twice"
+    (learned / "notes.json").unlink()
+    assert main(["train", "result", "learned", "--format", "json", "--root", str(root)]) == exit_codes.PASS
+    assert json.loads(capfd.readouterr().out)["answer"]["answer"] == "reached"
+    assert not (learned / "notes.json").exists(), "the comparison is kept"
+    (learned / FILE).unlink()
+    assert main(["train", "result", "learned", "--root", str(root)]) == exit_codes.INCONCLUSIVE
+    assert "nothing was fixed before the run" in capfd.readouterr().out
+
+
+@worker
+def test_result_of_run_with_changed_parts_names_them_and_calls_nothing(
+    started: Path, learned: Path, root: Path, capfd: pytest.CaptureFixture[str], models: dict[str, FakeProvider]
+) -> None:
+    def refused() -> str:
+        assert main(["train", "result", "learned", "--root", str(root)]) == exit_codes.USAGE
+        return capfd.readouterr().err
+
+    module = root / "environments" / "reverse_text" / "reverse_text" / "__init__.py"
+    code = module.read_text()
+    module.write_text(f"{code}\n# changed\n")
+    assert "reverse-text: its code, data or pins changed since the run started" in refused()
+    module.write_text(code)
+    fixed = json.loads((learned / FILE).read_text())
+    fixed["environments"]["reverse-text"]["rows"] = "sha256:of-other-rows"
+    (learned / FILE).write_text(json.dumps(fixed))
+    assert "recordings/base--eval.jsonl.gz has the digest sha256:" in refused()
+    (started / "base--eval.jsonl.gz").unlink()
+    assert "recordings/base--eval.jsonl.gz is missing" in refused()
+    (learned / FILE).write_text("{")
+    assert f"{learned / FILE} cannot be read" in refused()
+    weights = learned / "final" / "adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    assert f"{weights}: is cut off" in refused()
+    assert not (learned / "notes.json").exists()
+    assert [len(fake.chats) for fake in models.values()] == [8, 0], "only the recording called a model"
 
 
 def test_compare_refuses_unknown_and_identical_sides(

@@ -8,6 +8,8 @@ import pytest
 from envwright.facts.observed import FunctionScore
 from envwright.statistics.before_after import before_after, least_tasks
 from envwright.statistics.declared_range import DeclaredRange
+from envwright.statistics.goal import judged, with_width
+from envwright.statistics.intervals import Estimate
 from envwright.statistics.outcomes import RolloutOutcome, RolloutSample
 from envwright.statistics.two_sides import TwoSides
 
@@ -104,3 +106,25 @@ def test_before_after_finds_a_real_gain() -> None:
     skills = [0.2 + 0.3 * generator.random() for _ in range(40)]
     found = before_after(TwoSides(drawn(generator, skills), drawn(generator, [skill + 0.3 for skill in skills])))
     assert found.answer == "better"
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "answer"),
+    [
+        (0.06, 0.1, 0.14, "reached"),
+        (0.01, 0.02, 0.03, "smaller"),
+        (-0.02, 0.0, 0.02, "smaller"),
+        (0.01, 0.1, 0.19, "undecided"),
+        (-0.2, -0.1, -0.01, "worse"),
+    ],
+)
+def test_judged_interval_has_its_position_to_the_smallest_effect(
+    low: float, value: float, high: float, answer: str
+) -> None:
+    assert judged(Estimate(value, low, high, bounded=False), 0.05).answer == answer
+
+
+def test_judged_tasks_that_all_changed_alike_decide_only_in_number() -> None:
+    none = Estimate(0.0, 0.0, 0.0, bounded=False)
+    assert judged(with_width(none, 8, 0.95), 0.1).answer == "undecided"
+    assert judged(with_width(none, 80, 0.95), 0.1).answer == "smaller"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -36,8 +35,9 @@ from envwright.repository.recordings import read_recordings
 from envwright.repository.registry import Registry
 from envwright.statistics.before_after import least_tasks
 from envwright.statistics.checks import MIN_COVERAGE
-from envwright.statistics.goal import GOAL_ANSWERS, judged
+from envwright.statistics.goal import GOAL_ANSWERS, judged, with_width
 from envwright.statistics.intervals import Estimate
+from envwright.statistics.trends import rising_score
 from envwright.system.subprocesses import Interrupted
 from envwright.text.plain_data import plain_data
 from envwright.training.declared_runs import packages_of_runs
@@ -60,6 +60,8 @@ EXAMPLES = """examples:
   envwright train result maths-lora@200                  the result of an earlier step
   envwright train result maths-lora --before base        a side of envwright compare, if no recording was fixed
 """
+LEAST_STEPS, RISING = 20, 2.33
+"""Steps that a trend of the training reward needs, and the score of `rising_score` at the level of 1 %."""
 
 
 class NoAnswer(Exception):
@@ -184,6 +186,8 @@ def _report(run: FinishedRun) -> RunReport:
         )
     else:
         report = report_of(run.seen, diagnose(run.seen), run.checkout.text)
+        if report.status == "unknown" and run.kept.step >= run.kept.spec.max_steps:
+            report = replace(report, status="finished")
     suspicions = tuple(_suspicions(report, answers))
     answer = RunAnswer(
         answer=worst,
@@ -239,7 +243,8 @@ def _before(run: FinishedRun, name: str) -> str:
     now = there.get(fixed.recording)
     if now is None or now.rows_digest != fixed.rows:
         file = f"environments/{package.folder.name}/recordings/{fixed.recording}.jsonl.gz"
-        state = "is missing" if now is None else f"has the digest {now.rows_digest[:19]}, it was {fixed.rows[:19]}"
+        digest = now.rows_digest[:19] if now else ""
+        state = f"has the digest {digest}, and the run started with {fixed.rows[:19]}" if digest else "is missing"
         raise NoAnswer(f"{file} {state}", f"git checkout {run.fixed.commit[:12] or 'COMMIT'} -- {file}")
     return f"recording:{fixed.recording}"
 
@@ -272,14 +277,14 @@ def _answer(run: FinishedRun, name: str, compared: Mapping[str, Any]) -> Environ
     found = compared["difference"]
     if found is None or found["low"] is None or len(compared["tasks"]) < least or uncovered:
         return EnvironmentAnswer(name, "undecided", compared["reason"], brief)
-    verdict = judged(Estimate(found["value"], found["low"], found["high"], bounded=False), run.smallest)
+    tasks = len(compared["tasks"])
+    verdict = judged(_estimate(compared, tasks), run.smallest)
     more = ""
     if verdict.answer == "undecided":
-        rollouts = compared["after"]["rollouts"]
         more = (
-            "; no feasible number of rollouts would decide"
+            "; no feasible number of tasks would decide"
             if verdict.fold is None
-            else f"; about {(verdict.fold - 1) * rollouts:,} more rollouts on each side would decide at the same rates"
+            else f"; about {(verdict.fold - 1) * tasks:,} more tasks would decide at the same rates"
         )
     return EnvironmentAnswer(name, verdict.answer, f"{verdict.reason}{more}", brief)
 
@@ -329,10 +334,12 @@ def _hours(run: FinishedRun) -> float | None:
 
 
 def _suspicions(report: RunReport, answers: tuple[EnvironmentAnswer, ...]) -> Iterator[str]:
-    """Findings about the reward, and functions that fell while the reward did not."""
-    for finding in report.findings:
-        if finding.evidence.get("gaming"):
-            yield f"{finding.rule}: {finding.message}"
+    """A training reward that rose without the compared one, and functions that fell while the reward rose."""
+    curve = next((each for each in report.curves if each.metric == "reward"), None)
+    values = [point.value for point in curve.points if point.value is not None] if curve else []
+    gained = any(each.comparison["answer"] == "better" for each in answers)
+    if len(values) >= LEAST_STEPS and rising_score(values) > RISING and not gained:
+        yield f"the training reward rose from {values[0]:.3g} to {values[-1]:.3g}, and that on these tasks did not"
     for each in answers:
         whole = each.comparison["difference"]
         for function in each.comparison["functions"]:
@@ -364,7 +371,7 @@ def _next(run: FinishedRun, report: RunReport, answer: RunAnswer) -> Iterator[st
     elif answer.answer == "undecided":
         for each in answer.environments:
             if each.answer == "undecided":
-                yield _more_rollouts(run, each)
+                yield _larger(run, each)
     else:
         fixes = [finding for finding in report.findings if finding.patch or finding.fix]
         yield "stop: more rollouts would not change it" + (
@@ -372,22 +379,22 @@ def _next(run: FinishedRun, report: RunReport, answer: RunAnswer) -> Iterator[st
         )
 
 
-def _more_rollouts(run: FinishedRun, each: EnvironmentAnswer) -> str:
-    """The commands of a larger comparison."""
-    found, compared = each.comparison["difference"], each.comparison
-    per_task = math.ceil(compared["after"]["rollouts"] / max(1, compared["after"]["tasks"]))
-    fold = None
-    if found is not None and found["low"] is not None:
-        estimate = Estimate(found["value"], found["low"], found["high"], bounded=False)
-        fold = judged(estimate, run.smallest).fold
-    size = (
-        f"-r {per_task * max(2, fold or 2)}"
-        if compared["tasks_count"] >= least_tasks(compared["confidence"])
-        else (f"-n {least_tasks(compared['confidence'])} or more")
-    )
+def _estimate(compared: Mapping[str, Any], tasks: int) -> Estimate:
+    found = compared["difference"]
+    shown = Estimate(found["value"], found["low"], found["high"], bounded=False)
+    return with_width(shown, tasks, compared["confidence"])
+
+
+def _larger(run: FinishedRun, each: EnvironmentAnswer) -> str:
+    """The commands of a comparison that would decide."""
+    found, tasks = each.comparison["difference"], each.comparison["tasks_count"]
+    needed = least_tasks(each.comparison["confidence"])
+    if found is not None and found["low"] is not None and tasks >= needed:
+        needed = tasks * max(2, judged(_estimate(each.comparison, tasks), run.smallest).fold or 2)
+    name, spoken = each.environment, each.comparison["before"]["speaker"]
     return (
-        f"{each.environment}: a larger comparison of both sides, by endpoints: nox -s compare -- {each.environment} "
-        f"--before BASE --after run:{run.kept.name} {size}"
+        f"{name}: compare more tasks, with {spoken} as the endpoint BASE: nox -s compare -- {name} --before BASE "
+        f"--after run:{run.kept.name} --split {each.comparison['split']} -n {needed}"
     )
 
 

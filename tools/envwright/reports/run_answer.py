@@ -80,7 +80,9 @@ def _rows(answer: RunAnswer) -> list[tuple[str, str]]:
         won = [task for task in reversed(tasks) if task["after"] > task["before"]][:TASKS_SHOWN]
         rows += [("lost", _task(task)) for task in lost] + [("gained", _task(task)) for task in won]
     rows += [("fixed before", f"{name}: {value}") for name, value in answer.fixed.items()]
-    rows.append(("", answer.fixed_where or "nothing was fixed before the run: today's registry.yaml is used"))
+    rows.append(
+        ("recorded in", answer.fixed_where or "nothing was fixed before the run: today's registry.yaml is used")
+    )
     rows += [("spent", f"{name}: {value}") for name, value in answer.spent.items()]
     rows += [("reward", each) for each in answer.suspicions or ("no sign of gaming in what was judged",)]
     return rows + [("next", each) for each in answer.next]

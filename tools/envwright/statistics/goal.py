@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from envwright.statistics.intervals import Estimate, fold_that_decides
+from envwright.statistics.intervals import Estimate, fold_that_decides, wilson_of
 
 GoalAnswer = Literal["reached", "smaller", "undecided", "worse"]
 GOAL_ANSWERS: tuple[GoalAnswer, ...] = ("worse", "smaller", "undecided", "reached")
@@ -14,16 +14,28 @@ GOAL_ANSWERS: tuple[GoalAnswer, ...] = ("worse", "smaller", "undecided", "reache
 
 
 @dataclass(frozen=True)
-class Judged:
+class EffectAnswer:
     """The answer, and what would decide an undecided one."""
 
     answer: GoalAnswer
     reason: str
     fold: int | None = None
-    """How many times the rollouts would decide at the same rates; `None` if it is decided, or no feasible number."""
+    """How many times the tasks would decide at the same rates; `None` if it is decided, or no feasible number."""
 
 
-def judged(difference: Estimate, smallest: float) -> Judged:
+def with_width(difference: Estimate, tasks: int, confidence: float) -> Estimate:
+    """The difference with an interval that tasks which all changed alike do not make too narrow.
+
+    Student's interval has no width then. That none of n tasks differs from the others leaves room for a share of tasks
+    up to Wilson's bound for 0 of n, each of which may differ by the whole range.
+    """
+    if difference.high > difference.low:
+        return difference
+    room = wilson_of(0, tasks, confidence).high
+    return replace(difference, low=difference.value - room, high=difference.value + room)
+
+
+def judged(difference: Estimate, smallest: float) -> EffectAnswer:
     """Compare the interval of a paired difference with the smallest effect worth having.
 
     Reached if all of it is at or above the effect, worse if all of it is below 0, smaller if all of it is below the
@@ -34,11 +46,11 @@ def judged(difference: Estimate, smallest: float) -> Judged:
     """
     low, high = difference.low, difference.high
     if high < 0:
-        return Judged("worse", "the whole interval is below 0")
+        return EffectAnswer("worse", "the whole interval is below 0")
     if low >= smallest and low > 0:
-        return Judged("reached", f"the whole interval is at or above {smallest:g}" if smallest else "above 0")
+        return EffectAnswer("reached", f"the whole interval is at or above {smallest:g}" if smallest else "above 0")
     if high < smallest:
-        return Judged("smaller", f"{'better, but ' if low > 0 else ''}the whole interval is below {smallest:g}")
+        return EffectAnswer("smaller", f"{'better, but ' if low > 0 else ''}the whole interval is below {smallest:g}")
     fold = fold_that_decides(difference, smallest)
     message = "better, but the interval includes" if low > 0 and smallest else "the interval includes"
-    return Judged("undecided", f"{message} {smallest:g}", None if fold is None else math.ceil(fold))
+    return EffectAnswer("undecided", f"{message} {smallest:g}", None if fold is None else math.ceil(fold))

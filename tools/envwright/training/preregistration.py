@@ -23,6 +23,7 @@ from envwright.repository.recordings import read_recordings
 from envwright.repository.registry import Registry, held_out_of
 from envwright.repository.run import Goal, RunBudget, RunSpec
 from envwright.system.scratch_folder import temporary_scratch
+from envwright.text.visible_text import on_one_line, shortened
 from envwright.training.learner.run_folder import IDENTITY
 
 FILE = "preregistration.json"
@@ -55,9 +56,9 @@ class Preregistration:
     run: str
     model: str
     max_steps: int
-    goal: Goal | None
     budget: RunBudget
     environments: Mapping[str, RegisteredEnvironment]
+    goal: Goal | None = None
     commit: str = ""
     """The commit of the checkout; files may have differed from it where the run was started here."""
 
@@ -73,7 +74,7 @@ def preregistration_of(
             recording, rows = _recording(spec, package)
             held_out = held_out_of(entry, package) is not None
             found[name] = RegisteredEnvironment(reward_digest(entry, package), held_out, recording, rows)
-    return Preregistration(spec.name, spec.model, spec.max_steps, spec.goal, spec.budget, found, commit)
+    return Preregistration(spec.name, spec.model, spec.max_steps, spec.budget, found, spec.goal, commit)
 
 
 def _recording(spec: RunSpec, package: Package) -> tuple[str, str]:
@@ -97,7 +98,8 @@ def write_once(folder: Path, fixed: Preregistration) -> None:
     """Write it beside the run's output, unless the run has begun."""
     if not (folder / IDENTITY).exists():
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / FILE, json.dumps(asdict(fixed), indent=2, sort_keys=True) + "\n")
+        written = asdict(fixed, dict_factory=lambda pairs: {key: value for key, value in pairs if value is not None})
+        write_whole(folder / FILE, json.dumps(written, indent=2, sort_keys=True) + "\n")
 
 
 def read_preregistration(path: Path) -> Preregistration:
@@ -106,7 +108,8 @@ def read_preregistration(path: Path) -> Preregistration:
         fixed = adapter(Preregistration).validate_python(json.loads(path.read_bytes()), strict=False)
     except (OSError, ValueError, RecursionError) as error:
         raise NotRegistered(
-            f"{path} cannot be read: {str(error).splitlines()[0]}", "restore it; it is written only when a run starts"
+            f"{path} cannot be read: {shortened(on_one_line(str(error)), 300)}",
+            "restore it from a backup; it is written when a run starts, and never again",
         ) from None
     assert isinstance(fixed, Preregistration)
     return fixed

@@ -21,12 +21,18 @@ function answerSection(answer) {
   const [verdict, headline] = ANSWERS[answer.answer];
   return h("div", null,
     h(`div.hero.${verdict}`, null,
-      h("h2", null, headline), h("p.lead", { dir: "auto" }, answer.environments.map((each) => `${each.environment}: ${each.reason}`).join("; ")),
+      h("h2", null, headline), h("p.lead", { dir: "auto" }, answer.environments.map((each) => `${each.environment}: ${differenceText(each.comparison)}: ${each.reason}`).join("; ")),
       answer.next.map((step, place) => h("p.next", { dir: "auto" }, h("span.label", null, place ? "Then" : "Next"), " ", step))),
+    answer.environments.map((each) => section(`before-${each.environment}`, `Before and after: ${each.environment}`, comparisonCard(each.comparison))),
     section("reward", "Was the reward gamed", answer.suspicions.map((text) => h("p.note", { dir: "auto" }, text)), !answer.suspicions.length && h("p.muted", null, "No sign of it in what was judged.")),
     section("fixed", "Fixed before the run", h("p.muted", { dir: "auto" }, answer.fixed_where || "Nothing was fixed before the run: today's registry.yaml is used."), pairs(Object.entries(answer.fixed))),
-    section("spent", "Spent", pairs(Object.entries(answer.spent))),
-    answer.environments.map((each) => section(`before-${each.environment}`, `Before and after: ${each.environment}`, comparisonCard(each.comparison))));
+    section("spent", "Spent", pairs(Object.entries(answer.spent))));
+}
+
+function differenceText(one) {
+  const found = one.difference;
+  if (!found) return "no tasks in common";
+  return `${signed(found.value)}${found.low === null ? "" : ` (${percent(one.confidence)} interval ${signed(found.low)} to ${signed(found.high)})`} of the range, paired over ${number(one.tasks_count)} tasks`;
 }
 
 function runFinding(one) {

@@ -278,10 +278,12 @@ def _answer(run: FinishedRun, name: str, compared: Mapping[str, Any]) -> Environ
     if found is None or found["low"] is None or len(compared["tasks"]) < least or uncovered:
         return EnvironmentAnswer(name, "undecided", compared["reason"], brief)
     tasks = len(compared["tasks"])
-    verdict = judged(_estimate(compared, tasks), run.smallest)
-    more = ""
+    estimate = _estimate(compared, tasks)
+    verdict, more = judged(estimate, run.smallest), ""
+    if estimate.low != found["low"]:
+        more = f" ({estimate.low:+.3f} to {estimate.high:+.3f}, because {tasks} tasks that changed alike prove no more)"
     if verdict.answer == "undecided":
-        more = (
+        more += (
             "; no feasible number of tasks would decide"
             if verdict.fold is None
             else f"; about {(verdict.fold - 1) * tasks:,} more tasks would decide at the same rates"

@@ -32,7 +32,7 @@ function functionsPicture(one) {
     titles: ["function", "weight", "before", "after", "difference", "from", "to"],
     rows: () => rows.map((each) => [each.name, each.weight, each.before, each.after, each.difference.value, each.difference.low, each.difference.high]),
     draw: () => ({
-      height: 60 + 26 * marks.length, marginLeft: 150, marginBottom: 34, x: { label: "difference", grid: true }, y: { label: null, domain: [...new Set(marks.map((each) => each.name))] },
+      height: 60 + 26 * marks.length, marginLeft: 150, marginBottom: 34, x: { label: "difference", grid: true, ...(marks.every((each) => !each.low && !each.high) && { domain: [-1, 1] }) }, y: { label: null, domain: [...new Set(marks.map((each) => each.name))] },
       marks: [
         Plot.ruleX([0], { stroke: INK }),
         Plot.ruleY(marks, { y: "name", x1: "low", x2: "high", stroke: ACCENT, strokeWidth: 2 }),
@@ -50,7 +50,7 @@ function changesPicture(one) {
     titles: ["task", "before", "after", "change", "prompt"],
     rows: () => rows.map((row) => [row.task, row.before, row.after, row.change, row.prompt]),
     draw: () => ({
-      height: 210, marginLeft: 48, marginBottom: 34, x: { label: "tasks, worst first", ticks: [], type: "band" }, y: { label: null, grid: true, ticks: 5 },
+      height: 210, marginLeft: 48, marginBottom: 34, x: { label: "tasks, worst first", ticks: [], type: "band" }, y: { label: null, grid: true, ticks: 5, ...(rows.every((row) => !row.change) && { domain: [-1, 1] }) },
       marks: [Plot.ruleY([0], { stroke: INK }), Plot.barY(rows, { x: "place", y: "change", fill: (row) => (row.change < 0 ? WARM : ACCENT) })],
     }),
   });

@@ -19,8 +19,10 @@ import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.emulator.server import EmulatedHub
+from envwright.repository.run import Goal
 from envwright.training.learner.run_folder import finished_model
 from envwright.training.model_server import usual_port
+from envwright.training.preregistration import NotRegistered, head_of, registered_at
 from envwright.training.saved_weights import incomplete_files, read_header
 from fake_vllm import executable, running
 
@@ -412,3 +414,17 @@ def test_serve_without_vllm_names_what_to_install(root: Path, serve: Serve, monk
     monkeypatch.setenv("PRIME_RL", str(checkout))
     monkeypatch.setenv("FAKE_VLLM_FAILS", "1")
     assert f"{checkout / '.venv' / 'bin' / 'vllm'} serve" in serve("maths", "--port", str(usual_port()))[2]
+
+
+def test_goal_of_hosted_run_is_that_of_its_commit(root: Path) -> None:
+    declared = REGISTRY.replace("hosted: {backend: prime,", "hosted: {backend: prime, goal: {smallest_effect: 0.1},")
+    (root / "registry.yaml").write_text(declared)
+    author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["add", "-A"], [*author, "commit", "-qm", "Declare the goal"]):
+        subprocess.run(["git", *words], cwd=root, check=True)
+    commit = head_of(root)[:7]
+    (root / "registry.yaml").write_text(declared.replace("0.1}", "0.5}"))
+    fixed = registered_at(root, "hosted", commit)
+    assert fixed.goal == Goal(smallest_effect=0.1)
+    with pytest.raises(NotRegistered, match=r"at its commit 0123abc cannot be read(.|\n)*git fetch"):
+        registered_at(root, "hosted", "0123abc")

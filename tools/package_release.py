@@ -1,7 +1,9 @@
 """The release of this package, one step for each job of package.yml: `python tools/package_release.py STEP TAG`.
 
+check TAG      refuse a commit that is not on main, or that was not validated there
 build TAG      build wheel and sdist into dist/, if the tag, the package and CHANGELOG.md name the same version
-announce TAG   GitHub's release of the tag, with its section of CHANGELOG.md
+draft TAG      GitHub's release of the tag, with its section of CHANGELOG.md, as a draft
+announce TAG   publish the draft, which has its files by then
 point TAG      move the major tag, which callers of the workflows follow, unless a newer version has it
 """
 
@@ -18,12 +20,14 @@ from pathlib import Path
 from envwright import __version__
 from envwright.github.api import GitHub, GitHubError
 from envwright.github.references import commit_of, point
+from envwright.github.workflow_runs import was_validated
 from envwright.repository.workspace import Workspace
 from envwright.validation.venv import venv_for
 from envwright.validation.wheel import BUILD_LOCK
 
 TOOLS = Path(__file__).resolve().parent
 CHANGELOG = "CHANGELOG.md"
+MAIN = "main"
 UPGRADING = "### Upgrading"
 
 
@@ -67,17 +71,35 @@ def build(tag: str, changelog: str, folder: Path) -> None:
         )
 
 
-def announce(github: GitHub, tag: str, section: str) -> None:
-    """Create or edit GitHub's release of a tag. Raises `GitHubError`."""
+def check(github: GitHub, commit: str) -> None:
+    """Raise `Refused` if a commit is not on main or was not validated there. Raises `GitHubError`."""
+    if github.get(f"compare/{MAIN}...{commit}")["status"] not in ("identical", "behind"):
+        raise Refused(f"{commit[:12]} is not on {MAIN}: merge it, and tag the merged commit")
+    if not was_validated(github, commit, MAIN):
+        raise Refused(f"no run validated {commit[:12]} on {MAIN}: tag a commit whose release succeeded")
+
+
+def draft(github: GitHub, tag: str, section: str) -> None:
+    """Create GitHub's release of a tag as a draft, or edit the release that exists. Raises `GitHubError`."""
     wanted = {"tag_name": tag, "name": tag, "body": section}
-    try:
-        known = github.get(f"releases/tags/{tag}")
-    except GitHubError as error:
-        if error.status != 404:
-            raise
-        github.send("POST", "releases", wanted)
-        return
-    github.send("PATCH", f"releases/{known['id']}", wanted)
+    known = _release_of(github, tag)
+    if known is None:
+        github.send("POST", "releases", {**wanted, "draft": True})
+    else:
+        github.send("PATCH", f"releases/{known}", wanted)
+
+
+def announce(github: GitHub, tag: str) -> None:
+    """Publish the draft of a tag. Raises `Refused` if there is none, and `GitHubError`."""
+    known = _release_of(github, tag)
+    if known is None:
+        raise Refused(f"{tag} has no draft of a release: run the job announce again")
+    github.send("PATCH", f"releases/{known}", {"draft": False})
+
+
+def _release_of(github: GitHub, tag: str) -> int | None:
+    """The id of a tag's release. GitHub finds drafts only in the list of releases, not by their tag."""
+    return next((int(each["id"]) for each in github.all("releases") if each["tag_name"] == tag), None)
 
 
 def move_major_tag(github: GitHub, tag: str, commit: str) -> str:
@@ -99,14 +121,18 @@ def move_major_tag(github: GitHub, tag: str, commit: str) -> str:
 def main(step: str, tag: str) -> None:
     """Carry out one step in the folder of the repository. Raises `Refused` and `GitHubError`."""
     changelog = Path(CHANGELOG).read_text(encoding="utf-8")
-    if step == "build":
+    if step == "check":
+        check(GitHub.of_workflow(), os.environ["GITHUB_SHA"])
+    elif step == "build":
         build(tag, changelog, Path("dist"))
+    elif step == "draft":
+        draft(GitHub.of_workflow(), tag, section_of(tag, changelog))
     elif step == "announce":
-        announce(GitHub.of_workflow(), tag, section_of(tag, changelog))
+        announce(GitHub.of_workflow(), tag)
     elif step == "point":
         print(move_major_tag(GitHub.of_workflow(), tag, os.environ["GITHUB_SHA"]))
     else:
-        raise Refused(f"{step} is not a step: build, announce or point")
+        raise Refused(f"{step} is not a step: check, build, draft, announce or point")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,14 @@ class TagsAndReleases(FakeGitHub):
         super().__init__()
         self.tags = {TAG: "c" * 40}
         self.releases: list[dict[str, Any]] = []
+        self.drafts: list[bool] = []
+        """What each write of a release said."""
+        self.is_on_main = True
+        self.runs: list[dict[str, Any]] = []
+
+    def succeed(self, commit: str) -> None:
+        repository = {"full_name": "acme/envs"}
+        self.runs = [{"id": 1, "head_sha": commit, "head_branch": "main", "head_repository": repository}]
 
     def answer(self, method: str, path: str, body: Any) -> Any:
         path = path.removeprefix("/repos/acme/envs/")
@@ -39,8 +48,15 @@ class TagsAndReleases(FakeGitHub):
             assert (tag in self.tags) == (method == "PATCH")
             self.tags[tag] = body["sha"]
             return {}
+        if path.startswith("compare/main..."):
+            return {"status": "behind" if self.is_on_main else "diverged"}
+        if path.startswith("actions/workflows/"):
+            return {"workflow_runs": self.runs if path.startswith("actions/workflows/release.yml/") else []}
         if method == "GET":
-            return {f"releases/tags/{each['tag_name']}": each for each in self.releases}[path]
+            assert path.startswith("releases?"), path
+            return self.releases
+        if "draft" in body:
+            self.drafts.append(body["draft"])
         if method == "POST":
             self.releases.append({"id": len(self.releases), **body})
         else:
@@ -77,16 +93,48 @@ def runner(tagged: Path, address: str, tmp_path: Path) -> Runner:
 SAYS = {"github.ref_name": TAG}
 
 
-def test_package_is_built_from_the_tag_and_handed_over(runner: Runner) -> None:
-    done = runner.run("package.yml", "build", "main", SAYS)
+@pytest.fixture
+def tagged_commit(tagged: Path) -> str:
+    command = ["git", "-C", str(tagged), "rev-parse", "main"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("is_on_main", "validated", "said"),
+    [(False, "itself", "is not on main"), (True, "another", "no run validated"), (True, "none", "no run validated")],
+)
+def test_commit_that_is_not_validated_on_main_is_not_built(
+    is_on_main: bool, validated: str, said: str, runner: Runner, fake: TagsAndReleases, tagged_commit: str
+) -> None:
+    fake.is_on_main = is_on_main
+    if validated != "none":
+        fake.succeed(tagged_commit if validated == "itself" else "a" * 40)
+
+    done = runner.run("package.yml", "build", tagged_commit, SAYS)
+
+    assert not done.passed
+    assert said in done.output
+    assert not (runner.artifacts / "dist").exists()
+
+
+def test_package_is_built_from_the_tag_and_handed_over(
+    runner: Runner, fake: TagsAndReleases, tagged_commit: str
+) -> None:
+    fake.succeed(tagged_commit)
+
+    done = runner.run("package.yml", "build", tagged_commit, SAYS)
 
     assert done.passed, done.output
     names = {path.name for path in (runner.artifacts / "dist").iterdir() if not path.name.startswith(".")}
     assert names == {f"envwright-{__version__}-py3-none-any.whl", f"envwright-{__version__}.tar.gz"}
 
 
-def test_package_of_another_version_than_the_tag_is_not_built(runner: Runner) -> None:
-    done = runner.run("package.yml", "build", "main", {"github.ref_name": "v99.0.0"})
+def test_package_of_another_version_than_the_tag_is_not_built(
+    runner: Runner, fake: TagsAndReleases, tagged_commit: str
+) -> None:
+    fake.succeed(tagged_commit)
+
+    done = runner.run("package.yml", "build", tagged_commit, {"github.ref_name": "v99.0.0"})
 
     assert not done.passed
     assert "CHANGELOG.md: its top section is" in done.output
@@ -100,7 +148,8 @@ def test_release_of_the_tag_has_the_section_and_is_made_once(runner: Runner, fak
         assert done.passed, done.output
         assert done.sessions == [f"gh release upload {TAG} dist/a.whl --clobber"]
 
-    assert [(each["tag_name"], each["body"]) for each in fake.releases] == [(TAG, SECTION)]
+    assert [(each["tag_name"], each["body"], each["draft"]) for each in fake.releases] == [(TAG, SECTION, False)]
+    assert fake.drafts[:2] == [True, False], "a draft until it has its files"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +197,7 @@ def test_changelog_of_this_project_has_upgrading_steps() -> None:
 def test_only_the_job_that_uploads_can_authenticate_to_pypi() -> None:
     jobs = dict(workflows())["package.yml"]["jobs"]
     assert {name: job["permissions"] for name, job in jobs.items()} == {
-        "build": {"contents": "read"},
+        "build": {"actions": "read", "contents": "read"},
         "publish": {"id-token": "write"},
         "announce": {"contents": "write"},
         "point": {"contents": "write"},

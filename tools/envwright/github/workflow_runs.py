@@ -38,6 +38,16 @@ def success_in_merge_queue(github: GitHub, workflow: str, commit: str, base: str
     return _newest(runs)
 
 
+def was_validated(github: GitHub, commit: str, branch: str) -> bool:
+    """Whether a commit's release on a branch succeeded, or its validation by the merge queue. Raises `GitHubError`."""
+    query = {"head_sha": commit}
+    released = _successes(github, "release.yml", query, lambda found: found == branch)
+    queued = _successes(
+        github, "validate.yml", {**query, "event": "merge_group"}, lambda found: found.startswith(QUEUE)
+    )
+    return _newest(released) is not None or _newest(queued) is not None
+
+
 def _newest(runs: Iterator[Mapping[str, Any]]) -> int | None:
     return next((int(run["id"]) for run in runs), None)
 

@@ -362,6 +362,18 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session(tags=["project"], default=False)
+def bounds(session: nox.Session) -> None:
+    """Run tests with the oldest or newest allowed packages: `-- lowest-direct PATH…`, `-- highest PATH…`."""
+    resolution, *tests = session.posargs
+    folder = Path(session.cache_dir).absolute().parent / f"bounds-{resolution}"
+    uv, python = uv_program(), folder / "bin" / "python"
+    session.run_install(uv, "venv", "--quiet", "--clear", "-p", sys.executable, str(folder), external=True)
+    wanted = ["-r", "tools/pyproject.toml", "--group", "tools/pyproject.toml:tests", "--resolution", resolution]
+    session.run_install(uv, "pip", "install", "--quiet", "-p", str(python), *wanted, external=True)
+    session.run(str(python), "-m", "pytest", *tests, env=FROM_SOURCE, external=True)
+
+
+@nox.session(tags=["project"], default=False)
 def learner(session: nox.Session) -> None:
     """Run the tests that need torch, TRL or another trainer's packages, on a CPU; arguments go to pytest."""
     cache = str(installed(session, "learner").parent / "cache")

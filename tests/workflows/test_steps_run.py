@@ -11,7 +11,7 @@ from called_workflows import workflows
 from merged_repository import Origin, team_with
 from workflow_runner import PUBLISHED, Runner
 
-BASE = "inputs.base || github.event.pull_request.base.sha || github.event.merge_group.base_sha"
+BASE = "inputs.base || github.event.merge_group.base_sha || github.event_name == 'pull_request' && 'HEAD^1' || ''"
 FAILED = "contains(needs.*.result, 'failure') || contains(needs.*.result, 'cancelled')"
 PROJECT = "nightly-project.yml"
 CANARY = "canary-of-a-secret-91b2"
@@ -203,17 +203,34 @@ def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, quiet: Runner) 
     ]
 
 
+@pytest.mark.parametrize("open_already", [False, True])
+def test_failed_night_has_one_open_issue(open_already: bool, origin: Origin, quiet: Runner) -> None:
+    says = {"github.server_url": "https://github.example", "github.run_id": "7"}
+    night = replace(quiet, variables={"STUB_GH": "true" if open_already else "false"})
+
+    done = night.run("nightly.yml", "report", origin.git("rev-parse", "HEAD"), says)
+
+    assert done.passed, done.output
+    created = [line for line in done.sessions if line.startswith("gh issue create")]
+    assert len(created) == (not open_already)
+    assert all(line.endswith("https://github.example/acme/envs/actions/runs/7") for line in created)
+
+
 def test_nightly_jobs_of_this_project_run_its_sessions(tool: dict[str, Path], tmp_path: Path) -> None:
     (repository,) = tool.values()
     runner = Runner(repository, tmp_path)
+    pure = "tests/rules tests/repository tests/files tests/system tests/text"
     (runner.artifacts / "trainers").mkdir(parents=True)
-    done = [runner.run("nightly-project.yml", job, "main", {}) for job in _jobs(PROJECT)]
+    says = {"matrix.python": "3.14", "matrix.resolution": "lowest-direct"}
+    done = [runner.run("nightly-project.yml", job, "main", says) for job in _jobs(PROJECT)]
 
     assert all(job.passed for job in done), "\n".join(job.output for job in done)
     assert [session for job in done for session in job.sessions] == [
         "doctor",
         "validate reverse-text",
         "nox tests -n 2 tests/rules tests/repository tests/files tests/system",
+        f"nox tests -n 4 {pure}",
+        f"nox bounds lowest-direct -n 4 -k not up_to_date {pure}",
         "nox models --check",
         "nox trainers upstream/prime-rl --write --text reports/trainers.md",
         "nox trainers --propose reports/drift",
@@ -254,7 +271,7 @@ def test_workflow_steps_are_all_tested() -> None:
         "validate.yml": {"plan", "shard", "project", "gate"},
         "release.yml": {"since", "publish", "verify", "record", "train"},
         "evaluate.yml": {"claim", "evaluate", "close"},
-        "nightly.yml": {"drift", "dependencies", "locks", "propose", "together"},
+        "nightly.yml": {"drift", "dependencies", "locks", "propose", "together", "report"},
         PROJECT: set(_jobs(PROJECT)),
         "comment.yml": {"comment"},
         "pages.yml": {"build"},

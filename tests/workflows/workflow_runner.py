@@ -76,6 +76,7 @@ GH = """#!{python}
 import os, sys
 with open(os.environ["STUB_LOG"], "a") as log:
     print("gh", *sys.argv[1:], file=log)
+print(os.environ.get("STUB_GH", ""))
 """
 PYTHON = """#!{python}
 import os, pathlib, sys

@@ -53,8 +53,9 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         print(text, end="")
         return exit_codes.PASS
+    target = os.environ.get("GITHUB_REF_NAME", "main")  # at night, the default branch
     try:
-        print(f"pull request with {len(locks)} locks: {propose(GitHub.of_workflow(), head, files, text)}")
+        print(f"pull request with {len(locks)} locks: {propose(GitHub.of_workflow(), head, files, text, target)}")
     except GitHubError as error:
         print(f"GitHub: {error}", file=sys.stderr)
         return exit_codes.ERROR

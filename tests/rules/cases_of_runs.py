@@ -104,12 +104,25 @@ CASES = {
             "a gate of august in later": run(
                 schema="later", overrides=source(curriculum={"gates": {"x": {"type": "advantage_range"}}})
             ),
+            "a misspelt key": overridden("trainer.optim.betas3", 0.9),
+            "a value that is too small": overridden("trainer.optim.max_norm", -1.0),
+            "a variant that does not exist": overridden("trainer.loss.type", "dapo"),
+            "a parameter of the algorithm": run(algorithm="rae", algorithm_settings={"decay": 1.0}),
+            "a harness that does not exist": run(sources=[{"id": "plain-sums", "harness": {"id": "bsh"}}]),
+            "a key of a harness": run(sources=[{"id": "plain-sums", "harness": {"id": "null", "shell": "sh"}}]),
+            "a runtime that does not exist": run(sources=[{"id": "plain-sums", "runtime": {"type": "podman"}}]),
+            "a key of slurm": run(gpus={"train_nodes": 2, "inference_nodes": 1}, slurm={"queue": "gpu"}),
             "a misspelt argument of vllm": overridden("inference.vllm.gpu_memory_utilisation", 0.8),
             "a trainer with one schema": run(backend="trl", schema="august"),
         },
         silent={
             "august's in august": overridden("orchestrator.group_size", 8),
             "the same in both": overridden("orchestrator.max_off_policy_steps", 16, schema="portable"),
+            "a harness of the environment": run(sources=[{"id": "plain-sums", "harness": {"id": "plain-sums"}}]),
+            "a harness with its keys": run(sources=[{"id": "plain-sums", "harness": {"id": "codex", "version": "1"}}]),
+            "a runtime with its keys": run(
+                sources=[{"id": "plain-sums", "runtime": {"type": "docker", "image": "python:3.12"}}]
+            ),
             "an argument of vllm": overridden("inference.vllm.max_num_seqs", 256),
             "another trainer": overridden("group_size", 8, backend="tinker", model="Qwen/Qwen3-8B"),
         },
@@ -187,6 +200,7 @@ CASES = {
     ),
     "RUN014": RuleCases(
         fires={
+            "a folder of no checkpoint": run(resume={"folder": "outputs/x/final"}),
             "warm-up": overridden("trainer.scheduler", {"type": "cosine", "warmup_steps": 200}),
             "default warm-up and decay": run(max_steps=15, overrides={"trainer": {"scheduler": {"type": "linear"}}}),
             "begins below a group": overridden("orchestrator.concurrency.initial_inflight", 4),

@@ -20,6 +20,7 @@ from envwright.repository.run import run_spec
 from envwright.rules.diagnosis import RunLog
 from envwright.rules.engine import findings
 from envwright.statistics.series import series_of
+from envwright.training import trainers
 from envwright.training.registry_patch import registry_patch
 from envwright.training.trainers import metric_names, zero_variance_pairs
 
@@ -46,7 +47,7 @@ runs:
 """
 
 
-RECORDED = json.loads((Path(__file__).parent / "upstream" / "recorded" / "prime_rl_metrics.json").read_text("utf-8"))
+RECORDED = json.loads(Path(trainers.__file__).with_name("recorded").joinpath("prime_rl_metrics.json").read_bytes())
 """Logs that prime-rl's own classes wrote, of rollouts in known states."""
 
 

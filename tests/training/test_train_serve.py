@@ -20,13 +20,14 @@ from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.emulator.server import EmulatedHub
 from envwright.repository.run import Goal
+from envwright.training import trainers
 from envwright.training.learner.run_folder import finished_model
 from envwright.training.model_server import usual_port
 from envwright.training.preregistration import NotRegistered, head_of, registered_at
 from envwright.training.saved_weights import incomplete_files, read_header
 from fake_vllm import executable, running
 
-RECORDED = Path(__file__).parent / "upstream" / "recorded" / "prime_rl_weights.json"
+RECORDED = Path(trainers.__file__).with_name("recorded") / "prime_rl_weights.json"
 WHOLE, PARTS, ADAPTER = "weights of one process", "weights of two processes", "adapter"
 REGISTRY = """\
 version: 1

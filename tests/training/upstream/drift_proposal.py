@@ -30,7 +30,7 @@ def propose_drift(github: GitHub, root: Path, left: Path, names: Iterable[str]) 
     Only the given names are read: other code wrote the folder. Returns a line about what was done. Raises
     `GitHubError`, and `ValueError` for a file that is no JSON object or too large.
     """
-    recorded = Path("tests", "training", "upstream", "recorded")
+    recorded = Path("tools", "envwright", "training", "trainers", "recorded")
     files = {}
     for name in names:
         path = next(left.rglob(name), None)

@@ -23,11 +23,13 @@ from typing import Any, get_args
 import prime_rl
 from prime_rl.configs import algorithm
 from prime_rl.configs.rl import RLConfig
+from verifiers.v1.configs.agent import AgentConfig
+from verifiers.v1.utils import loaders
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 PROSE = ("description", "title", "examples", "deprecated", "discriminator")
-OPEN = {"EnvConfig", "TasksetConfig", "TaskConfig"}
-"""Parts of the schema that the package of an environment replaces: without it, every key passes."""
+OPEN = {"EnvConfig", "TasksetConfig", "TaskConfig", "HarnessConfig", "TrainClientConfig"}
+"""Parts of the schema that the package of an environment or a harness replaces: without it, every key passes."""
 
 
 def error_of(path: Path, hosted_keys: list[str]) -> str | None:
@@ -84,6 +86,12 @@ def record() -> dict[str, Any]:
         "scripts": scripts(),
         "the trainer saves if": saves(),
         "schema": reachable(trimmed(RLConfig.model_json_schema())),
+        "agent": reachable(trimmed(AgentConfig.model_json_schema())),
+        "harnesses": {
+            name: sorted(loaders.harness_config_type(name).model_fields)
+            for name in loaders.builtin_harness_ids()
+            if hasattr(loaders.import_harness(name), "__all__")  # one of them holds what others share
+        },
     }
 
 

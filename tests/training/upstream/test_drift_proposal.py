@@ -13,7 +13,7 @@ import pytest
 from drift_proposal import BRANCH, TEXT, body_of, propose_drift
 from envwright.github.api import GitHub, GitHubError
 
-PLACE = "tests/training/upstream/recorded/made_up.json"
+PLACE = "tools/envwright/training/trainers/recorded/made_up.json"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What envwright writes and reads, against the trainers' own words in recorded/, without a checkout."""
+"""What envwright writes and reads, against the trainers' own words, without a checkout."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from checked_runs import arguments_of
 from envwright.rules.runs.trainer import TrainerLimits
 from envwright.training.trainers import TRAINERS
 from jsonschema import Draft202012Validator
+from trainers_session import RECORDED
 from trainers_session import TRAINERS as RECORDED_TRAINERS
 
 ROOT = Path(__file__).parents[3]
@@ -24,7 +25,7 @@ COMMAND = re.compile(r"\bprime train ([a-z]+)\b(?!/)")
 
 @cache
 def recorded(name: str) -> Any:
-    return json.loads((Path(__file__).parent / "recorded" / f"{name}.json").read_text("utf-8"))
+    return json.loads((RECORDED / f"{name}.json").read_text("utf-8"))
 
 
 def errors_of(values: dict[str, Any]) -> list[str]:

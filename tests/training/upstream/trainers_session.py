@@ -26,7 +26,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-RECORDED = HERE / "recorded"
+RECORDED = ROOT / "tools" / "envwright" / "training" / "trainers" / "recorded"
 sys.path[:0] = [str(HERE.parent), str(ROOT / "tools")]
 
 from checked_runs import CheckedRun, CheckedRuns, arguments_of, compiled_runs  # noqa: E402
@@ -90,8 +90,8 @@ TRAINERS = (
         requires=(
             "packages/prime-rl-configs",
             *("psutil", "setproctitle", "jinja2", "loguru"),  # of rl --dry-run
-            # of the orchestrator's metrics; wandb-workspaces imports what wandb 0.28 left out
-            *("torch", "numpy", "orjson", "msgspec", "wandb<0.28", "wandb-workspaces", "prime"),
+            # of the orchestrator's metrics; its uv.lock has wandb 0.27.0, and 0.27.1 has left out wandb_gql
+            *("torch", "numpy", "orjson", "msgspec", "wandb<0.27.1", "wandb-workspaces", "prime"),
             *("transformers", "safetensors"),  # of the weights that a run leaves
         ),
         sources=("src", "packages/prime-rl-configs/src"),

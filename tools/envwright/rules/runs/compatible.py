@@ -88,13 +88,15 @@ def model_looks_misspelt(run: RunSubject) -> Iterator[Found]:
 
 @rule("RUN005", gate="run")
 def overrides_use_another_schema(run: RunSubject) -> Iterator[Found]:
-    """The configuration has a key that the named schema does not have.
+    """The configuration has a key or a value that the named schema refuses.
 
-    What: Keys that moved between prime-rl's August schema (559b447) and the later one, and keys that were removed.
-        With `schema: portable` neither spelling is allowed. vLLM's arguments, which the schema passes through
-        unchecked, are compared with known ones. Other trainers have one schema, and `schema` is an error there.
-    Why: Unknown keys are errors in both schemas, and the hosted service validates only on the cluster.
-    Fix: Use the spelling of the schema that is named, or name the schema.
+    What: The compiled configuration fits prime-rl's August schema, recorded from its code at 559b447, and each agent's
+        harness and runtime fit those of verifiers. Keys that moved between that schema and the later one, of which
+        there is no copy, are known, and with `schema: portable` neither spelling is allowed. vLLM's arguments, which
+        the schema passes through unchecked, are compared with known ones. Other trainers have one schema, and `schema`
+        is an error there.
+    Why: prime-rl refuses the configuration, and the hosted service validates only on the cluster.
+    Fix: Correct the key or the value, or name the schema that has it.
     """
     if run.spec.says("schema") and not run.trainer.schemas:
         fix = "Remove schema, or choose a backend that reads it."
@@ -234,7 +236,7 @@ def trainer_refuses_a_combination(run: RunSubject) -> Iterator[Found]:
 
     What: For prime-rl: a scheduler fits the steps, concurrency limits fit a group and each other, there is one kind
         of batch, an evaluation has a source, both halves have the same steps, the launcher's own variables are not set,
-        and W&B is not offline. Source: prime-rl configs at 559b447.
+        W&B is not offline, and a run resumes from a folder that ends with step_N. Source: prime-rl configs at 559b447.
     Why: The run fails when its configuration is read: with hosted training, on the cluster.
     Fix: Change the override that the message names.
     """

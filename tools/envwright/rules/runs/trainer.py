@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 BatchUnit = Literal["rollouts", "tasks"]
 RefusalKind = Literal["schema", "service", "names", "combination"]
-"""schema: another version of the configuration; service: the hosted service; names: names of environments that
-clash; combination: settings that the trainer does not take together."""
+"""schema: a key or a value that the configuration's schema refuses; service: the hosted service; names: names of
+environments that clash; combination: settings that the trainer does not take together."""
 
 
 KeptResult = Literal["weights", "shards", "cleaned up", "nothing"]

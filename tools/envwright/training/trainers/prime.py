@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 FORWARDED = ("WANDB_API_KEY", "HF_TOKEN")
 """The only secrets that the prime CLI forwards (0.18.0, commands/rl.py, _collect_secrets)."""
+CLI_KEYS = ("env_file", "env_files", "gpu_type", "image_tag", "source_ref", "type", "volume", "volume_size")
+"""Keys that the CLI takes out of a file (0.18.0, commands/rl.py, _CLI_ONLY_KEYS)."""
 PROVIDED = ("PRIME_API_KEY",)
 """The service gives the orchestrator a key of the run's own (0.18.0, commands/rl.py, _report_dispatch)."""
 LORA_UNKNOWN = "lora: the CLI accepts it; the service is described as full fine-tuning; not tried"
@@ -79,7 +81,7 @@ def _named(compiled: Compiled, name: str) -> str:
 
 def _refusals(spec: RunSpec, native: Mapping[str, Any], settings: TrainerSettings) -> Iterator[RefusedSetting]:
     """The refusals of prime-rl, and those of the service (prime 0.18.0, its schema worker)."""
-    yield from prime_rl_refusals(spec, native, settings)
+    yield from prime_rl_refusals(spec, {key: native[key] for key in native if key not in CLI_KEYS}, settings)
     if native.get("clean") is True:
         yield RefusedSetting("service", "overrides.clean", "the hosted service refuses clean = true")
     if "k8s" in native:

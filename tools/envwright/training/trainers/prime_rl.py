@@ -7,6 +7,7 @@ spellings; settings without one are left out, with a note.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from envwright.repository.problem import nearest
 from envwright.rules.runs.trainer import RefusedSetting, TrainerLimits, TrainerSettings
 from envwright.training.trainers.known_models import RENDERER_OF_MODEL, RENDERERS, THINKING_RENDERERS
 from envwright.training.trainers.native_config import NativeConfig, origin, script_text, toml_text
+from envwright.training.trainers.prime_rl_schema import schema_refusals
 from envwright.training.trainers.trainer import (
     HELD_OUT,
     Compiled,
@@ -536,8 +538,16 @@ def _whole(value: Any, otherwise: int) -> int:
 
 
 def prime_rl_refusals(spec: RunSpec, native: Mapping[str, Any], settings: TrainerSettings) -> Iterator[RefusedSetting]:
-    """The refusals of prime-rl when it reads the configuration."""
-    yield from _other_schema(spec, native)
+    """The refusals of prime-rl when it reads the configuration; its schema is known for August only."""
+    moved = [*_other_schema(spec, native)]
+    yield from moved
+    if spec.schema != "later":
+        packages = {source.id.replace("-", "_") for source in (*spec.environments, *spec.evaluated)}
+        named = [str(each.evidence["path"]) for each in moved]
+        for path, refused in schema_refusals(native, packages):
+            place = re.sub(r"^orchestrator\.(train|eval)\.source\.\d+\.", "source.", path)
+            if not any(place.startswith(each) or each.startswith(f"{place}.") for each in named):
+                yield refused
     yield from _misspelt_vllm(native)
     yield from _clashing_names(native)
     for path, message in _combinations(native, settings.max_steps, max(settings.groups.values(), default=1)):
@@ -596,6 +606,9 @@ def _combinations(native: Mapping[str, Any], steps: int | None, group: int) -> I
         own = value_at(native, f"{part}.max_steps")
         if own is not None and own != native.get("max_steps"):
             yield f"{part}.max_steps", f"{part}.max_steps is {own}, max_steps {native.get('max_steps')}"
+    folder = value_at(native, "resume.dir")
+    if isinstance(folder, str) and not re.search(r"/step_\d+/*$", f"/{folder}"):
+        yield "resume.dir", f"{folder} is no folder of a checkpoint, which ends with step_N"
     if value_at(native, "monitors.wandb.offline") is True:
         yield "monitors.wandb.offline", "W&B cannot be offline: its shared mode is always on"
     for path in ("env_vars", "trainer.env_vars", "orchestrator.env_vars", "inference.env_vars"):

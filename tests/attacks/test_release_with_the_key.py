@@ -48,7 +48,7 @@ class Job:
     package: Any
 
     def release(self, *arguments: str) -> int:
-        return main(["release", "--evidence-only", str(self.proven), "--root", str(self.root), *arguments])
+        return main(["release", "--yes", "--evidence-only", str(self.proven), "--root", str(self.root), *arguments])
 
     def prove(self, **changes: Any) -> None:
         """Write evidence for the environment as it is, with changes."""
@@ -200,7 +200,7 @@ def test_release_after_a_lost_job_fetches_what_that_had_published(job: Job, tmp_
 
 
 def test_release_without_handed_over_folder_is_refused(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["release", "--evidence-only", str(job.proven / "missing"), "--root", str(job.root)]) == 2
+    assert main(["release", "--yes", "--evidence-only", str(job.proven / "missing"), "--root", str(job.root)]) == 2
     assert "is not a folder" in capsys.readouterr().err
     assert job.hub.writes() == []
 

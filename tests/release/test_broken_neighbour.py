@@ -77,7 +77,7 @@ def test_broken_environment_is_not_published_by_release(
     proof = root / "proof.json"
     failed = {"name": "reverse-text", "verdict": "fail", "digest": "", "hub_hash": "", "gates": {}}
     proof.write_text(json.dumps({"environments": [failed]}))
-    assert main(["release", *name, "--evidence", str(proof), "--root", str(root)]) == exit_codes.FAIL
+    assert main(["release", *name, "--yes", "--evidence", str(proof), "--root", str(root)]) == exit_codes.FAIL
     entries = {each["name"]: each for each in json.loads((root / "reports/release.json").read_text())["environments"]}
     assert entries["word-problems"]["result"] == "refused"
     assert "environments/word_problems/pyproject.toml" in entries["word-problems"]["message"]
@@ -91,9 +91,9 @@ def test_release_ends_as_its_plan_where_a_run_is_refused(
     for key, value in hub.environment.items():
         monkeypatch.setenv(key, value)
     declare_runs(root, broken="{id: word-problems}")
-    assert main(["release", "--changed", "HEAD", "--evidence", str(root / "none.json"), "--root", str(root)]) == (
-        exit_codes.FAIL
-    )
+    assert main(
+        ["release", "--yes", "--changed", "HEAD", "--evidence", str(root / "none.json"), "--root", str(root)]
+    ) == (exit_codes.FAIL)
     release = json.loads((root / "reports/release.json").read_text())
     assert [(run["name"], run["outcome"]) for run in release["runs"]] == [("broken", "failed")]
     assert "run broken failed: word-problems cannot be read" in capsys.readouterr().err.splitlines()[-1]

@@ -93,14 +93,14 @@ def test_hub_receives_what_the_plan_shows(seed: int, root: Path, hub: EmulatedHu
         name for name, (used, submit) in runs.items() if submit == "on-release" and refused.isdisjoint(used)
     }
 
-    main(["release", "--evidence", evidence(root), "--root", str(root)])
+    main(["release", "--yes", "--evidence", evidence(root), "--root", str(root)])
 
     assert received(hub) == (published, submitted)
 
 
 def test_run_is_not_submitted_if_one_of_its_environments_was_not_published(root: Path, hub: EmulatedHub) -> None:
     declare(root, {"both": (["reverse-text", "word-problems"], "on-release"), "one": (["reverse-text"], "on-release")})
-    main(["release", "--evidence", evidence(root, failing=["word-problems"]), "--root", str(root)])
+    main(["release", "--yes", "--evidence", evidence(root, failing=["word-problems"]), "--root", str(root)])
     assert received(hub) == ({"reverse-text", "ticket-routing"}, {"one"})
 
 

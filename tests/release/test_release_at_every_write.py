@@ -66,7 +66,7 @@ class Checkout:
 
     @property
     def arguments(self) -> list[str]:
-        return ["release", "--evidence", str(self.proven / "validate.json"), "--root", str(self.root)]
+        return ["release", "--yes", "--evidence", str(self.proven / "validate.json"), "--root", str(self.root)]
 
     def release(self) -> int:
         return main(self.arguments)

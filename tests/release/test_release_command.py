@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -19,6 +20,7 @@ import envwright
 import psutil
 import pytest
 from emulator_client import Speaker
+from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.emulator.server import EmulatedHub
 from envwright.hub.access import Prime
@@ -90,7 +92,7 @@ def test_release_publishes_validated_content_once(
     commit(place)
     place.hub.break_with("PUT /uploads/* status code=500")
     proof = place.evidence()
-    assert place.run("release", "--evidence", proof) == 0
+    assert place.run("release", "--yes", "--evidence", proof) == 0
     (entry,) = place.report("release.json")["environments"]
     assert (entry["result"], entry["pushes"], entry["after"]["version"]) == ("published", 2, VERSION)
     assert entry["verified"]["sha256"] == entry["wheel"] == entry["evidence"]["wheel"]
@@ -98,7 +100,7 @@ def test_release_publishes_validated_content_once(
     assert entry["verified"]["installed"] == f"reverse-text=={VERSION}"
     everything = b"".join(written(place.root))
     writes = len(place.hub.writes())
-    assert place.run("release") == 0
+    assert place.run("release", "--yes") == 0
     assert place.report("release.json")["environments"][0]["result"] == "unchanged"
     assert len(place.hub.writes()) == writes
     captured = capfd.readouterr()
@@ -161,7 +163,7 @@ def _strangers(place: Place) -> list[str]:
 def test_release_without_evidence_publishes_nothing(
     place: Place, prepare: Callable[[Place], list[str]], expected: str
 ) -> None:
-    assert place.run("release", *prepare(place)) == 1
+    assert place.run("release", "--yes", *prepare(place)) == 1
     (entry,) = place.report("release.json")["environments"]
     assert entry["result"] == "refused"
     assert expected in entry["message"]
@@ -189,11 +191,25 @@ def test_release_reports_bad_access_before_any_write(
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert place.run("release") == 2
+    assert place.run("release", "--yes") == 2
     error = capsys.readouterr().err
     assert expected in error
     assert fix in error
     assert "canary" not in error
+    assert place.hub.writes() == []
+
+
+def test_release_asks_before_it_publishes(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert place.run("release", "--evidence", place.evidence()) == 2
+    error = capsys.readouterr().err
+    assert "Publish acme/reverse-text?" in error
+    assert "add --yes" in error
+    monkeypatch.setattr("envwright.cli.questions.can_ask", lambda: True)
+    for typed, code in (("n\n", 0), ("", exit_codes.INTERRUPTED)):
+        monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+        assert place.run("release", "--evidence", place.evidence()) == code
     assert place.hub.writes() == []
 
 
@@ -282,7 +298,7 @@ def test_plan_is_in_the_summary_of_a_job(place: Place, tmp_path: Path, monkeypat
 def test_release_interrupted_lists_unreached_environments(place: Place, sign: signal.Signals) -> None:
     proof = place.evidence()
     place.hub.break_with("POST /environmentshub/*/versions delay seconds=30")
-    command = [sys.executable, "-m", "envwright", "release", "--evidence", proof, "--root", str(place.root)]
+    command = [sys.executable, "-m", "envwright", "release", "--yes", "--evidence", proof, "--root", str(place.root)]
     environment = {**os.environ, "PYTHONPATH": str(Path(envwright.__file__).parents[1])}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while process.poll() is None and not place.hub.journal("POST", "/versions"):
@@ -336,7 +352,7 @@ def test_plan_shows_drift_owners_and_orphans(several: Place) -> None:
 def test_release_failing_environment_stops_no_other(several: Place) -> None:
     """One of three has evidence that it passed; the orphan stays."""
     proof = several.evidence()
-    assert several.run("release", "--evidence", proof) == 1
+    assert several.run("release", "--yes", "--evidence", proof) == 1
     results = {each["name"]: each["result"] for each in several.report("release.json")["environments"]}
     assert results == {"reverse-text": "published", "gsm8k": "refused", "word-problems": "refused"}
     assert Speaker(several.hub.url, several.hub.key).latest("acme/forgotten") == "0.1.0"
@@ -347,7 +363,7 @@ def test_release_prints_links_and_reason_of_its_exit_code(place: Place, capfd: p
     registry = place.root / "registry.yaml"
     registry.write_text(registry.read_text() + "  elsewhere: {hub: acme/elsewhere@0.1.0}\n")
     commit(place)
-    assert place.run("release", "--evidence", place.evidence()) == 1
+    assert place.run("release", "--yes", "--evidence", place.evidence()) == 1
     captured = capfd.readouterr()
     page = "https://app.primeintellect.ai/dashboard/environments/acme/reverse-text"
     assert page in captured.out
@@ -361,7 +377,7 @@ def test_release_shows_progress_while_it_validates(place: Place, capfd: pytest.C
     module = place.root / "environments/reverse_text/reverse_text/__init__.py"
     module.write_text(f"{module.read_text()}\nraise RuntimeError('broken')\n")
     commit(place)
-    assert place.run("release") == 1
+    assert place.run("release", "--yes") == 1
     output = capfd.readouterr().err
     assert "validating 1 environment before publishing" in output
     assert "reverse-text: observing" in output

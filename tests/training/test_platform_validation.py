@@ -158,7 +158,7 @@ def test_plan_and_train_submit_the_platforms_schema_with_its_price(hub: Emulated
     assert run["action"] == "submit"
     assert "validated against the platform's prime-rl 559b44772 (schema: august)" in run["reason"]
     assert (run["rollouts"], run["gpus"], run["gpu_hour_price"], run["dollars"]) == (2560, 2, 3.5, 14.0)
-    assert main(["train", "--root", str(signed_in)]) == 0
+    assert main(["train", "--yes", "--root", str(signed_in)]) == 0
     [sent] = hub.state()["submitted"]
     gates = sent["config"]["orchestrator"]["train"]["source"][0]["curriculum"]["gates"]
     assert gates == {"no_signal": {"type": "advantage_range"}}
@@ -173,7 +173,7 @@ def test_refusal_of_the_platform_stops_plan_and_train(
     assert run["action"] == "refused"
     assert "surprise: Extra inputs are not permitted" in run["reason"]
     capsys.readouterr()
-    assert main(["train", "--root", str(signed_in)]) == 1
+    assert main(["train", "--yes", "--root", str(signed_in)]) == 1
     assert "surprise: Extra inputs are not permitted" in capsys.readouterr().out
     assert hub.state()["run"] == []
 

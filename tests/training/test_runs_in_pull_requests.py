@@ -148,7 +148,7 @@ def test_removed_run_lists_its_submissions(
     package = Repository.load(branch).packages["word-problems"]
     publish(hub, "word-problems", package.version, package.hub_hash)
     git(branch, "stash", "-q")
-    assert main(["train", "second", "--root", str(branch)]) == 0
+    assert main(["train", "second", "--yes", "--root", str(branch)]) == 0
     git(branch, "stash", "pop", "-q")
     capsys.readouterr()
     assert main(["plan", "--changed", "main", "--root", str(branch)]) == 0
@@ -164,7 +164,7 @@ def test_run_on_unpublished_environment_waits_with_the_next_command(
 ) -> None:
     for name, value in hub.environment.items():
         monkeypatch.setenv(name, value)
-    assert main(["train", "first", "--root", str(branch)]) == 0
+    assert main(["train", "first", "--yes", "--root", str(branch)]) == 0
     assert "not on the Hub as declared here: word-problems" in (output := capsys.readouterr().out)
     assert "nox -s release" in output
     assert hub.state()["run"] == []

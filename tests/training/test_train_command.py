@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from envwright import exit_codes
+from envwright.cli import questions, train_hub
 from envwright.cli.main import main
 from envwright.emulator.server import EmulatedHub
 from envwright.repository.repository import Repository
@@ -79,6 +80,28 @@ def test_train_without_key_does_not_query_the_platform(repository: Path, capsys:
     assert train(repository, "--dry-run", "--format", "json") == 0
     assert states(capsys) == {"hosted": "not-asked", "by-hand": "not-asked", "own-machine": "manual"}
     assert train(repository) == 2
+    capsys.readouterr()
+    assert train(repository, "own-machine", "--format", "json") == 0, "it needs no key"
+    assert states(capsys) == {"own-machine": "manual"}
+
+
+def test_train_asks_before_it_pays(
+    repository: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(signed_in, repository)
+    assert train(repository) == 2
+    assert "add --yes" in capsys.readouterr().err
+    on_terminal(monkeypatch, "what?\nn\n")
+    assert train(repository) == 0
+    question = capsys.readouterr().err
+    assert "Submit 1 run to paid GPUs?\n  hosted: Qwen/" in question
+    assert "20 steps × " in question
+    on_terminal(monkeypatch, "")
+    assert train(repository) == exit_codes.INTERRUPTED
+    assert signed_in.state()["run"] == []
+    on_terminal(monkeypatch, "y\n")
+    assert train(repository) == 0
+    assert len(signed_in.state()["run"]) == 1
 
 
 def test_train_waits_until_environments_are_published(
@@ -97,9 +120,9 @@ def test_train_submits_due_run_once(
     assert train(repository, "--dry-run", "--format", "json") == 0
     assert states(capsys) == {"hosted": "submit", "by-hand": "manual", "own-machine": "manual"}
     assert signed_in.state()["run"] == []
-    assert train(repository, "--format", "json") == 0
+    assert train(repository, "--yes", "--format", "json") == 0
     assert states(capsys)["hosted"] == "submitted"
-    assert train(repository, "--format", "json") == 0
+    assert train(repository, "--yes", "--format", "json") == 0
     assert states(capsys)["hosted"] == "submitted"
     [run] = signed_in.state()["run"]
     assert run["name"].startswith("hosted-")
@@ -114,7 +137,7 @@ def test_train_submits_manual_run_when_named(
     repository: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     published(signed_in, repository)
-    assert train(repository, "by-hand", "--format", "json") == 0
+    assert train(repository, "by-hand", "--yes", "--format", "json") == 0
     assert states(capsys) == {"by-hand": "submitted"}
     assert len(signed_in.state()["run"]) == 1
 
@@ -174,18 +197,18 @@ def test_train_with_incomplete_arguments_is_a_usage_error(
     assert part in capsys.readouterr().err
 
 
-class Terminal(io.StringIO):
-    """Typed text on a terminal."""
-
-    def isatty(self) -> bool:
-        return True
+def on_terminal(monkeypatch: pytest.MonkeyPatch, typed: str) -> None:
+    """A person on a terminal types this."""
+    for module in (train_hub, questions):
+        monkeypatch.setattr(module, "can_ask", lambda: True)
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
 
 
 def test_train_hub_on_terminal_prompts_for_model(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
-    monkeypatch.setattr("sys.stdin", Terminal("Qwen/Qwen3-8B\ny\n"))
+    on_terminal(monkeypatch, "Qwen/Qwen3-8B\ny\n")
     assert train(tmp_path, "hub", "acme/gsm8k") == 0
     output = capsys.readouterr().out
     assert "Model to start from [Qwen/Qwen3-4B-Instruct-2507]" in output
@@ -269,7 +292,7 @@ def test_train_hub_end_of_input_submits_nothing(
 ) -> None:
     publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
     for typed in ("", "Qwen/Qwen3-8B\n"):
-        monkeypatch.setattr("sys.stdin", Terminal(typed))
+        on_terminal(monkeypatch, typed)
         assert train(tmp_path, "hub", "acme/gsm8k") == exit_codes.INTERRUPTED
     assert signed_in.state()["submitted"] == []
 

@@ -154,10 +154,10 @@ def test_release_jobs_receive_what_the_jobs_before_them_left(origin: Origin, run
 
     assert sessions == {
         "since": ["release since --branch main", f"past-run validate.yml --queued {head} {since}"],
-        "publish": ["release --evidence-only proven/ --since 0123abcd"],
+        "publish": ["release --yes --evidence-only proven/ --since 0123abcd"],
         "verify": ["prepare --declared", "release verify published/"],
         "record": ["release join published/ loaded/"],
-        "train": ["train"],
+        "train": ["train --yes"],
     }
 
 

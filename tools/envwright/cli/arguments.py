@@ -38,6 +38,11 @@ def printed(command: argparse.ArgumentParser, *forms: str) -> None:
     command.add_argument("--format", choices=("text", "json", *forms), default="text", help="form of the output")
 
 
+def confirmation(command: argparse.ArgumentParser, what: str) -> None:
+    """Whether to do what publishes or costs money; asked on a terminal, and required elsewhere."""
+    command.add_argument("-y", "--yes", action="store_true", help=f"{what} without a question")
+
+
 def extent(command: argparse.ArgumentParser) -> None:
     """The printed part of the result; the reports have all of it."""
     group = command.add_mutually_exclusive_group()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Callable
@@ -10,6 +11,24 @@ from collections.abc import Callable
 def can_ask() -> bool:
     """Whether a person can answer: on a terminal, and not in CI."""
     return not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+class Unconfirmed(Exception):
+    """Nobody can be asked whether to publish or to pay, and `--yes` was not given."""
+
+
+def confirmed(question: str, options: argparse.Namespace) -> bool:
+    """Whether to publish or to pay: the reply of a person, or `--yes`. Raises `Unconfirmed` if nobody can
+    reply, and `EOFError` if the input has ended.
+    """
+    if options.yes:
+        return True
+    if not can_ask():
+        message = f"{question} Nobody can confirm it here, because this is not a terminal, and nothing was done."
+        raise Unconfirmed(f"{message}\n    next: add --yes, or --dry-run to only show it")
+    replies = ("y", "yes", "n", "no")
+    typed = answer(f"{question} [y/n]", refusal=lambda text: "" if text.lower() in replies else "reply y or n")
+    return typed.lower() in replies[:2]
 
 
 def answer(question: str, allowed: tuple[str, ...] = (), *, refusal: Callable[[str], str] = lambda _: "") -> str:

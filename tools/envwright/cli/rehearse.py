@@ -95,13 +95,13 @@ def _rehearsed(root: Path, folder: Path, options: argparse.Namespace) -> int:
 
 
 def _scenes(names: Sequence[str]) -> list[_Scene]:
-    release = ("release", *names, "--evidence", EVIDENCE)
+    release = ("release", *names, "--yes", "--evidence", EVIDENCE)
     return [
         _Scene("validate the environments, as the job without a key does", ("validate", *names)),
         _Scene("plan, as the pull request shows it", ("plan", *names)),
         _Scene("release, as the job with the key does", release),
         _Scene("release once more: nothing remains to be done", release),
-        _Scene("train: submit runs that are due", ("train", "--quiet")),
+        _Scene("train: submit runs that are due", ("train", "--yes", "--quiet")),
     ]
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from envwright import __version__, exit_codes
-from envwright.cli import plan
+from envwright.cli import arguments, plan
 from envwright.cli.printed_ledger import print_ledger
+from envwright.cli.questions import Unconfirmed, confirmed
 from envwright.cli.release_evidence import Proven, handed_over, proven_here, run_without_key
 from envwright.hub.access import HubUnavailable
 from envwright.release.evidence import NoEvidence
@@ -41,6 +42,7 @@ from envwright.validation.job_checks import platform_checks, refuse_unready
 EXAMPLES = """examples:
   envwright release --dry-run                         the plan, and nothing else
   envwright release                                   validate, publish, verify, submit runs
+  envwright release --yes                             the same without a question, as a workflow has to
   envwright release --evidence reports/validate.json  on the evidence of an earlier job
   envwright release --evidence-only proven/           push what jobs without a key proved: no code of it runs here
   envwright release reverse-text                      one environment
@@ -54,6 +56,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """The arguments of `plan`, and how much to do."""
     plan.add_arguments(command)
     command.add_argument("--dry-run", action="store_true", help="plan, and publish nothing")
+    arguments.confirmation(command, "publish, and submit runs,")
     given = command.add_mutually_exclusive_group()
     given.add_argument(
         "--evidence",
@@ -89,13 +92,13 @@ def run(options: argparse.Namespace) -> int:
     except AlreadyLocked:
         print("another release of this checkout is running: wait until it ends", file=sys.stderr)
         return exit_codes.ERROR
-    except (HubUnavailable, NoEvidence, LedgerUnreadable) as error:
+    except (HubUnavailable, NoEvidence, LedgerUnreadable, Unconfirmed) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
     except OSError as error:
         print(f"nothing was published: {error.filename or root}: {error.strerror or error}", file=sys.stderr)
         return exit_codes.ERROR
-    except Interrupted:
+    except (Interrupted, EOFError):  # Ctrl-C, or Ctrl-D at the question
         return exit_codes.INTERRUPTED
 
 
@@ -117,14 +120,25 @@ def _released(root: Path, reports: Path, options: argparse.Namespace) -> int:
     planned = make_plan(root, options.names, options.changed, stop)
     write_plan(planned.plan, reports, planned.access.scrubber)
     _refuse_to_write(planned)
+    if not options.quiet:
+        print(planned.access.scrubber.text(render_plan_text(planned.plan, quiet=True)), file=sys.stderr)
+    if (question := _question(planned, options)) and not confirmed(question, options):
+        return exit_codes.PASS
     if options.evidence_only:
         proven = handed_over(root, planned, options, reports)
     else:
         proven = proven_here(root, planned, options, reports, stop)
-    if not options.quiet:
-        print(planned.access.scrubber.text(render_plan_text(planned.plan, quiet=True)), file=sys.stderr)
     file = _applied(root, planned, proven, reports, stop, options)
     return _reported(file, planned, options)
+
+
+def _question(planned: Planned, options: argparse.Namespace) -> str:
+    """What the release would do; empty if it publishes and pays nothing."""
+    runs = () if options.evidence_only else [run.name for run in planned.plan.runs if run.action == "submit"]
+    names = [step.desired.address for step in planned.plan.writes]
+    parts = [f"publish {', '.join(names)}" if names else "", f"submit {', '.join(runs)} to paid GPUs" if runs else ""]
+    text = " and ".join(filter(None, parts))
+    return f"{text[0].upper()}{text[1:]}?" if text else ""
 
 
 def _refuse_to_write(planned: Planned) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from envwright import exit_codes
 from envwright.cli import arguments
+from envwright.cli.questions import Unconfirmed, confirmed
 from envwright.cli.selection import runs_named
 from envwright.cli.train_file import train_here
 from envwright.hub.access import HubUnavailable, find_prime, hub_access, install_prime
@@ -26,6 +27,7 @@ from envwright.validation.job_checks import platform_checks, refuse_unready
 
 EXAMPLES = """examples:
   envwright train                                 submit runs that are due: submit: on-release, and not submitted yet
+  envwright train --yes                           the same without a question, as a workflow has to
   envwright train --dry-run                       show the runs that would be submitted, and why
   envwright train reverse-text-4b                 this run, even if declared submit: manual
   envwright train reverse-text-here               backend: trl: train it on this machine, now
@@ -35,6 +37,7 @@ EXAMPLES = """examples:
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add_runs(command)
     command.add_argument("--dry-run", action="store_true", help="show the runs to submit, and submit nothing")
+    arguments.confirmation(command, "submit")
 
 
 def add_runs(command: argparse.ArgumentParser) -> None:
@@ -56,10 +59,10 @@ def run(options: argparse.Namespace) -> int:
             return code
     try:
         return _submit(root, options)
-    except HubUnavailable as error:
+    except (HubUnavailable, Unconfirmed) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
-    except Interrupted:
+    except (Interrupted, EOFError):  # Ctrl-C, or Ctrl-D at the question
         return exit_codes.INTERRUPTED
 
 
@@ -78,30 +81,35 @@ def _is_trained_here(spec: RunSpec) -> bool:
 def _submit(root: Path, options: argparse.Namespace) -> int:
     registry = load_registry(root)
     names = checked_names(registry, options.names)
-    situation = _situation(root, registry, names)
-    if not options.dry_run:
+    hosted = any(trainer_named(registry.specs[name].backend).limits.hosted for name in names)
+    situation = _situation(root, registry, names, hosted=hosted)
+    if hosted and not options.dry_run:
         refuse_unready(platform_checks("train", situation.access, situation.prime, None))
     decided = decided_runs(situation, names, asked=options.names)
     states = {each.run.spec.name: f"{each.decision.action}: {each.decision.reason}" for each in decided}
     outcomes: dict[str, str] = {}
-    if not options.dry_run:
-        for each in decided:
-            if each.decision.action == "submit":
-                if not options.quiet:
-                    print(f"{each.run.spec.name}: submitting", file=sys.stderr, flush=True)
-                outcome = carry_out(situation, each)
-                outcomes[each.run.spec.name] = outcome.outcome
-                states[each.run.spec.name] = str(outcome)
+    due = [each for each in decided if each.decision.action == "submit"]
+    for each in due if due and not options.dry_run and confirmed(_question(due), options) else ():
+        if not options.quiet:
+            print(f"{each.run.spec.name}: submitting", file=sys.stderr, flush=True)
+        outcome = carry_out(situation, each)
+        outcomes[each.run.spec.name] = outcome.outcome
+        states[each.run.spec.name] = str(outcome)
     results = [run_result(each.run, states[each.run.spec.name], each.decision.next) for each in decided]
     print(situation.access.scrubber.text(shown_runs(results, (), options)), end="")
     return _exit_code(decided, outcomes)
 
 
-def _situation(root: Path, registry: Registry, names: list[str]) -> Situation:
-    """The state of these runs' environments on the Hub."""
+def _question(due: Sequence[DecidedRun]) -> str:
+    shown = "".join(f"\n  {each.run.spec.name}: {each.size}" for each in due)
+    return f"Submit {len(due)} {'run' if len(due) == 1 else 'runs'} to paid GPUs?{shown}\n"
+
+
+def _situation(root: Path, registry: Registry, names: list[str], *, hosted: bool) -> Situation:
+    """The state of these runs' environments on the Hub; self-managed runs need neither the Hub nor a key."""
     access, prime = hub_access(), find_prime()
     stop = threading.Event()
-    if not access.key:
+    if not hosted or not access.key:
         return Situation(root, registry, access, None, frozenset(), stop)
     if prime is None:
         raise HubUnavailable("the prime CLI is not installed", install_prime())

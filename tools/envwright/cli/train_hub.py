@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from envwright import exit_codes
 from envwright.authoring.dataset.huggingface import is_dataset
 from envwright.cli import arguments
+from envwright.cli.questions import Unconfirmed, can_ask, confirmed
 from envwright.cli.train import run_result
 from envwright.files.atomic_write import write_whole
 from envwright.hub.access import HubAccess, HubUnavailable, Prime, hub_access, the_platform
@@ -90,7 +91,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     size.add_argument("--gpu-type", metavar="TYPE", help="of those that `prime train gpus` lists")
     command.add_argument("--dry-run", action="store_true", help="show the configuration, submit nothing; needs no key")
-    command.add_argument("--yes", action="store_true", help="submit without confirmation")
+    arguments.confirmation(command, "submit")
     command.add_argument(
         "--output", type=Path, metavar="FILE", help="folder of the configuration (default: configs/rl/)"
     )
@@ -119,12 +120,13 @@ def run(options: argparse.Namespace) -> int:
             print(note)
         if hub_run.run.fails:
             return exit_codes.FAIL
-        if options.dry_run or platform.prime is None or not _approved(options, hub_run):
+        question = f"Submit {hub_run.identity.name}? Hosted GPUs are billed by the hour."
+        if options.dry_run or platform.prime is None or not confirmed(question, options):
             return exit_codes.PASS
         notes = Workspace(options.root.absolute()).base
         target = Platform(platform.prime, platform.access, notes, platform.stop)
         outcome = submit(hub_run.run, hub_run.identity, target)
-    except (Unusable, HubUnavailable) as error:
+    except (Unusable, Unconfirmed, HubUnavailable) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
     except (Interrupted, EOFError):  # Ctrl-C, or Ctrl-D at a question
@@ -141,7 +143,7 @@ def _check(options: argparse.Namespace) -> None:
             then = f"nox -s train -- {address}" if "/" not in address else ""
             message = f"{address}: an environment of the Hub is owner/name, or owner/name@1.2.3"
             raise Unusable(f"{message}; a run of registry.yaml is trained by its name", then)
-    if options.model and not sys.stdin.isatty() and not options.yes and not options.dry_run:
+    if options.model and not can_ask() and not options.yes and not options.dry_run:
         message = (
             "not a terminal, so the submission cannot be confirmed: add --yes to submit, or --dry-run to only show it"
         )
@@ -174,7 +176,7 @@ def _complete(options: argparse.Namespace, platform: TrainingPlatform) -> None:
     if len(known) > MOST_SHOWN:
         listed += f"\n    and {len(known) - MOST_SHOWN} more: prime train models"
     what = "models on the platform" if offer.models else "the platform lists no models; an example is"
-    if sys.stdin.isatty():
+    if can_ask():
         print(f"{what}:{listed}")
         options.model = input(f"Model to start from [{known[0]}]: ").strip() or known[0]
         return
@@ -298,10 +300,3 @@ def _name(options: argparse.Namespace) -> str:
     environments = "-".join(address.partition("@")[0].rpartition("/")[2] for address in options.environments)
     text = f"{environments}-{options.model.rpartition('/')[2]}".lower()
     return re.sub(r"[^a-z0-9.]+", "-", text).strip("-.")[:60].strip("-.")
-
-
-def _approved(options: argparse.Namespace, hub_run: HubRun) -> bool:
-    if options.yes:
-        return True
-    answer = input(f"Submit {hub_run.identity.name}? Hosted GPUs are billed by the hour. [y/N] ")
-    return answer.strip().lower() in ("y", "yes")

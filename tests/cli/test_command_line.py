@@ -189,6 +189,16 @@ def test_closed_pipe_is_no_failure() -> None:
     assert program.returncode == exit_codes.PASS
 
 
+def test_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    root = small_repository(tmp_path / "repository", "reverse_text")
+    command = [sys.executable, "-m", "envwright", "plan", "--reports", "/sys/envwright"]  # not even root can make it
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT / "tools")}
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
+    assert done.returncode == exit_codes.ERROR
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("envwright: /sys/envwright: ")
+
+
 def test_explain_has_rules_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "RWD005", "SCH020", "--format", "json"]) == exit_codes.PASS
     rules = json.loads(capsys.readouterr().out)

@@ -10,6 +10,7 @@ name of such a second word is reached with `envwright rewards -- diff`.
 from __future__ import annotations
 
 import argparse
+import errno
 import gc
 import os
 import re
@@ -187,6 +188,11 @@ def run() -> None:
     except BrokenPipeError:  # the reader has what it wanted, as in `envwright explain | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter flushes into the pipe
         sys.exit(exit_codes.PASS)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC):
+            raise
+        print(f"envwright: {error.filename or 'a file'}: {error.strerror}", file=sys.stderr)
+        sys.exit(exit_codes.ERROR)
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:

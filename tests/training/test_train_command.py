@@ -221,7 +221,7 @@ def test_train_hub_flags_reach_the_configuration(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
-    flags = ("--batch", "256", "--rollouts", "16", "--lr", "2e-6", "--tokens", "2000", "--gpus", "2+4")
+    flags = ("--batch", "256", "--group-size", "16", "--lr", "2e-6", "--tokens", "2000", "--gpus", "2+4")
     asked = ("acme/gsm8k", "--model", "Qwen/Qwen3-4B", *flags, "--gpu-type", "H200_141GB")
     assert train(tmp_path, *asked, "--yes") == 0, capsys.readouterr().out
     [submitted] = signed_in.state()["submitted"]

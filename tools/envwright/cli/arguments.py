@@ -74,13 +74,10 @@ def model(command: argparse.ArgumentParser, speaker: argparse._ActionsContainer 
 
 def size(command: argparse._ActionsContainer) -> None:
     """The size of an evaluation, under the names that verifiers and prime use."""
-    command.add_argument(
-        "-n", "--num-tasks", "--tasks", dest="tasks", type=positive, metavar="N", help="number of tasks"
-    )
+    command.add_argument("-n", "--num-tasks", dest="tasks", type=positive, metavar="N", help="number of tasks")
     command.add_argument(
         "-r",
         "--num-rollouts",
-        "--rollouts",
         dest="rollouts",
         type=positive,
         metavar="N",
@@ -92,7 +89,6 @@ def group_size(command: argparse._ActionsContainer, default: int) -> None:
     """The rollouts of each task in training, under the names that trainers use."""
     command.add_argument(
         "--group-size",
-        "--rollouts",
         dest="rollouts",
         type=positive,
         default=default,
@@ -118,7 +114,7 @@ def model_name(command: argparse._ActionsContainer, what: str, *, required: bool
 
 def environment_arguments(command: argparse._ActionsContainer, what: str) -> None:
     """Arguments of the environment as a JSON object, under the names that verifiers and prime use."""
-    command.add_argument("-a", "--env-args", "--args", dest="env_args", type=json_object, metavar="JSON", help=what)
+    command.add_argument("-a", "--env-args", type=json_object, metavar="JSON", help=what)
 
 
 def scripted_judge(command: argparse._ActionsContainer) -> None:

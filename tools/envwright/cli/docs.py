@@ -146,7 +146,7 @@ def _command(name: str, command: argparse.ArgumentParser) -> str:
 
 
 def _named(action: argparse.Action) -> str:
-    """The usage of an argument: `-n`, `--tasks N`."""
+    """The usage of an argument: `-n`, `--num-tasks N`."""
     metavar = action.metavar if isinstance(action.metavar, str) else None
     if metavar is None and action.choices is not None:
         metavar = " or ".join(str(choice) for choice in action.choices)

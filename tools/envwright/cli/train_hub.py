@@ -36,7 +36,7 @@ from envwright.training.trainers import SUBMITTED
 EXAMPLES = """examples:
   envwright train hub primeintellect/gsm8k --model Qwen/Qwen3-4B-Instruct-2507
   envwright train hub primeintellect/gsm8k@0.1.2 acme/wordle --model Qwen/Qwen3-4B-Instruct-2507 --dry-run
-  envwright train hub primeintellect/gsm8k --model Qwen/Qwen3-4B-Instruct-2507 --batch 256 --rollouts 16 --gpus 2+2
+  envwright train hub primeintellect/gsm8k --model Qwen/Qwen3-4B-Instruct-2507 --batch 256 --group-size 16 --gpus 2+2
 """
 ADDRESS = re.compile(r"[A-Za-z0-9]+([._-][A-Za-z0-9]+)*/[A-Za-z0-9]+([._-][A-Za-z0-9]+)*(@[0-9][A-Za-z0-9.+!_-]*)?")
 BATCH, GROUP, STEPS = 128, 8, 100

@@ -22,7 +22,7 @@ FIRST_PIECE = 8
 SHORTEST_CONSTANT = 3
 """A shared piece of at most this length is spelled by its characters."""
 
-SMALLER = "Give arguments that make the tasks smaller (`probe: {args: …}` in registry.yaml, or --args)"
+SMALLER = "Give arguments that make the tasks smaller (`probe: {args: …}` in registry.yaml, or --env-args)"
 INSTEAD = (
     "train a small real model on it (a run with `backend: trl`, docs/training.md), which takes turns and tools; "
     "`nox -s distribution` shows whether its rewards leave something to learn"

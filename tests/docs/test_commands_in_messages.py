@@ -14,7 +14,7 @@ from envwright.cli.main import COMMANDS, parsed
 
 COMMAND = re.compile(r"(?:^|(?<=[\s`(]))(?P<program>nox -s|envwright) (?P<rest>[a-z][^`;()\n]*)")
 """In backticks, or up to where its sentence goes on: a message has no words behind a command but after a mark."""
-END = re.compile(r"\s{2,}|, |: |[.,]$|\. |\s#\s")
+END = re.compile(r"\s{2,}|, |: |[.,]$|\. |\s#\s|\s>+\s")
 PLACEHOLDER = re.compile(r"…|[A-Z][A-Z_-]*")
 KEYWORDS = {word for name in COMMANDS for word in name.split()[1:]} | {"json", "markdown", "text", "tool"}
 SAMPLES = {

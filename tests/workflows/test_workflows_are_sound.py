@@ -50,9 +50,13 @@ def test_zizmor_reports_no_problem(team: list[Path], tmp_path: Path) -> None:
 
 
 def test_workflows_match_their_schema(team: list[Path]) -> None:
-    for schema in ("workflows", "actions"):
-        files = [path for path in FILES + team if (path.name == "action.yml") == (schema == "actions")]
-        command = [BIN / "check-jsonschema", "--builtin-schema", f"vendor.github-{schema}", *files]
+    checked = {
+        "github-workflows": [path for path in FILES + team if path.name != "action.yml"],
+        "github-actions": [path for path in FILES if path.name == "action.yml"],
+        "dependabot": [ROOT / ".github/dependabot.yml"],
+    }
+    for schema, files in checked.items():
+        command = [BIN / "check-jsonschema", "--builtin-schema", f"vendor.{schema}", *files]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
 

@@ -46,7 +46,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     venv = venv_for(ROOT / "environments/reverse_text/requirements.lock", workspace, threading.Event())
     libraries = distributions(name="verifiers", path=[str(path) for path in venv.folder.glob("lib/*/site-packages")])
     commands = {each.name for library in libraries for each in library.entry_points}
-    recorded = json.loads((ROOT / "tests/training/upstream/recorded/prime_rl.json").read_text("utf-8"))
+    recorded = json.loads((ROOT / "tools/envwright/training/trainers/recorded/prime_rl.json").read_text("utf-8"))
     commands |= {f"uv run {name}" for name in recorded["scripts"]} | {"uv build"}
     shown = subprocess.run([sys.executable, "-c", LIST_COMMANDS], capture_output=True, text=True, check=True)
     for name, parts in json.loads(shown.stdout.splitlines()[-1]).items():

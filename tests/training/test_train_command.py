@@ -222,7 +222,7 @@ def test_train_hub_flags_reach_the_configuration(
 ) -> None:
     publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
     flags = ("--batch", "256", "--group-size", "16", "--lr", "2e-6", "--tokens", "2000", "--gpus", "2+4")
-    asked = ("acme/gsm8k", "--model", "Qwen/Qwen3-4B", *flags, "--gpu-type", "H200_141GB")
+    asked = ("acme/gsm8k", "--model", "Qwen/Qwen3-4B", *flags, "--gpu-type", "H200_141GB", "--volume", "keep")
     assert train(tmp_path, *asked, "--yes") == 0, capsys.readouterr().out
     [submitted] = signed_in.state()["submitted"]
     config = submitted["config"]
@@ -231,6 +231,7 @@ def test_train_hub_flags_reach_the_configuration(
     assert config["orchestrator"]["train"]["sampling"]["max_completion_tokens"] == 2000
     assert config["trainer"]["optim"]["lr"] == 2e-6
     assert (config["deployment"]["num_train_gpus"], config["deployment"]["num_infer_gpus"]) == (2, 4)
+    assert "keep" in json.dumps(submitted)
 
 
 def test_train_hub_dry_run_without_key_writes_a_file_that_check_keeps(

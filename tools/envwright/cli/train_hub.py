@@ -90,6 +90,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--gpus", type=gpus, metavar="TRAIN+SAMPLE", help="GPUs that train and that sample (default: 1+1)"
     )
     size.add_argument("--gpu-type", metavar="TYPE", help="of those that `prime train gpus` lists")
+    size.add_argument(
+        "--volume", metavar="NAME", help="volume that keeps the outputs; made if it does not exist, paid by size"
+    )
     command.add_argument("--dry-run", action="store_true", help="show the configuration, submit nothing; needs no key")
     arguments.confirmation(command, "submit")
     command.add_argument(
@@ -196,8 +199,8 @@ def command_line(options: argparse.Namespace, **changed: str) -> str:
         words += ["--tokens", str(given["tokens"])]
     if given["gpus"]:
         words += ["--gpus", "+".join(map(str, given["gpus"]))]
-    if given["gpu_type"]:
-        words += ["--gpu-type", given["gpu_type"]]
+    for name in ("gpu_type", "volume"):
+        words += [f"--{name.replace('_', '-')}", given[name]] if given[name] else []
     for flag in ("dry_run", "yes"):
         words += [f"--{flag.replace('_', '-')}"] if given[flag] else []
     return shlex.join(words)
@@ -220,6 +223,8 @@ def _declared(options: argparse.Namespace, external: dict[str, ExternalEntry]) -
     chosen = {"train": train, "inference": sample, "type": options.gpu_type}
     if given := {key: value for key, value in chosen.items() if value}:
         declared["gpus"] = given
+    if options.volume:
+        declared["volume"] = {"name": options.volume}
     return declared
 
 
@@ -284,6 +289,8 @@ def _absent(address: str, why: str) -> Unusable:
 def _notes(options: argparse.Namespace, platform: TrainingPlatform) -> list[str]:
     """Notes on unread lists, and the cost of the GPUs."""
     offer, notes = platform.offer, []
+    if not options.volume:
+        notes.append("note: the platform deletes the checkpoints when the run ends; --volume NAME keeps its outputs")
     if offer.unread:
         notes.append(f"note: {offer.unread}: whether environments, model and GPUs exist there is not known")
     prices = {kind: price for kind, price in offer.gpus.items() if price is not None}

@@ -45,8 +45,11 @@ def main() -> None:
     renderer = TemplateRenderer(loaded.tokenizer, loaded.ends)
     settings = SamplingSettings(MOST_TOKENS, loaded.ends, loaded.tokenizer.pad_token_id, at_once=16)
 
-    def sample(conversations: Sequence[Sequence[int]]) -> list[tuple[Sequence[int], Sequence[float]]]:
-        return [(reply.tokens, reply.logprobs) for reply in sampled(loaded.model, conversations, settings)]
+    def sample(requests: Sequence[serving.SamplingRequest]) -> list[tuple[Sequence[int], Sequence[float]]]:
+        return [
+            (reply.tokens, reply.logprobs)
+            for reply in sampled(loaded.model, [each.heard for each in requests], settings)
+        ]
 
     async def models(_request: Any) -> web.Response:
         return web.json_response({"object": "list", "data": [{"id": options.served_model_name, "object": "model"}]})

@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import accumulate
 
 import pytest
-from envwright.rules.diagnosis import RunLog
+from envwright.rules.diagnosis import RunLog, not_judged
 from envwright.rules.engine import findings
 from envwright.statistics.series import Series
 from envwright.statistics.trends import distance_from_rise, largest_noise, rising_score, slope_of
@@ -55,3 +55,24 @@ def test_sound_runs_have_findings_as_rarely_as_the_tests_promise() -> None:
         }
         found.update(finding.rule for finding in findings(RunLog(series)))
     assert found.total() <= 4, found
+
+
+def test_swings_of_a_small_batch_are_found() -> None:
+    found = 0
+    for seed in range(12):
+        chances = random.Random(seed)
+        values = [(0.65 if step // 8 % 2 else 0.25) + chances.gauss(0, 0.06) for step in range(60)]
+        found += "DGN005" in {each.rule for each in findings(RunLog({"reward": Series("r", tuple(enumerate(values)))}))}
+    assert found == 12
+
+
+def test_rising_score_of_a_million_steps_is_that_of_its_means() -> None:
+    assert rising_score([step + (step % 7) for step in range(1_000_000)]) > 40
+
+
+def test_undecided_rise_is_named_as_not_judged() -> None:
+    chances = random.Random(2)
+    noisy = Series("reward", tuple((step, 0.4 + chances.gauss(0, 0.2)) for step in range(44)))
+    run = RunLog({"reward": noisy})
+    assert "DGN004" not in {each.rule for each in findings(run)}
+    assert any(what.startswith("whether the reward rises") for what in not_judged(run))

@@ -60,6 +60,8 @@ STABLE_KL = 0.01
 KL_TO_A_REFERENCE = ("kl", "train/kl", "actor/kl_loss")
 """Metrics that measure the way from the first model, which a sound run goes."""
 FOLD = 3.0
+SWINGS = 1.5
+"""Of noise alone the distance from a rise is at most the noise between consecutive steps, so their ratio is about 1."""
 LEAST_GROUP = 8
 """Rollouts of a task: at least 8, by prime-rl docs/training.md."""
 QUEUED = ("QUEUED", "PENDING")
@@ -192,7 +194,7 @@ def nothing_is_earned(run: RunLog) -> Iterator[Found]:
             steps=(first, last),
             then="compare some rollouts with the rubric and the format of the answer; if both fit, evaluate the model "
             "(nox -s distribution -- NAME --endpoint E) and drop tasks without any reward",
-            stop="stop now; restart when the model earns a reward before training",
+            stop="stop now; begin another run when the model earns a reward before training",
             source=f"{PRIME_RL}; the skill train-with-environments of verifiers",
             mean=reward.tail(0.5),
         )
@@ -311,9 +313,9 @@ def reward_swings(run: RunLog) -> Iterator[Found]:
 
     What: The distance of the reward from the nearest curve that never falls is more than sampling can explain: the
         largest standard deviation of a batch's mean (half the range, divided by the root of its groups; 8 groups if the
-        run is not declared) with a chi-square test at 1 %. Or it is a tenth of the range and three times the noise
+        run is not declared) with a chi-square test at 1 %. Or it is a tenth of the range and 1.5 times the noise
         between consecutive steps. Source: verifiers docs/legacy/training.md@a60a606ec (training instability); the tenth
-        and the three are this project's own.
+        and the 1.5 are this project's own.
     Why: What one step teaches, a later one destroys.
     Fix: Lower the learning rate, or use larger groups and batches.
     """
@@ -323,7 +325,7 @@ def reward_swings(run: RunLog) -> Iterator[Found]:
     groups = max(1, run.spec.batch_size // run.spec.group_size) if run.spec else LEAST_GROUP
     distance = distance_from_rise(reward.values)
     by_chance = largest_noise(run.width / 2 / groups**0.5, len(reward.values))
-    is_slow = distance > LITTLE_GAIN * run.width and distance > FOLD * step_noise(reward.values)
+    is_slow = distance > LITTLE_GAIN * run.width and distance > SWINGS * step_noise(reward.values)
     if distance <= by_chance and not is_slow:
         return
     yield run.found(
@@ -505,7 +507,17 @@ def not_judged(run: RunLog) -> tuple[str, ...]:
             found.append(f"{shown} ({count} of {wanted} steps)")
         elif name == "kl" and run.series[name].metric in KL_TO_A_REFERENCE:
             found.append(f"{shown} ({run.series[name].metric} is the divergence from the first model)")
+    if (reward := run.reward) is not None and _is_open(run, reward):
+        found.append("whether the reward rises (the interval of its slope is too wide)")
     return tuple(found)
+
+
+def _is_open(run: RunLog, reward: Series) -> bool:
+    """Whether neither a rise nor a plateau of the reward is proven, and it is not next to nothing or everything."""
+    low, high = run.lowest + NEARLY_NOTHING * run.width, run.lowest + (1 - NEARLY_ALL) * run.width
+    steps = max(reward.last_step - reward.first_step, run.spec.max_steps if run.spec else 0)
+    is_between = low < reward.tail() < high and rising_score(reward.values) <= 1.645
+    return is_between and slope_of(reward.points).high * steps >= LITTLE_GAIN * run.width
 
 
 def _fewer_rollouts(run: RunLog) -> dict[str, Any]:

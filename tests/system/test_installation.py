@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from envwright.authoring.setup.answers import default_tool
 from envwright.system.installation import command_with, requirement
 from envwright.text.commands import STARTED_BY
 
@@ -43,6 +44,12 @@ def test_requirement_is_the_address_it_was_installed_from(
 ) -> None:
     recorded.write_text(json.dumps(record))
     assert requirement("prime") == f"envwright[prime] @ {address}"
+
+
+def test_files_of_init_name_the_commit_that_was_installed(recorded: Path) -> None:
+    vcs = {"vcs": "git", "requested_revision": "v1", "commit_id": "a" * 40}
+    recorded.write_text(json.dumps({"url": "https://github.com/team/tool.git", "vcs_info": vcs}))
+    assert default_tool() == f"team/tool@{'a' * 40}"
 
 
 def test_requirement_of_a_copy_from_its_source_is_the_source() -> None:

@@ -48,6 +48,17 @@ def requirement(extra: Extra | None = None) -> str:
     return f"{named} @ {address}" if address else f"{named}=={installed.version}"
 
 
+def installed_commit() -> tuple[str, str] | None:
+    """The git address that this tool was installed from and its commit, as the installer recorded them (PEP 610)."""
+    try:
+        text = distribution(distribution_name()).read_text("direct_url.json")
+    except PackageNotFoundError:
+        return None
+    recorded = json.loads(text) if text else {}
+    commit = recorded.get("vcs_info", {}).get("commit_id")
+    return (str(recorded["url"]), str(commit)) if commit else None
+
+
 def _address(installed: Distribution) -> str:
     """The address that the installer recorded (PEP 610), without a password; empty for a version of an index."""
     text = installed.read_text("direct_url.json")

@@ -18,6 +18,7 @@ from envwright.repository.declared_text import read_text
 from envwright.repository.problem import DeclarationError, Problem
 from envwright.repository.registry_values import KEYS, Flag, Owner, Slug, Text, Unique
 from envwright.repository.required_version import UPGRADE_TOOL
+from envwright.system.installation import installed_commit
 from envwright.system.project_addresses import project_address
 
 ANSWERS_FILE = ".envwright-answers.json"
@@ -27,7 +28,11 @@ ToolAddress = Annotated[Text, Field(pattern=TOOL, max_length=200)]
 
 
 def default_tool() -> str:
-    """The repository that the tool declares as its source, at the tag of its major version; empty if there is none."""
+    """The repository on GitHub and the commit that this tool was installed from, or else the declared source at the tag
+    of its major version; empty if there is none."""
+    installed = installed_commit()
+    if installed is not None and installed[0].startswith(GITHUB):
+        return f"{installed[0].removeprefix(GITHUB).removesuffix('.git').rstrip('/')}@{installed[1]}"
     address = project_address("Source").rstrip("/")
     major = __version__.partition(".")[0]
     return f"{address.removeprefix(GITHUB)}@v{major}" if address.startswith(GITHUB) else ""

@@ -395,8 +395,8 @@ def _larger(run: FinishedRun, each: EnvironmentAnswer) -> str:
         needed = tasks * max(2, judged(_estimate(each.comparison, tasks), run.smallest).fold or 2)
     name, spoken = each.environment, each.comparison["before"]["speaker"]
     return (
-        f"{name}: compare more tasks, with {spoken} as the endpoint BASE: nox -s compare -- {name} --before BASE "
-        f"--after run:{run.kept.name} --split {each.comparison['split']} -n {needed}"
+        f"{name}: compare more tasks of the split {each.comparison['split']}, with {spoken} as the endpoint BASE: "
+        f"nox -s compare -- {name} --before BASE --after run:{run.kept.name} -n {needed}"
     )
 
 

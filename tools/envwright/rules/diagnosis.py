@@ -284,7 +284,7 @@ def reward_does_not_rise(run: RunLog) -> Iterator[Found]:
     most = run.highest if run.highest is not None else max(1.0, *reward.values)
     if reward.tail() - run.lowest <= NEARLY_NOTHING * run.width or reward.tail() >= most - NEARLY_ALL * run.width:
         return
-    steps = max(reward.last_step - reward.first_step, run.spec.max_steps if run.spec else 0)
+    steps = _steps_of(run, reward)
     slope = slope_of(reward.points)
     if slope.high * steps >= LITTLE_GAIN * run.width:
         return
@@ -299,6 +299,11 @@ def reward_does_not_rise(run: RunLog) -> Iterator[Found]:
         slope=slope.value,
         interval=[slope.low, slope.high],
     )
+
+
+def _steps_of(run: RunLog, reward: Series) -> int:
+    """The steps over which a gain counts: those that the run declares, or more if it has logged more."""
+    return max(reward.last_step - reward.first_step, run.spec.max_steps if run.spec else 0)
 
 
 def _course(reward: Series, slope: Slope) -> str:
@@ -515,7 +520,7 @@ def not_judged(run: RunLog) -> tuple[str, ...]:
 def _is_open(run: RunLog, reward: Series) -> bool:
     """Whether neither a rise nor a plateau of the reward is proven, and it is not next to nothing or everything."""
     low, high = run.lowest + NEARLY_NOTHING * run.width, run.lowest + (1 - NEARLY_ALL) * run.width
-    steps = max(reward.last_step - reward.first_step, run.spec.max_steps if run.spec else 0)
+    steps = _steps_of(run, reward)
     is_between = low < reward.tail() < high and rising_score(reward.values) <= 1.645
     return is_between and slope_of(reward.points).high * steps >= LITTLE_GAIN * run.width
 

@@ -36,7 +36,7 @@ def install_command(extra: Extra) -> str:
 def requirement(extra: Extra | None = None) -> str:
     """This tool with an extra, from where this copy is: its source, or the address, the file or the index it came from.
 
-    The name alone is nobody's on the public index yet, so anybody could take it.
+    The name alone is not taken on the public index yet, so anybody could take it.
     """
     name = distribution_name()
     named = f"{name}[{extra}]" if extra else name

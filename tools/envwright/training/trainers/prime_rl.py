@@ -608,7 +608,7 @@ def _combinations(native: Mapping[str, Any], steps: int | None, group: int) -> I
             yield f"{part}.max_steps", f"{part}.max_steps is {own}, max_steps {native.get('max_steps')}"
     folder = value_at(native, "resume.dir")
     if isinstance(folder, str) and not re.search(r"/step_\d+/*$", f"/{folder}"):
-        yield "resume.dir", f"{folder} is no folder of a checkpoint, which ends with step_N"
+        yield "resume.dir", f"{folder} is not a checkpoint: its folder ends with step_N"
     if value_at(native, "monitors.wandb.offline") is True:
         yield "monitors.wandb.offline", "W&B cannot be offline: its shared mode is always on"
     for path in ("env_vars", "trainer.env_vars", "orchestrator.env_vars", "inference.env_vars"):

@@ -70,7 +70,7 @@ def _agent(
     path = ".".join(map(str, (*at, "harness")))
     keys = known.get(name.replace("-", "_"))
     if keys is None and name.partition("@")[0].rpartition("/")[2].replace("-", "_") not in packages:
-        message = f"{path}.id is {name}, which is no harness of verifiers and no environment of the run"
+        message = f"{path}.id is {name}, which is neither a harness of verifiers nor an environment of the run"
         yield f"{path}.id", _refusal(path, message, f"It has: {', '.join(known)}.")
     for key in sorted(harness.keys() - set(keys)) if keys is not None else ():
         yield f"{path}.{key}", _unknown(f"{path}.{key}", key, keys)
@@ -113,7 +113,7 @@ def _chosen(error: ValidationError) -> ValidationError | None:
 
 def _unknown(path: str, key: str, known: Collection[str]) -> RefusedSetting:
     near = nearest(key, known)
-    return _refusal(path, f"{path} is no key of prime-rl's configuration", f"Write {near}." if near else None)
+    return _refusal(path, f"{path} is not a key of prime-rl's configuration", f"Write {near}." if near else None)
 
 
 def _refusal(path: str, message: str, fix: str | None = None) -> RefusedSetting:

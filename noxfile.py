@@ -1,10 +1,11 @@
 """The entry point for people and CI: every session is a thin call of `envwright` or of one tool.
 
-    nox -s validate                    prove every environment
-    nox -s validate -- reverse-text    prove one
-    nox -s tests                       the project's own tests
+    nox -s validate                         prove every environment
+    nox -s validate -- reverse-text         prove one
+    nox -s envwright -- explain RWD005      any command of the tool
+    nox -s tests                            the project's own tests
 
-Arguments behind `--` go to the command; `nox -s validate -- --help` shows them.
+Arguments behind `--` go to the command; `nox -s envwright -- --help` shows them all.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ nox.options.sessions = ["validate"]
 
 FROM_SOURCE = {
     "PYTHONPATH": "tools",  # nothing to build, so nothing to fetch once the locks are installed
-    "ENVWRIGHT_STARTED_BY": "nox",  # messages name sessions, because `envwright` is not installed
+    "ENVWRIGHT_STARTED_BY": "nox",  # which installs the extra packages that a command needs
 }
 ENVIRONMENTS = {
     "envwright": ("requirements.lock",),
@@ -72,9 +73,13 @@ ENVIRONMENTS = {
 """Virtual environments in .nox/, and the packages of each."""
 USUAL = "store" if os.environ.get("ENVWRIGHT_STORE") else "envwright"
 """The environment of most commands: a shared store needs a few packages more."""
+EXTRAS = {"inspect": "inspect", "new": "inspect", "store": "store"} | dict.fromkeys(
+    ("plan", "release", "rehearse", "watch", "diagnose"), "prime"
+)
+"""The environments of commands that need more packages than most."""
 HOSTED = {"hosted", "--hosted"}
 """Arguments of `distribution` that call the prime CLI."""
-
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(@\S+)?")
 
 FAILED: list[int] = []
 """Exit codes of commands that failed."""
@@ -89,9 +94,23 @@ def exit_as_commands_did() -> None:
         os._exit(FAILED[0])
 
 
-def envwright(session: nox.Session, command: str, environment: str = USUAL) -> None:
-    """Run one of the tool's commands in one of the environments."""
-    run(session, environment, "python", "-m", "envwright", command, *session.posargs)
+def call(session: nox.Session, *command: str) -> None:
+    """Run one of the tool's commands, in the environment that has the packages it needs."""
+    run(session, environment_of(session, *command), "python", "-m", "envwright", *command)
+
+
+def environment_of(session: nox.Session, command: str = "", *arguments: str) -> str:
+    """The environment that a command needs for these arguments."""
+    results = [each.partition("run:")[2].partition("@")[0] for each in arguments if "run:" in each]
+    if command == "train":
+        return environment_of_training(session, *arguments)
+    if command == "compare" and results:
+        return environment_of_training(session, "serve", results[0])
+    if command == "distribution" and HOSTED & {*arguments}:
+        return "prime"
+    if command == "adopt" and any(HUB_NAME.fullmatch(one) and not Path(one).is_dir() for one in arguments):
+        return "prime"
+    return EXTRAS.get(command, USUAL)
 
 
 def run(session: nox.Session, environment: str, program: str, *arguments: str, **variables: str) -> None:
@@ -142,166 +161,55 @@ def uv_program() -> str:
 @nox.session(tags=["gates"])
 def validate(session: nox.Session) -> None:
     """Run all gates on environments, offline, without a key. `-- NAME…`, `-- --changed [BASE]`."""
-    envwright(session, "validate")
+    call(session, "validate", *session.posargs)
 
 
 @nox.session(tags=["gates"], default=False)
 def schema(session: nox.Session) -> None:
     """One gate: declaration, package, wheel, loading, data."""
-    envwright(session, "schema")
+    call(session, "schema", *session.posargs)
 
 
 @nox.session(tags=["gates"], default=False)
 def rewards(session: nox.Session) -> None:
     """One gate: the rewards of right and wrong replies. `-- diff`, `-- explain`, `-- reply`."""
-    envwright(session, "rewards")
+    call(session, "rewards", *session.posargs)
 
 
 @nox.session(tags=["gates"], default=False)
 def smoke(session: nox.Session) -> None:
     """One gate: a real evaluation against scripted policies, or with a model. `-- NAME --endpoint E`."""
-    envwright(session, "smoke")
+    call(session, "smoke", *session.posargs)
 
 
 @nox.session(tags=["gates"], default=False)
 def distribution(session: nox.Session) -> None:
     """One gate: whether the rewards leave something to learn. `-- results NAME FILE`, `-- hosted NAME`."""
-    envwright(session, "distribution", "prime" if HOSTED & {*session.posargs} else "envwright")
-
-
-@nox.session(default=False)
-def init(session: nox.Session) -> None:
-    """Write the files of a repository of environments. `-- [FOLDER] --owner SLUG`."""
-    envwright(session, "init")
-
-
-@nox.session(default=False)
-def upgrade(session: nox.Session) -> None:
-    """Renew the files that `init` wrote, without touching what was edited. `-- --check`."""
-    envwright(session, "upgrade")
-
-
-@nox.session(default=False)
-def prepare(session: nox.Session) -> None:
-    """Download the data that environments declare, once. `-- NAME…`; the gates stay offline and read it."""
-    envwright(session, "prepare")
-
-
-@nox.session(default=False)
-def inspect(session: nox.Session) -> None:
-    """Describe a dataset, and the environment that fits it. `-- FILE`, `-- FOLDER`, `-- OWNER/DATASET`."""
-    envwright(session, "inspect", "inspect")
-
-
-@nox.session(default=False)
-def new(session: nox.Session) -> None:
-    """Write an environment that passes all gates, to build on. `-- NAME --data FILE`."""
-    envwright(session, "new", "inspect")
-
-
-@nox.session(default=False)
-def adopt(session: nox.Session) -> None:
-    """Bring in environments from elsewhere. `-- FOLDER`, `-- https://…/repository@ref#path`, `-- owner/name`."""
-    from_hub = [
-        one for one in session.posargs if re.fullmatch(r"[\w.-]+/[\w.-]+(@\S+)?", one) and not Path(one).is_dir()
-    ]
-    envwright(session, "adopt", "prime" if from_hub else "envwright")
-
-
-@nox.session(default=False)
-def record(session: nox.Session) -> None:
-    """Evaluate once and keep the rollouts and their baseline. `-- NAME --endpoint E`, or `--policy blend`."""
-    envwright(session, "record")
-
-
-@nox.session(default=False)
-def test(session: nox.Session) -> None:
-    """Run an environment's own tests and cases with pytest. `-- NAME [PYTEST ARGUMENTS]`."""
-    envwright(session, "test")
-
-
-@nox.session(default=False)
-def cases(session: nox.Session) -> None:
-    """Write the cases that findings show into tests/cases.yaml. `-- add NAME [RULE|CASE…] [--dry-run]`."""
-    envwright(session, "cases")
-
-
-@nox.session(default=False)
-def emulator(session: nox.Session) -> None:
-    """A Hub on loopback, until Ctrl-C. `-- --port P`, `-- --fault F`, `-- --assumptions`."""
-    envwright(session, "emulator")
-
-
-@nox.session(default=False)
-def rehearse(session: nox.Session) -> None:
-    """Rehearse a merge on loopback, without a key: prove, publish, submit runs. `-- NAME…`, `-- --fault F`."""
-    envwright(session, "rehearse", "prime")
-
-
-@nox.session(default=False)
-def together(session: nox.Session) -> None:
-    """Install all environments into one place and import them. `-- NAME…` for some."""
-    envwright(session, "together")
-
-
-@nox.session(default=False)
-def comment(session: nox.Session) -> None:
-    """The one comment of a pull request, in a workflow. `-- FOLDER`, `-- FOLDER --dry-run`."""
-    envwright(session, "comment")
-
-
-@nox.session(default=False)
-def claim(session: nox.Session) -> None:
-    """Allow an evaluation once per commit, in a workflow. `-- PULL_REQUEST`."""
-    envwright(session, "claim")
-
-
-@nox.session(name="past-run", default=False)
-def past_run(session: nox.Session) -> None:
-    """The id of an earlier run of a workflow, in a workflow. `-- WORKFLOW`, `-- WORKFLOW --queued COMMIT BASE`."""
-    envwright(session, "past-run")
-
-
-@nox.session(default=False)
-def propose(session: nox.Session) -> None:
-    """A pull request with the locks that differ, in a workflow. `-- --dry-run`."""
-    envwright(session, "propose")
-
-
-@nox.session(default=False)
-def lock(session: nox.Session) -> None:
-    """Resolve every environment's requirements.lock again, and the tool's own. `-- NAME…` for some."""
-    envwright(session, "lock")
-
-
-@nox.session(default=False)
-def plan(session: nox.Session) -> None:
-    """Show the changes that a release would publish; changes nothing. `-- --changed [BASE]`, `-- --format markdown`."""
-    envwright(session, "plan", "prime")
+    call(session, "distribution", *session.posargs)
 
 
 @nox.session(default=False)
 def release(session: nox.Session) -> None:
     """Publish the planned changes, on passing evidence. `-- --dry-run`, `-- --evidence FILE`."""
-    envwright(session, "release", "prime")
+    call(session, "release", *session.posargs)
 
 
 @nox.session(default=False)
-def bump(session: nox.Session) -> None:
-    """Raise the version of environments by one step. `-- NAME… [--minor] [--above VERSION]`."""
-    envwright(session, "bump")
+def envwright(session: nox.Session) -> None:
+    """Run any command of the tool. `-- new NAME --data FILE`, `-- explain RWD005`, `-- --help`."""
+    call(session, *session.posargs)
 
 
 @nox.session(tags=["project"], default=False)
 def docs(session: nox.Session) -> None:
     """Write the generated files: CODEOWNERS, pages and tables in docs, the registry's schema. `-- --check` in CI."""
-    envwright(session, "docs")
+    call(session, "docs", *session.posargs)
 
 
 @nox.session(default=False)
 def train(session: nox.Session) -> None:
     """Submit the training runs that are due, or train one here. `-- --dry-run`, `-- compile`, `-- probe NAME`."""
-    envwright(session, "train", environment_of_training(session, *session.posargs))
+    call(session, "train", *session.posargs)
 
 
 def environment_of_training(session: nox.Session, *arguments: str) -> str:
@@ -323,31 +231,6 @@ def models(session: nox.Session) -> None:
 def trainers(session: nox.Session) -> None:
     """Check runs with the trainers' own code. `-- CHECKOUT… [--only TRAINER] [--write]`."""
     run(session, "envwright", "python", "tests/training/upstream/trainers_session.py", *session.posargs)
-
-
-@nox.session(default=False)
-def watch(session: nox.Session) -> None:
-    """Follow a training run: curves, rollouts, checkpoints. `-- RUN [--follow]`."""
-    envwright(session, "watch", "prime")
-
-
-@nox.session(default=False)
-def diagnose(session: nox.Session) -> None:
-    """Name the problems of a training run, and the change that fixes each. `-- RUN|METRICS`."""
-    envwright(session, "diagnose", "prime")
-
-
-@nox.session(default=False)
-def compare(session: nox.Session) -> None:
-    """Before and after training, paired by task. `-- NAME --before E --after E`; files and recordings are sides too."""
-    results = [each.partition("run:")[2].partition("@")[0] for each in session.posargs if "run:" in each]
-    envwright(session, "compare", environment_of_training(session, "serve", results[0]) if results else USUAL)
-
-
-@nox.session(default=False)
-def optimize(session: nox.Session) -> None:
-    """Search for a better system prompt, by GEPA. `-- NAME --endpoint E [--max-calls N] [--max-cost D] [--write]`."""
-    envwright(session, "optimize")
 
 
 @nox.session(tags=["project"], default=False)
@@ -403,30 +286,6 @@ def bench(session: nox.Session) -> None:
     run(session, "tests", "python", "benchmarks/bench.py", *session.posargs)
 
 
-@nox.session(default=False)
-def shards(session: nox.Session) -> None:
-    """Environments divided among machines. `-- --changed [BASE] --max N --format json` is a matrix for CI."""
-    envwright(session, "shards")
-
-
-@nox.session(default=False)
-def report(session: nox.Session) -> None:
-    """Reports of past runs. `-- merge FOLDER` joins those of several machines, `-- open` shows the page."""
-    envwright(session, "report")
-
-
-@nox.session(default=False)
-def view(session: nox.Session) -> None:
-    """Conversations of results in the browser, until Ctrl-C. `-- FILE`, `-- NAME`, `-- FILE --out PAGE`."""
-    envwright(session, "view")
-
-
-@nox.session(default=False)
-def site(session: nox.Session) -> None:
-    """The catalogue as static pages in reports/site, from the results of the last validation. `-- --out FOLDER`"""
-    envwright(session, "site")
-
-
 @nox.session(tags=["project"], default=False)
 def pages(session: nox.Session) -> None:
     """The documentation and, beside it, the catalogue, as static pages in reports/site. `-- --private`"""
@@ -437,34 +296,3 @@ def pages(session: nox.Session) -> None:
 def screenshots(session: nox.Session) -> None:
     """Pictures of terminal, report and site for README and docs, by the system's Chromium."""
     run(session, "tests", "python", "benchmarks/screenshots.py", *session.posargs)
-
-
-@nox.session(default=False)
-def migrate(session: nox.Session) -> None:
-    """Move an environment from verifiers 0.3 to 0.4, and test that its rewards stay the same. `-- NAME`."""
-    envwright(session, "migrate")
-
-
-@nox.session(default=False)
-def explain(session: nox.Session) -> None:
-    """Explain a rule: its check, its reason, and the fix of its findings. `-- RULE`; without it, a line for each
-    rule."""
-    envwright(session, "explain")
-
-
-@nox.session(default=False)
-def doctor(session: nox.Session) -> None:
-    """Check this machine and suggest fixes. `-- --fix`."""
-    envwright(session, "doctor")
-
-
-@nox.session(default=False)
-def store(session: nox.Session) -> None:
-    """The shared store of ENVWRIGHT_STORE. `-- key NAME`, `-- push`, `-- status`."""
-    envwright(session, "store", "store")
-
-
-@nox.session(default=False)
-def cache(session: nox.Session) -> None:
-    """Show the size of the cache; `-- --older-than DAYS --max-size GB` prunes it, `-- warm` fills uv's cache."""
-    envwright(session, "cache")

@@ -1,6 +1,6 @@
 """Lets `pytest environments/NAME` find cases and fixtures where the environment is installed.
 
-`nox -s test -- NAME` makes such a place and runs pytest there; see docs/environment.md.
+`envwright test NAME` makes such a place and runs pytest there; see docs/environment.md.
 """
 
 import importlib.util
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 def pytest_configure(config):
     if importlib.util.find_spec("verifiers") is None:
-        message = "verifiers is not installed here. To test an environment in its own place: nox -s test -- NAME"
+        message = "verifiers is not installed here. To test an environment in its own place: envwright test NAME"
         raise pytest.UsageError(message)
     runpy.run_path(str(ROOT / "tools" / "envwright_worker" / "make_importable.py"))
     from envwright_worker.author_tests.grader import Grader

@@ -17,8 +17,8 @@ from envwright.facts import stages
 from envwright.hub import client
 from envwright.repository.package import Package
 from envwright.repository.workspace import Workspace
+from envwright.system.installation import STARTED_BY
 from envwright.system.retry_policy import HUB_READ
-from envwright.text.commands import STARTED_BY
 from envwright.validation import observation, opened_environment, runner
 from envwright.validation.templates import LockTemplate, LockTemplates
 

@@ -24,10 +24,10 @@ def result(verdict: Verdict, rule: str = "RWD005") -> EnvironmentResult:
     ("adoption", "verdict", "command"),
     [
         (ADOPTION, "pass", "git add environments/words registry.yaml CODEOWNERS && git commit"),
-        (ADOPTION, "fail", "nox -s explain -- RWD005"),
-        (replace(ADOPTION, added=(ORACLE_FILE,)), "inconclusive", "nox -s validate -- words"),
-        (replace(ADOPTION, lacks_data=True), "inconclusive", "nox -s prepare -- words"),
-        (ADOPTION, None, "nox -s validate -- words"),
+        (ADOPTION, "fail", "envwright explain RWD005"),
+        (replace(ADOPTION, added=(ORACLE_FILE,)), "inconclusive", "envwright validate words"),
+        (replace(ADOPTION, lacks_data=True), "inconclusive", "envwright prepare words"),
+        (ADOPTION, None, "envwright validate words"),
     ],
 )
 def test_next_command_is_the_one_that_helps_most(adoption: Adoption, verdict: Verdict | None, command: str):

@@ -106,7 +106,7 @@ def test_adopt_folder_declares_locks_and_bounds_environment(
     assert adopt(repository, source) == 0
     output = printed(capsys)
     assert '"verifiers>=0.3.1" became "verifiers>=0.3.1,<0.4", because the code is v0' in output
-    assert "next nox -s validate -- date-arithmetic" in output
+    assert "next envwright validate date-arithmetic" in output
     loaded = Repository.load(repository)
     package = loaded.packages["date-arithmetic"]
     assert (package.generation, package.lock is not None) == ("v0", True)

@@ -43,7 +43,7 @@ def test_next_step_after_commit_with_remote_is_git_push(root: Path, tmp_path: Pa
 
 def test_change_without_new_version_proposes_the_bump(root: Path) -> None:
     edit(root / README, "#", "# A")
-    assert proposed(root, "HEAD") == "nox -s bump -- reverse-text"
+    assert proposed(root, "HEAD") == "envwright bump reverse-text"
 
 
 def test_folder_without_git_proposes_nothing(root: Path) -> None:

@@ -73,7 +73,7 @@ def test_cases_add_writes_each_case_once_and_keeps_the_file(root: Path, capsys: 
     ]
     printed = capsys.readouterr().out
     assert case("detects a.py:3:compare", "one\ntwo", 0.5) in printed
-    assert printed.endswith("next: nox -s validate -- reverse-text\n")
+    assert printed.endswith("next: envwright validate reverse-text\n")
 
 
 @pytest.mark.parametrize("chosen", ["rwd085", "many tags is not paid, task 2"])
@@ -109,7 +109,7 @@ def refused(root: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> 
 
 def test_cases_add_without_report_names_the_session(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     message = refused(root, capsys)
-    assert "holds no validate.json\nrun first: nox -s validate -- reverse-text" in message
+    assert "holds no validate.json\nrun first: envwright validate reverse-text" in message
 
 
 def test_cases_add_report_of_other_environments_is_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -311,7 +311,7 @@ def test_compare_refuses_recording_of_other_code(
     code, output = compare("reverse-text", "nop", "oracle")
     assert code == exit_codes.USAGE
     assert "reverse_text/recordings/nop.jsonl.gz: recorded with the reward digest of-other-code-" in output
-    assert "nox -s record -- reverse-text" in output
+    assert "envwright record reverse-text" in output
 
 
 @worker
@@ -467,7 +467,7 @@ def test_result_of_run_is_judged_by_the_goal_of_its_start(
     assert "learned: better, by at least what was worth having (learned@5)" in shown
     assert "smallest effect: 0.2 of the range" in shown
     assert "0.5 GPU hours, $1.00" in shown
-    assert "serve it: nox -s train -- serve learned --step 5" in shown
+    assert "serve it: envwright train serve learned --step 5" in shown
     assert "Training run learned" in (root / "reports" / "runs" / "learned.html").read_text()
     assert len(models["base"].chats) == recorded == 8, "the baseline is not paid twice"
     (learned / "notes.json").unlink()

@@ -135,7 +135,7 @@ def test_init_beside_environments_declares_those_that_are_ready(tmp_path: Path, 
     assert "declared   word-problems" in printed
     assert "to adopt   reverse_text: requirements.lock does not exist" in printed
     assert "to adopt   notes: " in printed
-    assert "nox -s adopt -- environments" in printed
+    assert "envwright adopt environments" in printed
 
 
 def test_init_dry_run_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -171,7 +171,8 @@ def test_initial_noxfile_runs_commands_of_the_tool(tmp_path: Path, monkeypatch: 
         sessions[name](session)
     address = "envwright @ git+https://github.com/acme/envwright@v0#subdirectory=tools"
     assert ("uvx", "--from", address, "envwright", "validate", "words", "-v") in called
-    assert {each[4] for each in called} == set(sessions) <= set(COMMANDS)
+    assert ("uvx", "--from", address, "envwright", "words", "-v") in called
+    assert {each[4] for each in called} - {"words"} == set(sessions) - {"envwright"} <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("path", ["AGENTS.md", "README.md", ".agents/skills/envwright/SKILL.md"])

@@ -223,7 +223,7 @@ def test_record_of_held_out_tasks_is_a_separate_recording(
         (recordings / "fake--eval.json").write_text(json.dumps({**evaluated, "reward_digest": "sha256:0"}))
         run("distribution", name, "--quiet")
         findings = (root / "reports" / "validate.json").read_text()
-        assert f"nox -s record -- {name} --endpoint fake -n 3 -r 2 --split eval" in findings
+        assert f"envwright record {name} --endpoint fake -n 3 -r 2 --split eval" in findings
     finally:
         shutil.rmtree(recordings)
 

@@ -51,8 +51,8 @@ def code(nox: Path, checkout: Path, *arguments: str) -> int:
 
 @pytest.mark.parametrize("expected", [0, 1, 2, 3, 4])
 def test_session_exits_with_code_of_command(nox: Path, checkout: Path, expected: int) -> None:
-    assert code(nox, checkout, "-s", "explain", "--", str(expected)) == expected
+    assert code(nox, checkout, "-s", "envwright", "--", "explain", str(expected)) == expected
 
 
 def test_sessions_that_all_fail_alike_exit_with_their_code(nox: Path, checkout: Path) -> None:
-    assert code(nox, checkout, "-s", "schema", "explain", "--", "2") == 2
+    assert code(nox, checkout, "-s", "schema", "rewards", "--", "2") == 2

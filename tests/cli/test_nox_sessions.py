@@ -75,9 +75,9 @@ def noxfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_sessions_with_the_same_needs_install_once(noxfile: Any, tmp_path: Path) -> None:
     first, second = Session(tmp_path, "gsm8k"), Session(tmp_path, "RWD020")
     noxfile.validate(first)
-    noxfile.explain(second)
+    noxfile.schema(second)
     assert (first.installed, second.installed) == (True, False)
-    assert second.last == ("envwright", "-m", "envwright", "explain", "RWD020")
+    assert second.last == ("envwright", "-m", "envwright", "schema", "RWD020")
 
 
 def test_session_with_changed_lock_installs_again(noxfile: Any, tmp_path: Path) -> None:
@@ -108,8 +108,10 @@ def test_session_with_interrupted_install_installs_again(
     [
         ("distribution", ("gsm8k",), "", "envwright"),
         ("distribution", ("hosted", "gsm8k", "--endpoint", "e"), "", "prime"),
-        ("plan", (), "", "prime"),
-        ("new", ("sums",), "", "inspect"),
+        ("envwright", ("plan",), "", "prime"),
+        ("envwright", ("new", "sums"), "", "inspect"),
+        ("envwright", ("explain", "RWD005"), "", "envwright"),
+        ("envwright", ("adopt", "acme/sums@0.1.0"), "", "prime"),
         ("train", ("probe", "gsm8k"), "train\n", "trl"),
         ("train", (), "prime\n", "prime"),
         ("bench", (), "", "tests"),

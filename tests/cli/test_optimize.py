@@ -108,7 +108,7 @@ def test_optimize_v1_writes_better_prompt_in_place(
     assert [int(calls) for _, calls, _ in result] == sorted(int(calls) for _, calls, _ in result)
     assert int(result[-1][0]) == found["rollouts"]
     assert float(result[-1][2]) > 0
-    assert "nox -s bump -- reverse-text --minor" in output
+    assert "envwright bump reverse-text --minor" in output
     assert git(root, "diff", "--name-only") == "environments/reverse_text/reverse_text/taskset.py"
     source = (root / "environments" / "reverse_text" / "reverse_text" / "taskset.py").read_text()
     assert f'SYSTEM_PROMPT = """{BETTER}"""' in source

@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def test_reference_pages_are_up_to_date() -> None:
-    """Renew them with `nox -s docs`."""
+    """Renew them with `envwright docs`."""
     assert (REPOSITORY / CLI_FILE).read_text("utf-8") == render_cli(parser())
     assert (REPOSITORY / REGISTRY_FILE).read_text("utf-8") == render_registry(registry_schema())
 

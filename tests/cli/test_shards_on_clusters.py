@@ -15,7 +15,6 @@ import yaml
 from envwright import exit_codes
 from envwright.cli.main import main, parsed
 from envwright.repository.workspace import Workspace
-from envwright.text.commands import STARTED_BY
 from envwright.validation.scheduling import SHARD_SECONDS, Timing, remember_timing
 from envwright.validation.shard_scripts import ShardTask, kubernetes_job, slurm_script
 from small_repository import git, small_repository
@@ -29,12 +28,6 @@ DOCUMENTED = {
 }
 """Options of sbatch, and the forms that its manual allows of them; `time` in minutes."""
 RUN = "both:\n    backend: prime\n    model: Qwen/Qwen3-4B\n    max_steps: 20\n    environments: "
-
-
-@pytest.fixture(autouse=True)
-def without_nox(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts call what the user calls, here `envwright` itself."""
-    monkeypatch.delenv(STARTED_BY, raising=False)
 
 
 @pytest.fixture(scope="module")

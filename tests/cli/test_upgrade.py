@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,6 @@ from envwright.cli.main import main
 from envwright.repository.problem import DeclarationError
 from envwright.repository.registry import load_registry
 from envwright.repository.tool_source import REGISTRY_FILE
-from envwright.text.typed_streams import TypedStream
 from small_repository import edit
 
 VALIDATE = ".github/workflows/validate.yml"
@@ -99,7 +96,7 @@ def test_upgrade_of_lines_that_were_edited_is_shown_until_settled(
     assert upgrade(repository) == 1
     printed = capsys.readouterr().out
     assert "+# The environments of acme" in printed
-    assert "nox -s upgrade -- --keep README.md" in printed
+    assert "envwright upgrade --keep README.md" in printed
     assert (repository / "README.md").read_bytes() == before
     assert "workflow_dispatch" in (repository / VALIDATE).read_text()  # the others are upgraded
     assert checked(repository, capsys) == (1, [("README.md", "conflict")])
@@ -179,7 +176,7 @@ def test_upgrade_after_changed_answer_changes_what_depends_on_it(repository: Pat
 
 
 def test_upgrade_without_answers_file_names_init(tmp_path: Path):
-    with pytest.raises(DeclarationError, match=r"nox -s init"):
+    with pytest.raises(DeclarationError, match=r"envwright init"):
         upgrade(tmp_path)
 
 
@@ -215,15 +212,3 @@ def test_upgrade_that_fails_halfway_changes_nothing(
     assert "No space left on device" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in repository.rglob("*") if path.is_file()} == before
     assert not (repository / "new").exists()
-
-
-def test_upgrade_quotes_differences_as_they_are(repository: Path, newer: dict, monkeypatch: pytest.MonkeyPatch):
-    line = "Run `nox -s validate -- words` first.\n"
-    newer["README.md"] = ("# Environments of acme\n", f"# Environments of acme\n\n{line}")
-    written = io.BytesIO()
-    stream = TypedStream(io.TextIOWrapper(written, "utf-8"))
-    monkeypatch.setattr(sys, "stdout", stream)
-    assert upgrade(repository, "--check") == 1
-    stream.flush()
-    stream.stream.flush()
-    assert f"+{line}" in written.getvalue().decode()

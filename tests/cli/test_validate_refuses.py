@@ -120,12 +120,12 @@ def test_pyproject_that_does_not_parse_fails_alone(repository: Path, failed: Cal
 def test_lock_that_does_not_match_fails_alone(repository: Path, failed: Callable[..., str]) -> None:
     pyproject = repository / "environments/reverse_text/pyproject.toml"
     pyproject.write_text(pyproject.read_text().replace('"verifiers>=0.4', '"nothing-here>=1", "verifiers>=0.4'))
-    assert "nox -s lock -- reverse-text" in failed("reverse-text")
+    assert "envwright lock reverse-text" in failed("reverse-text")
 
 
 def test_lock_that_is_missing_fails_alone(repository: Path, failed: Callable[..., str]) -> None:
     (repository / "environments/reverse_text/requirements.lock").unlink()
-    assert "nox -s lock -- reverse-text" in failed("reverse-text", "reverse-text")
+    assert "envwright lock reverse-text" in failed("reverse-text", "reverse-text")
 
 
 def test_symlink_outside_repository_fails_alone(repository: Path, failed: Callable[..., str]) -> None:

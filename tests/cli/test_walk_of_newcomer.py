@@ -65,8 +65,8 @@ def test_train_of_an_environment_prints_a_run_that_compiles(root: Path) -> None:
         assert main(["train", "compile", "reverse-text-run", "--root", str(root)]) == exit_codes.PASS
     finally:
         registry.write_text(before)
-    assert "nox -s train -- compile reverse-text-run" in said
+    assert "envwright train compile reverse-text-run" in said
 
 
 def test_train_of_an_unknown_name_prints_how_a_run_is_declared(root: Path) -> None:
-    assert "`nox -s train -- ENVIRONMENT` shows an entry" in refused_train(root, "nothing")
+    assert "`envwright train ENVIRONMENT` shows an entry" in refused_train(root, "nothing")

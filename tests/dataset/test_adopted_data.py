@@ -90,4 +90,4 @@ def test_adopt_without_the_hub_lists_the_commit_as_open(repository: Path, source
     output = adopt(repository, source, NOWHERE)
     assert not load_registry(repository).environments["sums"].prepare.needed
     assert "which commit of its data to use" in output
-    assert "next nox -s prepare -- sums" in output
+    assert "next envwright prepare sums" in output

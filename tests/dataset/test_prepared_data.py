@@ -158,7 +158,7 @@ def test_undeclared_dataset_is_one_finding_with_its_lines(sums: SmallRepository)
     assert found["SCH043"]["inconclusive"]
     assert (found["SCH043"]["file"], found["SCH043"]["line"]) == ("environments/sums/sums/__init__.py", 8)
     assert '{name: acme/sums, revision: "<commit>"}' in found["SCH043"]["evidence"]["registry.yaml"]
-    assert "nox -s prepare -- sums" in found["SCH043"]["fix"]
+    assert "envwright prepare sums" in found["SCH043"]["fix"]
     assert code != 0, out
 
 
@@ -172,7 +172,7 @@ def test_prepared_dataset_is_read_by_offline_gates(sums: SmallRepository):
         sums.declare(*DECLARED)  # the lines as they were shown
         sums.run("schema", "sums")
         assert set(sums.findings()) == {"SCH046"}
-        assert sums.findings()["SCH046"]["fix"] == "Run `nox -s prepare -- sums`, with a network."
+        assert sums.findings()["SCH046"]["fix"] == "Run `envwright prepare sums`, with a network."
 
         assert sums.run("prepare", hub=hub)[0] == 0
         assert not [headers for _, headers in asked if any("planted" in value for value in headers.values())]

@@ -128,13 +128,13 @@ def test_inspect_prints_json(capsys: pytest.CaptureFixture[str]):
     data = json.loads(capsys.readouterr().out)
     assert data["answer"]["format"] == "number"
     assert data["overlap"] == [{"splits": ["test", "train"], "questions": 3}]
-    assert data["recommendation"]["command"].startswith("nox -s new -- NAME --data ")
+    assert data["recommendation"]["command"].startswith("envwright new NAME --data ")
 
 
 def test_inspect_prints_tables(capsys: pytest.CaptureFixture[str]):
     assert main(["inspect", str(DATASETS / "boolean_mixed_case.csv")]) == 0
     shown = capsys.readouterr().out
-    assert all(word in shown for word in ("verified_by", "yes/no", "row 18", "near misses", "nox -s new --"))
+    assert all(word in shown for word in ("verified_by", "yes/no", "row 18", "near misses", "envwright new --"))
 
 
 def test_inspect_without_answers_recommends_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

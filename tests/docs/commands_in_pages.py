@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import re
+import shlex
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -46,25 +45,22 @@ def blocks(page: str, text: str) -> list[Block]:
     ]
 
 
-@cache
-def sessions() -> dict[str, str]:
-    """The nox sessions that are one command of the tool, and which."""
-    found: dict[str, str] = {}
-    for function in ast.parse((ROOT / "noxfile.py").read_text("utf-8")).body:
-        for part in ast.walk(function) if isinstance(function, ast.FunctionDef) else ():
-            if isinstance(part, ast.Call) and getattr(part.func, "id", "") == "envwright":
-                found[function.name] = next(one.value for one in part.args if isinstance(one, ast.Constant))
-    return found
+def words_of(command: str) -> list[str]:
+    """The words of a command without its program: `nox -s envwright -- X` is the tool's `X`."""
+    program, *words = shlex.split(command)
+    if program != "nox":
+        return words
+    session, *words = [word for word in words[1:] if word != "--"]
+    return words if session == "envwright" else [session, *words]
 
 
 NOX = '''#!{python}
 """nox without its installing: runs a session's command with the tool of this clone."""
 import os, sys
 
-SESSIONS = {sessions}
-arguments = sys.argv[1:]
-assert arguments[0] == "-s", arguments
-command = [SESSIONS[arguments[1]], *(arguments[3:] if arguments[2:3] == ["--"] else arguments[2:])]
+flag, session, *arguments = sys.argv[1:]
+assert flag == "-s", sys.argv
+command = [*([] if session == "envwright" else [session]), *arguments[arguments[:1] == ["--"] :]]
 os.environ["PYTHONPATH"] = "tools"
 os.environ["ENVWRIGHT_STARTED_BY"] = "nox"
 os.execv({python!r}, [{python!r}, "-m", "envwright", *command])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-import shlex
 from dataclasses import dataclass
 from functools import cache
 
-from commands_in_pages import ROOT, sessions
+from commands_in_pages import ROOT, words_of
 from envwright.cli.main import COMMANDS
 
 LINE = re.compile(r"^(?:    )?(?:\$ )?((?:nox -s|envwright) .+)$")
@@ -42,16 +41,13 @@ class Documented:
     def _split(self) -> tuple[str, list[str]]:
         """The command, and what is behind it."""
         first, *rest = self._words
-        first = sessions().get(first, first)
         whole = " ".join([first, *rest[:1]])
         return (whole, rest[1:]) if whole in COMMANDS else (first, rest)
 
     @property
     def _words(self) -> list[str]:
         one = re.sub(r"(?<=\w)…|[\[\]]", "", re.split(r"\s+#\s|\s{3,}", self.text)[0])
-        words = shlex.split(one)
-        words = words[2:] if words[0] == "nox" else words[1:]
-        return [word for word in words if word != "--"]
+        return words_of(one)
 
 
 def documented(page: str, text: str) -> list[Documented]:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands_in_pages import ENVWRIGHT, NOX, PAGES, ROOT, Block, blocks, sessions
+from commands_in_pages import ENVWRIGHT, NOX, PAGES, ROOT, Block, blocks
 from documented_commands import NOWHERE, WHERE, Documented, documented, texts_in
 from envwright.cli.main import COMMANDS, parsed
 
@@ -54,7 +54,7 @@ def test_unexecuted_commands_are_all_documented():
 
 
 def test_commands_are_found_in_prose_and_blocks():
-    page = "`nox -s a -- x --b`\n\n    envwright c --d=1 E   what\n\n```sh\nnox -s f && nox -s g -- H  # why\n```\n"
+    page = "`envwright a x --b`\n\n    envwright c --d=1 E   what\n\n```sh\nnox -s f && envwright g H  # why\n```\n"
     found = [(one.line, one.command, one.arguments, one.flags) for one in documented("x.md", page)]
     assert found == [
         (1, "a", ["x", "--b"], {"--b"}),
@@ -72,7 +72,7 @@ def test_page_commands_run_in_order(page: str, tmp_path: Path):
     programs.mkdir()
     home.mkdir()
     for name, script in {"nox": NOX, "envwright": ENVWRIGHT}.items():
-        (programs / name).write_text(script.format(python=sys.executable, sessions=sessions()))
+        (programs / name).write_text(script.format(python=sys.executable))
         (programs / name).chmod(0o755)
     kept = ("ENVWRIGHT_CACHE_DIR", "LANG", "SSL_CERT_FILE", "UV_INDEX_URL", "UV_DEFAULT_INDEX")
     environment = {

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from commands_in_pages import ROOT, sessions
+from commands_in_pages import ROOT, words_of
 from envwright.cli.main import COMMANDS, parsed
 
 COMMAND = re.compile(r"(?:^|(?<=[\s`(]))(?P<program>nox -s|envwright) (?P<rest>[a-z][^`;()\n]*)")
@@ -40,10 +39,7 @@ class Printed:
 
     @property
     def words(self) -> list[str]:
-        words = shlex.split(self.text)
-        if words[0] == "nox":
-            words = [word for word in words[1:] if word != "--"]
-        return [sessions().get(words[1], words[1]), *words[2:]]
+        return words_of(self.text)
 
 
 def printed() -> Iterator[Printed]:
@@ -86,6 +82,8 @@ ALL = sorted(set(printed()), key=str)
 def test_printed_command_parses(one: Printed) -> None:
     known = {word.split()[0] for word in COMMANDS}
     first, *rest = one.words
+    if PLACEHOLDER.fullmatch(first):
+        return  # any command
     if first not in known:
         assert f"def {first}(session" in (ROOT / "noxfile.py").read_text("utf-8"), one.text
     elif not _is_a_mention([first, *rest]):
@@ -108,10 +106,10 @@ def test_printed_command_has_no_trailing_words(one: Printed) -> None:
 
 
 def test_commands_in_messages_are_found() -> None:
-    text = "no lock: nox -s lock -- NAME, or `envwright explain RULE` for more (nox -s plan); envwright doctor: broken"
+    text = "no lock: envwright lock NAME, or `envwright explain RULE` (envwright plan); envwright doctor: broken"
     assert [one.text for one in _commands("x.py", 1, text)] == [
-        "nox -s lock -- NAME",
+        "envwright lock NAME",
         "envwright explain RULE",
-        "nox -s plan",
+        "envwright plan",
         "envwright doctor",
     ]

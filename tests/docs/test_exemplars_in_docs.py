@@ -1,4 +1,4 @@
-"""There is an exemplar for every kind and format that `nox -s new` offers, and docs/exemplars.md names all of them."""
+"""An exemplar exists for every kind and format that `envwright new` offers, and docs/exemplars.md names it."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def test_hosted_gate_refuses_unpublished_content(
     root: Path, hub: EmulatedHub, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert distribution(root) == exit_codes.USAGE
-    assert "nox -s release -- date-arithmetic" in capfd.readouterr().err
+    assert "envwright release date-arithmetic" in capfd.readouterr().err
     publish(hub, root, content="f" * 64)
     assert distribution(root) == exit_codes.USAGE
     assert "the Hub has" in capfd.readouterr().err

@@ -106,7 +106,7 @@ def test_publish_wheel_without_source_is_wedged() -> None:
     result = hub.publish()
     assert (result.outcome, hub.pushed) == ("wedged", 2)
     assert "without its source" in result.message
-    assert result.next.startswith("nox -s bump -- sums")
+    assert result.next.startswith("envwright bump sums")
 
 
 def test_publish_version_with_other_content_fails() -> None:

@@ -266,7 +266,7 @@ def test_plan_change_without_new_version_fails(place: Place) -> None:
     commit(place)
     assert place.run("plan", "--changed", "HEAD~1") == 1
     (found,) = place.report("plan.json")["environments"][0]["findings"]
-    assert (found["rule"], found["fix"]) == ("REL001", "nox -s bump -- reverse-text")
+    assert (found["rule"], found["fix"]) == ("REL001", "envwright bump reverse-text")
     assert place.run("bump", "reverse-text") == 0
     assert place.run("plan", "--changed", "HEAD~1") == 0
 

@@ -64,7 +64,7 @@ TIMEOUT = Failure(
 )
 PROBLEMS = (
     Problem("registry.yaml", 12, "unknown key", "environments.reverse-text", "gatez", "args, gates, ignore", "gates"),
-    Problem("environments/gsm8k/requirements.lock", None, "does not match pyproject.toml", fix="nox -s lock -- gsm8k"),
+    Problem("environments/gsm8k/requirements.lock", None, "does not match pyproject.toml", fix="envwright lock gsm8k"),
 )
 
 ALL_PASS = EnvironmentResult(

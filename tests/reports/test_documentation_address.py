@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from email.message import Message
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,10 +33,15 @@ def _forget() -> None:
     project_address.cache_clear()
 
 
+def _not_installed(name: str) -> Message:
+    raise PackageNotFoundError(name)
+
+
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A folder that the code seems to be installed in; without metadata, nothing is declared."""
-    monkeypatch.setattr(project_addresses, "__file__", str(tmp_path / "envwright" / "system" / "project_addresses.py"))
+    monkeypatch.setattr(project_addresses, "SOURCE", tmp_path)
+    monkeypatch.setattr(project_addresses, "metadata", _not_installed)
     _forget()
     yield tmp_path
     _forget()
@@ -56,10 +62,10 @@ def test_documentation_address_when_installed_is_that_of_the_metadata(monkeypatc
     assert rule_address("RWD005") == "https://example.org/pages/rules/RWD005.html"
 
 
-def test_pyproject_of_another_project_declares_nothing(elsewhere: Path) -> None:
+def test_documentation_address_beside_the_source_is_that_of_its_pyproject(elsewhere: Path) -> None:
     text = '[project]\nname = "another"\nurls = {Documentation = "https://example.org/"}\n'
     (elsewhere / "pyproject.toml").write_text(text)
-    assert documentation_address() == ""
+    assert documentation_address() == "https://example.org/"
 
 
 @pytest.mark.usefixtures("elsewhere")

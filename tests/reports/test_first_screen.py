@@ -76,7 +76,7 @@ def test_terminal_shows_once_how_to_see_the_rest() -> None:
 def test_first_screen_of_several_failures_names_the_one_to_begin_with() -> None:
     screen = first_screen(mixed())
     assert screen.verdict.startswith("1 environment failed, 1 not judged, 1 passed; ")
-    assert (screen.command, screen.environment) == ("nox -s explain -- RWD001", "reverse-text")
+    assert (screen.command, screen.environment) == ("envwright explain RWD001", "reverse-text")
     assert screen.cost == "Training moves away from right answers."
 
 
@@ -90,12 +90,12 @@ def test_first_screen_of_one_failure_among_others_names_it() -> None:
 def test_first_screen_of_an_infrastructure_failure_runs_again() -> None:
     screen = first_screen(ValidationResult("error", (BROKEN,)))
     assert screen.cost == "word-sort cannot be published."
-    assert screen.command.endswith("validate -- word-sort")
+    assert screen.command.endswith("validate word-sort")
 
 
 def test_first_screen_of_declarations_has_the_command_that_fixes_one() -> None:
     screen = first_screen(mistaken())
-    assert screen.command.endswith("lock -- gsm8k")
+    assert screen.command.endswith("lock gsm8k")
     assert screen.cost == "Nothing is validated."
 
 
@@ -108,7 +108,7 @@ def test_first_screen_of_declarations_and_a_failure_keeps_them_distinct() -> Non
 def test_first_screen_of_declarations_without_a_command_asks_to_fix_first() -> None:
     problem = Problem("registry.yaml", 12, "is not a number", fix="Write a number.")
     screen = first_screen(ValidationResult("fail", problems=(problem,)))
-    assert screen.command == "fix it, then nox -s validate"
+    assert screen.command == "fix it, then envwright validate"
 
 
 def test_cost_of_every_deciding_rule_has_at_most_eight_words() -> None:
@@ -140,6 +140,6 @@ def test_first_screen_of_a_pass_names_what_a_release_refuses() -> None:
     ready = replace(passing(), environments=(replace(ALL_PASS, findings=(thin,)),), next_command="git push")
     screen = first_screen(ready)
     assert f"not ready to publish: {ALL_PASS.name} (SCH020)" in screen.verdict
-    assert screen.command == "nox -s explain -- SCH020"
+    assert screen.command == "envwright explain SCH020"
     assert screen.cost == f"{ALL_PASS.name} cannot be published."
     assert first_screen(replace(passing(), next_command="git push")).command == "git push"

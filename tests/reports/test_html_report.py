@@ -153,4 +153,4 @@ def test_html_page_is_rebuilt_from_reports_on_disk(tmp_path: Path, capsys: pytes
 
 def test_report_open_without_report_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "open", "--reports", str(tmp_path)]) == exit_codes.USAGE
-    assert "first: nox -s validate" in capsys.readouterr().err
+    assert "first: envwright validate" in capsys.readouterr().err

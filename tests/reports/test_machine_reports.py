@@ -121,7 +121,7 @@ def test_markdown_page_of_mixed_run_has_table_and_findings() -> None:
     assert "**Fix:** Compare the parsed answer as a number, not as text." in page
     assert page.index("**Fix:** Compare") < page.index("three zeros")
     assert "Ignored: listing is the task" in page
-    assert "\n\n**Next:** `nox -s explain -- RWD001` for `reverse-text`\n\n**Otherwise:** Training" in page
+    assert "\n\n**Next:** `envwright explain RWD001` for `reverse-text`\n\n**Otherwise:** Training" in page
 
 
 def test_markdown_page_has_further_examples_of_a_finding_closed() -> None:

@@ -49,7 +49,7 @@ word-sort  error
 
 ✗ fail: 1 environment failed, 1 not judged, 1 passed; 41.2 s (1 cached;
   --no-cache observes again)
-next       nox -s explain -- RWD001  for reverse-text
+next       envwright explain RWD001  for reverse-text
 otherwise  Training moves away from right answers.
 reports    reports/validate.json  reports/validate.xml
 """
@@ -108,10 +108,10 @@ registry.yaml:12
 
 environments/gsm8k/requirements.lock
     does not match pyproject.toml
-    fix        nox -s lock -- gsm8k
+    fix        envwright lock gsm8k
 
 ✗ fail: 2 problems in 2 declared files; nothing was observed
-next       nox -s lock -- gsm8k
+next       envwright lock gsm8k
 otherwise  Nothing is validated.
 """
 
@@ -160,15 +160,15 @@ def test_interrupted_run_lists_unfinished_and_next_command() -> None:
     text = render_text(interrupted())
     assert "interrupted, partial report" in text
     assert text.endswith(
-        "unfinished word-sort\nnext       nox -s validate -- word-sort\notherwise  word-sort has no verdict.\n"
+        "unfinished word-sort\nnext       envwright validate word-sort\notherwise  word-sort has no verdict.\n"
     )
 
 
 def test_next_command_fixes_the_first_finding_or_explains_it() -> None:
-    stale = replace(MISSED_GOLD, fix="Renew the lock with `nox -s lock -- NAME` and read the errors of uv.")
+    stale = replace(MISSED_GOLD, fix="Renew the lock with `envwright lock NAME` and read the errors of uv.")
     failing = replace(FAILING, findings=(stale,))
-    assert "\nnext       nox -s lock -- reverse-text\n" in render_text(ValidationResult("fail", (failing,)))
-    assert "\nnext       nox -s explain -- RWD001  for reverse-text\n" in render_text(mixed())
+    assert "\nnext       envwright lock reverse-text\n" in render_text(ValidationResult("fail", (failing,)))
+    assert "\nnext       envwright explain RWD001  for reverse-text\n" in render_text(mixed())
 
 
 @pytest.mark.parametrize("inconclusive", [True, False], ids=["it decided", "nothing else is known"])
@@ -176,19 +176,19 @@ def test_next_command_gives_the_time_that_was_too_short(inconclusive: bool) -> N
     fix = "Make scoring faster, or give it the time: `gates: {budget: 240}` below reverse-text in registry.yaml."
     short = replace(MISSED_GOLD, rule="RWD096", severity="advice", inconclusive=inconclusive, fix=fix)
     waiting = replace(FAILING, verdict="inconclusive", findings=(ADVICE, short))
-    then = "next       gates: {budget: 240} below reverse-text in registry.yaml, then nox -s validate -- reverse-text\n"
+    then = "next       gates: {budget: 240} below reverse-text in registry.yaml, then envwright validate reverse-text\n"
     assert then in render_text(ValidationResult("inconclusive", (waiting,)), width=140)
 
 
 def test_next_command_explains_the_known_finding_that_gates_wait_for() -> None:
     known = replace(MISSED_GOLD, ignored="known since 2026-01-31: came with it", waiting=("DST002",))
     waiting = replace(FAILING, verdict="inconclusive", findings=(ADVICE, known))
-    assert "\nnext       nox -s explain -- RWD001\n" in render_text(ValidationResult("inconclusive", (waiting,)))
+    assert "\nnext       envwright explain RWD001\n" in render_text(ValidationResult("inconclusive", (waiting,)))
 
 
 def test_single_gate_run_repeats_that_gate_in_next_command() -> None:
     text = render_text(replace(interrupted(), gates=("rewards",)))
-    assert "nox -s rewards -- word-sort\n" in text
+    assert "envwright rewards word-sort\n" in text
 
 
 def test_headline_without_environments_is_explained() -> None:
@@ -270,7 +270,7 @@ def test_terminal_shows_the_innermost_own_line_of_a_raising_reward() -> None:
 
 
 def test_terminal_never_cuts_the_command_that_adds_the_case() -> None:
-    command = "Add the case that is shown: `nox -s cases -- add capital-cities RWD085`."
+    command = "Add the case that is shown: `envwright cases add capital-cities RWD085`."
     finding = replace(MISSED_GOLD, fix=f"{'Read one final answer, compare all of it. ' * 5}{command}")
     text = " ".join(render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),))).split())
     assert f"… {command}" in text
@@ -312,7 +312,7 @@ def test_quiet_report_keeps_only_deciding_findings() -> None:
     assert "environment       schema" not in text
     assert "SCH010" not in text
     assert "RWD007" not in text
-    assert "\nnext       nox -s explain -- RWD001  for reverse-text\n" in text
+    assert "\nnext       envwright explain RWD001  for reverse-text\n" in text
 
 
 def test_colour_is_used_only_when_requested() -> None:

@@ -32,7 +32,7 @@ def read(tmp_path: Path, lock: str | None, requires: tuple[str, ...] = ()) -> tu
 
 def mistake(tmp_path: Path, lock: str | None, *requires: str) -> Problem:
     problem = only(read(tmp_path, lock, requires)[1])
-    assert problem.fix == "nox -s lock -- sums"
+    assert problem.fix == "envwright lock sums"
     return problem
 
 

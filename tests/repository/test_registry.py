@@ -110,7 +110,7 @@ def test_registry_that_is_not_a_mapping_is_refused(text: str) -> None:
 def test_registry_that_is_missing_is_refused_with_the_command_that_writes_one(tmp_path: Path) -> None:
     problem = only(refused(load_registry, tmp_path))
     assert (problem.file, problem.message) == ("registry.yaml", "does not exist")
-    assert problem.fix.startswith("`nox -s init` writes one")
+    assert problem.fix.startswith("`envwright init` writes one")
 
 
 def test_registry_with_several_mistakes_reports_all_at_once(tmp_path: Path) -> None:

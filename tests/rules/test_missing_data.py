@@ -34,7 +34,7 @@ def test_missing_dataset_with_a_commit_is_ready_to_paste() -> None:
 def test_missing_dataset_without_a_commit_names_prepare() -> None:
     found = missing(SUMS)
     assert 'revision: "<commit>"' in lines(found)
-    assert found.fix.startswith("`nox -s prepare -- plain-sums` prints these lines with the commits")
+    assert found.fix.startswith("`envwright prepare plain-sums` prints these lines with the commits")
 
 
 def test_missing_data_is_added_to_declaration() -> None:

@@ -70,7 +70,7 @@ def test_findings_come_only_from_chosen_gates() -> None:
 
 def test_finding_has_fix_of_the_rule_or_its_own() -> None:
     own = next(findings(subject(package={"requires": ()})))
-    assert "nox -s lock -- plain-sums" in own.fix
+    assert "envwright lock plain-sums" in own.fix
     general = next(findings(subject(package={"tags": ()})))
     assert general.fix == all_rules()["SCH005"].fix
 
@@ -78,6 +78,6 @@ def test_finding_has_fix_of_the_rule_or_its_own() -> None:
 def test_finding_with_a_case_names_the_add_command() -> None:
     for changes, is_shown in (({"apart": APART}, True), ({}, False)):
         (finding,) = (one for one in findings(mutated(20, 1, changes)) if one.rule == "RWD081")
-        command = "Add the case that is shown: `nox -s cases -- add plain-sums RWD081`."
+        command = "Add the case that is shown: `envwright cases add plain-sums RWD081`."
         assert finding.fix.endswith(command) is is_shown
         assert ("case that is shown" in finding.fix) is is_shown

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from envwright.authoring.setup.answers import default_tool
-from envwright.system.installation import command_with, requirement
-from envwright.text.commands import STARTED_BY
+from envwright.system.installation import STARTED_BY, command_with, requirement
 
 GIT = "https://github.com/acme/envwright"
 
@@ -65,9 +64,9 @@ def test_requirement_from_an_index_is_the_version() -> None:
 @pytest.mark.usefixtures("recorded")
 def test_command_with_extra_can_be_pasted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(STARTED_BY, raising=False)
-    assert command_with("prime", "nox -s plan -- sums") == "uvx --from 'envwright[prime]==1.2.3' envwright plan sums"
+    assert command_with("prime", "envwright plan sums") == "uvx --from 'envwright[prime]==1.2.3' envwright plan sums"
 
 
 def test_command_with_extra_under_nox_is_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(STARTED_BY, "nox")
-    assert command_with("train", "nox -s train -- probe sums") == "nox -s train -- probe sums"
+    assert command_with("train", "envwright train probe sums") == "nox -s envwright -- train probe sums"

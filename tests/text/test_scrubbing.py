@@ -46,7 +46,7 @@ def test_unknown_key_is_hidden_by_its_form(text: str, secret: str) -> None:
         "05386da553998dcfddb9ce4d5eff175b36bcee31",
         "https://hub/environmentshub/acme/sums/@0.1.0?limit=100&offset=20",
         "the key cannot write here",
-        "next: nox -s bump -- sums --minor",
+        "next: envwright bump sums --minor",
     ],
 )
 def test_ordinary_text_is_unchanged(text: str) -> None:

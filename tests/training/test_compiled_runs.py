@@ -265,7 +265,7 @@ def test_declared_runs_of_this_repository_pass_their_rules() -> None:
 
 
 def test_compiled_files_of_this_repository_are_up_to_date() -> None:
-    """Renew them with `nox -s train -- compile`."""
+    """Renew them with `envwright train compile`."""
     runs = repository_runs()
     assert write_configs(REPOSITORY, runs, lambda _path, _text: None) == []
     assert leftover_configs(REPOSITORY, runs) == []

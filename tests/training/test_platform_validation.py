@@ -167,14 +167,16 @@ def test_plan_and_train_submit_the_platforms_schema_with_its_price(hub: Emulated
 def test_refusal_of_the_platform_stops_plan_and_train(
     hub: EmulatedHub, signed_in: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    [schema] = Workspace(signed_in).base.rglob("prime_rl/configs/rl.py")
+    schema.write_text(schema.read_text().replace(" tokenizer ", " "))  # a platform that no longer has this key
     with (signed_in / "registry.yaml").open("a") as registry:
-        registry.write("    overrides: {surprise: 1}\n")
+        registry.write("    overrides: {tokenizer: {name: Qwen/Qwen3-0.6B}}\n")
     run = planned(signed_in)
     assert run["action"] == "refused"
-    assert "surprise: Extra inputs are not permitted" in run["reason"]
+    assert "tokenizer: Extra inputs are not permitted" in run["reason"]
     capsys.readouterr()
     assert main(["train", "--yes", "--root", str(signed_in)]) == 1
-    assert "surprise: Extra inputs are not permitted" in capsys.readouterr().out
+    assert "tokenizer: Extra inputs are not permitted" in capsys.readouterr().out
     assert hub.state()["run"] == []
 
 

@@ -39,7 +39,7 @@ def test_incompatible_run_is_refused_with_alternatives_and_its_environment_judge
     assert (problem["file"], problem["line"]) == ("registry.yaml", 9)
     assert "RUN001" in problem["message"]
     assert "trl" in problem["fix"]
-    assert "nox -s migrate -- date-arithmetic" in problem["fix"]
+    assert "envwright migrate date-arithmetic" in problem["fix"]
 
 
 def registry_with(**runs: str) -> str:
@@ -99,7 +99,7 @@ def test_run_with_stale_config_fails_validation_with_the_command_that_fixes_it(b
     stale.write_text(stale.read_text().replace("20", "21"))
     assert main(["validate", "--runs", "second", "--root", str(branch), "--quiet"]) == 2
     [problem] = reported(branch, "validate.json")["problems"]
-    assert (problem["file"], problem["fix"]) == ("configs/rl/second.toml", "nox -s train -- compile")
+    assert (problem["file"], problem["fix"]) == ("configs/rl/second.toml", "envwright train compile")
     assert main(["train", "compile", "--quiet", "--root", str(branch)]) == 0
     assert main(["validate", "--runs", "second", "--root", str(branch), "--quiet"]) == 0
 
@@ -166,7 +166,7 @@ def test_run_on_unpublished_environment_waits_with_the_next_command(
         monkeypatch.setenv(name, value)
     assert main(["train", "first", "--yes", "--root", str(branch)]) == 0
     assert "not on the Hub as declared here: word-problems" in (output := capsys.readouterr().out)
-    assert "nox -s release" in output
+    assert "envwright release" in output
     assert hub.state()["run"] == []
 
 

@@ -301,7 +301,7 @@ def test_train_hub_end_of_input_submits_nothing(
 @pytest.mark.usefixtures("signed_in", "every_dataset")
 def test_train_hub_name_of_a_dataset_leads_to_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(tmp_path, "hub", "openai/gsm8k", "--model", "m", "--yes") == 2
-    assert "next: nox -s inspect -- openai/gsm8k" in capsys.readouterr().err
+    assert "next: envwright inspect openai/gsm8k" in capsys.readouterr().err
 
 
 def test_train_undeclared_run_suggests_the_nearest(repository: Path) -> None:

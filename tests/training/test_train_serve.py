@@ -99,7 +99,7 @@ def test_serve_names_steps_that_prime_rl_kept(root: Path, serve: Serve) -> None:
     code, _, err = serve("maths", "--step", "3", "--dry-run")
     assert code == exit_codes.USAGE
     assert "step 3 is not kept; there are 2, 4, 5" in err  # not 0, which is the base model
-    assert "fix: nox -s train -- serve maths --step 5" in err
+    assert "fix: envwright train serve maths --step 5" in err
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_serve_of_half_written_step_names_file_and_last_whole_step(
     assert code == exit_codes.USAGE
     assert str(broken.parent) in err
     assert what in err
-    assert "fix: if it is being written, wait; else nox -s train -- serve maths --step 4, the last whole step" in err
+    assert "fix: if it is being written, wait; else envwright train serve maths --step 4, the last whole step" in err
 
 
 def test_serve_without_any_whole_step_asks_for_another_training(root: Path, serve: Serve) -> None:
@@ -245,7 +245,7 @@ def test_serve_of_tinker_run_prints_its_address(root: Path, serve: Serve) -> Non
     [
         (("math",), "declares no run math", "name one of: maths"),
         (("maths@last",), "last is not a step", "maths@STEP"),
-        (("maths",), "outputs/maths does not exist", "nox -s train -- maths"),
+        (("maths",), "outputs/maths does not exist", "envwright train maths"),
     ],
 )
 def test_serve_of_unknown_result_has_reason_and_next_command(
@@ -273,9 +273,9 @@ NAMED_VOLUME = {"volumeName": "keep"}
         (
             {"status": "RUNNING", "checkpoints": [{"step": 4, "status": "UPLOADING"}]},
             "is RUNNING; its checkpoint of step 4 is UPLOADING",
-            "nox -s watch -- hosted, until it has ended",
+            "envwright watch hosted, until it has ended",
         ),
-        ({"status": "PAUSED"}, "is PAUSED; it has no checkpoint", "nox -s watch -- hosted"),
+        ({"status": "PAUSED"}, "is PAUSED; it has no checkpoint", "envwright watch hosted"),
         (
             {"status": "COMPLETED"},
             "is COMPLETED and had no volume: the platform has removed its checkpoints",
@@ -312,7 +312,7 @@ def test_serve_of_deleted_hosted_run_reports_it_unless_its_files_are_here(root: 
     code, _, err = serve("hosted")
     assert code == exit_codes.USAGE
     assert "is not on the platform: it was never submitted, or was deleted" in err
-    assert "submit it: nox -s train -- hosted" in err
+    assert "submit it: envwright train hosted" in err
     broadcasts(root / "outputs" / "hosted", WHOLE)
     assert serve("hosted", "--dry-run")[0] == exit_codes.PASS
 
@@ -409,7 +409,7 @@ def test_serve_without_vllm_names_what_to_install(root: Path, serve: Serve, monk
     _, out, _ = serve("here", "--step", "0", "--dry-run")
     assert 'model = "here@0"' in out, "step 0 is the base model, which needs no result"
     here = serve("here", "--step", "0")[2]  # without torch, as in the tests' environment
-    assert "without vLLM, for small models: nox -s train -- serve here --step 0" in here
+    assert "without vLLM, for small models: envwright train serve here --step 0" in here
     checkout = root / "prime-rl"
     executable(checkout / ".venv" / "bin")
     monkeypatch.setenv("PRIME_RL", str(checkout))

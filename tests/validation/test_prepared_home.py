@@ -160,7 +160,7 @@ def test_facts_key_follows_the_prepared_data() -> None:
 
 
 def test_declared_data_is_required_unless_the_network_is_open() -> None:
-    with pytest.raises(StageFailed, match="nox -s prepare -- sums"):
+    with pytest.raises(StageFailed, match="envwright prepare sums"):
         require_prepared("sums", requests_for(ENTRY, REQUEST, PACKAGE))
     require_prepared("sums", requests_for(ENTRY, replace(REQUEST, allow_network=True), PACKAGE))
     filled(folder_of(SUMS, PACKAGE))

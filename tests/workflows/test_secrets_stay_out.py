@@ -108,7 +108,7 @@ def test_secret_check_detects_planted_secret(monkeypatch: pytest.MonkeyPatch, pl
 
 
 RUNS_ENVIRONMENTS = re.compile(r"envwright (validate|prepare|rewards|smoke|together|release verify)\b")
-HOLDS_NO_CODE = re.compile(r"envwright (plan|release (--evidence-only|join|since)|train)\b")
+HOLDS_NO_CODE = re.compile(r"envwright (plan|release (--yes --evidence-only|join|since)|train)\b")
 
 
 def test_jobs_that_publish_or_attest_run_no_code_of_environments() -> None:

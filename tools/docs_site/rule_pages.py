@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from envwright.rules import catalogue
 from envwright.rules.causes import CAUSES
 from envwright.rules.engine import ALL_GATES, Rule, all_rules, apply
-from envwright.text.commands import as_envwright
 from envwright.text.markdown import fenced
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def rule_index() -> str:
             for known in all_rules().values()
             if known.gate == gate
         ]
-    return as_envwright("\n".join(parts) + "\n")
+    return "\n".join(parts) + "\n"
 
 
 def rule_page(known: Rule, tests: Path) -> str:
@@ -46,7 +45,7 @@ def rule_page(known: Rule, tests: Path) -> str:
     if awaited := [cause for cause in CAUSES if known.id in cause.consequences]:
         causes = sorted({rule for cause in awaited for rule in cause.rules})
         parts.append(f"## What to fix first\n\nIt may wait for {', '.join(map(_linked, causes))}.")
-    return as_envwright("\n\n".join([*parts, f"In a terminal: `envwright explain {known.id}`."]) + "\n")
+    return "\n\n".join([*parts, f"In a terminal: `envwright explain {known.id}`."]) + "\n"
 
 
 def _linked(rule: str) -> str:

@@ -91,7 +91,7 @@ def test_run_is_answered_for_from_registry_to_page(name: str, tiny_model: Path, 
         )
         envwright("record", name, "--endpoint", "base", "--split", "eval", "-n", "8", "-r", "2", "-q")
     run = f"{name}-here"
-    assert f"nox -s train -- {run}" in envwright("train", "result", run, code=2), "it was not trained yet"
+    assert f"envwright train {run}" in envwright("train", "result", run, code=2), "it was not trained yet"
     envwright("train", "compile")
     envwright("train", run)
     registry = (root / "registry.yaml").read_text(encoding="utf-8")

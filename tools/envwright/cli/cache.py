@@ -20,7 +20,7 @@ EXAMPLES = """examples:
 
 everything can be recreated; files that uv's cache holds too (hard links) do not count for --max-size;
 virtual environments and prepared data are shared by all checkouts; they are in ENVWRIGHT_CACHE_DIR, by default
-~/.cache/envwright; `nox -s prepare` downloads data that was removed
+~/.cache/envwright; `envwright prepare` downloads data that was removed
 """
 
 DAY_SECONDS = 86_400.0

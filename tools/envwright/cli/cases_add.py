@@ -91,11 +91,11 @@ def _reported(folder: Path, name: str) -> EnvironmentResult:
     """The environment in the last report."""
     report = folder / "validate.json"
     if not report.is_file():
-        raise UnwritableCases(f"{folder} holds no validate.json\nrun first: nox -s validate -- {name}")
+        raise UnwritableCases(f"{folder} holds no validate.json\nrun first: envwright validate {name}")
     for environment in result_of(read_report(report)).environments:
         if environment.name == name:
             return environment
-    raise UnwritableCases(f"{report} does not contain {name}\nrun first: nox -s validate -- {name}")
+    raise UnwritableCases(f"{report} does not contain {name}\nrun first: envwright validate {name}")
 
 
 def _ready_cases(environment: EnvironmentResult) -> list[ReadyCase]:
@@ -117,7 +117,7 @@ def _content(task: Any, reply: Any, expect: dict[str, Any]) -> str:
 def _chosen(name: str, cases: Sequence[ReadyCase], wanted: Sequence[str]) -> list[ReadyCase]:
     """The cases that the words select: rules in any spelling, or names."""
     if not cases:
-        raise UnwritableCases(f"the last report shows no case for {name}\nrun again: nox -s validate -- {name}")
+        raise UnwritableCases(f"the last report shows no case for {name}\nrun again: envwright validate {name}")
     if not wanted:
         return list(cases)
     known = [word for case in cases for word in (case.rule, case.name)]
@@ -144,7 +144,7 @@ def _refuse_known(cases: Sequence[ReadyCase], package: Package, file: str) -> No
         if line := lines.get(case.name) or lines.get(case.content):
             raise UnwritableCases(
                 f"the case {case.name!r} is in {file} already, on line {line}; nothing was written\n"
-                f"run again for new cases: nox -s validate -- {package.name}"
+                f"run again for new cases: envwright validate {package.name}"
             )
 
 
@@ -152,7 +152,7 @@ def _refuse_stale(environment: EnvironmentResult, package: Package) -> None:
     if environment.digest != package.digest:
         raise UnwritableCases(
             f"{package.name} has changed since the last report; nothing was written\n"
-            f"run first: nox -s validate -- {package.name}"
+            f"run first: envwright validate {package.name}"
         )
 
 
@@ -161,4 +161,4 @@ def _next_steps(name: str, cases: Sequence[ReadyCase], dry_run: bool) -> Iterato
         yield f"Cases of {_RECORDED} expect the current reward. Check that each is right."
     if any(case.rule != _RECORDED for case in cases):
         yield "Cases that show an exploit fail until the reward is fixed."
-    yield "nothing was written\n" if dry_run else f"next: nox -s validate -- {name}\n"
+    yield "nothing was written\n" if dry_run else f"next: envwright validate {name}\n"

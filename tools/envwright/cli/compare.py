@@ -250,7 +250,7 @@ def _on_file(comparison: Comparison) -> tuple[Facts | None, dict[SideName, SideR
     if known.description is None:
         failure = next(iter(known.failures.values()), None)
         message = f"{failure.type}: {failure.message}" if failure else "it does not load"
-        raise RunRefused(f"{entry.name}: {message}\nfor more: nox -s schema -- {entry.name}", exit_codes.FAIL)
+        raise RunRefused(f"{entry.name}: {message}\nfor more: envwright schema {entry.name}", exit_codes.FAIL)
     return known, {side.side: rollouts_on_file(side, entry, package, known) for side in files}
 
 

@@ -160,13 +160,13 @@ def _check_published(prime: Prime, access: HubAccess, desired: Desired, stop: th
     if found is None or not found.version:
         why = reading.why or "nothing is published there"
         raise RunRefused(
-            f"{desired.address} is not on the Hub: {why}\nPublish it first: nox -s release -- {desired.name}"
+            f"{desired.address} is not on the Hub: {why}\nPublish it first: envwright release {desired.name}"
         )
     if (found.content_hash, found.version) != (desired.content_hash, desired.version):
         there, here = f"{found.version} ({found.content_hash[:12]})", f"{desired.version} ({desired.content_hash[:12]})"
         raise RunRefused(
             f"the platform evaluates the latest version, which differs from this package: the Hub has {there}, "
-            f"here is {here}.\nPublish it first (nox -s release -- {desired.name}), or check out the published content."
+            f"here is {here}.\nPublish it first (envwright release {desired.name}), or check out the published content."
         )
 
 

@@ -26,7 +26,6 @@ from envwright.repository.codeowners import CODEOWNERS_FILE, handwritten, render
 from envwright.repository.registry import SCHEMA_FILE, load_registry, registry_schema
 from envwright.repository.tool_source import holds_tool
 from envwright.rules.catalogue import CATALOGUE_FILE, render_catalogue
-from envwright.text.commands import as_envwright
 from envwright.training.trainers import MATRIX_FILE, with_matrix
 
 EXAMPLES = """examples:
@@ -46,8 +45,7 @@ _CLI = """\
 Written by `envwright docs` from the command line itself; a test compares. Do not edit by hand.
 
 An environment that has the name of the second word of a command is reached with `envwright rewards -- diff`. In a
-checkout of the tool, `nox -s NAME -- ARGUMENTS` is the same as `envwright NAME ARGUMENTS`, and nox installs what it
-needs first.
+checkout of the tool, `nox -s envwright -- …` is the same as `envwright …`, and nox installs what it needs first.
 
 Exit codes: 0 pass, 1 fail, 2 a declaration or the command line is wrong, 3 inconclusive, 4 the infrastructure failed,
 130 interrupted.
@@ -93,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
     stale = [name for name, text in generated.items() if not _is(root / name, text)]
     for name in stale:
         if options.check:
-            print(f"{name} is out of date; update it with: nox -s docs", file=sys.stderr)
+            print(f"{name} is out of date; update it with: envwright docs", file=sys.stderr)
         else:
             (root / name).parent.mkdir(exist_ok=True)
             write_whole(root / name, generated[name])
@@ -128,7 +126,7 @@ def render_cli(parser: argparse.ArgumentParser) -> str:
     for action in commands._choices_actions:
         parts[-1] += f"\n| [{action.dest}](#envwright-{action.dest.replace(' ', '-')}) | {action.help or ''} |"
     parts += [_command(f"envwright {name}", command) for name, command in commands.choices.items()]
-    return as_envwright("\n".join(parts) + "\n")
+    return "\n".join(parts) + "\n"
 
 
 def _command(name: str, command: argparse.ArgumentParser) -> str:
@@ -178,7 +176,7 @@ def render_registry(schema: Mapping[str, Any]) -> str:
         )
         where = f" (`{path}`)" if path else ""
         parts.append(f"## {title}{where}\n\n| key | values | meaning |\n|---|---|---|{rows}\n")
-    return as_envwright("\n".join(parts))
+    return "\n".join(parts)
 
 
 def _keys(described: Mapping[str, Any], schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str, str]]:
@@ -231,12 +229,12 @@ def render_policies() -> str:
         f"\n| `{each.name}` | {_cell(each.description)} | {each.tasks or 'all'} | {BOUNDS[each.bound]} |"
         for each in POLICIES
     ]
-    return as_envwright(f"{_POLICIES}\n| policy | reply | tasks | may earn |\n|---|---|---|---|{''.join(rows)}\n")
+    return f"{_POLICIES}\n| policy | reply | tasks | may earn |\n|---|---|---|---|{''.join(rows)}\n"
 
 
 def with_stages(page: str) -> str:
     """The page with the current table of stages."""
-    table = as_envwright(_STAGES_HEAD + "".join(map(_stage_row, stages.STAGES)))
+    table = _STAGES_HEAD + "".join(map(_stage_row, stages.STAGES))
     return re.sub(r"\| stage \|.*\n(?:\|.*\n)+", lambda _: table, page, count=1)
 
 

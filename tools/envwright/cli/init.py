@@ -112,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
         text = json.dumps(initial_data(plan), indent=2) + "\n"
     else:
         text = for_terminal(lambda width, colour: _rendered(plan, record, options, width=width, colour=colour))
-    print_text(text, quoting=True)
+    print_text(text)
     return exit_codes.PASS
 
 
@@ -152,7 +152,7 @@ def _completed(options: argparse.Namespace, root: Path, record: Record | None) -
     asks = can_ask() and registry is None
     if not owner and not asks:
         raise NotInitialised(
-            "--owner is missing: the user or team of the Hub. For example: nox -s init -- --owner acme"
+            "--owner is missing: the user or team of the Hub. For example: envwright init --owner acme"
         )
     if not owner:
         owner = answer("user or team of the Environments Hub", refusal=_refusal(SLUG, "a user or team of the Hub"))
@@ -194,6 +194,6 @@ def _refuse_other_answers(options: argparse.Namespace, answers: Answers) -> None
         recorded = getattr(answers, name)
         if value is not None and value != recorded:
             raise NotInitialised(
-                f"{ANSWERS_FILE} records {name} {recorded!r}. Change it there, and run nox -s upgrade, which changes"
+                f"{ANSWERS_FILE} records {name} {recorded!r}. Change it there, and run envwright upgrade, which changes"
                 " the files that depend on it."
             )

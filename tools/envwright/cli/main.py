@@ -172,9 +172,6 @@ def run() -> None:
     hide_memory()  # before anything else runs: its variables may hold keys, and it runs the code of others
     gc.disable()  # until the command is imported: imported objects stay
     from envwright.repository.problem import DeclarationError
-    from envwright.text.typed_streams import type_commands
-
-    type_commands()
 
     try:
         code = main()

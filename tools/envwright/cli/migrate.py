@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.USAGE
     except ProgramFailed as error:
         print(
-            f"uv could not resolve the lock; retry with: nox -s lock -- {new}\n{error.failure.message}",
+            f"uv could not resolve the lock; retry with: envwright lock {new}\n{error.failure.message}",
             file=sys.stderr,
         )
         return exit_codes.ERROR
@@ -95,5 +95,5 @@ def _prove(root: Path, old: Package, new: str) -> int:
         no_cache=False, allow_network=False, reports=None,
     )  # fmt: skip
     code = rewards_diff.run(asked)
-    print(f"next: nox -s validate -- {new}")
+    print(f"next: envwright validate {new}")
     return code

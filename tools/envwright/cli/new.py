@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
     print(f"{plan.name}: {plan.kind}, {plan.answer}, {plan.generation}")
     for path in written:
         print(f"  {path}")
-    print(f"\nnext: nox -s validate -- {plan.name}")
+    print(f"\nnext: envwright validate {plan.name}")
     return exit_codes.PASS
 
 

@@ -302,8 +302,8 @@ def _searched(
     except NoGepa as error:
         raise RunRefused(
             f"the lock of {entry.name} has no GEPA for {package.generation}: {error}\n"
-            "It comes with verifiers from 0.3.1 on. Raise verifiers there (nox -s lock), or move the environment with "
-            f"nox -s migrate -- {entry.name}."
+            "It comes with verifiers from 0.3.1 on. Raise verifiers there (envwright lock), "
+            f"or move the environment with envwright migrate {entry.name}."
         ) from None
     except ProgramFailed as error:
         for each in relays:
@@ -383,7 +383,7 @@ def _written(
     search: PromptSearch, report: OptimizationReport, place: Placement, patch: str, at: str
 ) -> OptimizationReport:
     write_whole(place.path, place.text)
-    bump = f"the package changed: nox -s bump -- {search.entry.name} --minor, and validate it again"
+    bump = f"the package changed: envwright bump {search.entry.name} --minor, and validate it again"
     return replace(report, placed="written", place=at, patch=patch, notes=(*report.notes, bump))
 
 

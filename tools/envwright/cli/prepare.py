@@ -120,7 +120,7 @@ def _explored(choice: Choice, name: str, workspace: Workspace, stop: threading.E
 def _proposal(name: str, proposal: ProposedPreparation, failure: Failure | None) -> PreparedEnvironment:
     lines = "\n".join(preparation_lines(proposal.preparation, indent="    ")) if proposal.preparation.needed else ""
     broken = f"; it did not load: {failure.type}: {on_one_line(failure.message)[:300]}" if failure else ""
-    again = f"run `nox -s prepare -- {name}` once more"
+    again = f"run `envwright prepare {name}` once more"
     if (failure is not None and failure.kind == "network") or (lines and not proposal.is_complete):
         fix = f"Check the network, HTTPS_PROXY and HF_ENDPOINT, then {again}."
         message = f"declares no data, and what it downloads could not be reached{broken}"
@@ -132,7 +132,7 @@ def _proposal(name: str, proposal: ProposedPreparation, failure: Failure | None)
         message = f"loading it downloads what cannot be declared: {', '.join(proposal.others[:5])}{broken}"
         fix = "Write a command of the package that downloads what it needs into its home, and declare it as `command`."
         return PreparedEnvironment(name, "fail", message, fix)
-    return PreparedEnvironment(name, "fail", f"downloads nothing{broken}", f"nox -s validate -- {name}")
+    return PreparedEnvironment(name, "fail", f"downloads nothing{broken}", f"envwright validate {name}")
 
 
 def _show(result: PreparedEnvironment) -> None:

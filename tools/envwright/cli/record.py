@@ -150,7 +150,7 @@ def _record(shared: RecordingRun, entry: EnvironmentEntry, package: Package) -> 
     print_message(f"{package.name}: {len(rows.rows)} rollouts, mean reward {baseline['mean']}, {size:,} bytes{left}")
     for path in written:
         print_message(f"  {path.relative_to(root)}")
-    print_message(f"  next: git add {package.folder.relative_to(root)}; a run on it: nox -s train -- {package.name}")
+    print_message(f"  next: git add {package.folder.relative_to(root)}; a run on it: envwright train {package.name}")
 
 
 def _evaluated(

@@ -110,7 +110,7 @@ def _play(
 ) -> _Played:
     quiet = ("--quiet",) if options.quiet and "--quiet" not in scene.command else ()
     command = (*scene.command, *quiet)
-    shown = f"nox -s {command[0]}{' -- ' if command[1:] else ''}{' '.join(command[1:])}"
+    shown = " ".join(("envwright", *command))
     _printer(options)(f"\n{place}/{of}  {scene.title}\n     {shown}\n")
     before = len(hub.writes())
     done = subprocess.run(

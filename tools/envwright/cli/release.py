@@ -230,7 +230,7 @@ def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[di
         expected = isinstance(error, DeclarationError | HubUnavailable)
         named = str(error) if expected else f"envwright failed here: {type(error).__name__}: {error}"
         result = situation.access.scrubber.text(named)
-        said_next = "nox -s train: it reads the list of runs first"
+        said_next = "envwright train: it reads the list of runs first"
         return [*others, *(asdict(Submission(name, "unknown", result, said_next)) for name in due)]
 
 

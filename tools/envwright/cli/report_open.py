@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     """Rewrite the page from the folder of reports, and show it."""
     folder: Path = (options.reports or options.root / "reports").absolute()
     if not (folder / "validate.json").is_file():
-        print(f"{folder} holds no validate.json\nrun first: nox -s validate", file=sys.stderr)
+        print(f"{folder} holds no validate.json\nrun first: envwright validate", file=sys.stderr)
         return exit_codes.USAGE
     page = write_page(folder, one_file=options.one_file)
     print(page)

@@ -85,9 +85,7 @@ def run(options: argparse.Namespace) -> int:
         own = error.failure.kind in ("raised", "missing-secret", "network")
         return exit_codes.FAIL if own else exit_codes.ERROR
     if options.format == "json":
-        print_text(for_terminal(lambda _width, _colour: render_json(package, replied)), quoting=True)
+        print_text(for_terminal(lambda _width, _colour: render_json(package, replied)))
     else:
-        print_text(
-            for_terminal(lambda width, colour: render_text(package, replied, width=width, colour=colour)), quoting=True
-        )
+        print_text(for_terminal(lambda width, colour: render_text(package, replied, width=width, colour=colour)))
     return exit_codes.PASS if replied.reward is not None else exit_codes.FAIL

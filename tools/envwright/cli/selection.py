@@ -118,7 +118,7 @@ def _instead_of_run(registry: Registry, name: str) -> str:
     if "/" in name:
         return f"an environment of the Hub: envwright train hub {name}"
     if name not in registry.environments and name not in registry.external:
-        return "declare it below `runs:`; `nox -s train -- ENVIRONMENT` shows an entry to begin with"
+        return "declare it below `runs:`; `envwright train ENVIRONMENT` shows an entry to begin with"
     entry = (
         f"{name}-run:",
         "  backend: prime                 # hosted; docs/training.md lists the others",
@@ -128,7 +128,7 @@ def _instead_of_run(registry: Registry, name: str) -> str:
         "  checkpoints: {interval: 25}    # and the last step, which is kept in any case",
     )
     pasted = "\n".join(f"             {line}" for line in entry)
-    return f"it is an environment: add a run below `runs:`, then nox -s train -- compile {name}-run\n{pasted}"
+    return f"it is an environment: add a run below `runs:`, then envwright train compile {name}-run\n{pasted}"
 
 
 def print_grants(repository: Repository, names: Iterable[str]) -> None:

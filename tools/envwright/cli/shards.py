@@ -11,7 +11,6 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import Choice, chosen_environments, loads
 from envwright.repository.workspace import Workspace
-from envwright.text.commands import as_typed
 from envwright.validation.scheduling import divided, worthwhile_count
 from envwright.validation.shard_scripts import ShardTask, kubernetes_job, slurm_script
 
@@ -83,7 +82,7 @@ def _print_script(options: argparse.Namespace, tasks: Sequence[ShardTask]) -> in
     if not tasks:
         print("there is nothing to prove, so no script was written", file=sys.stderr)
         return exit_codes.PASS
-    command = as_typed("nox -s validate -- ").rstrip()
+    command = "envwright validate"
     if options.format == "slurm":
         print(slurm_script(tasks, command), end="")
     else:

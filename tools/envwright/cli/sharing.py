@@ -36,7 +36,7 @@ def refuse_key_beside_unconfined(store: StoreSettings | None, choice: Choice) ->
     if bare is not None:
         raise SettingsRefused(
             f"{KEY} is set, and {bare} would run without a sandbox beside it ({reasons[bare]}): "
-            "prove without the key, then run nox -s store -- push with it"
+            "prove without the key, then run envwright store push with it"
         )
 
 

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.USAGE
     print(f"{pages} pages in {out}")
     if catalogue.report is None:
-        print("no report was found, so the site shows no verdicts; run first: nox -s validate", file=sys.stderr)
+        print("no report was found, so the site shows no verdicts; run first: envwright validate", file=sys.stderr)
     if hidden:
         print(f"{len(hidden)} PRIVATE environments and their runs are left out; --private includes them")
     if repository.broken:

@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
     if store is None or store.key is None:
-        print(f"{ADDRESS} and {KEY} must be set; `nox -s store -- key NAME` makes a key", file=sys.stderr)
+        print(f"{ADDRESS} and {KEY} must be set; `envwright store key NAME` makes a key", file=sys.stderr)
         return exit_codes.USAGE
     root = options.root.absolute()
     choice = chosen_environments(root, options, set_apart=True)

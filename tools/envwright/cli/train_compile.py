@@ -38,6 +38,6 @@ def run(options: argparse.Namespace) -> int:
         print(f"{name}: its run is no longer declared; remove it", file=sys.stderr)
     if options.check:
         for name in changed:
-            print(f"{name} is out of date; update it with: nox -s train -- compile", file=sys.stderr)
+            print(f"{name} is out of date; update it with: envwright train compile", file=sys.stderr)
     stale = options.check and (changed or leftover)
     return exit_codes.FAIL if stale or any(run.fails for run in runs) else exit_codes.PASS

@@ -79,7 +79,7 @@ def train_here(options: argparse.Namespace, runs: Sequence[DeclaredRun]) -> int:
         name, text = next(iter(declared.compiled.files.items()))
         file = root / name
         if not file.is_file() or file.read_text(encoding="utf-8") != text:
-            print(f"{name} differs from registry.yaml; update it with: nox -s train -- compile", file=sys.stderr)
+            print(f"{name} differs from registry.yaml; update it with: envwright train compile", file=sys.stderr)
             return exit_codes.USAGE
         if missing := [secret for secret in declared.spec.secrets if not os.environ.get(secret)]:
             print(f"{declared.spec.name} needs {', '.join(missing)}, which is not set", file=sys.stderr)
@@ -110,7 +110,7 @@ def _fix_goal(root: Path, declared: DeclaredRun) -> None:
 def _train_file(file: Path, options: argparse.Namespace) -> int:
     """Train as a compiled file declares; the exit code."""
     if missing := _missing():
-        command = command_with("train", "nox -s train -- RUN")
+        command = command_with("train", "envwright train RUN")
         print(f"training here needs {', '.join(missing)}, which are not installed; run: {command}", file=sys.stderr)
         return exit_codes.USAGE
     try:

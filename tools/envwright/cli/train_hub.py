@@ -143,7 +143,7 @@ def run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     for address in options.environments:
         if not ADDRESS.fullmatch(address):
-            then = f"nox -s train -- {address}" if "/" not in address else ""
+            then = f"envwright train {address}" if "/" not in address else ""
             message = f"{address}: an environment of the Hub is owner/name, or owner/name@1.2.3"
             raise Unusable(f"{message}; a run of registry.yaml is trained by its name", then)
     if options.model and not can_ask() and not options.yes and not options.dry_run:
@@ -280,7 +280,7 @@ def _absent(address: str, why: str) -> Unusable:
     place = address.partition("@")[0]
     if is_dataset(place):
         return Unusable(
-            f"{place} is a dataset of Hugging Face, not an environment of the Hub", f"nox -s inspect -- {place}"
+            f"{place} is a dataset of Hugging Face, not an environment of the Hub", f"envwright inspect {place}"
         )
     message = f"{address} was not found on the Hub: {why or 'nothing is published there'}"
     return Unusable(message, f"prime env list --search {place.partition('/')[2]}")

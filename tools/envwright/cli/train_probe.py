@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     """Probe one environment; the exit code."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        command = command_with("train", f"nox -s train -- probe {shlex.quote(options.name)}")
+        command = command_with("train", f"envwright train probe {shlex.quote(options.name)}")
         print(f"a probe needs {', '.join(missing)}; run: {command}", file=sys.stderr)
         return exit_codes.USAGE
     try:

@@ -11,9 +11,9 @@ from envwright.cli.train import runs_of_this_machine
 from envwright.system.installation import Extra
 
 EXAMPLES = """examples:
-  envwright train requirements                         prime
-  envwright train requirements probe reverse-text      train
-  envwright train requirements serve reverse-text-here train
+  envwright train requirements                             prime
+  envwright train requirements probe reverse-text          train
+  envwright train requirements serve reverse-text-here     train
   envwright train requirements -- --dry-run            prime
 """
 

@@ -208,7 +208,7 @@ def _compared(run: FinishedRun, name: str) -> Mapping[str, Any]:
         return found
     after = f"run:{run.kept.name}"
     command = ["--before", before, "--after", after, "--root", str(run.checkout.root)]
-    typed = f"nox -s compare -- {name} --before {before} --after {after}"
+    typed = f"envwright compare {name} --before {before} --after {after}"
     if not before.startswith("recording:") or run.kept.service is not None:
         raise NoAnswer(f"{name}: {run.kept.name} was not compared with {before} yet", f"{typed}, then this command")
     print_message(f"{name}: {typed}")
@@ -235,7 +235,7 @@ def _before(run: FinishedRun, name: str) -> str:
         if run.options.before:
             return str(run.options.before)
         message = f"{name}: no recording of {run.fixed.model} on held-out tasks was there when the run started"
-        record = f"nox -s record -- {name} --endpoint E --split eval"
+        record = f"envwright record {name} --endpoint E --split eval"
         raise NoAnswer(message, f"{record}, then this command with --before recording:NAME")
     if run.options.before not in (None, f"recording:{fixed.recording}", fixed.recording):
         raise NoAnswer(f"{name}: the run is judged by recording:{fixed.recording}", "leave out --before")
@@ -357,19 +357,19 @@ def _next(run: FinishedRun, report: RunReport, answer: RunAnswer) -> Iterator[st
     """What to do, the most important first."""
     spec, kept = run.kept.spec, run.kept
     if answer.suspicions:
-        yield "read the replies before the result is used: nox -s rewards -- explain NAME, and reports/rollouts/"
+        yield "read the replies before the result is used: envwright rewards explain NAME, and reports/rollouts/"
     if report.status in ("running", "queued"):
-        yield f"the run goes on: nox -s watch -- {spec.name} --follow, then this command for its last step"
+        yield f"the run goes on: envwright watch {spec.name} --follow, then this command for its last step"
     hours, most = _hours(run), run.fixed.budget.max_gpu_hours
     if kept.step < spec.max_steps:
         over = hours is not None and most is not None and hours >= most
         why = f"its budget of {most:g} GPU hours ended it" if over else "it did not finish"
         then = "raise budget.max_gpu_hours" if over else "continue"
-        yield f"step {kept.step:,} of {spec.max_steps:,}: {why}; {then} with nox -s train -- {spec.name}"
+        yield f"step {kept.step:,} of {spec.max_steps:,}: {why}; {then} with envwright train {spec.name}"
     if _is_stalled(run, report):
         yield f"stop: the stop rule of {run.fixed.goal.patience} evaluations without a new best is met"  # type: ignore[union-attr]
     if answer.answer == "reached":
-        yield f"serve it: nox -s train -- serve {spec.name} --step {kept.step}"
+        yield f"serve it: envwright train serve {spec.name} --step {kept.step}"
     elif answer.answer == "undecided":
         for each in answer.environments:
             if each.answer == "undecided":
@@ -396,7 +396,7 @@ def _larger(run: FinishedRun, each: EnvironmentAnswer) -> str:
     name, spoken = each.environment, each.comparison["before"]["speaker"]
     return (
         f"{name}: compare more tasks of the split {each.comparison['split']}, with {spoken} as the endpoint BASE: "
-        f"nox -s compare -- {name} --before BASE --after run:{run.kept.name} -n {needed}"
+        f"envwright compare {name} --before BASE --after run:{run.kept.name} -n {needed}"
     )
 
 

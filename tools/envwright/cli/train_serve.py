@@ -82,7 +82,7 @@ def _entry(kept: KeptModel, endpoint: Endpoint, registry: Registry) -> str:
     """The endpoint as the file of endpoints has it, below comments for the reader."""
     own = [source.id for source in kept.spec.environments if source.id in registry.environments]
     lines = [
-        f"# nox -s compare -- {own[0] if own else 'ENVIRONMENT'} --before base --after run:{kept.name}",
+        f"# envwright compare {own[0] if own else 'ENVIRONMENT'} --before base --after run:{kept.name}",
         f"# for other commands, in {ENDPOINTS_FILE}:",
         "[[endpoint]]",
         f'endpoint_id = "{endpoint.name}"',

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     root: Path = options.root.absolute()
     record = read_record(root)
     if record is None:
-        fix = "nox -s init, which keeps the files that are there"
+        fix = "envwright init, which keeps the files that are there"
         raise DeclarationError(
             [Problem(ANSWERS_FILE, None, "does not exist, so the files that init wrote are not known", fix=fix)]
         )
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         text = for_terminal(
             lambda width, colour: render_upgrade(upgrade, width=width, colour=colour, check=options.check)
         )
-    print_text(text, quoting=True)
+    print_text(text)
     return exit_codes.FAIL if (upgrade.changes if options.check else upgrade.conflicts) else exit_codes.PASS
 
 

@@ -80,7 +80,7 @@ def _paths(source: str, root: Path) -> Iterator[Path]:
     found = [package.folder / RECORDINGS, package.folder / "outputs", *sorted(rollouts.glob(f"{source}--*"))]
     kept = [path for path in found if path.exists()]
     if not kept:
-        fix = f"record some: nox -s record -- {source} --policy blend, or name a file of results"
+        fix = f"record some: envwright record {source} --policy blend, or name a file of results"
         raise NoTranscripts(f"{source} has no recording and no rollouts in {rollouts}\n{fix}")
     yield from kept
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from envwright.system.installation import command_with
-from envwright.text.commands import is_started_by_nox
 from envwright.text.scrubbing import Scrubber
 
 OLDEST_PRIME = "0.13.0"
@@ -34,9 +33,7 @@ _PASSED = frozenset(
 def install_prime() -> str:
     """How to get the prime CLI, for messages."""
     by_hand = f"uv tool install prime=={TESTED_PRIME}"
-    if is_started_by_nox():
-        return f"nox installs it (nox -s plan); by hand: {by_hand}"
-    return f"{by_hand}; or once: {command_with('prime', 'nox -s plan')}"
+    return f"{by_hand}; or once: {command_with('prime', 'envwright plan')}"
 
 
 class HubUnavailable(Exception):

@@ -69,7 +69,7 @@ class LedgerEntry:
             message = f"published, but {verified.message}"
             return replace(self, result="unknown", message=message, next=then, verified=verified)
         if not verified.sound:
-            then = f"do not use {desired.address}@{desired.version}; then: nox -s bump -- {desired.name}"
+            then = f"do not use {desired.address}@{desired.version}; then: envwright bump {desired.name}"
             message = f"published, but {verified.message}"
             return replace(self, result="failed", message=message, next=then, verified=verified)
         return replace(self, verified=verified)

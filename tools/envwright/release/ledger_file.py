@@ -23,7 +23,6 @@ from envwright.release.plan import Desired, ReleaseStep
 from envwright.release.publishing import Published
 from envwright.release.pushed_evaluations import PushedEvaluation
 from envwright.release.verifying import Fetched, Verified
-from envwright.text.commands import as_typed
 from envwright.text.scrubbing import Scrubber
 
 LEDGER = "release.json"
@@ -80,7 +79,7 @@ class LedgerFile:
         page = self.scrubber.text(render_release_markdown(self.ledger))
         try:
             self._write()
-            write_whole(self.folder / PAGE, as_typed(page))
+            write_whole(self.folder / PAGE, page)
             if checksums := self.ledger.checksums:
                 write_whole(self.folder / CHECKSUMS, checksums)
             else:
@@ -89,7 +88,7 @@ class LedgerFile:
             self.note(error)
 
     def _write(self) -> None:
-        write_whole(self.folder / LEDGER, as_typed(self.ledger.text(self.scrubber)))
+        write_whole(self.folder / LEDGER, self.ledger.text(self.scrubber))
 
 
 def read_ledger(file: Path) -> ReleaseLedger:

@@ -108,7 +108,7 @@ def _beside(desired: Desired, found: HubEnvironment) -> ReleaseStep:
         return _same_content(desired, found)
     order = compared(desired.version, found.version)
     if order is None:
-        then = f"delete that version manually, or choose one above it (nox -s bump -- {desired.name})"
+        then = f"delete that version manually, or choose one above it (envwright bump {desired.name})"
         return ReleaseStep(desired, "drift", f"the Hub's version {found.version!r} is not a valid version", then, found)
     if order > 0:
         return ReleaseStep(
@@ -117,10 +117,10 @@ def _beside(desired: Desired, found: HubEnvironment) -> ReleaseStep:
     if order == 0:
         published = found.content_hash[:12] or "without a hash"
         reason = f"version {desired.version} is already published with other content ({published})"
-        then = f"nox -s bump -- {desired.name}; a published version is never replaced"
+        then = f"envwright bump {desired.name}; a published version is never replaced"
         return ReleaseStep(desired, "conflict", reason, then, found)
     reason = f"the Hub has {found.version}, which is ahead of {desired.version} here"
-    bump = f"nox -s bump -- {desired.name} --above {found.version}"
+    bump = f"envwright bump {desired.name} --above {found.version}"
     then = f"copy the published code here, or choose a higher version: {bump}"
     return ReleaseStep(desired, "drift", reason, then, found)
 
@@ -128,7 +128,7 @@ def _beside(desired: Desired, found: HubEnvironment) -> ReleaseStep:
 def _same_content(desired: Desired, found: HubEnvironment) -> ReleaseStep:
     if compared(found.version, desired.version) != 0:
         reason = f"the Hub has this content as version {found.version}, and the version here is {desired.version}"
-        return ReleaseStep(desired, "drift", reason, f"nox -s bump -- {desired.name}", found)
+        return ReleaseStep(desired, "drift", reason, f"envwright bump {desired.name}", found)
     if found.visibility and found.visibility != desired.visibility:
         return ReleaseStep(desired, "visibility", f"{found.visibility} → {desired.visibility}", found=found)
     return ReleaseStep(desired, "unchanged", f"{found.version} is published", found=found)
@@ -429,7 +429,7 @@ def _desired(root: Path, entry: EnvironmentEntry, broken: dict[str, ReleaseStep]
         Desired(entry.name, entry.owner, "", "", entry.visibility),
         "broken",
         f"{where}: {problem.message}{also}",
-        problem.fix or f"nox -s schema -- {entry.name}",
+        problem.fix or f"envwright schema {entry.name}",
     )
     return None
 

@@ -13,7 +13,6 @@ from envwright.files.atomic_write import write_whole
 from envwright.release.plan import REFUSED, WRITES
 from envwright.reports.annotations import first_of_each_kind, wants_annotations, workflow_command
 from envwright.reports.printing import append_to_summary, print_text
-from envwright.text.commands import as_typed
 from envwright.text.markdown import code_span, prose, prose_cell, table_cell
 from envwright.text.plain_data import plain_data
 from envwright.text.scrubbing import Scrubber
@@ -93,7 +92,7 @@ def _others(plan: ReleasePlan) -> Iterator[str]:
         yield f"? {address}  orphan  on the Hub but not in registry.yaml; releases do not change it"
     if plan.unplayed:
         names = ", ".join(plan.unplayed)
-        yield f"  not recorded with a model yet: {names}; scripted policies do not measure difficulty (nox -s record)"
+        yield f"  not recorded with a model yet: {names}; envwright record: scripted policies do not measure difficulty"
     for run in plan.runs:
         sign = "+" if run.action == "submit" else "!" if run.action == "refused" else " "
         yield f"{sign} run {run.name}  {run.action}  {'; '.join(filter(None, (run.reason, run.next)))}"
@@ -253,7 +252,7 @@ def write_plan(plan: ReleasePlan, folder: Path, scrubber: Scrubber) -> tuple[Pat
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"plan.json": render_plan_json(plan), "plan.md": render_plan_markdown(plan)}
     for name, text in texts.items():
-        write_whole(folder / name, as_typed(scrubber.text(text)))
+        write_whole(folder / name, scrubber.text(text))
     return tuple(folder / name for name in texts)
 
 

@@ -117,9 +117,9 @@ def _result(
             return published("published", f"{wanted.version}, {wanted.visibility}")
         if pushed.blame == "passing":
             return None
-        then = f"change it on the environment's page on the Hub, or publish a version: nox -s bump -- {wanted.name}"
+        then = f"change it on the environment's page on the Hub, or publish a version: envwright bump {wanted.name}"
         return published("failed", f"the Hub keeps {wanted.address} {found.visibility}", then)
-    bump = f"nox -s bump -- {wanted.name}; a new version is required"
+    bump = f"envwright bump {wanted.name}; a new version is required"
     if wanted.content_hash in contents:
         return published("wedged", f"version {wanted.version} is published but is not the newest", bump)
     if _shown(found) != _shown(step.found):

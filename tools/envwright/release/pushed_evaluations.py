@@ -62,7 +62,7 @@ class EvaluationPusher:
             name = evaluation_name(desired, model, split_of(recording.baseline))
             if recording.problems:
                 yield PushedEvaluation(
-                    recording.file, "failed", "its files are damaged: run `nox -s validate` for details"
+                    recording.file, "failed", "its files are damaged: run `envwright validate` for details"
                 )
             elif not model:
                 yield PushedEvaluation(recording.file, "left-out", "recorded with a scripted policy, not with a model")

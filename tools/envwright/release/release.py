@@ -152,16 +152,16 @@ class Release:
         proof = self.evidence.get(name)
         refusal = self.no_evidence if proof is None else proof.refusal(package)
         if proof is None or refusal:
-            return replace(known, result="refused", message=refusal, next=f"nox -s validate -- {name}")
+            return replace(known, result="refused", message=refusal, next=f"envwright validate {name}")
         try:
             wheel = folder / name / proof.filename
             wheel.parent.mkdir()
             shutil.copyfile(self.wheel_of(package, proof), wheel)
         except NoWheel as error:
-            return replace(known, result="refused", message=str(error), next=f"nox -s validate -- {name}")
+            return replace(known, result="refused", message=str(error), next=f"envwright validate {name}")
         except ProgramFailed as error:
             message = self.access.scrubber.text(error.failure.message)
-            return replace(known, result="failed", message=message, next=f"nox -s schema -- {name}")
+            return replace(known, result="failed", message=message, next=f"envwright schema {name}")
         sha256 = sha256_of(wheel)
         known = replace(known, wheel=sha256, evidence=proof)
         if refusal := proof.refusal(package, sha256):

@@ -15,7 +15,6 @@ from envwright.rules.result import (
     finding_kind,
     path_in_repository,
 )
-from envwright.text.commands import as_typed
 from envwright.text.visible_text import shortened, visible
 
 if TYPE_CHECKING:
@@ -51,9 +50,7 @@ def render_annotations(result: ValidationResult) -> tuple[str, ...]:
             if kind in _COMMANDS and len(found) < MOST_OF_A_KIND:
                 found.append(_annotation(environment, finding, _COMMANDS[kind]))
         of_failures += [
-            workflow_command(
-                "error", None, None, f"{environment.name}: {stage}", f"{broke.type}: {as_typed(broke.message)}"
-            )
+            workflow_command("error", None, None, f"{environment.name}: {stage}", f"{broke.type}: {broke.message}")
             for stage, broke in environment.failures.items()
         ]
     return tuple(first_of_each_kind([*commands, *chain(*of_standing.values()), *of_failures]))
@@ -64,7 +61,7 @@ def _annotation(environment: EnvironmentResult, finding: Finding, command: str) 
     line = finding.place.line if finding.place else None
     conversation = conversation_address(environment, finding)
     read = f"\nConversation: {conversation}" if conversation else ""
-    message = as_typed(f"{finding.message}\nFix: {finding.fix}{read}")
+    message = f"{finding.message}\nFix: {finding.fix}{read}"
     return workflow_command(command, file, line, f"{finding.rule} {environment.name}", message)
 
 

@@ -82,7 +82,7 @@ def _read(path: Path) -> dict[str, Any]:
         data: dict[str, Any] = json.loads(path.read_bytes())
         changed_rewards(data)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        problem = Problem(str(path), None, "was not written by `nox -s rewards -- diff`")
+        problem = Problem(str(path), None, "was not written by `envwright rewards diff`")
         raise DeclarationError([problem]) from None
     return data
 

@@ -7,7 +7,6 @@ import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from envwright.text.commands import as_typed
 from envwright.text.markdown import prose, table_cell
 from envwright.text.visible_text import on_one_line
 
@@ -111,7 +110,7 @@ def run_data(result: RunResult) -> dict[str, Any]:
         "submit": result.submit,
         "state": result.state,
         "files": list(result.files),
-        "command": shlex.split(as_typed(shlex.join(result.command))),
+        "command": shlex.split(shlex.join(result.command)),
         "units": dict(result.units),
         "notes": list(result.notes),
         "findings": [_finding_data(finding) for finding in result.findings],
@@ -122,8 +121,8 @@ def _finding_data(finding: Finding) -> dict[str, Any]:
     return {
         "rule": finding.rule,
         "severity": finding.severity,
-        "message": as_typed(finding.message),
-        "fix": as_typed(finding.fix),
+        "message": finding.message,
+        "fix": finding.fix,
         "evidence": finding.evidence.named(),
         "file": finding.place.file if finding.place else None,
         "line": finding.place.line if finding.place else None,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from envwright.reports.summary import first_unmet, headline, next_command
 from envwright.rules.engine import all_rules
-from envwright.text.commands import as_typed
 from envwright.text.visible_text import on_one_line
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def first_screen(result: ValidationResult) -> FirstScreen:
     """The first screen of a run."""
     unmet, command = result.outline.unmet, next_command(result)
     first = "" if len(unmet) < 2 or result.problems or result.interrupted else first_unmet(unmet)[0]
-    return FirstScreen(headline(result), command, "" if first in command.split() else first, as_typed(_cost(result)))
+    return FirstScreen(headline(result), command, "" if first in command.split() else first, _cost(result))
 
 
 def _cost(result: ValidationResult) -> str:

@@ -20,7 +20,6 @@ from envwright.rules.result import (
     transcript_of,
     weightiest_first,
 )
-from envwright.text.commands import as_typed
 from envwright.text.plain_data import plain_data
 
 if TYPE_CHECKING:
@@ -147,9 +146,9 @@ def _finding_data(environment: EnvironmentResult, finding: Finding) -> dict[str,
         "rule": finding.rule,
         "gate": finding.gate,
         "severity": finding.severity,
-        "message": as_typed(finding.message),
+        "message": finding.message,
         "evidence": finding.evidence.named(),
-        "fix": as_typed(finding.fix),
+        "fix": finding.fix,
         "file": path_in_repository(environment, finding.place),
         "line": finding.place.line if finding.place else None,
         "inconclusive": finding.inconclusive,
@@ -162,7 +161,7 @@ def _finding_data(environment: EnvironmentResult, finding: Finding) -> dict[str,
 
 
 def _problem_data(problem: Problem) -> dict[str, Any]:
-    return {**asdict(problem), "message": as_typed(problem.message), "fix": as_typed(problem.fix)}
+    return {**asdict(problem), "message": problem.message, "fix": problem.fix}
 
 
 def _failure_data(environment: EnvironmentResult, stage: str, failure: Failure) -> dict[str, Any]:
@@ -170,7 +169,7 @@ def _failure_data(environment: EnvironmentResult, stage: str, failure: Failure) 
         "stage": stage,
         "kind": failure.kind,
         "type": failure.type,
-        "message": as_typed(failure.message),
+        "message": failure.message,
         "file": path_in_repository(environment, failure.place),
         "line": failure.place.line if failure.place else None,
         "traceback": failure.traceback,

@@ -22,7 +22,6 @@ from envwright.rules.result import (
     weightiest_first,
     where,
 )
-from envwright.text.commands import as_typed
 from envwright.text.visible_text import on_one_line, shortened, visible
 
 if TYPE_CHECKING:
@@ -144,18 +143,18 @@ def _rule(suite: Element, environment: EnvironmentResult, rule: str, findings: l
 
 
 def _finding_text(environment: EnvironmentResult, finding: Finding) -> str:
-    lines = [as_typed(finding.message)]
+    lines = [finding.message]
     if finding.place:
         lines.append(f"at: {where(environment, finding.place)}")
     for entry in shown_evidence(finding):
         text = shortened(entry.text, LONGEST_EVIDENCE)
         lines.append(f"{entry.label}:\n{text}" if entry.quoted else f"{entry.label}: {text}")
-    return "\n".join([*lines, f"fix: {as_typed(finding.fix)}"])
+    return "\n".join([*lines, f"fix: {finding.fix}"])
 
 
 def _failure(suite: Element, environment: EnvironmentResult, stage: str, failure: Failure) -> None:
     case = _case(suite, environment.name, f"{stage} stage", environment.folder, None)
-    text = failure.traceback or as_typed(failure.message)
+    text = failure.traceback or failure.message
     _outcome(case, "error", failure.kind, f"{failure.type}: {failure.message}", shortened(text, LONGEST_EVIDENCE))
 
 
@@ -180,7 +179,7 @@ def _case(suite: Element, owner: str, name: str, file: str | None, line: int | N
 
 
 def _outcome(case: Element, outcome: str, kind: str, message: str, text: str) -> None:
-    element = SubElement(case, outcome, message=shortened(on_one_line(as_typed(message)), 500))
+    element = SubElement(case, outcome, message=shortened(on_one_line(message), 500))
     if outcome != "skipped":
         element.set("type", on_one_line(kind))
     element.text = visible(text)

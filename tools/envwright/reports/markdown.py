@@ -27,7 +27,6 @@ from envwright.rules.result import (
     weightiest_first,
     where,
 )
-from envwright.text.commands import as_typed
 from envwright.text.markdown import code_span, fenced, inside_html, prose, prose_cell, table_cell
 from envwright.text.visible_text import shortened
 
@@ -171,7 +170,7 @@ def _problem_pieces(result: ValidationResult) -> list[_Piece]:
         _Piece(
             "finding",
             f"{fenced(shortened(str(problem), LONGEST_EVIDENCE))}\n",
-            ((without_evidence, f"- {code_span(as_typed(problem.message))}\n"), (gone, "")),
+            ((without_evidence, f"- {code_span(problem.message)}\n"), (gone, "")),
         )
         for problem in result.problems
     ]
@@ -210,7 +209,7 @@ def _distribution_piece(measured: Distribution) -> _Piece:
 def _failure_piece(stage: str, failure: Failure) -> _Piece:
     parts = " · ".join(inside_html(part) for part in (stage, failure.kind, f"{failure.type}: {failure.message}"))
     summary = f"<b>infrastructure</b> · {parts}"
-    text = fenced(shortened(failure.traceback or as_typed(failure.message), LONGEST_EVIDENCE))
+    text = fenced(shortened(failure.traceback or failure.message, LONGEST_EVIDENCE))
     return _details(summary, text, "error", opened=False)
 
 

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from envwright.text.commands import as_typed
 from envwright.text.visible_text import on_one_line, shortened, visible
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class Page:
         line = Text(" " * indent)
         for part in parts:
             words, style = (part, "") if isinstance(part, str) else part
-            line.append(visible(shortened(as_typed(words), LONGEST_NAME)).replace("\n", " "), style or None)
+            line.append(visible(shortened(words, LONGEST_NAME)).replace("\n", " "), style or None)
         self._console.print(line, soft_wrap=True)
 
     def paragraph(self, *parts: tuple[str, str] | str, indent: int = 0, hanging: int | None = None) -> None:
@@ -75,7 +74,7 @@ class Page:
         text = Text()
         for part in parts:
             words, style = (part, "") if isinstance(part, str) else part
-            text.append(on_one_line(shortened(as_typed(words), LONGEST_SENTENCE)), style or None)
+            text.append(on_one_line(shortened(words, LONGEST_SENTENCE)), style or None)
             text.append(" ")
         hanging = indent if hanging is None else hanging
         lines = text.wrap(self._console, self.width - max(indent, hanging))
@@ -85,7 +84,7 @@ class Page:
 
     def field(self, label: str, text: str, *, indent: int, style: str = "") -> None:
         """A label and, beside it, its wrapped text."""
-        words = Text(on_one_line(shortened(as_typed(text), LONGEST_SENTENCE)), style=style)
+        words = Text(on_one_line(shortened(text, LONGEST_SENTENCE)), style=style)
         self._beside(self._labelled(label, indent), "", [words])
 
     def block(self, text: str, *, diff: bool = True) -> None:
@@ -134,7 +133,7 @@ class Page:
                 min_width=12 if column.shrinking else None,
             )
         for row in rows:
-            table.add_row(*(Text(on_one_line(as_typed(text)), style=style) for text, style in row))
+            table.add_row(*(Text(on_one_line(text), style=style) for text, style in row))
         self._console.print(table)
 
     def _put(self, start: str, line: Text) -> None:

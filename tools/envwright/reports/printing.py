@@ -11,8 +11,6 @@ from typing import TextIO
 
 from envwright.files.atomic_write import write_whole
 from envwright.reports.annotations import wants_annotations
-from envwright.text.commands import as_typed
-from envwright.text.typed_streams import unchanged
 from envwright.text.visible_text import fitting, without_workflow_commands
 
 DEFAULT_WIDTH = 100
@@ -22,16 +20,11 @@ def print_text(
     text: str,
     *,
     guard: bool = True,
-    quoting: bool = False,
     stream: TextIO | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> None:
-    """Print as far as the stream can show it; with `guard`, so that GitHub's runner finds no command in it.
-
-    With `quoting`, commands are printed as they are: own ones are converted already, and quoted ones must not be.
-    """
+    """Print as far as the stream can show it; with `guard`, so that GitHub's runner finds no command in it."""
     stream = stream or sys.stdout
-    stream = unchanged(stream) if quoting else stream
     text = without_workflow_commands(text) if guard and wants_annotations(environ) else text
     stream.write(fitting(text, getattr(stream, "encoding", None)))
     stream.flush()
@@ -67,13 +60,13 @@ def append_to_summary(page: str | Iterable[str], environ: Mapping[str, str] = os
     summary = environ.get("GITHUB_STEP_SUMMARY")
     if summary and wants_annotations(environ):
         with Path(summary).open("a", encoding="utf-8") as file:
-            file.writelines([as_typed(page)] if isinstance(page, str) else page)
+            file.writelines([page] if isinstance(page, str) else page)
 
 
 def write_report(path: Path, text: str) -> None:
     """Write a report. One that cannot be written is named on standard error, and the verdict is unchanged."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, as_typed(text))
+        write_whole(path, text)
     except OSError as error:
         print(f"{path} could not be written: {error}", file=sys.stderr)

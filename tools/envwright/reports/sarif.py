@@ -24,7 +24,6 @@ from envwright.rules.result import (
     path_in_repository,
     weightiest_first,
 )
-from envwright.text.commands import as_typed
 from envwright.text.plain_data import plain_data
 from envwright.text.visible_text import shortened, visible
 
@@ -77,7 +76,7 @@ def _weightiest_results(environments: Iterable[EnvironmentResult], most: int) ->
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
-    fix = as_typed(rule.fix)
+    fix = rule.fix
     return {
         "id": rule.id,
         "name": rule.check.__name__,
@@ -104,7 +103,7 @@ def _result(environment: EnvironmentResult, finding: Finding, seen: Counter[str]
     identity = f"{finding.rule}:{environment.name}:{file}"
     seen[identity] += 1
     thin = " (too little evidence for a failure)" if kind == "inconclusive" else ""
-    advice = as_typed(f"{environment.name}: {finding.message}{thin}\n\nFix: {finding.fix}")
+    advice = f"{environment.name}: {finding.message}{thin}\n\nFix: {finding.fix}"
     evidence = "\n".join(f"{entry.label}: {entry.text}" for entry in shown_evidence(finding))
     return {
         "ruleId": finding.rule,
@@ -145,7 +144,7 @@ def _notifications(result: ValidationResult) -> dict[str, Any]:
 
 
 def _notification(environment: EnvironmentResult, stage: str, failure: Failure) -> dict[str, Any]:
-    message = f"{environment.name}: {stage}, {failure.kind}: {failure.type}: {as_typed(failure.message)}"
+    message = f"{environment.name}: {stage}, {failure.kind}: {failure.type}: {failure.message}"
     return {"level": "error", "message": _text(message)}
 
 

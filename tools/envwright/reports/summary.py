@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING
 
 from envwright.rules.result import DECLARED_BUDGET
-from envwright.text.commands import as_typed
 from envwright.text.plain_data import number_text, seconds_text
 
 if TYPE_CHECKING:
@@ -38,8 +37,7 @@ _SEARCH_ENDINGS = {
 LONGEST_ARGUMENTS = 200
 """Characters of the arguments of a variant that a sentence shows."""
 _FIXING = "(?:lock|bump|record|doctor|prepare|init)"
-_COMMAND = re.compile(rf"nox -s {_FIXING}(?: -- [^`;,)]*)?|envwright {_FIXING}(?: [^`;,)]*)?")
-"""A command in either form: a report may be read by a tool that was started in the other way."""
+_COMMAND = re.compile(rf"envwright {_FIXING}(?: [^`;,)]*)?")
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -141,16 +139,11 @@ def policy_sentence(result: ValidationResult) -> str:
 
 
 def next_command(result: ValidationResult) -> str:
-    """The most helpful command, as the user types it; empty after a pass."""
-    return as_typed(_next_command(result))
-
-
-def _next_command(result: ValidationResult) -> str:
-    """A command that fixes the first problem, or else explains it."""
+    """The command that fixes the first problem, or else explains it; empty after a pass."""
     session = result.gates[0] if len(result.gates) == 1 else "validate"
     if result.problems:
         which = "it" if len(result.problems) == 1 else "them"
-        return _fixing(first_problem(result.problems).fix) or f"fix {which}, then nox -s {session}"
+        return _fixing(first_problem(result.problems).fix) or f"fix {which}, then envwright {session}"
     if result.interrupted:
         return _session(session, [*(name for name, _ in result.outline.unmet), *result.unfinished])
     if unmet := result.outline.unmet:
@@ -159,10 +152,10 @@ def _next_command(result: ValidationResult) -> str:
             return _session(session, [name for name, _ in unmet])
         if (budget := DECLARED_BUDGET.search(finding.fix)) is not None:
             return f"{budget[1]} below {name} in registry.yaml, then {_session(session, [name])}"
-        return _fixing(finding.fix, name) or f"nox -s explain -- {finding.rule}"
+        return _fixing(finding.fix, name) or f"envwright explain {finding.rule}"
     if unready := result.outline.unready:
         name, findings = unready[0]
-        return _fixing(findings[0].fix, name) or f"nox -s explain -- {findings[0].rule}"
+        return _fixing(findings[0].fix, name) or f"envwright explain {findings[0].rule}"
     return result.next_command
 
 
@@ -187,8 +180,8 @@ def _fixing(fix: str, name: str = "") -> str:
 def _session(session: str, names: list[str]) -> str:
     typeable = all(_SHELL_SAFE.fullmatch(name) for name in names)
     if not names or len(names) > LONGEST_COMMAND_NAMES or not typeable:
-        return f"nox -s {session}"
-    return f"nox -s {session} -- {' '.join(names)}"
+        return f"envwright {session}"
+    return f"envwright {session} {' '.join(names)}"
 
 
 def short_mutation_sentence(mutation: Mutation) -> str:

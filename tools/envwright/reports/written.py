@@ -19,7 +19,6 @@ from envwright.reports.sarif import render_sarif
 from envwright.reports.spill_list import SpillList
 from envwright.reports.transcripts.beside import FOLDER as TRANSCRIPTS
 from envwright.reports.transcripts.beside import copy_transcripts, write_transcripts
-from envwright.text.typed_streams import unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -110,7 +109,7 @@ def print_result(
     environ: Mapping[str, str] = os.environ,
 ) -> None:
     """Print the result in the chosen form, as far as the stream can show it."""
-    stream = unchanged(stream or sys.stdout)
+    stream = stream or sys.stdout
     if form == "json":
         for part in json_parts(result):  # plain ASCII, which contains no workflow command
             stream.write(part)

@@ -91,7 +91,7 @@ def _no_such_base(root: Path, given: str, *, is_folder: bool) -> Problem:
     if git(root, "rev-parse", "--git-dir").returncode != 0:
         message = "is not a package's folder, and no revision because this is not a git repository"
         return Problem(given, None, message, found=str(root))
-    fix = "git fetch origin, or name another base: nox -s rewards -- diff NAME --against BASE"
+    fix = "git fetch origin, or name another base: envwright rewards diff NAME --against BASE"
     if is_shallow(root):
         fix = "the clone is shallow: git fetch --unshallow, or fetch-depth: 0 in actions/checkout"
     return Problem(given, None, "is neither a package's folder nor a known git revision", fix=fix)

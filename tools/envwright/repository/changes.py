@@ -228,7 +228,7 @@ def _commit(root: Path, names: Iterable[str]) -> str | None:
 
 def _fix_for_history(root: Path, base: str | None) -> str:
     if not is_shallow(root):
-        return "git fetch origin, or name another base: nox -s validate -- --changed BASE"
+        return "git fetch origin, or name another base: envwright validate --changed BASE"
     before = _BEFORE_HEAD.fullmatch(base or "")
     if before is None:
         return "the clone is shallow: git fetch --unshallow, or fetch-depth: 0 in actions/checkout"

@@ -46,7 +46,7 @@ def installable(lock: Path) -> str:
 def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tuple[Lock | None, list[Problem]]:
     """The environment's lock and its problems; `None` if it cannot be used."""
     path = folder / LOCK_FILE
-    file, fix = relative(path, root), f"nox -s lock -- {name}"
+    file, fix = relative(path, root), f"envwright lock {name}"
     if not path.exists() and not path.is_symlink():
         return None, [Problem(file, None, "does not exist", fix=fix)]
     try:

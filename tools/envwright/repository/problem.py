@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from envwright.text.commands import as_typed
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -31,7 +29,7 @@ class Problem:
 
     def __str__(self) -> str:
         where = self.file if self.line is None else f"{self.file}:{self.line}"
-        parts = [f"{where}: {self.path + ': ' if self.path else ''}{as_typed(self.message)}"]
+        parts = [f"{where}: {self.path + ': ' if self.path else ''}{self.message}"]
         if self.found:
             parts.append(f"    found:   {self.found}")
         if self.allowed:
@@ -39,7 +37,7 @@ class Problem:
         if self.nearest:
             parts.append(f"    nearest: {self.nearest}")
         if self.fix:
-            parts.append(f"    fix:     {as_typed(self.fix)}")
+            parts.append(f"    fix:     {self.fix}")
         return "\n".join(parts)
 
 

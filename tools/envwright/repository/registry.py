@@ -364,7 +364,7 @@ def load_registry(root: Path) -> Registry:
     """
     path = root / REGISTRY_FILE
     if not path.exists():
-        fix = "`nox -s init` writes one; or name the repository with --root"
+        fix = "`envwright init` writes one; or name the repository with --root"
         raise DeclarationError([Problem(REGISTRY_FILE, None, "does not exist", fix=fix)])
     document = load_document(path, root)
     declared = document.data.get("environments") if isinstance(document.data, dict) else None

@@ -204,7 +204,7 @@ def _add_mismatches(
             continue
         what = "is a file" if folder.is_file() else "does not exist"
         near = nearest(name, folders.keys() - declared.keys())
-        fix = f"nox -s new -- {entry.name}, or remove the entry"
+        fix = f"envwright new {entry.name}, or remove the entry"
         message = f"its folder {ENVIRONMENTS_FOLDER}/{name} {what}"
         problem = Problem(REGISTRY_FILE, entry.line, message, path, entry.name, nearest=near, fix="" if near else fix)
         _add(broken, entry.name, problem)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from envwright.repository.problem import nearest
 from envwright.rules.engine import ALL_GATES, Gate, Rule, Severity, all_rules
-from envwright.text.commands import as_envwright
 
 CATALOGUE_FILE = "docs/rules.md"
 
@@ -13,7 +12,7 @@ QUESTIONS: dict[Gate, str] = {
     "rewards": "Does the reward distinguish right from wrong, for every reply and every time?",
     "smoke": "Does a real evaluation end, with the predicted rewards?",
     "distribution": "Do the rewards vary enough to learn from?",
-    "release": "Does the version match the changes? Checked by `nox -s plan`, from git's history.",
+    "release": "Does the version match the changes? Checked by `envwright plan`, from git's history.",
     "run": "Will the declared training run start, and can its configuration learn?",
     "diagnosis": "Which problems does a training run have, and which change fixes each?",
 }
@@ -29,8 +28,8 @@ INTRODUCTION = """\
 Generated from `tools/envwright/rules` by `envwright docs`, and checked by a test. Do not edit by hand.
 
 A finding fails its gate if its severity is *error* and its evidence is conclusive. With too little evidence the gate is
-*inconclusive*. Warnings and advice do not fail a gate. A requirement of publishing alone is a warning until `nox -s
-plan`, where it is an error. `nox -s explain -- RULE` prints one entry.
+*inconclusive*. Warnings and advice do not fail a gate. A requirement of publishing alone is a warning until
+`envwright plan`, where it is an error. `envwright explain RULE` prints one entry.
 
 A finding that is a consequence of another one is left out: the cause lists the rules that wait for it, and their gates
 are inconclusive.
@@ -76,7 +75,7 @@ def render_catalogue() -> str:
     for gate in ALL_GATES:
         parts.append(f"\n## {heading(gate)}\n\n{QUESTIONS[gate]}")
         parts.extend(_entry(each) for each in rules if each.gate == gate)
-    return as_envwright("\n".join(parts) + "\n")
+    return "\n".join(parts) + "\n"
 
 
 def heading(gate: Gate) -> str:

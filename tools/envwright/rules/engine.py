@@ -358,4 +358,4 @@ def _fix(known: Rule, found: Found, subject: Judged) -> str:
     fix = found.fix or known.fix
     if found.evidence.ready_case is None or not isinstance(subject, Subject):
         return fix
-    return f"{fix} {ADD_CASE}: `nox -s cases -- add {subject.package.name} {known.id}`."
+    return f"{fix} {ADD_CASE}: `envwright cases add {subject.package.name} {known.id}`."

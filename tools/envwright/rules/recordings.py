@@ -33,7 +33,7 @@ def _renewal(subject: Subject, recording: RecordingFacts) -> str:
     )
     if split_of(baseline) == "eval":
         size += " --split eval"
-    return f"nox -s record -- {subject.entry.name} {how}{size}"
+    return f"envwright record {subject.entry.name} {how}{size}"
 
 
 def _bumped(subject: Subject, recording: RecordingFacts) -> bool:

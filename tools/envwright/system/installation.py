@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
-from envwright.text.commands import as_typed, is_started_by_nox
-
+STARTED_BY = "ENVWRIGHT_STARTED_BY"
+"""The variable that noxfile.py sets for the programs that it starts, to `nox`."""
 PACKAGE = "envwright"
 SOURCE = Path(__file__).resolve().parents[2]
 """The folder of pyproject.toml, for a copy that is not installed."""
@@ -23,9 +24,10 @@ def distribution_name() -> str:
 
 
 def command_with(extra: Extra, command: str) -> str:
-    """The command, given as `nox -s COMMAND -- ARGUMENTS`, with the packages of an extra."""
-    command = as_typed(command)
-    return command if is_started_by_nox() else f"uvx --from {shlex.quote(requirement(extra))} {command}"
+    """The command with the packages of an extra, which nox installs itself."""
+    if os.environ.get(STARTED_BY) == "nox":
+        return f"nox -s envwright -- {command.removeprefix('envwright ')}"
+    return f"uvx --from {shlex.quote(requirement(extra))} {command}"
 
 
 def install_command(extra: Extra) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 
-from envwright.text.commands import as_typed
 from envwright.text.visible_text import on_one_line, shortened, visible
 
 LONGEST_PROSE = 4_000
@@ -17,13 +16,13 @@ _BLOCK_START = re.compile(r"^(\d*)([-+=.)])(?= |$|[-=])")
 
 def inside_html(text: str) -> str:
     """Text inside an HTML element, without tags and mentions."""
-    escaped = html.escape(on_one_line(shortened(as_typed(text), LONGEST_LINE)))
+    escaped = html.escape(on_one_line(shortened(text, LONGEST_LINE)))
     return _unlinked(escaped).replace("`", "&#96;")
 
 
 def prose(text: str) -> str:
     """Text in a Markdown paragraph; only code between backticks keeps its meaning."""
-    parts = re.split(r"(`[^`\n]+`)", on_one_line(shortened(as_typed(text), LONGEST_PROSE)))
+    parts = re.split(r"(`[^`\n]+`)", on_one_line(shortened(text, LONGEST_PROSE)))
     shown = "".join(part if index % 2 else _escaped(part) for index, part in enumerate(parts))
     return _BLOCK_START.sub(r"\1\\\2", shown)
 

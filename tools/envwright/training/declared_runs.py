@@ -223,7 +223,7 @@ def run_problems(
         if finding.counts
     ]
     stale = write_configs(root, [run for run in runs if not run.fails], lambda _path, _text: None)
-    fix = "nox -s train -- compile"
+    fix = "envwright train compile"
     outdated = [Problem(name, None, "the compiled run is out of date", fix=fix) for name in stale]
     whole = len(specs) == len(registry.specs) and all(run.compiled for run in runs)
     leftover = leftover_configs(root, runs) if whole else []

@@ -129,7 +129,7 @@ class RunDecision:
 def decision_on(run: RunState) -> RunDecision:
     """The decision on a run; nothing is submitted after a failed read."""
     if run.failing:
-        return RunDecision("refused", f"its rules fail: {', '.join(run.failing)}", "nox -s train -- compile")
+        return RunDecision("refused", f"its rules fail: {', '.join(run.failing)}", "envwright train compile")
     if not run.hosted:
         return RunDecision("manual", "self-managed; start it yourself", run.command)
     if run.platform is None:
@@ -144,12 +144,12 @@ def decision_on(run: RunState) -> RunDecision:
     if same:
         return _there(same)
     if run.spec.submit == "manual" and not run.named:
-        return RunDecision("manual", "submit: manual", f"nox -s train -- {run.spec.name}")
+        return RunDecision("manual", "submit: manual", f"envwright train {run.spec.name}")
     if run.refused:
         return _waiting(run)
     if run.missing:
         names = ", ".join(run.missing)
-        then = "nox -s release" if set(run.missing) - run.external else "correct their hub addresses in registry.yaml"
+        then = "envwright release" if set(run.missing) - run.external else "correct their addresses in registry.yaml"
         return RunDecision("waits", f"not on the Hub as declared here: {names}", then)
     others = [each for each in run.platform if run.identity.is_another_version(each.name)]
     changed = f"changed since {others[0].name} ({others[0].status}); " if others else ""

@@ -21,7 +21,6 @@ from envwright.rules.diagnosis import RunLog, not_judged
 from envwright.rules.engine import Finding, findings
 from envwright.statistics.intervals import t_quantile
 from envwright.statistics.series import Series, series_of
-from envwright.text.commands import as_typed
 from envwright.training.registry_patch import registry_patch
 from envwright.training.submit import RunIdentity
 from envwright.training.trainers import metric_names, trainer_named, zero_variance_pairs
@@ -202,10 +201,7 @@ def _curve_of(finding: Finding, series: Mapping[str, Series]) -> str:
 
 
 def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunFinding:
-    details = finding.evidence.details
-    evidence: dict[str, Any] = {
-        key: as_typed(value) if isinstance(value, str) else value for key, value in details.items()
-    }
+    evidence: dict[str, Any] = dict(finding.evidence.details)
     change = evidence.pop("change", {})
     patch = registry_patch(registry_text, spec, change) if spec is not None and change and registry_text else ""
     steps = evidence.get("steps")
@@ -213,10 +209,10 @@ def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunF
     return RunFinding(
         rule=finding.rule,
         severity=finding.severity,
-        message=as_typed(finding.message),
+        message=finding.message,
         because=advice,
         evidence=evidence | ({"change": change} if change else {}),
-        fix=as_typed(finding.fix),
+        fix=finding.fix,
         patch=patch,
         steps=(steps[0], steps[1]) if isinstance(steps, list) and len(steps) == 2 else None,
     )

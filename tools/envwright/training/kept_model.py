@@ -125,11 +125,11 @@ def _nothing_kept(folder: Path, spec: RunSpec, step: int | None, kept: KeptFolde
         message = f"{folder / kept.shards.format(step=wanted)} has shards, which vLLM does not load"
         return NoKeptModel(message, f"{kept.by_hand.format(run=spec.name, step=wanted)}, then this command again")
     if not folder.exists():
-        return NoKeptModel(f"{spec.name} has no result: {folder} does not exist", f"nox -s train -- {spec.name}")
+        return NoKeptModel(f"{spec.name} has no result: {folder} does not exist", f"envwright train {spec.name}")
     wanted_folder = folder / kept.steps.format(step="N")
     message = f"{spec.name} has no result: there is no {wanted_folder}"
     return NoKeptModel(
-        message, f"let it finish a step (nox -s watch -- {spec.name}); docs/training.md has what is kept"
+        message, f"let it finish a step (envwright watch {spec.name}); docs/training.md has what is kept"
     )
 
 
@@ -157,7 +157,7 @@ def _whole(folder: Path, spec: RunSpec, step: int | None, steps: Mapping[int, Pa
 
 
 def _serve(spec: RunSpec, step: int) -> str:
-    return f"nox -s train -- serve {spec.name} --step {step}"
+    return f"envwright train serve {spec.name} --step {step}"
 
 
 def _below(folder: Path) -> Path:
@@ -197,7 +197,7 @@ def _addressed(root: Path, spec: RunSpec, step: int | None, kept: KeptAddresses)
                 continue  # half a line, or a checkpoint without weights for sampling
     if not found:
         message = f"{spec.name} has no result: {folder / kept.files} names no sampler_path"
-        raise NoKeptModel(message, f"nox -s train -- {spec.name}, or copy the file from the machine that trained")
+        raise NoKeptModel(message, f"envwright train {spec.name}, or copy the file from the machine that trained")
     wanted = max(found) if step is None else step
     if wanted not in found:
         known = ", ".join(map(str, sorted(found)))
@@ -217,17 +217,17 @@ def _on_platform(spec: RunSpec, step: int | None, stop: threading.Event) -> NoKe
     details = read_run(prime, access, found.id, stop) if found else None
     if details is None:
         message = f"{spec.name} is not on the platform: it was never submitted, or was deleted"
-        return NoKeptModel(message, f"submit it: nox -s train -- {spec.name}")
+        return NoKeptModel(message, f"submit it: envwright train {spec.name}")
     run = details.run
     state = f"{spec.name}: run {run.id} is {run.status}" + (f" ({details.error})" if details.error else "")
     if not run.ended:
         return NoKeptModel(
-            f"{state}{_checkpoint_state(details, step)}", f"nox -s watch -- {spec.name}, until it has ended"
+            f"{state}{_checkpoint_state(details, step)}", f"envwright watch {spec.name}, until it has ended"
         )
     if not details.volume:
         message = f"{state} and had no volume: the platform has removed its checkpoints"
         return NoKeptModel(
-            message, f"declare volume: {{name: NAME}} below runs.{spec.name}, then nox -s train -- {spec.name}"
+            message, f"declare volume: {{name: NAME}} below runs.{spec.name}, then envwright train {spec.name}"
         )
     there, here = f"runs/{run.id}", f"{OUTPUTS}/{spec.name}/broadcasts/"
     get = f"prime volumes get {details.volume} {there}/broadcasts/step_{step or details.max_steps or 'N'} {here}"

@@ -65,7 +65,7 @@ def server_command(kept: KeptModel, port: int = PORT, more: Sequence[str] = ()) 
             adapter = () if kept.rank is None else (str(kept.folder),)
             model = str(kept.folder or kept.spec.model) if kept.rank is None else kept.spec.model
             return [sys.executable, "-m", SERVED_RESULT, model, kept.name, str(port), *adapter]
-        serve = f"nox -s train -- serve {kept.spec.name} --step {kept.step}"
+        serve = f"envwright train serve {kept.spec.name} --step {kept.step}"
         fix += f"; without vLLM, for small models: {command_with('train', serve)}"
     raise NoServer(f"vllm is not installed\n    fix: {fix}; --dry-run prints the command for another machine")
 

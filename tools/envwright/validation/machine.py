@@ -245,7 +245,7 @@ def _repository(machine: Machine) -> Iterator[HealthCheck]:
     if not locks and not others:
         yield HealthCheck("locks", "ok", f"fresh for {machine.environments} environments")
     for problem in locks:
-        yield HealthCheck("locks", "fail", f"{problem.file}: {problem.message}", problem.fix or "nox -s lock")
+        yield HealthCheck("locks", "fail", f"{problem.file}: {problem.message}", problem.fix or "envwright lock")
     if machine.unsound:
         names = ", ".join(path.name for path in machine.unsound)
         yield HealthCheck(

@@ -237,7 +237,7 @@ def _download(
 def _refusal(dataset: PreparedDataset, outcome: str, message: str, environment: str) -> PreparationProblem:
     """Why a dataset could not be downloaded."""
     text, endpoint = Scrubber.of_environment().text(message), os.environ.get(ENDPOINT, HUB)
-    page, again = f"{HUB}/datasets/{dataset.name}", f"nox -s prepare -- {environment}"
+    page, again = f"{HUB}/datasets/{dataset.name}", f"envwright prepare {environment}"
     if outcome in ("unreachable", "timeout"):
         fix = f"Check the network, HTTPS_PROXY and HF_ENDPOINT, then run `{again}` once more."
         problem = f"{urlsplit(endpoint).netloc} could not be reached for {dataset.name}: {text}"
@@ -310,7 +310,7 @@ def _broken_command(command: str, environment: str, failure: Failure) -> Prepara
         return PreparationProblem("inconclusive", problem, "Make it download less, or try again.", output)
     if _UNREACHABLE.search(output):
         what = ", ".join(list(addresses)[:3]) or "an address"
-        fix = f"Check the network and HTTPS_PROXY, then run `nox -s prepare -- {environment}` once more."
+        fix = f"Check the network and HTTPS_PROXY, then run `envwright prepare {environment}` once more."
         return PreparationProblem("inconclusive", f"{what} could not be reached by `{command}`: {last}", fix, output)
     fix = "Correct the command. It sees no key, an empty home, and the package only if it names its module."
     return PreparationProblem("fail", f"`{command}` failed: {last}", fix, output)

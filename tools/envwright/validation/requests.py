@@ -50,7 +50,7 @@ def requests_for(entry: EnvironmentEntry, request: ObservationRequest, package: 
 def require_prepared(environment: str, requests: Requests) -> None:
     """Raise `StageFailed` if declared data is missing and may not be downloaded."""
     if requests.prepared == MISSING and not requests.confinement.allow_network:
-        message = f"the data that registry.yaml declares is not on this machine: nox -s prepare -- {environment}"
+        message = f"the data that registry.yaml declares is not on this machine: envwright prepare {environment}"
         raise StageFailed(Failure("network", NOT_PREPARED, message))
 
 

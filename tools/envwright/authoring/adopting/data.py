@@ -78,4 +78,4 @@ def _question(name: str, proposal: ProposedPreparation) -> str:
     what = ", ".join([*names, *proposal.others][:3]) or "the data that loading requests"
     if proposal.others:
         return f"how to download its data, as a command under prepare: {what}"
-    return f"which commit of its data to use: `nox -s prepare -- {name}` looks it up with a network ({what})"
+    return f"which commit of its data to use: `envwright prepare {name}` looks it up with a network ({what})"

@@ -49,11 +49,11 @@ def next_command(adoptions: Sequence[Adoption], results: Sequence[EnvironmentRes
         folders = [one.folder for one in adoptions] if len(adoptions) <= LONGEST_COMMAND_NAMES else ["environments"]
         return f"git add {' '.join(folders)} registry.yaml CODEOWNERS && git commit"
     if lacking := [one.name for one in adoptions if one.lacks_data][:LONGEST_COMMAND_NAMES]:
-        return f"nox -s prepare -- {' '.join(lacking)}"
+        return f"envwright prepare {' '.join(lacking)}"
     if len(unmet) > 1 or any(ORACLE_FILE in one.added for one in adoptions):
         return _validate([result.name for result in unmet])
     return next_of_validation(ValidationResult(unmet[0].verdict, unmet))
 
 
 def _validate(names: Sequence[str]) -> str:
-    return "nox -s validate" if len(names) > LONGEST_COMMAND_NAMES else f"nox -s validate -- {' '.join(names)}"
+    return "envwright validate" if len(names) > LONGEST_COMMAND_NAMES else f"envwright validate {' '.join(names)}"

@@ -35,7 +35,7 @@ def reply(task, messages):
     return None"""
 _CASES = """\
 # Reward unit tests: a reply and the reward that it must earn. Uncomment, and write right replies for a task.
-# `nox -s rewards -- reply NAME TEXT --task N` shows what a reply earns.
+# `envwright rewards reply NAME TEXT --task N` shows what a reply earns.
 #
 # - name: a right reply earns everything
 #   task: {task}

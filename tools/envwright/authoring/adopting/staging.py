@@ -274,7 +274,7 @@ class Staging:
         if target.exists() and candidate.folder != target.resolve():
             raise NotAdopted(
                 f"{ENVIRONMENTS_FOLDER}/{folder_name} exists and is not in {REGISTRY_FILE}. Adopt that folder"
-                f" (nox -s adopt -- {ENVIRONMENTS_FOLDER}/{folder_name}), or remove it."
+                f" (envwright adopt {ENVIRONMENTS_FOLDER}/{folder_name}), or remove it."
             )
         return candidate.folder if inside else None
 

@@ -103,7 +103,7 @@ def advice_on(found: Recognised, source: str, *, hub: bool = False, options: str
     if found.layout.answer == "code" and not found.layout.roles.tests:
         caution = "there are no tests: a column of assertions would let programs be run instead of judged"
     named = shlex.quote(source)
-    command = f"nox -s new -- NAME {'--dataset' if hub else '--data'} {named}{options} --kind {kind}"
+    command = f"envwright new NAME {'--dataset' if hub else '--data'} {named}{options} --kind {kind}"
     return DatasetAdvice(
         kind, prompt, parser, reward, near_misses, f"{command} --answer {found.layout.answer}", caution
     )

@@ -42,7 +42,7 @@ def open_hub(name: str, config: str = "", split: str = "", revision: str = "") -
         from huggingface_hub.constants import is_offline_mode
     except ImportError:
         remedy = (
-            f"Run it with the package: {command_with('inspect', f'nox -s inspect -- {name}')}, or pip install datasets."
+            f"Run it with the package: {command_with('inspect', f'envwright inspect {name}')}, or pip install datasets."
         )
         raise SourceProblem(f"{name}: reading the Hub needs the package datasets", remedy) from None
     datasets.disable_progress_bars()

@@ -210,7 +210,7 @@ def _parquet(file: Path) -> Iterator[DatasetRow]:
     except ImportError:
         raise SourceProblem(
             f"{file}: reading Parquet needs pyarrow",
-            f"Run it with the package: {command_with('inspect', f'nox -s inspect -- {file}')}, or pip install pyarrow.",
+            f"Run it with the package: {command_with('inspect', f'envwright inspect {file}')}, or pip install pyarrow.",
         ) from None
     try:
         with ParquetFile(file) as table:

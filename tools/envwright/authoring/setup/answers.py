@@ -120,5 +120,5 @@ def _is_inside(name: str) -> bool:
 
 
 def _unreadable(message: str) -> DeclarationError:
-    fix = "restore it from git, or remove it and run nox -s init, which keeps all files as they are"
+    fix = "restore it from git, or remove it and run envwright init, which keeps all files as they are"
     return DeclarationError([Problem(ANSWERS_FILE, None, message, fix=fix)])

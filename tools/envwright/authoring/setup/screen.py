@@ -31,7 +31,7 @@ def render_initial(
         page.line(f"{ANSWERS_FILE} is there: nothing to do.")
         if record.envwright != __version__:
             page.line(f"It is of version {record.envwright}, and this is {__version__}.")
-        page.field("next", "nox -s upgrade -- --check", indent=0, style="bold")
+        page.field("next", "envwright upgrade --check", indent=0, style="bold")
         return page.text()
     for path in plan.written:
         page.line(("would write  " if dry_run else "written  ", "dim"), path)
@@ -67,7 +67,7 @@ def render_upgrade(upgrade: Upgrade, *, width: int, colour: bool, check: bool) -
         page.paragraph(
             "Files with a conflict stay as they are. Make the shown change, as far as you want it, and keep your text:"
         )
-        page.line(f"  nox -s upgrade -- --keep {conflicts[0].path}")
+        page.line(f"  envwright upgrade --keep {conflicts[0].path}")
         page.blank()
     changed = len(upgrade.changes) - len(conflicts)
     if not upgrade.changes:
@@ -115,9 +115,9 @@ def _environments(page: Page, plan: InitialFiles) -> None:
 
 def _next_command(plan: InitialFiles, folder: Path) -> str:
     if plan.undeclared:
-        command = f"nox -s adopt -- {ENVIRONMENTS_FOLDER}"
+        command = f"envwright adopt {ENVIRONMENTS_FOLDER}"
     elif plan.declared:
-        command = "nox -s validate"
+        command = "envwright validate"
     else:
-        command = "nox -s adopt -- SOURCE, or nox -s new -- NAME"
+        command = "envwright adopt SOURCE, or envwright new NAME"
     return command if folder == Path() else f"{command}, in the folder {folder}"

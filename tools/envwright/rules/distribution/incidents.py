@@ -80,8 +80,8 @@ def reward_is_worse_than_the_baseline(subject: Subject) -> Iterator[Found]:
         `gates.distribution.max_drop` is ruled out. Tasks are matched by content.
     Why: Results before and after cannot be compared. Same policy and same tasks, but another reward: the reward, the
         prompt or a dependency changed.
-    Fix: Compare the rewards with `nox -s rewards -- diff NAME --against REV`. If the change is intended, record
-        again with `nox -s record`.
+    Fix: Compare the rewards with `envwright rewards diff NAME --against REV`. If the change is intended, record
+        again with `envwright record`.
     """
     for sample, found in _drifts(subject):
         if found.answer in ("worse", "inconclusive"):
@@ -100,8 +100,8 @@ def reward_is_better_than_the_baseline(subject: Subject) -> Iterator[Found]:
 
     What: The mean difference to the recorded baseline, paired by task, is not significantly above 0.
     Why: A policy does not learn between two runs. If it earns more today, the reward changed.
-    Fix: Compare the rewards with `nox -s rewards -- diff NAME --against REV`. If the change is intended, record
-        again with `nox -s record`.
+    Fix: Compare the rewards with `envwright rewards diff NAME --against REV`. If the change is intended, record
+        again with `envwright record`.
     """
     for sample, found in _drifts(subject):
         if found.answer == "better":

@@ -42,7 +42,7 @@ def _place(subject: Subject) -> Place:
 def _bump(subject: Subject) -> str:
     """The command for the smallest sufficient step."""
     minor = " --minor" if subject.history and subject.history.reward_changed else ""
-    return f"nox -s bump -- {subject.package.name}{minor}"
+    return f"envwright bump {subject.package.name}{minor}"
 
 
 @rule("REL001", gate="release")
@@ -51,7 +51,7 @@ def content_changed_under_the_same_version(subject: Subject) -> Iterator[Found]:
 
     What: If a file that the Hub or the wheel contains differs from the base, `project.version` differs too.
     Why: The Hub never replaces published content, so a merge would publish nothing.
-    Fix: Raise the version: `nox -s bump -- NAME`, with `--minor` if rewards can change.
+    Fix: Raise the version: `envwright bump NAME`, with `--minor` if rewards can change.
     """
     history = subject.history
     if history is None or not history.changed or history.same_content:
@@ -75,7 +75,7 @@ def version_falls(subject: Subject) -> Iterator[Found]:
 
     What: `project.version` is not lower than at the base.
     Why: A lower version never becomes the newest, and on the Hub it probably has other content.
-    Fix: Choose a version above the base's: `nox -s bump -- NAME`. To revert a change, publish the old content under a
+    Fix: Choose a version above the base's: `envwright bump NAME`. To revert a change, publish the old content under a
         new version.
     """
     step, history = _step(subject), subject.history
@@ -94,7 +94,7 @@ def version_skips(subject: Subject) -> Iterator[Found]:
 
     What: One number of `project.version` rises by one, and those after it become zero.
     Why: A gap looks like a lost release, and an accidental major step cannot be undone.
-    Fix: Use one of the next versions. `nox -s bump -- NAME` writes it.
+    Fix: Use one of the next versions. `envwright bump NAME` writes it.
     """
     last = _last_step(subject)
     if last is None or last.place is not None:
@@ -114,7 +114,7 @@ def content_was_there_before(subject: Subject) -> Iterator[Found]:
     What: The content to publish differs from that of every earlier commit.
     Why: The Hub refuses content that it already has, and the version in between stays the newest. A revert by git
         alone publishes nothing.
-    Fix: Keep the reverted files and give them a version above the newest: `nox -s bump -- NAME`.
+    Fix: Keep the reverted files and give them a version above the newest: `envwright bump NAME`.
     """
     history = subject.history
     if history is not None and history.same_content:
@@ -129,7 +129,7 @@ def content_was_there_before(subject: Subject) -> Iterator[Found]:
                 }
             ),
             _place(subject),
-            fix=f"nox -s bump -- {subject.package.name} --above {history.version}",
+            fix=f"envwright bump {subject.package.name} --above {history.version}",
         )
 
 
@@ -139,7 +139,7 @@ def version_returns(subject: Subject) -> Iterator[Found]:
 
     What: A version that is new since the base never occurred in the history of pyproject.toml.
     Why: If it was ever merged, the Hub has other content under it.
-    Fix: Use a version above it: `nox -s bump -- NAME --above VERSION`.
+    Fix: Use a version above it: `envwright bump NAME --above VERSION`.
     """
     history, step = subject.history, _step(subject)
     if history is None or history.same_content or step is None or step.direction <= 0:
@@ -150,7 +150,7 @@ def version_returns(subject: Subject) -> Iterator[Found]:
             f"version {subject.package.version} was used before, by {commit[:12]}",
             Evidence(details={"commit": commit, "version": subject.package.version}),
             _place(subject),
-            fix=f"nox -s bump -- {subject.package.name} --above {subject.package.version}",
+            fix=f"envwright bump {subject.package.name} --above {subject.package.version}",
         )
 
 
@@ -160,7 +160,7 @@ def reward_changed_by_a_patch(subject: Subject) -> Iterator[Found]:
 
     What: If code, data, pins or arguments differ from the base, the minor or the major number rises.
     Why: Training runs on `~=0.1.2` accept patches unseen. A changed reward makes runs incomparable.
-    Fix: Run `nox -s bump -- NAME --minor`. If the change provably gives the same rewards (a comment, a rename),
+    Fix: Run `envwright bump NAME --minor`. If the change provably gives the same rewards (a comment, a rename),
         ignore this rule with that reason.
     """
     history, step = subject.history, _last_step(subject)
@@ -177,7 +177,7 @@ def reward_changed_by_a_patch(subject: Subject) -> Iterator[Found]:
                 }
             ),
             _place(subject),
-            fix=f"set the version back to {history.version}, then: nox -s bump -- {subject.package.name} --minor",
+            fix=f"set the version back to {history.version}, then: envwright bump {subject.package.name} --minor",
         )
 
 

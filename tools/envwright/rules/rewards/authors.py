@@ -134,7 +134,7 @@ def own_tests_fail(subject: Subject) -> Iterator[Found]:
 
     What: Every test below tests/ passes inside the environment's own virtual environment.
     Why: The tests define requirements that do not hold.
-    Fix: Run the tests with `nox -s test -- NAME` and fix the failing ones.
+    Fix: Run the tests with `envwright test NAME` and fix the failing ones.
     """
     tests = subject.facts.tests
     hits = [

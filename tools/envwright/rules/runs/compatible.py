@@ -19,7 +19,7 @@ def trainer_cannot_run_the_environment(run: RunSubject) -> Iterator[Found]:
         verifiers that the trainer's integration works with. Source: docs/training.md, measured by making
         each integration's own calls on every release.
     Why: Most integrations work with one old release; the run would fail at its first import.
-    Fix: Choose another backend; `nox -s migrate -- NAME` moves a v0 environment to v1.
+    Fix: Choose another backend; `envwright migrate NAME` moves a v0 environment to v1.
     """
     for used in run.trained_on:
         reason = refusal_of_environment(run.trainer, used.generation, used.requires)
@@ -29,7 +29,7 @@ def trainer_cannot_run_the_environment(run: RunSubject) -> Iterator[Found]:
             if used.generation == "v0":
                 after = alternatives(run.trainers, "v1", ("verifiers>=0.4",))
                 migrated = [name for name in after if name not in others]
-                fix += f" After `nox -s migrate -- {used.id}` (v1) also: {', '.join(migrated)}."
+                fix += f" After `envwright migrate {used.id}` (v1) also: {', '.join(migrated)}."
             evidence = {"environment": used.id, "source": run.trainer.source, "alternatives": list(others)}
             yield run.found(used.key, f"{used.id}: {reason}", fix, **evidence)
 

@@ -200,7 +200,7 @@ def hub_is_behind(run: RunSubject) -> Iterator[Found]:
     What: Hosted runs take the environment from the Hub; if its state was read, the latest version there is not below
         the package's.
     Why: The run would train on rewards that have been fixed since.
-    Fix: Release first: `nox -s release`.
+    Fix: Release first: `envwright release`.
     """
     if not run.trainer.hosted:
         return
@@ -241,7 +241,7 @@ def budget_cannot_be_checked(run: RunSubject) -> Iterator[Found]:
 
     What: A budget has the `hours` that the run is expected to take.
     Why: Without them the limit cannot be checked, and the run is not stopped either.
-    Fix: Add `hours`, from a similar run; `nox -s watch` shows the time of a step.
+    Fix: Add `hours`, from a similar run; `envwright watch` shows the time of a step.
     """
     budget = run.spec.budget
     if budget.hours is None and (budget.max_gpu_hours is not None or budget.max_dollars is not None):
@@ -341,7 +341,7 @@ def no_model_has_played(run: RunSubject) -> Iterator[Found]:
         `baseline: {none: REASON}`. An error with `submit: on-release`. An environment of the Hub has no recording here.
     Why: Scripted policies do not measure difficulty. On tasks that the model always or never solves, all groups have
         equal rewards, and the run is paid for nothing.
-    Fix: Record a model with `nox -s record -- NAME --endpoint E`, or add `baseline: {none: REASON}` to the run.
+    Fix: Record a model with `envwright record NAME --endpoint E`, or add `baseline: {none: REASON}` to the run.
     """
     if run.spec.baseline is not None:
         return
@@ -355,8 +355,8 @@ def no_model_has_played(run: RunSubject) -> Iterator[Found]:
 def _played(used: TrainedOn) -> str:
     """The fix that leads to a recording; an environment of the Hub has its code elsewhere."""
     if used.external:
-        return "Bring it in with `nox -s adopt` and record a model, or add `baseline: {none: REASON}` to the run."
-    return f"Run `nox -s record -- {used.id} --endpoint E`, or add `baseline: {{none: REASON}}` to the run."
+        return "Bring it in with `envwright adopt` and record a model, or add `baseline: {none: REASON}` to the run."
+    return f"Run `envwright record {used.id} --endpoint E`, or add `baseline: {{none: REASON}}` to the run."
 
 
 def _drops_thinking(model: str) -> bool:

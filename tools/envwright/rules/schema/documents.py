@@ -110,7 +110,7 @@ def readme_is_missing(subject: Subject) -> Iterator[Found]:
 
     What: README.md exists in the environment's folder and has text.
     Why: It is the environment's page on the Hub.
-    Fix: Write README.md with the sections task, format, reward and usage. `nox -s new` writes an example.
+    Fix: Write README.md with the sections task, format, reward and usage. `envwright new` writes an example.
     """
     readme = subject.package.readme
     if readme is None or not readme.strip():

@@ -25,7 +25,7 @@ def dependencies_do_not_install(subject: Subject) -> Iterator[Found]:
 
     What: A virtual environment can be created from requirements.lock.
     Why: The environment can be neither validated nor used. Only the locked packages are installed.
-    Fix: Renew the lock with `nox -s lock -- NAME` and read the errors of uv.
+    Fix: Renew the lock with `envwright lock NAME` and read the errors of uv.
     """
     failure = own_failure(subject, "venv")
     if failure is not None:
@@ -52,7 +52,7 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
         f"v0 environment, locked to verifiers {release}: {described(failure)}",
         evidence,
         place_of_verifiers(subject),
-        fix=f'Write `"{RECOMMENDED["v0"]}"` in project.dependencies, then `nox -s lock -- {subject.package.name}`.',
+        fix=f'Write `"{RECOMMENDED["v0"]}"` in project.dependencies, then `envwright lock {subject.package.name}`.',
     )
 
 
@@ -92,7 +92,7 @@ def loading_needs_the_network(subject: Subject) -> Iterator[Found]:
     What: The environment loads and lists its tasks while only loopback can be reached.
     Why: Without its data, the environment cannot be judged. Dataset hosts limit rates and go down, and their data
         changes. The gates run offline, so that a pull request fails for its own reasons only.
-    Fix: Declare the data under `prepare:` in registry.yaml and run `nox -s prepare -- NAME` once. Or ship the data, or
+    Fix: Declare the data under `prepare:` in registry.yaml and run `envwright prepare NAME` once. Or ship the data, or
         a small sample of the same shape, with the package.
     """
     for stage in ("load", "tasks"):
@@ -128,9 +128,9 @@ def _declaration_and_fix(subject: Subject, known: list[str]) -> tuple[str, str]:
         if UNKNOWN_COMMIT in lines:
             return (
                 lines,
-                f"`nox -s prepare -- {name}` prints these lines with the commits, to be pasted into registry.yaml.",
+                f"`envwright prepare {name}` prints these lines with the commits, to be pasted into registry.yaml.",
             )
-        return lines, f"Paste these lines below {name} in registry.yaml, and run `nox -s prepare -- {name}`."
+        return lines, f"Paste these lines below {name} in registry.yaml, and run `envwright prepare {name}`."
     if len(commands) > 1:
         return "", f"Let the declared command do this, too: {proposed.command}"
     if known:
@@ -140,7 +140,7 @@ def _declaration_and_fix(subject: Subject, known: list[str]) -> tuple[str, str]:
         )
     return "", (
         f"Write a command of the package that downloads it into its home, declare it for {name} in registry.yaml"
-        f" (prepare: {{command: …}}), and run `nox -s prepare -- {name}`. Or ship the data with the package."
+        f" (prepare: {{command: …}}), and run `envwright prepare {name}`. Or ship the data with the package."
     )
 
 
@@ -151,7 +151,7 @@ def declared_data_is_not_prepared(subject: Subject) -> Iterator[Found]:
     What: The data under `prepare:` in registry.yaml was downloaded, for this lock and, if the command runs code of the
     package, for this code.
     Why: The gates run offline and read prepared data. The environment cannot be judged without it.
-    Fix: Run `nox -s prepare -- NAME`, with a network. Later runs read the cache until the declaration changes.
+    Fix: Run `envwright prepare NAME`, with a network. Later runs read the cache until the declaration changes.
     """
     failure = own_failure(subject, "load", "network")
     if failure is not None and failure.type == NOT_PREPARED:
@@ -159,7 +159,7 @@ def declared_data_is_not_prepared(subject: Subject) -> Iterator[Found]:
         data = [*(one.name for one in declared.datasets), *([declared.command] if declared.command else [])]
         yield Found(
             f"not on this machine: {', '.join(data[:5])}",
-            fix=f"Run `nox -s prepare -- {subject.entry.name}`, with a network.",
+            fix=f"Run `envwright prepare {subject.entry.name}`, with a network.",
             inconclusive=True,
         )
 

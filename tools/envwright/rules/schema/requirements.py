@@ -116,7 +116,7 @@ RECOMMENDED = {"v0": "verifiers>=0.1.9,<0.4", "v1": "verifiers>=0.4,<0.5"}
 
 def _fix(subject: Subject) -> str:
     recommended = RECOMMENDED[subject.package.generation or "v1"]
-    return f'Write `"{recommended}"` in project.dependencies, then `nox -s lock -- {subject.package.name}`.'
+    return f'Write `"{recommended}"` in project.dependencies, then `envwright lock {subject.package.name}`.'
 
 
 def place_of_verifiers(subject: Subject) -> Place:
@@ -303,9 +303,9 @@ def lock_has_pins_that_nothing_requires(subject: Subject) -> Iterator[Found]:
 
     What: Every installed pin of requirements.lock is required by `project.dependencies`, directly or through the
         packages that those require, on the Python that is used.
-    Why: `nox -s lock` pins nothing else, so the pin was added by hand. It is installed wherever the environment is
+    Why: `envwright lock` pins nothing else, so the pin was added by hand. It is installed wherever the environment is
         validated, and pyproject.toml does not show it to a reviewer.
-    Fix: `nox -s lock -- NAME` writes the lock again. If the package is needed, add it to `project.dependencies`.
+    Fix: `envwright lock NAME` writes the lock again. If the package is needed, add it to `project.dependencies`.
     """
     pins = subject.facts.unrequired
     if pins:
@@ -313,5 +313,5 @@ def lock_has_pins_that_nothing_requires(subject: Subject) -> Iterator[Found]:
             f"requirements.lock pins what nothing requires: {', '.join(pins[:10])}{' …' if len(pins) > 10 else ''}",
             Evidence(details={"found": list(pins)}),
             Place("requirements.lock"),
-            fix=f"Run `nox -s lock -- {subject.package.name}`.",
+            fix=f"Run `envwright lock {subject.package.name}`.",
         )

@@ -291,7 +291,7 @@ def rollouts_cannot_be_served(subject: Subject) -> Iterator[Found]:
     What: aiohttp is in the lock. The endpoint of scripted policies and the relay's client use it inside the
         environment's own virtual environment.
     Why: verifiers before 0.1.14 does not depend on it. Without it no rollout runs, and nothing is proven.
-    Fix: Add `aiohttp` to project.dependencies, then run `nox -s lock`. Or require a later release of verifiers.
+    Fix: Add `aiohttp` to project.dependencies, then run `envwright lock`. Or require a later release of verifiers.
     """
     broken = [failure for failure in subject.facts.failures.values() if _is_unserved(subject, failure)]
     if broken:

@@ -74,7 +74,7 @@ def read_settings(path: Path) -> LearnerSettings:
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UnfitSettings(f"{path} does not exist; write it with: nox -s train -- compile") from None
+        raise UnfitSettings(f"{path} does not exist; write it with: envwright train compile") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UnfitSettings(f"{path} is not valid TOML: {error}") from None
     _known(path, "", raw, TABLES)

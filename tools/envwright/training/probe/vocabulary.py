@@ -25,7 +25,7 @@ SHORTEST_CONSTANT = 3
 SMALLER = "Give arguments that make the tasks smaller (`probe: {args: …}` in registry.yaml, or --env-args)"
 INSTEAD = (
     "train a small real model on it (a run with `backend: trl`, docs/training.md), which takes turns and tools; "
-    "`nox -s distribution` shows whether its rewards leave something to learn"
+    "`envwright distribution` shows whether its rewards leave something to learn"
 )
 
 

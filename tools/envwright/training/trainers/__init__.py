@@ -6,7 +6,6 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
-from envwright.text.commands import as_envwright
 from envwright.training.trainers.trainer import Compiled, CompileError, CompileRequest, Trainer
 
 if TYPE_CHECKING:
@@ -85,4 +84,4 @@ def _matrix() -> str:
         generations = ", ".join(limits.generations)
         row = [f"`{limits.name}`{aliases}", limits.title, generations, limits.released, limits.batch_unit]
         rows.append([*row, several, trainer.started_by, trainer.keeps])
-    return as_envwright("".join(f"| {' | '.join(row)} |\n" for row in rows))
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)

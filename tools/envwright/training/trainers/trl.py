@@ -2,7 +2,7 @@
 
 The compiled file has exactly what `envwright.training.learner` reads: the trainer's arguments (names of
 `trl.GRPOConfig` in `[grpo]`, of `peft.LoraConfig` in `[lora]`) and the settings of rollouts (`[rollouts]`). Nothing
-is submitted: `nox -s train -- RUN` trains on this machine.
+is submitted: `envwright train RUN` trains on this machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from envwright.rules.runs.trainer import TrainerLimits, TrainerSettings
-from envwright.text.commands import as_envwright
 from envwright.training.trainers.native_config import NativeConfig, origin, toml_text
 from envwright.training.trainers.trainer import (
     Compiled,
@@ -80,8 +79,8 @@ def _compile(request: CompileRequest) -> Compiled:
     spec = request.spec
     config = with_overrides(_config(request), spec)
     path = file_path(request, "toml")
-    command = ("nox", "-s", "train", "--", spec.name)
-    about = heading(request, LIMITS.title, as_envwright(" ".join(command)))
+    command = ("envwright", "train", spec.name)
+    about = heading(request, LIMITS.title, " ".join(command))
     text = toml_text(config, about)
     return Compiled(
         files={path: text},
@@ -205,7 +204,7 @@ def _settings(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:
 
 TRAINER = Trainer(
     limits=LIMITS,
-    started_by="`nox -s train -- RUN`, [here and now](#on-this-machine); `nox -s train -- probe ENVIRONMENT`, "
+    started_by="`envwright train RUN`, [here and now](#on-this-machine); `envwright train probe ENVIRONMENT`, "
     "a tiny model ([the probe](training-probe.md))",
     compile=_compile,
     settings=_settings,

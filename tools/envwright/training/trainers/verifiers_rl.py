@@ -113,7 +113,7 @@ def _config(request: CompileRequest) -> NativeConfig:
     for name, (value, comment) in arguments.items():
         config.put(f"trainer.args.{name}", value, comment)
     if spec.eval is not None:
-        config.left_out.append("eval: this trainer evaluates nothing while it trains; use `nox -s distribution`")
+        config.left_out.append("eval: this trainer evaluates nothing while it trains; use `envwright distribution`")
     if spec.difficulty_filter:
         config.left_out.append("difficulty_filter: this trainer has none")
     return config

@@ -71,5 +71,5 @@ def named(text: str) -> bool:
 def _key(text: str, variable: str) -> NamedKey:
     found = _KEY.fullmatch(text)
     if found is None:  # the text is not shown: it may be a private key
-        raise SettingsRefused(f"{variable} must hold NAME:KEY as `nox -s store -- key NAME` prints them")
+        raise SettingsRefused(f"{variable} must hold NAME:KEY as `envwright store key NAME` prints them")
     return NamedKey(found[1], base64.b64decode(found[2]))

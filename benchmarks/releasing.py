@@ -16,9 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from envwright.emulator.server import EmulatedHub, emulator
-from envwright.emulator.store import Store
 from envwright.repository.content import hub_content_hash
+from envwright_emulator.server import EmulatedHub, emulator
+from envwright_emulator.store import Store
 from monorepo import make_monorepo  # beside this file
 
 ROOT = Path(__file__).parents[1]

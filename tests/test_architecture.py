@@ -31,13 +31,16 @@ SLICES = (
     "reports",
     "validation",
     "training",
+    "envwright_learner",
     "release",
     "models",
     "authoring",
-    "emulator",
+    "envwright_emulator",
     "cli",
 )
 """Each may import those before it."""
+BESIDE = {"envwright_worker", "envwright_learner", "envwright_emulator"}
+"""Packages of their own beside `envwright`."""
 PURE = {
     "rules": ("text", "envwright_worker", "facts", "repository", "statistics"),
     "statistics": ("envwright_worker", "facts", "repository"),
@@ -62,7 +65,7 @@ IO_CALLS = {"open", "print", "read_bytes", "read_text", "rglob", "stat", "unlink
 def modules() -> dict[str, Path]:
     """Every module of the tool by its import name; templates of new environments are not part of it."""
     found = {}
-    for path in [*TOOLS.glob("envwright/**/*.py"), *TOOLS.glob("envwright_worker/**/*.py")]:
+    for path in (path for package in ("envwright", *BESIDE) for path in TOOLS.glob(f"{package}/**/*.py")):
         parts = path.relative_to(TOOLS).with_suffix("").parts
         if "templates" not in parts:
             found[".".join(parts).removesuffix(".__init__")] = path
@@ -89,7 +92,7 @@ def _imported(path: Path) -> Iterator[str]:
 def slice_of(module: str) -> str:
     """The slice of a module; empty for what lies beside the slices, such as exit codes."""
     parts = module.split(".")
-    return parts[0] if parts[0] == "envwright_worker" else "".join(set(parts[1:2]) & set(SLICES))
+    return parts[0] if parts[0] in BESIDE else "".join(set(parts[1:2]) & set(SLICES))
 
 
 def test_architecture_page_names_files_and_folders_that_exist() -> None:
@@ -108,7 +111,7 @@ def _exists(name: str) -> bool:
 
 def test_package_folders_are_the_slices() -> None:
     folders = {path.name for path in (TOOLS / "envwright").iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert folders == set(SLICES) - {"envwright_worker"}
+    assert folders == set(SLICES) - BESIDE
 
 
 @pytest.mark.parametrize("name", SLICES)
@@ -127,6 +130,17 @@ def test_worker_imports_no_host_module() -> None:
     wrong = [name for name, targets in imports().items() if name.startswith("envwright_worker")
              and any(target.startswith("envwright.") for target in targets)]  # fmt: skip
     assert wrong == []
+
+
+def test_packages_beside_are_imported_only_by_commands() -> None:
+    apart = BESIDE - {"envwright_worker"}
+    users = {
+        (slice_of(module), slice_of(target))
+        for module, targets in imports().items()
+        for target in targets
+        if slice_of(target) in apart - {slice_of(module)}
+    }
+    assert users == {("cli", name) for name in apart}
 
 
 def test_facts_key_covers_all_code_that_observes() -> None:

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 from envwright.cli.main import main
-from envwright.emulator.server import EmulatedHub, emulator
 from envwright.release.evidence import sha256_of
 from envwright.repository.repository import Repository
 from envwright.repository.workspace import Workspace
 from envwright.rules.engine import GATES
 from envwright.validation.wheel import built_wheel
+from envwright_emulator.server import EmulatedHub, emulator
 
 TESTS = Path(__file__).parents[1]
 sys.path.append(str(TESTS / "cli"))

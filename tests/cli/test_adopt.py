@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from envwright.authoring.adopting import staging as staging_module
 from envwright.cli.main import main
-from envwright.emulator.server import EmulatedHub, emulator
 from envwright.files import undoable_write
 from envwright.repository.codeowners import CODEOWNERS_FILE, PLACES, render
 from envwright.repository.registry import load_registry
 from envwright.repository.repository import Repository
+from envwright_emulator.server import EmulatedHub, emulator
 from small_repository import edit, git
 
 sys.path.append(str(Path(__file__).parents[1] / "emulator"))

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envwright.emulator.server import emulator
 from envwright.validation.job_checks import DOES
+from envwright_emulator.server import emulator
 from small_repository import ROOT, edit, small_repository
 
 SECRET = "sk-not-to-be-shown-1234567890"

@@ -23,7 +23,7 @@ from envwright.repository.repository import Repository
 from envwright.repository.workspace import Workspace
 from envwright.system.retry_policy import MODEL_ENDPOINT
 from envwright.training.declared_runs import declared_runs
-from envwright.training.learner.environment import NothingPlayed, TrainingJudge, opened_for_training
+from envwright_learner.environment import NothingPlayed, TrainingJudge, opened_for_training
 from small_repository import edit, small_repository
 
 sys.path.append(str(Path(__file__).parents[1] / "validation"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from emulator_client import Speaker
-from envwright.emulator.server import EmulatedHub, emulator
+from envwright_emulator.server import EmulatedHub, emulator
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-from envwright.emulator.schema_package import WHEEL, stand_in_install
 from envwright.training.platform_validation import SCHEMA_CACHE
+from envwright_emulator.schema_package import WHEEL, stand_in_install
 
 
 def install_schema(hub: Path, cache: Path) -> None:

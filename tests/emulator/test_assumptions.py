@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from emulator_client import Speaker
-from envwright.emulator.assumptions import assumptions
-from envwright.emulator.behaviour import ASSUMPTIONS, Behaviour, UnknownAssumption, behaviour
-from envwright.emulator.hub import ROUTES
-from envwright.emulator.server import EmulatedHub
+from envwright_emulator.assumptions import assumptions
+from envwright_emulator.behaviour import ASSUMPTIONS, Behaviour, UnknownAssumption, behaviour
+from envwright_emulator.hub import ROUTES
+from envwright_emulator.server import EmulatedHub
 
 
 def test_assumptions_list_every_route_and_question() -> None:

@@ -7,8 +7,8 @@ import urllib.error
 
 import pytest
 from emulator_client import Speaker
-from envwright.emulator.faults import FaultSyntaxError, parse_fault
-from envwright.emulator.server import EmulatedHub
+from envwright_emulator.faults import FaultSyntaxError, parse_fault
+from envwright_emulator.server import EmulatedHub
 
 FINALIZE = "POST /environmentshub/*/versions/*/finalize"
 BROKEN = (urllib.error.URLError, http.client.HTTPException, ConnectionError)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from emulator_client import STEPS, Speaker
-from envwright.emulator.hub import READ_ONLY_KEY
-from envwright.emulator.server import EmulatedHub, emulator
+from envwright_emulator.hub import READ_ONLY_KEY
+from envwright_emulator.server import EmulatedHub, emulator
 
 
 def test_push_publishes_version_hash_and_visibility(hub: EmulatedHub, speaker: Speaker) -> None:

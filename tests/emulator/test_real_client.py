@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from emulator_client import Speaker
-from envwright.emulator.server import EmulatedHub
+from envwright_emulator.server import EmulatedHub
 
 PRIME = Path(sys.executable).with_name("prime")
 PYPROJECT = """[project]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from envwright.emulator.server import EmulatedHub, emulator
 from envwright.hub.access import HubAccess, Prime, find_prime
+from envwright_emulator.server import EmulatedHub, emulator
 
 sys.path.append(str(Path(__file__).parents[1] / "cli"))
 sys.path.append(str(Path(__file__).parents[1] / "repository"))

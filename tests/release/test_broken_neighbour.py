@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
-from envwright.emulator.server import EmulatedHub
+from envwright_emulator.server import EmulatedHub
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,12 +14,12 @@ import pytest
 from emulator_client import Speaker
 from envwright import exit_codes
 from envwright.cli.main import main
-from envwright.emulator.server import EmulatedHub
 from envwright.hub.access import HubAccess, Prime
 from envwright.hub.evaluations import EvaluationsUnreadable, read_samples
 from envwright.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
 from envwright.release.plan import Desired
 from envwright.repository.repository import Repository
+from envwright_emulator.server import EmulatedHub
 from small_repository import small_repository
 
 MODEL = "qwen/qwen3-30b"

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from emulator_client import Speaker
-from envwright.emulator.server import EmulatedHub
 from envwright.hub.access import DEFAULT_URL, HubAccess, HubUnavailable, Prime, find_prime, hub_access
 from envwright.hub.client import HubAnswer, HubCall, call_hub
 from envwright.hub.state import HubIdentity, read_hub, reading_of
+from envwright_emulator.server import EmulatedHub
 
 STOP = threading.Event()
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from envwright.cli import release
 from envwright.cli.main import main
-from envwright.emulator.server import EmulatedHub
 from envwright.repository.repository import Repository
 from envwright.repository.workspace import Workspace
 from envwright.rules.engine import GATES
 from envwright.validation.wheel import built_wheel
+from envwright_emulator.server import EmulatedHub
 from release_without_loading import counted_as_loaded
 from small_repository import git, small_repository
 

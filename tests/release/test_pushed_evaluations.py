@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from emulator_client import Speaker
-from envwright.emulator.server import EmulatedHub
 from envwright.facts.results import EvaluationRow, FunctionScore
 from envwright.hub.access import HubAccess, Prime
 from envwright.release.plan import Desired
@@ -18,6 +17,7 @@ from envwright.repository.package import Package
 from envwright.repository.read_package import read_package
 from envwright.repository.recordings import packed, write_recording
 from envwright.system.retry_policy import HUB_PUSH
+from envwright_emulator.server import EmulatedHub
 from sample_repository import write_environment
 
 MODEL = "qwen/qwen3-30b"

@@ -23,12 +23,12 @@ from typing import Any
 import envwright
 import pytest
 from envwright.cli.main import main
-from envwright.emulator.server import EmulatedHub, emulator
 from envwright.release import ledger_file
 from envwright.repository.repository import Repository
 from envwright.repository.workspace import Workspace
 from envwright.rules.engine import GATES
 from envwright.validation.wheel import built_wheel
+from envwright_emulator.server import EmulatedHub, emulator
 from release_without_loading import QUICK, counted_as_loaded
 from small_repository import small_repository
 

@@ -22,12 +22,12 @@ import pytest
 from emulator_client import Speaker
 from envwright import exit_codes
 from envwright.cli.main import main
-from envwright.emulator.server import EmulatedHub
 from envwright.hub.access import Prime
 from envwright.repository.repository import Repository
 from envwright.repository.workspace import Workspace
 from envwright.rules.engine import GATES
 from envwright.validation.wheel import built_wheel
+from envwright_emulator.server import EmulatedHub
 from small_repository import edit, git, small_repository
 
 VERSION = Repository.load(Path(__file__).parents[2], ["reverse-text"]).packages["reverse-text"].version

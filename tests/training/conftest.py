@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from envwright.emulator.server import EmulatedHub, emulator
 from envwright.hub.access import HubAccess, find_prime
 from envwright.training.submit import Platform
+from envwright_emulator.server import EmulatedHub, emulator
 
 sys.path.append(str(Path(__file__).parents[1] / "cli"))
 sys.path.append(str(Path(__file__).parents[1] / "emulator"))

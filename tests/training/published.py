@@ -9,7 +9,7 @@ import tarfile
 import urllib.request
 from typing import Any
 
-from envwright.emulator.server import EmulatedHub
+from envwright_emulator.server import EmulatedHub
 
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from envwright.cli.main import main
-from envwright.emulator.server import EmulatedHub
 from envwright.facts.training_log import NoMetrics, metrics_of_rows, read_metrics
 from envwright.hub.runs import histogram_of
 from envwright.reports.run_report import read_run
@@ -23,6 +22,7 @@ from envwright.statistics.series import series_of
 from envwright.training import trainers
 from envwright.training.registry_patch import registry_patch
 from envwright.training.trainers import metric_names, zero_variance_pairs
+from envwright_emulator.server import EmulatedHub
 
 REGISTRY = """\
 version: 1

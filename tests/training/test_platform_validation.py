@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 from envwright.cli.main import main
-from envwright.emulator.schema_package import SCHEMA_COMMIT
-from envwright.emulator.server import EmulatedHub
 from envwright.repository.repository import Repository
 from envwright.repository.run import run_spec
 from envwright.repository.workspace import Workspace
@@ -19,6 +17,8 @@ from envwright.training.platform_validation import PlatformCheck, platform_check
 from envwright.training.submit import Platform, RunIdentity
 from envwright.training.trainers import compile_run
 from envwright.training.trainers.trainer import CompileRequest, Environment
+from envwright_emulator.schema_package import SCHEMA_COMMIT
+from envwright_emulator.server import EmulatedHub
 from installed_schema import install_schema
 from published import publish
 from small_repository import git, small_repository

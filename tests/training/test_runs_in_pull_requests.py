@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from envwright.cli.main import main
-from envwright.emulator.server import EmulatedHub
 from envwright.release.evidence import read_evidence
 from envwright.reports.comment import conversation
 from envwright.repository.changes import changed_environments
 from envwright.repository.repository import Repository
+from envwright_emulator.server import EmulatedHub
 from published import publish
 from small_repository import git, small_repository
 

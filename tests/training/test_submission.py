@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envwright.emulator.server import EmulatedHub
 from envwright.hub.runs import RunsUnreadable, list_runs
 from envwright.repository.run import run_spec
 from envwright.training.declared_runs import DeclaredRun
 from envwright.training.submit import Platform, RunIdentity, identity_of, submit
 from envwright.training.trainers import compile_run
 from envwright.training.trainers.trainer import CompileRequest, Environment
+from envwright_emulator.server import EmulatedHub
 
 DECLARED: dict[str, Any] = {
     "backend": "prime",

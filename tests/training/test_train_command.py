@@ -15,8 +15,8 @@ import pytest
 from envwright import exit_codes
 from envwright.cli import questions, train_hub
 from envwright.cli.main import main
-from envwright.emulator.server import EmulatedHub
 from envwright.repository.repository import Repository
+from envwright_emulator.server import EmulatedHub
 from published import publish
 
 ROOT = Path(__file__).parents[2]

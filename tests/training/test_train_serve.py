@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
-from envwright.emulator.server import EmulatedHub
 from envwright.repository.run import Goal
 from envwright.training import trainers
-from envwright.training.learner.run_folder import finished_model
 from envwright.training.model_server import usual_port
 from envwright.training.preregistration import NotRegistered, head_of, registered_at
+from envwright.training.run_folder import finished_model
 from envwright.training.saved_weights import incomplete_files, read_header
+from envwright_emulator.server import EmulatedHub
 from fake_vllm import executable, running
 
 RECORDED = Path(trainers.__file__).with_name("recorded") / "prime_rl_weights.json"

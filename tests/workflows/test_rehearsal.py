@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from envwright.emulator.rehearsal_copy import rehearsal_copy
 from envwright.repository.problem import DeclarationError
 from envwright.repository.repository import Repository
+from envwright_emulator.rehearsal_copy import rehearsal_copy
 from merged_repository import Origin, origin_with
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envwright.emulator.server import EmulatedHub, emulator
 from envwright.github.comment import MARK
 from envwright.repository.repository import Repository
+from envwright_emulator.server import EmulatedHub, emulator
 from fake_github import EVENT, FakeGitHub, serving
 from merged_repository import Origin, team_with
 from workflow_runner import HANDED_OVER, PUBLISHED, VERIFIED, Job, Runner

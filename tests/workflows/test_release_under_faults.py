@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from envwright.emulator.server import EmulatedHub, emulator
 from envwright.release.evidence import ValidationEvidence
 from envwright.release.ledger import LedgerEntry
 from envwright.release.plan import make_plan
@@ -21,6 +20,7 @@ from envwright.repository.workspace import Workspace
 from envwright.rules.engine import GATES
 from envwright.system.retry_policy import HUB_PUSH
 from envwright.validation.wheel import built_wheel
+from envwright_emulator.server import EmulatedHub, emulator
 from merged_repository import Origin, origin_with
 
 pytestmark = pytest.mark.e2e

@@ -28,10 +28,10 @@ def executable(folder: Path) -> Path:
 def main() -> None:
     from aiohttp import web
     from envwright.system.loopback import served
-    from envwright.training.learner import serving
-    from envwright.training.learner.model import SamplingSettings, loaded_model, sampled
-    from envwright.training.learner.rendering import TemplateRenderer
-    from envwright.training.learner.settings import LearnerSettings, RolloutSettings
+    from envwright_learner import serving
+    from envwright_learner.model import SamplingSettings, loaded_model, sampled
+    from envwright_learner.rendering import TemplateRenderer
+    from envwright_learner.settings import LearnerSettings, RolloutSettings
 
     parser = argparse.ArgumentParser()
     parser.add_argument("command", choices=["serve"])

@@ -21,10 +21,10 @@ from typing import Any
 import torch
 from envwright.repository.repository import Repository
 from envwright.repository.workspace import Workspace
-from envwright.training.learner.environment import RolloutLimits, TrainingEnvironment, opened_for_training
-from envwright.training.learner.serving import SamplingRequest
-from envwright.training.learner.settings import LearnerSettings, RolloutSettings
-from envwright.training.learner.training import Learner
+from envwright_learner.environment import RolloutLimits, TrainingEnvironment, opened_for_training
+from envwright_learner.serving import SamplingRequest
+from envwright_learner.settings import LearnerSettings, RolloutSettings
+from envwright_learner.training import Learner
 
 ROOT = Path(__file__).parents[3]
 SAID_BY = re.compile(r"<\|im_start\|>(\w+)\n(.*?)(?=<\|im_start\|>|$)", re.DOTALL)

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envwright.training.learner.run_folder import Beginning
-from envwright.training.learner.settings import UnfitSettings
+from envwright.training.run_folder import Beginning, UnfitSettings
 
 IDENTITY: dict[str, Any] = {
     "grpo": {"learning_rate": 1e-5},

@@ -34,8 +34,8 @@ HEARD = ((5, 6, 7, 8, 9), (40, 41, 42))
 def test_served_adapter_replies_as_transformers_does(tiny_model: Path, tmp_path: Path) -> None:
     """Each request has its own limit and temperature; an adapter that changes nothing would not show."""
     import torch
-    from envwright.training.learner.served_result import loaded_result, sampler
-    from envwright.training.learner.serving import SamplingRequest
+    from envwright_learner.served_result import loaded_result, sampler
+    from envwright_learner.serving import SamplingRequest
     from peft import LoraConfig, PeftModel, get_peft_model
     from transformers import AutoModelForCausalLM
 

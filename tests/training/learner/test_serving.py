@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from envwright.training.learner.conversations import LostTurn, SampledTurns, Turn, joined
-from envwright.training.learner.rendering import TemplateRenderer
-from envwright.training.learner.serving import PolicyServer, SamplingRequest
+from envwright_learner.conversations import LostTurn, SampledTurns, Turn, joined
+from envwright_learner.rendering import TemplateRenderer
+from envwright_learner.serving import PolicyServer, SamplingRequest
 from letters import CHAT, Letters, end
 
 ASKED = [{"role": "user", "content": "Say ab."}]

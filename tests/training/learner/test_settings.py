@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from envwright.facts.training_log import read_metrics
-from envwright.training.learner.environment import tally
-from envwright.training.learner.run_folder import MetricsFile, finished_model, last_checkpoint, step_of
-from envwright.training.learner.settings import RolloutSettings, UnfitSettings, read_settings
+from envwright.training.run_folder import MetricsFile, UnfitSettings, finished_model, last_checkpoint, step_of
+from envwright_learner.environment import tally
+from envwright_learner.settings import RolloutSettings, read_settings
 
 ROOT = Path(__file__).parents[3]
 LEAST = 'model = "m"\n[rollouts]\nenvironment = "sums"\n'

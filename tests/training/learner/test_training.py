@@ -182,7 +182,7 @@ def test_interrupted_run_resumes_without_losing_finished_steps(tiny_model: Path,
 
 RATES = """\
 import io, json, torch
-from envwright.training.learner.training import set_learning_rate
+from envwright_learner.training import set_learning_rate
 def made(rate):
     optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(1))], lr=rate)
     return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / 10)

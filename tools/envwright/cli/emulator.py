@@ -8,13 +8,14 @@ import sys
 import threading
 from pathlib import Path
 
+from envwright_emulator.assumptions import assumptions
+from envwright_emulator.behaviour import UnknownAssumption, behaviour
+from envwright_emulator.faults import FaultSyntaxError
+from envwright_emulator.hub import READ_ONLY_KEY
+from envwright_emulator.server import EmulatedHub, emulator
+
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.emulator.assumptions import assumptions
-from envwright.emulator.behaviour import UnknownAssumption, behaviour
-from envwright.emulator.faults import FaultSyntaxError
-from envwright.emulator.hub import READ_ONLY_KEY
-from envwright.emulator.server import EmulatedHub, emulator
 from envwright.repository.problem import DeclarationError
 from envwright.repository.registry import load_registry
 

@@ -13,13 +13,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from envwright_emulator.behaviour import UnknownAssumption, behaviour
+from envwright_emulator.faults import FaultSyntaxError
+from envwright_emulator.rehearsal_copy import rehearsal_copy
+from envwright_emulator.server import EmulatedHub, emulator
+
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.emulator import add_behaviour, registered_owners
-from envwright.emulator.behaviour import UnknownAssumption, behaviour
-from envwright.emulator.faults import FaultSyntaxError
-from envwright.emulator.rehearsal_copy import rehearsal_copy
-from envwright.emulator.server import EmulatedHub, emulator
 from envwright.repository.registry import load_registry
 from envwright.repository.workspace import CACHE_DIR, users_folder
 

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envwright_learner.settings import LearnerSettings, read_settings
+
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import beside_key, print_grants
@@ -32,16 +34,17 @@ from envwright.system.installation import command_with
 from envwright.system.subprocesses import Interrupted, ProgramFailed
 from envwright.training.declared_runs import DeclaredRun, packages_of_runs
 from envwright.training.follow import OUTPUTS
-from envwright.training.learner.settings import LearnerSettings, UnfitSettings, read_settings
 from envwright.training.preregistration import NotRegistered, head_of, preregistration_of, write_once
+from envwright.training.run_folder import UnfitSettings
 from envwright.validation.job import StageFailed, WorkerLost
 
 if TYPE_CHECKING:
+    from envwright_learner.environment import TrainingEnvironment
+    from envwright_learner.settings import RolloutSettings
+    from envwright_learner.training import Trained
+
     from envwright.repository.package import Package
     from envwright.repository.registry import EnvironmentEntry
-    from envwright.training.learner.environment import TrainingEnvironment
-    from envwright.training.learner.settings import RolloutSettings
-    from envwright.training.learner.training import Trained
 
 EXAMPLES = """examples:
   envwright train file configs/rl/reverse-text-here.toml
@@ -149,9 +152,9 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
     else:
         entry = beside_key(repository, [name]).registry.environments[name]
     print_message(f"{settings.name}: {settings.model} on {name}")
-    from envwright.training.learner.environment import NothingPlayed
-    from envwright.training.learner.rendering import UnfitTemplate
-    from envwright.training.learner.training import Learner
+    from envwright_learner.environment import NothingPlayed
+    from envwright_learner.rendering import UnfitTemplate
+    from envwright_learner.training import Learner
 
     with stopped_once() as stop:
         learner = Learner(settings, root, stop, print_message, reward_digest(entry, package))
@@ -171,7 +174,7 @@ def _environment(
     root: Path, entry: EnvironmentEntry, package: Package, rollouts: RolloutSettings, stop: threading.Event
 ) -> Iterator[TrainingEnvironment]:
     """The environment, and the relay to its judge; `RunRefused` where that relay cut the training short."""
-    from envwright.training.learner.environment import NothingPlayed, RolloutLimits, TrainingJudge, opened_for_training
+    from envwright_learner.environment import NothingPlayed, RolloutLimits, TrainingJudge, opened_for_training
 
     limits = RolloutLimits(rollouts.max_concurrent, rollouts.seconds)
     with judge_of(root, entry, package, scripted=False) as relay:

@@ -26,8 +26,8 @@ from envwright.training.trainers import HERE
 from envwright.validation.job import StageFailed, WorkerLost
 
 if TYPE_CHECKING:
-    from envwright.training.probe.learning import ProbeStep
-    from envwright.training.probe.probing import ProbeResult
+    from envwright_learner.probe.learning import ProbeStep
+    from envwright_learner.probe.probing import ProbeResult
 
 EXAMPLES = """examples:
   envwright train probe reverse-text              three minutes
@@ -41,7 +41,7 @@ WHAT_IT_PROVES = (
 CODES = {"learned": exit_codes.PASS, "not learned": exit_codes.INCONCLUSIVE, "control moved": exit_codes.FAIL}
 BAR = 40
 MOST_TASKS = 512
-CODE = (TOOLS / "envwright/training/probe", TOOLS / "envwright/training/learner")
+CODE = (TOOLS / "envwright_learner/probe", TOOLS / "envwright_learner")
 """Folders of the probe's own code: a checkpoint is resumed only by the code that wrote it."""
 
 
@@ -71,9 +71,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
-    from envwright.training.learner.environment import TrainingJudge, opened_for_training
-    from envwright.training.probe.probing import probe
-    from envwright.training.probe.vocabulary import NotForAProbe
+    from envwright_learner.environment import TrainingJudge, opened_for_training
+    from envwright_learner.probe.probing import probe
+    from envwright_learner.probe.vocabulary import NotForAProbe
 
     repository = Repository.load(root, [name])
     (chosen,) = repository.select([name])

@@ -19,7 +19,7 @@ from envwright.repository.registry import Registry
 from envwright.repository.run import RunSpec
 from envwright.repository.tool_source import REGISTRY_FILE
 from envwright.training.follow import OUTPUTS, platform_run
-from envwright.training.learner.run_folder import step_of_model
+from envwright.training.run_folder import step_of_model
 from envwright.training.saved_weights import ADAPTER_CONFIG, incomplete_files
 from envwright.training.trainers import trainer_named
 from envwright.training.trainers.trainer import KeptAddresses, KeptFolders

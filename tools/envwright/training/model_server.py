@@ -35,7 +35,7 @@ HOST, PORT = "127.0.0.1", 8000
 KEY_VARIABLE = "LOCAL_API_KEY"
 RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """Maximum ranks that vLLM can be started with."""
-SERVED_RESULT = "envwright.training.learner.served_result"
+SERVED_RESULT = "envwright_learner.served_result"
 CHECKOUTS = ("PRIME_RL", "RLLM", "SKYRL")
 """Variables of checkouts whose virtual environments have vLLM."""
 FOR_EVER = 10 * 365 * 86_400.0

@@ -24,7 +24,7 @@ from envwright.repository.registry import Registry, held_out_of
 from envwright.repository.run import Goal, RunBudget, RunSpec
 from envwright.system.scratch_folder import temporary_scratch
 from envwright.text.visible_text import on_one_line, shortened
-from envwright.training.learner.run_folder import IDENTITY
+from envwright.training.run_folder import IDENTITY
 
 FILE = "preregistration.json"
 

@@ -1,6 +1,6 @@
 """TRL's GRPOTrainer on this machine, with rollouts and rewards from the environment's own worker.
 
-The compiled file has exactly what `envwright.training.learner` reads: the trainer's arguments (names of
+The compiled file has exactly what `envwright_learner` reads: the trainer's arguments (names of
 `trl.GRPOConfig` in `[grpo]`, of `peft.LoraConfig` in `[lora]`) and the settings of rollouts (`[rollouts]`). Nothing
 is submitted: `envwright train RUN` trains on this machine.
 """

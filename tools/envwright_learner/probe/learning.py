@@ -13,12 +13,12 @@ from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
-from envwright.training.learner.environment import RolloutFunction, TrainingEnvironment, tally
-from envwright.training.learner.grpo import GRPOConfig, grpo_trainer, silence_libraries
-from envwright.training.learner.model import SamplingSettings, sampled
-from envwright.training.learner.serving import PolicyServer, SamplingRequest
-from envwright.training.probe.policy import TinyPolicy
-from envwright.training.probe.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
+from envwright_learner.environment import RolloutFunction, TrainingEnvironment, tally
+from envwright_learner.grpo import GRPOConfig, grpo_trainer, silence_libraries
+from envwright_learner.model import SamplingSettings, sampled
+from envwright_learner.probe.policy import TinyPolicy
+from envwright_learner.probe.vocabulary import END, PAD, START, UNKNOWN, Vocabulary
+from envwright_learner.serving import PolicyServer, SamplingRequest
 
 IDLE_STEPS, IDLE_SHARE = 10, 0.85
 """Training ends after this many steps in a row in which this share of groups had equal rewards: little is left to

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from envwright.files.atomic_write import write_whole
-from envwright.training.learner.settings import UnfitSettings
 
 STATE = "trainer_state.json"
 """The file that is written last: a checkpoint without it is incomplete."""
@@ -22,6 +21,10 @@ IDENTITY = "run.json"
 BEGUN_FROM = "begun_from"
 """The key in that file, beside the identity: `rollouts.resume_from` at the start of the run."""
 NAME = re.compile(r"checkpoint-(\d+)")
+
+
+class UnfitSettings(ValueError):
+    """The configuration cannot be run; the message names the key and the reason."""
 
 
 def is_whole(checkpoint: Path) -> bool:

@@ -1,6 +1,6 @@
 """A model or an adapter on loopback by transformers, for machines without vLLM; `envwright train serve` starts it.
 
-python -m envwright.training.learner.served_result MODEL NAME PORT [ADAPTER]
+python -m envwright_learner.served_result MODEL NAME PORT [ADAPTER]
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from envwright.training.run_folder import UnfitSettings
 
-from envwright.training.learner.grpo import silence_libraries
-from envwright.training.learner.model import LoadedModel, SamplingSettings, loaded_model, sampled
-from envwright.training.learner.rendering import TemplateRenderer, UnfitTemplate
-from envwright.training.learner.serving import PolicyServer, Sampler, SamplingRequest
-from envwright.training.learner.settings import LearnerSettings, RolloutSettings, UnfitSettings
+from envwright_learner.grpo import silence_libraries
+from envwright_learner.model import LoadedModel, SamplingSettings, loaded_model, sampled
+from envwright_learner.rendering import TemplateRenderer, UnfitTemplate
+from envwright_learner.serving import PolicyServer, Sampler, SamplingRequest
+from envwright_learner.settings import LearnerSettings, RolloutSettings
 
 
 def loaded_result(model: str, adapter: Path | None) -> LoadedModel:

@@ -16,7 +16,7 @@ from transformers import PrinterCallback, TrainerCallback
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig, GRPOTrainer
 
-from envwright.training.learner.environment import RolloutFunction, environment_reward
+from envwright_learner.environment import RolloutFunction, environment_reward
 
 __all__ = ["GRPOConfig", "grpo_trainer", "silence_libraries"]
 

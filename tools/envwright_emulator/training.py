@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from envwright.emulator.hub import (
+from envwright_emulator.hub import (
     MEASURED,
     READ,
     HttpRefusal,
@@ -17,8 +17,8 @@ from envwright.emulator.hub import (
     team_id,
     without_secrets,
 )
-from envwright.emulator.schema_package import SCHEMA_COMMIT, stand_in_install
-from envwright.emulator.store import StoredDocument
+from envwright_emulator.schema_package import SCHEMA_COMMIT, stand_in_install
+from envwright_emulator.store import StoredDocument
 
 ENDED = ("COMPLETED", "FAILED", "STOPPED")
 GPU = "H200_141GB"

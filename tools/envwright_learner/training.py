@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from transformers import TrainerCallback
-
 from envwright.repository.problem import nearest
 from envwright.system.subprocesses import Interrupted
-from envwright.training.learner.environment import RolloutFunction, TrainingEnvironment, tally
-from envwright.training.learner.grpo import GRPOConfig, grpo_trainer, silence_libraries
-from envwright.training.learner.model import LoadedModel, SamplingSettings, loaded_model, sampled
-from envwright.training.learner.rendering import TemplateRenderer
-from envwright.training.learner.run_folder import Beginning, MetricsFile, finished_model, is_whole, step_of
-from envwright.training.learner.serving import PolicyServer, Sampler, SamplingRequest
-from envwright.training.learner.settings import LearnerSettings, UnfitSettings
+from envwright.training.run_folder import Beginning, MetricsFile, UnfitSettings, finished_model, is_whole, step_of
+from transformers import TrainerCallback
+
+from envwright_learner.environment import RolloutFunction, TrainingEnvironment, tally
+from envwright_learner.grpo import GRPOConfig, grpo_trainer, silence_libraries
+from envwright_learner.model import LoadedModel, SamplingSettings, loaded_model, sampled
+from envwright_learner.rendering import TemplateRenderer
+from envwright_learner.serving import PolicyServer, Sampler, SamplingRequest
+from envwright_learner.settings import LearnerSettings
 
 HELD_OUT_SHARE, MOST_HELD_OUT = 0.2, 64
 FINAL = "final"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from envwright.emulator.environments import environment_of_id, published, version_number
-from envwright.emulator.hub import MEASURED, READ, Account, HttpRefusal, Hub, HubRequest, HubResponse, now, route
-from envwright.emulator.store import StoredDocument
+from envwright_emulator.environments import environment_of_id, published, version_number
+from envwright_emulator.hub import MEASURED, READ, Account, HttpRefusal, Hub, HubRequest, HubResponse, now, route
+from envwright_emulator.store import StoredDocument
 
 
 @route(

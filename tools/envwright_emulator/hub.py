@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 
-from envwright.emulator.behaviour import Behaviour
-from envwright.emulator.store import Store, StoredDocument
+from envwright_emulator.behaviour import Behaviour
+from envwright_emulator.store import Store, StoredDocument
 
 Listed = TypeVar("Listed")
 KEY = "emulated-key"

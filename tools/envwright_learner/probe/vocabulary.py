@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from envwright_worker.messages import text_of
-
 from envwright.facts.observed import Description
+from envwright_worker.messages import text_of
 
 PAD, START, END, UNKNOWN = range(4)
 ROLES = {"system": 4, "user": 5, "assistant": 6, "tool": 7}

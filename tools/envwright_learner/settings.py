@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envwright.repository.problem import nearest
+from envwright.training.run_folder import UnfitSettings
 
 TABLES = ("model", "rollouts", "grpo", "lora", "wandb")
 MAY_CHANGE = frozenset({"max_steps", "save_steps", "save_total_limit", "eval_steps", "report_to", "logging_steps"})
@@ -16,10 +17,6 @@ MAY_CHANGE = frozenset({"max_steps", "save_steps", "save_total_limit", "eval_ste
 MAY_CHANGE_OF_ROLLOUTS = frozenset({"max_concurrent", "resume_from", "max_hours"})
 """Settings of `[rollouts]` that may change before a run is resumed: pace, start and duration, but not the
 environment."""
-
-
-class UnfitSettings(ValueError):
-    """The configuration cannot be run; the message names the key and the reason."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from envwright.emulator.hub import ASSUMED, MEASURED, READ, HttpRefusal, Hub, HubRequest, HubResponse, route, team_id
+from envwright_emulator.hub import ASSUMED, MEASURED, READ, HttpRefusal, Hub, HubRequest, HubResponse, route, team_id
 
 
 @route("GET", "/user/whoami", MEASURED)

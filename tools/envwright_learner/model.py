@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from envwright.training.run_folder import UnfitSettings
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from envwright.training.learner.settings import LearnerSettings, UnfitSettings
+from envwright_learner.settings import LearnerSettings
 
 GOT_BY = ("model", "revision", "dtype", "attn_implementation")
 

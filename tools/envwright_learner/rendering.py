@@ -15,9 +15,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from envwright_worker.messages import Message, text_of
-
 from envwright.text.plain_data import parsed_json
+from envwright_worker.messages import Message, text_of
 
 SILENCE = " "
 """An empty reply, over HTTP: verifiers 0.1.14 and later call a truly empty message an error."""

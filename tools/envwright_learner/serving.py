@@ -14,12 +14,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
+from envwright.system.loopback import served
 from envwright_worker.endpoint.dialects import InvalidRequest
 from envwright_worker.messages import Message
 
-from envwright.system.loopback import served
-from envwright.training.learner.conversations import SampledTurns, Turn
-from envwright.training.learner.rendering import Renderer, ToolSchemas, UnfitTemplate
+from envwright_learner.conversations import SampledTurns, Turn
+from envwright_learner.rendering import Renderer, ToolSchemas, UnfitTemplate
 
 GATHERING_SECONDS = 0.01
 """Seconds that the first request of a batch waits for others."""

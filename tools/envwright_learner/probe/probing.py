@@ -12,17 +12,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from envwright_worker.messages import text_of
-from envwright_worker.policies.baselines import oracle
-
 from envwright.facts.limits import SECONDS_PER_REPLY, STAGE_SECONDS
 from envwright.facts.observed import Score
 from envwright.statistics.clusters import clustered_mean
 from envwright.statistics.intervals import Estimate
-from envwright.training.learner.environment import TrainingEnvironment
-from envwright.training.probe.learning import ProbeSettings, ProbeStep, ProbeTraining
-from envwright.training.probe.policy import TinyPolicy, tiny_policy, warm_up
-from envwright.training.probe.vocabulary import (
+from envwright.validation.job import checked
+from envwright_worker.messages import text_of
+from envwright_worker.policies.baselines import oracle
+
+from envwright_learner.environment import TrainingEnvironment
+from envwright_learner.probe.learning import ProbeSettings, ProbeStep, ProbeTraining
+from envwright_learner.probe.policy import TinyPolicy, tiny_policy, warm_up
+from envwright_learner.probe.vocabulary import (
     INSTEAD,
     SMALLER,
     NotForAProbe,
@@ -30,7 +31,6 @@ from envwright.training.probe.vocabulary import (
     require_single_turn,
     vocabulary_of,
 )
-from envwright.validation.job import checked
 
 CONFIDENCE = 0.95
 HELD_OUT_SHARE = 0.2

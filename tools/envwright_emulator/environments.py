@@ -8,8 +8,8 @@ import re
 import tarfile
 from typing import Any
 
-from envwright.emulator.hub import ASSUMED, MEASURED, READ, Account, HttpRefusal, Hub, HubRequest, HubResponse, route
-from envwright.emulator.store import StoredDocument
+from envwright_emulator.hub import ASSUMED, MEASURED, READ, Account, HttpRefusal, Hub, HubRequest, HubResponse, route
+from envwright_emulator.store import StoredDocument
 
 MOST_INSPECTED = 64 * 1024
 

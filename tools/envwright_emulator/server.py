@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-
-from envwright.emulator import environments, evaluations, publishing, secrets, training, users  # noqa: F401 - they fill the table
-from envwright.emulator.behaviour import Behaviour, UnknownAssumption
-from envwright.emulator.behaviour import behaviour as behaviour_of
-from envwright.emulator.faults import GARBAGE, Faults, FaultSyntaxError, HubFault, parse_fault
-from envwright.emulator.hub import KEY, Accounts, Hub, HubRequest, HubResponse, now
-from envwright.emulator.store import Store
 from envwright.system.loopback import served
+
+from envwright_emulator import environments, evaluations, publishing, secrets, training, users  # noqa: F401 - they fill the table
+from envwright_emulator.behaviour import Behaviour, UnknownAssumption
+from envwright_emulator.behaviour import behaviour as behaviour_of
+from envwright_emulator.faults import GARBAGE, Faults, FaultSyntaxError, HubFault, parse_fault
+from envwright_emulator.hub import KEY, Accounts, Hub, HubRequest, HubResponse, now
+from envwright_emulator.store import Store
 
 API = "/api/v1"
 CONTROL = "/emulator"

@@ -17,10 +17,11 @@ from envwright.facts.observed import Description, Rollout, Task
 from envwright.repository.package import Package
 from envwright.repository.registry import EnvironmentEntry
 from envwright.repository.workspace import Workspace
-from envwright.training.learner.conversations import LostTurn, SampledTurns, Trajectory
-from envwright.training.learner.serving import PolicyServer
 from envwright.validation.job import Job, checked
 from envwright.validation.opened_environment import opened_environment
+
+from envwright_learner.conversations import LostTurn, SampledTurns, Trajectory
+from envwright_learner.serving import PolicyServer
 
 MODEL = "policy"
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
 
-from envwright.training.probe.vocabulary import END, PAD, START, Vocabulary
+from envwright_learner.probe.vocabulary import END, PAD, START, Vocabulary
 
 NEVER = -1e9
 """The bias of tokens that must not be sampled."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from envwright.emulator import server  # noqa: F401 - it fills the table of endpoints
-from envwright.emulator.behaviour import ASSUMPTIONS, Behaviour
-from envwright.emulator.hub import ROUTES
+from envwright_emulator import server  # noqa: F401 - it fills the table of endpoints
+from envwright_emulator.behaviour import ASSUMPTIONS, Behaviour
+from envwright_emulator.hub import ROUTES
 
 _HEAD = """# Facts and assumptions of the emulator
 

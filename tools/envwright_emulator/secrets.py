@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from envwright.emulator.environments import environment_of_id
-from envwright.emulator.hub import READ, HttpRefusal, Hub, HubRequest, HubResponse, now, route
-from envwright.emulator.store import StoredDocument
+from envwright_emulator.environments import environment_of_id
+from envwright_emulator.hub import READ, HttpRefusal, Hub, HubRequest, HubResponse, now, route
+from envwright_emulator.store import StoredDocument
 
 
 @route("GET", "/secrets/", READ)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from envwright.emulator.environments import environment_of_id
-from envwright.emulator.hub import (
+from envwright_emulator.environments import environment_of_id
+from envwright_emulator.hub import (
     MEASURED,
     READ,
     Account,
@@ -18,7 +18,7 @@ from envwright.emulator.hub import (
     team_id,
     without_secrets,
 )
-from envwright.emulator.store import StoredDocument
+from envwright_emulator.store import StoredDocument
 
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
 

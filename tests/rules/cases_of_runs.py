@@ -114,9 +114,12 @@ CASES = {
             "a key of slurm": run(gpus={"train_nodes": 2, "inference_nodes": 1}, slurm={"queue": "gpu"}),
             "a misspelt argument of vllm": overridden("inference.vllm.gpu_memory_utilisation", 0.8),
             "a trainer with one schema": run(backend="trl", schema="august"),
+            "a level of the log": overridden("log.level", "verbose"),
+            "a level of one part": overridden("orchestrator.log.vf_level", "all"),
         },
         silent={
             "august's in august": overridden("orchestrator.group_size", 8),
+            "a known level": overridden("log.level", "Success"),
             "the same in both": overridden("orchestrator.max_off_policy_steps", 16, schema="portable"),
             "a harness of the environment": run(sources=[{"id": "plain-sums", "harness": {"id": "plain-sums"}}]),
             "a harness with its keys": run(sources=[{"id": "plain-sums", "harness": {"id": "codex", "version": "1"}}]),
@@ -222,10 +225,15 @@ CASES = {
         },
     ),
     "RUN015": RuleCases(
-        fires={"of the Hub": run(replace(ON_HUB, agents=None))},
+        fires={
+            "of the Hub": run(replace(ON_HUB, agents=None)),
+            "named, not compared": run(
+                replace(ON_HUB, agents=None), sources=[{"id": "plain-sums", "agents": {"ana": {}}}]
+            ),
+        },
         silent={
             "read from the source": run(SEVERAL),
-            "named": run(replace(ON_HUB, agents=None), sources=[{"id": "plain-sums", "agents": {"ana": {}}}]),
+            "named": run(SEVERAL, sources=[{"id": "plain-sums", "agents": {"ana": {}}}]),
             "v0": run(replace(ON_HUB, agents=None, generation="v0")),
         },
     ),
@@ -242,6 +250,22 @@ CASES = {
     "RUN017": RuleCases(
         fires={"one agent": run(algorithm="rae")},
         silent={"two": run(SEVERAL, algorithm="rae"), "grpo": run()},
+    ),
+    "RUN018": RuleCases(
+        fires={
+            "a key of the taskset": run(sources=[{"id": "plain-sums", "taskset": {"spilt": "train"}}]),
+            "an argument of v0": run(
+                replace(V0, settings=("seed",)),
+                backend="verifiers-rl",
+                sources=[{"id": "plain-sums", "args": {"x": 1}}],
+            ),
+            "a key of the held-out tasks": run(replace(V1, held_out={"fold": 1})),
+            "unknown keys": run(replace(ON_HUB, settings=None), sources=[{"id": "plain-sums", "taskset": {"x": 1}}]),
+        },
+        silent={
+            "known": run(sources=[{"id": "plain-sums", "taskset": {"split": "train"}}]),
+            "none": run(replace(ON_HUB, settings=None, held_out=None), without=("eval",)),
+        },
     ),
     "RUN020": RuleCases(
         fires={

@@ -32,6 +32,7 @@ V1 = Environment(
     "v1",
     requires=("verifiers>=0.4.0,<0.5",),
     agents=("agent",),
+    settings=("id", "task", "system_prompt", "split"),
     held_out={"split": "test"},
 )
 V0 = replace(V1, generation="v0", requires=("verifiers>=0.1.8,<0.1.10",), pinned="0.1.9.post3", held_out={})
@@ -80,6 +81,7 @@ def run(
             judge_key=environment.judge,
             multi_turn=multi_turn,
             agents=environment.agents,
+            settings=environment.settings,
             recorded=recorded,
             key=f"environments[{index}]",
         )

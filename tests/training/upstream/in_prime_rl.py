@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import prime_rl
+from loguru._logger import Core
 from prime_rl.configs import algorithm
 from prime_rl.configs.rl import RLConfig
 from verifiers.v1.configs.agent import AgentConfig
@@ -85,6 +86,7 @@ def record() -> dict[str, Any]:
         "an empty [ckpt]": checkpoint().model_dump(mode="json"),
         "scripts": scripts(),
         "the trainer saves if": saves(),
+        "log levels": sorted(Core().levels),
         "schema": reachable(trimmed(RLConfig.model_json_schema())),
         "agent": reachable(trimmed(AgentConfig.model_json_schema())),
         "harnesses": {

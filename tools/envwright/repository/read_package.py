@@ -92,6 +92,7 @@ def _read(
         eval_split=source.eval_split,
         uses_judge=source.uses_judge,
         agents=source.agents,
+        settings=source.settings,
         is_harness=source.exports_harness and not source.exports_taskset and not source.defines_load_environment,
         notes=source.notes,
         files=files,

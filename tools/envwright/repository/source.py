@@ -73,6 +73,9 @@ class ModuleSource:
     uses_judge: bool = False
     agents: tuple[str, ...] | None = None
     """The agents of its EnvConfig (v1), in order; `None` if the source does not show them."""
+    settings: tuple[str, ...] | None = None
+    """The fields of its taskset's configuration (v1), or the arguments of load_environment (v0); `None` if the source
+    does not show them."""
     notes: tuple[SourceNote, ...] = ()
 
 
@@ -108,8 +111,8 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
     taskset, harness = (bool(_derived(trees.values(), base) & set(exports)) for base in ("Taskset", "Harness"))
     loads = "load_environment" in _bound_names(main)
     split, judged = _eval_split(trees.values()), any(map(_calls_model, trees.values()))
-    agents = agents_of(trees.values(), exports)
-    return ModuleSource(exports, loads, taskset, harness, split, judged, agents, tuple(notes)), problems
+    agents, settings = agents_of(trees.values(), exports), settings_of(trees.values(), exports)
+    return ModuleSource(exports, loads, taskset, harness, split, judged, agents, settings, tuple(notes)), problems
 
 
 def _is_test(name: str) -> bool:
@@ -270,6 +273,77 @@ def _is_agent(field: ast.AnnAssign, classes: Mapping[str, ast.ClassDef]) -> bool
     }
     own = {name for name in names if name in classes and "AgentConfig" in map(_last_name, classes[name].bases)}
     return bool(own) or "AgentConfig" in names
+
+
+_TASKSET_FIELDS = ("id", "task", "system_prompt")
+"""Fields of verifiers' TasksetConfig (verifiers/v1/configs/taskset.py@a60a606ec)."""
+
+
+def settings_of(trees: Iterable[ast.Module], exports: Iterable[str]) -> tuple[str, ...] | None:
+    """The keys that an environment's configuration takes; `None` if the source does not show them.
+
+    In v1 they are the fields of the configuration in `Taskset[…, Config]` (verifiers/v1/utils/loaders.py@a60a606ec,
+    taskset_config_type), which refuses other keys. In v0 they are the arguments of load_environment.
+    """
+    trees = tuple(trees)
+    statements = [statement for tree in trees for statement in _statements(tree)]
+    classes = {each.name: each for each in statements if isinstance(each, ast.ClassDef)}
+    exported = sorted(_derived(trees, "Taskset") & set(exports))
+    if exported:
+        return _settings_of_taskset(exported[0], classes) if len(exported) == 1 else None
+    loaders = [
+        each.args
+        for each in statements
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name == "load_environment"
+    ]
+    if len(loaders) != 1 or loaders[0].kwarg is not None:
+        return None
+    return tuple(each.arg for each in (*loaders[0].args, *loaders[0].kwonlyargs))
+
+
+def _settings_of_taskset(name: str, classes: Mapping[str, ast.ClassDef]) -> tuple[str, ...] | None:
+    """The keys of a Taskset class: those of the configuration in its base, else those of its parent."""
+    if name not in classes:
+        return None
+    others = {each: definition for each, definition in classes.items() if each != name}
+    for base in classes[name].bases:
+        parent = _last_name(base) or ""
+        if parent == "Taskset":
+            given = base.slice.elts if isinstance(base, ast.Subscript) and isinstance(base.slice, ast.Tuple) else []
+            return _settings_of_config(_last_name(given[1]) or "", others) if len(given) > 1 else _TASKSET_FIELDS
+        if parent in others or parent.endswith("Taskset"):
+            return _settings_of_taskset(parent, others)
+    return None
+
+
+def _settings_of_config(name: str, classes: Mapping[str, ast.ClassDef]) -> tuple[str, ...] | None:
+    """The fields of a configuration, also inherited ones; `None` if some of its code is elsewhere or reads the keys."""
+    if name not in classes:
+        return _TASKSET_FIELDS if name == "TasksetConfig" else None
+    others = {each: definition for each, definition in classes.items() if each != name}
+    above = [_settings_of_config(_last_name(base) or "", others) for base in classes[name].bases]
+    if not above or any(map(_changes_keys, classes[name].body)):
+        return None
+    found = [
+        field.target.id
+        for field in classes[name].body
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+    ]
+    for inherited in above:
+        if inherited is None:
+            return None
+        found += inherited
+    return tuple(dict.fromkeys(found))
+
+
+def _changes_keys(statement: ast.stmt) -> bool:
+    """Whether a configuration's class allows other keys, or sees them before its fields do."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id="model_config")]):
+            return True
+        case ast.FunctionDef(decorator_list=decorators):
+            return any("model_validator" in text and "after" not in text for text in map(ast.unparse, decorators))
+    return False
 
 
 def _eval_split(trees: Iterable[ast.Module]) -> str:

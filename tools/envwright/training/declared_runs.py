@@ -187,7 +187,8 @@ def _evaluated_on(request: CompileRequest, trainer: TrainerLimits) -> Iterator[E
     key = "eval.environments" if evaluation is not None and evaluation.environments else "environments"
     for index, source in enumerate(request.spec.evaluated):
         others = request.evaluates_on_other_tasks(source, trainer.evaluates)
-        yield EvaluatedOn(source.id, others, f"{key}[{index}]")
+        given = tuple(request.evaluation_settings(source))
+        yield EvaluatedOn(source.id, others, f"{key}[{index}]", given, request.environment(source).settings)
 
 
 def runs_of_packages(registry: Registry, packages: Collection[str]) -> set[str]:
@@ -287,6 +288,7 @@ def _trained_on(
         judge_key=_judge_key(environment, package),
         multi_turn=package is not None and "multi-turn" in package.tags,
         agents=environment.agents,
+        settings=environment.settings,
         recorded=recorded[source.id],
         key=f"environments[{index}]",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from envwright.repository.problem import nearest
 from envwright.rules.engine import Found, all_rules, rule
@@ -245,10 +246,11 @@ def trainer_refuses_a_combination(run: RunSubject) -> Iterator[Found]:
 
 @rule("RUN015", gate="run", severity="warning")
 def agents_are_unknown(run: RunSubject) -> Iterator[Found]:
-    """The agents of an environment of the Hub are unknown.
+    """The agents of an environment are unknown.
 
     What: A v1 environment of the Hub names its `agents`. Its code is not here, so it is compiled for the one agent of
-        verifiers' SingleAgentEnv. Those of an environment of this repository are read from its source.
+        verifiers' SingleAgentEnv, and named agents are not compared with its EnvConfig: an advice. Those of an
+        environment of this repository are read from its source.
     Why: If its EnvConfig has others, prime-rl refuses `env.agent`: "Extra inputs are not permitted".
     Fix: `agents: {agent: {}}` confirms the one agent, `agents: {ana: {}, ben: {}}` names several; the fields of its
         EnvConfig that have an AgentConfig. Source: verifiers/v1/configs/env.py@a60a606ec.
@@ -256,9 +258,42 @@ def agents_are_unknown(run: RunSubject) -> Iterator[Found]:
     if not run.trainer.many_agents:
         return
     for used, source in zip(run.trained_on, run.spec.environments, strict=True):
-        if used.agents is None and used.generation != "v0" and not source.agents:
+        if used.agents is not None or used.generation == "v0":
+            continue
+        if source.agents:
+            message = f"not checked: whether {used.id} has the agents {', '.join(source.agents)}"
+            yield replace(run.found(used.key, message, environment=used.id), severity="advice")
+        else:
             message = f"the agents of {used.id} are unknown, it is compiled for one called agent"
             yield run.found(used.key, message, environment=used.id)
+
+
+@rule("RUN018", gate="run")
+def settings_are_unknown(run: RunSubject) -> Iterator[Found]:
+    """The environment's configuration lacks a key.
+
+    What: The keys below `taskset` and `args`, and those of its held-out tasks, are fields of the taskset's
+        configuration (v1) or arguments of load_environment (v0), read from the package's source. Where that does not
+        show them, and for environments of the Hub, an advice names the keys that were not checked. Source:
+        verifiers/v1/utils/loaders.py@a60a606ec, narrow_plugin_field.
+    Why: The trainer refuses the environment when it loads it: with hosted training, on the cluster.
+    Fix: Correct the key.
+    """
+    sources = zip(run.trained_on, run.spec.environments, strict=True)
+    given = [(each.id, each.settings, each.key, tuple(source.settings)) for each, source in sources]
+    given += [(each.id, each.settings, each.key, each.given) for each in run.evaluated_on]
+    judged: set[tuple[str, str]] = set()
+    for used, known, key, names in given:
+        new = [name for name in names if (used, name) not in judged]
+        judged |= {(used, name) for name in new}
+        if known is None and new:
+            message = f"not checked: whether {used} takes {', '.join(new)}; no source here shows its keys"
+            yield replace(run.found(key, message, environment=used), severity="advice")
+        for name in new:
+            if known is not None and name not in known:
+                near = nearest(name, known)
+                fix = _meant(near) or f"It takes: {', '.join(known) or 'nothing'}."
+                yield run.found(key, f"{used} takes no setting {name}", fix, environment=used, nearest=near)
 
 
 @rule("RUN016", gate="run")

@@ -101,6 +101,8 @@ class TrainedOn:
     multi_turn: bool = False
     agents: tuple[str, ...] | None = ("agent",)
     """The agents of its EnvConfig; `None` if they are not known."""
+    settings: tuple[str, ...] | None = None
+    """The keys of its taskset, or the arguments of load_environment (v0); `None` if they are not known."""
     recorded: Recorded | None = None
     key: str = "environments"
     """The place in the run that names it."""
@@ -114,6 +116,10 @@ class EvaluatedOn:
     on_other_tasks: bool
     """Whether its tasks are others than those that the run trains on."""
     key: str
+    given: tuple[str, ...] = ()
+    """The keys of its taskset that are set."""
+    settings: tuple[str, ...] | None = None
+    """Its known keys, as in `TrainedOn`."""
 
 
 @dataclass(frozen=True)

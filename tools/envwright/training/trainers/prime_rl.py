@@ -7,6 +7,7 @@ spellings; settings without one are left out, with a note.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from envwright.repository.problem import nearest
 from envwright.rules.runs.trainer import RefusedSetting, TrainerLimits, TrainerSettings
 from envwright.training.trainers.known_models import RENDERER_OF_MODEL, RENDERERS, THINKING_RENDERERS
 from envwright.training.trainers.native_config import NativeConfig, origin, script_text, toml_text
-from envwright.training.trainers.prime_rl_schema import schema_refusals
+from envwright.training.trainers.prime_rl_schema import recorded_schema, schema_refusals
 from envwright.training.trainers.trainer import (
     HELD_OUT,
     Compiled,
@@ -549,6 +550,7 @@ def prime_rl_refusals(spec: RunSpec, native: Mapping[str, Any], settings: Traine
             if not any(place.startswith(each) or each.startswith(f"{place}.") for each in named):
                 yield refused
     yield from _misspelt_vllm(native)
+    yield from _log_levels(native)
     yield from _clashing_names(native)
     for path, message in _combinations(native, settings.max_steps, max(settings.groups.values(), default=1)):
         yield RefusedSetting("combination", f"overrides.{path}", message, evidence={"path": path})
@@ -583,6 +585,22 @@ def _misspelt_vllm(native: Mapping[str, Any]) -> Iterator[RefusedSetting]:
         if near:
             message = f"inference.vllm.{key} is passed to vLLM unchecked, and looks like {near}"
             yield RefusedSetting("schema", "overrides.inference.vllm", message, f"Write {near}.", {"nearest": near})
+
+
+def _log_levels(native: Mapping[str, Any]) -> Iterator[RefusedSetting]:
+    """Levels are any text for the schema, and raise when a process starts.
+
+    `level` is one of loguru's (src/prime_rl/utils/logger.py@559b447, setup_logger), `vf_level` also one of Python's
+    own (src/prime_rl/orchestrator/utils.py@559b447, intercept_vf_logging).
+    """
+    levels = recorded_schema()["log levels"]
+    both = [each for each in levels if each in logging.getLevelNamesMapping()]
+    for part in ("log", "trainer.log", "orchestrator.log", "inference.log"):
+        for path, known in ((f"{part}.level", levels), (f"{part}.vf_level", both)):
+            level = value_at(native, path)
+            if isinstance(level, str) and level.upper() not in known:
+                fix = f"One of: {', '.join(known).lower()}."
+                yield RefusedSetting("schema", f"overrides.{path}", f"{path}: no level {level}", fix, {"path": path})
 
 
 def _clashing_names(native: Mapping[str, Any]) -> Iterator[RefusedSetting]:

@@ -61,6 +61,8 @@ class Environment:
     """The declared endpoint of its judge; empty if it has none."""
     agents: tuple[str, ...] | None = ("agent",)
     """The agents of its EnvConfig (v1), by its source; `None` if they are not known."""
+    settings: tuple[str, ...] | None = None
+    """The keys of its taskset (v1) or the arguments of load_environment (v0), by its source; `None` if not known."""
     held_out: Mapping[str, Any] | None = None
     """Settings that select the tasks to evaluate on; empty for v0's own split, `None` without such tasks."""
 
@@ -227,6 +229,7 @@ def _local(entry: EnvironmentEntry, package: Package | None) -> Environment:
         pinned=package.lock.pins.get("verifiers") if package.lock else None,
         secrets=entry.secrets,
         agents=package.agents,
+        settings=package.settings,
         held_out=held_out.settings(package.generation) if held_out is not None else None,
     )
 

@@ -60,7 +60,61 @@ CALLS = tuple(
     for city in ("Rome", "Lima", "Oslo", "Bonn", "Kyiv")
 )
 
+COUNTED = """
+def correct(completion, info, **_):
+    return float(final(said(completion)) == str(info["count"]))
+"""
+COUNTS = tuple(
+    {
+        "prompt": [
+            {"role": "system", "content": f'You are a tutor. Session: {{"count": {row["answer"]}}}. {ASKING}'},
+            {"role": "user", "content": row["question"]},
+        ],
+        "info": {"count": int(row["answer"])},
+    }
+    for row in SUMS
+)
+COUNTS_REPLIED = """
+def reply(task, messages):
+    return f"<answer>{task['info']['count']}</answer>"
+"""
+TOTALS = """
+def load(self):
+    rows = [(first, second) for first, second in ((17, 25), (160, 41), (90, 8), (1200, 34), (55, 23), (30, 6))]
+    return [Task(Data(prompt=f"What is {first} plus {second}? [key {first + second}] Show your work.",
+                      first=first, second=second, total=first + second), self.config.task) for first, second in rows]
+"""
+READS_TOTAL = """
+@vf.reward(weight=1.0)
+async def correct(self, trace) -> float:
+    return float(final(trace.last_reply) == str(self.data.total))
+"""
+WORKED = r"""
+def reply(task, messages):
+    return f"{task['first']} + {task['second']} = {task['total']}\n<answer>{task['total']}</answer>"
+"""
+OPERANDS = "str = ''\n    first: int = 0\n    second: int = 0\n    total: int = 0"
+
 TEMPLATES = [
+    planted(
+        "unnamed_answer_in_the_system_prompt",
+        "SCH058",
+        "",
+        functions=COUNTED,
+        rows=COUNTS,
+        asking=None,
+        oracle=COUNTS_REPLIED,
+    ),
+    planted(
+        "unnamed_answer_in_brackets",
+        "SCH058",
+        "",
+        "v1",
+        functions=READS_TOTAL,
+        taskset=TOTALS,
+        answer_type=OPERANDS,
+        oracle=WORKED,
+    ),
     planted("reference_in_brackets", "SCH058", EXACT, rows=MARKED),
     planted("reference_in_brackets", "SCH058", EXACT, "v1", rows=MARKED),
     planted("answer_as_identifier", "SCH058", EXACT, rows=NUMBERED),

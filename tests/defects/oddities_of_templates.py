@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from defects_of_templates import CHOSEN, EXACT, OPTION_ASKED, ORDERS, READ_AS_JSON
+from defects_of_templates import CHOSEN, EXACT, OPERANDS, OPTION_ASKED, ORDERS, READ_AS_JSON, TOTALS
 from planted import sound
 
 WORDS = ("banana", "kestrel", "umbrella", "quartz", "violin", "harbour", "meadow", "lantern")
@@ -41,7 +41,51 @@ WITH_EXAMPLE = tuple(
     for row in ORDERS
 )
 
+EQUATED = r"""
+def correct(completion, info, **_):
+    return equated(final(said(completion)), info)
+
+
+def equated(said, task):
+    sides = re.fullmatch(r"(\d{1,6}) \+ (\d{1,6})", said or "")
+    used = sides and sorted(map(int, sides.groups()))
+    return float(used is not None and sum(used) == task["target"] and set(used) <= set(task["numbers"]))
+"""
+EQUATIONS = tuple(
+    {
+        "question": f"Use two of the numbers {', '.join(map(str, numbers))} to make {numbers[0] + numbers[2]}.",
+        "target": numbers[0] + numbers[2],
+        "info": {"target": numbers[0] + numbers[2], "numbers": list(numbers), "first": numbers[0], "last": numbers[2]},
+    }
+    for numbers in ((17, 25, 9), (160, 41, 77), (90, 8, 91), (12, 34, 56), (55, 23, 5), (30, 60, 40))
+)
+EQUATION = """
+def reply(task, messages):
+    return f"<answer>{task['info']['first']} + {task['info']['last']}</answer>"
+"""
+SUMMED = """
+@vf.reward(weight=1.0)
+async def correct(self, trace) -> float:
+    return float(final(trace.last_reply) == str(self.data.first + self.data.second))
+"""
+UNSTORED = TOTALS.replace("[key {first + second}] ", "").replace(", total=first + second", "")
+SUM_WORKED = r"""
+def reply(task, messages):
+    total = task["first"] + task["second"]
+    return f"{task['first']} + {task['second']} = {total}\n<answer>{total}</answer>"
+"""
+
 TEMPLATES = [
+    sound("target_of_an_equation", "", functions=EQUATED, rows=EQUATIONS, oracle=EQUATION),
+    sound(
+        "operands_that_the_reward_reads",
+        "",
+        "v1",
+        functions=SUMMED,
+        taskset=UNSTORED,
+        answer_type=OPERANDS,
+        oracle=SUM_WORKED,
+    ),
     sound("repeats_a_word", EXACT, rows=REPEATED, asking="Give it in <answer>…</answer>."),
     sound("repeats_a_word", EXACT, "v1", rows=REPEATED, asking="Give it in <answer>…</answer>."),
     sound("extracts_a_field", EXACT, rows=FIELDS),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from envwright.facts.observed import NOT_PREPARED, Failure, FunctionScore, Task, WantedData
+from envwright.facts.observed import NOT_PREPARED, AnswerFields, Failure, FunctionScore, Task, WantedData
 from envwright.repository.package import AnswerDeclaration, SourceNote
 from envwright.repository.preparation import Preparation, PreparedDataset
 from envwright.repository.problem import Problem
@@ -83,8 +83,12 @@ def prompted(
     tasks: int = 40,
     answers: Sequence[str] = (),
     declared: AnswerDeclaration = AnswerDeclaration(),  # noqa: B008 - frozen
+    fields: Sequence[str] | None = None,
 ) -> Subject:
-    """An environment whose prompts are made from a template; the first `count` ones from that of `others`."""
+    """An environment whose prompts are made from a template; the first `count` ones from that of `others`.
+
+    `fields` of the object `info` were found to hold the answer.
+    """
     made = []
     for index in range(tasks):
         a, b = 1000 + index * 7919 % 9001, 17 + index * 31 % 67
@@ -92,8 +96,10 @@ def prompted(
         asked = (others if index < count else template).format(**given)
         messages = [{"role": "system", "content": system.format(**given)}] if system else []
         prompt = (*messages, {"role": "user", "content": asked})
-        made.append(Task(index, prompt, given["answer"], {"answer": given["answer"]}))
-    return subject(package={"answer": declared}, tasks=tuple(made))
+        data = {"answer": given["answer"]} if fields is None else {"target": a, "info": {"sum": given["answer"]}}
+        made.append(Task(index, prompt, given["answer"] if fields is None else a, data))
+    found = None if fields is None else AnswerFields(tuple(("info", name) for name in fields), (0, 1))
+    return subject(package={"answer": declared}, tasks=tuple(made), answer_fields=found)
 
 
 CASES = {
@@ -443,10 +449,12 @@ CASES = {
             "a letter": prompted("{a}, {b}? A) one B) two (key {answer})", answers="AB"),
             "the first option": prompted("{a}, {b}? A) {answer} B) Oslo", answers=["Rome", "Lima", "Bonn"]),
             "in nearly all tasks": prompted("{a} plus {b}? #{answer}", others="{a} plus {b}? #7", count=2),
+            "under another name": prompted("What is {a} plus {b}? [ref: {answer}]", fields=["sum"]),
             "a reply that is to be copied": prompted("Copy your answer into a tag: {a} plus {b}? #{answer}"),
         },
         silent={
             "nowhere": prompted("What is {a} plus {b}?"),
+            "a target that no reply is": prompted("Make {a} of {b}.", fields=["sum"]),
             "letters of options": prompted("{a}, {b}? A) one B) two", answers="AB"),
             "the same answer everywhere": prompted("{a}, {b}? Say {answer}.", answers=["yes"]),
             "now and then": prompted("{a}? #{answer}", others="{a}? #{b}", count=15),

@@ -184,6 +184,16 @@ class Task:
 
 
 @dataclass(frozen=True)
+class AnswerFields:
+    """The fields of the tasks that the reference reply contains and the reward reads, found by exchanging values."""
+
+    paths: tuple[tuple[str, ...], ...]
+    """The keys that lead to each of them: `("info", "count")`."""
+    tasks: tuple[int, ...]
+    """The tasks whose reference replies were looked at."""
+
+
+@dataclass(frozen=True)
 class Score:
     """One conversation of one policy on one task, scored by the environment's own code."""
 
@@ -438,6 +448,8 @@ class Facts:
     agents: tuple[Agent, ...] = ()
     """The agents that requested replies in the rollouts of the rewards gate."""
     scores: tuple[Score, ...] = ()
+    answer_fields: AnswerFields | None = None
+    """`None` if no values were exchanged: the rewards gate did not run, or the replies are turns or take long."""
     cases: tuple[Case, ...] = ()
     validations: tuple[Validation, ...] = ()
     tests: tuple[TestOutcome, ...] = ()

@@ -33,7 +33,7 @@ from envwright_worker.policies.distorted_answers import format_only
 
 from envwright.facts.observed import Place
 from envwright.rules.evidence import Evidence, ShownFailure
-from envwright.statistics.answer_slots import MOST_ALIGNED, AnswerSlot, answer_slot, prompt_of
+from envwright.statistics.answer_slots import AnswerSlot, answer_slot_of
 from envwright.statistics.declared_range import DeclaredRange, functions_of, range_of, with_undeclared_form
 from envwright.statistics.measures import Distribution, distribution_of
 from envwright.statistics.outcomes import RolloutSample, samples_of_rollouts
@@ -135,7 +135,7 @@ class Subject:
     @cached_property
     def answer_slot(self) -> AnswerSlot | None:
         """The slot of the prompts' template that holds the answer."""
-        return answer_slot([prompt_of(task) for task in self.facts.tasks[:MOST_ALIGNED]])
+        return answer_slot_of(self.facts.tasks, self.facts.answer_fields)
 
     @cached_property
     def samples(self) -> tuple[RolloutSample, ...]:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from envwright_worker.messages import text_of
-from envwright_worker.policies.answers import answer_of
+from envwright_worker.policies.answers import answer_of, text_of_value, value_at, whole
 
 if TYPE_CHECKING:
-    from envwright.facts.observed import Task
+    from envwright_worker.policies.answers import FieldPath
+
+    from envwright.facts.observed import AnswerFields, Task
 
 LONGEST_MESSAGE = 6_000
 """Characters of a message that are aligned: half of them from its beginning, half from its end."""
@@ -74,17 +76,33 @@ class AnswerSlot:
     """Tasks with an answer."""
     is_copied: bool
     """Whether the task is to copy: prompts differ in nothing else, or request a part of themselves."""
+    field: str = ""
+    """The task's field that holds the answer: `info.count`; empty if it is known by its name."""
 
 
-def prompt_of(task: Task) -> Prompt:
-    """The messages and the answer of a task."""
+def answer_slot_of(tasks: Sequence[Task], fields: AnswerFields | None) -> AnswerSlot | None:
+    """The slot that holds the answer: the values of the fields that were found to be it, or else one with a name for
+    answers."""
+    tasks = tasks[:MOST_ALIGNED]
+    for path in (None,) if fields is None else fields.paths:
+        found = answer_slot([prompt_of(task, path) for task in tasks])
+        if found is not None:
+            return replace(found, field=".".join(path or ()))
+    return None
+
+
+def prompt_of(task: Task, path: FieldPath | None = None) -> Prompt:
+    """The messages of a task and its answer, which may be in a known field."""
     roles: Counter[str] = Counter()
     messages: dict[str, str] = {}
     for message in task.prompt:
         role = str(message["role"])
         messages[f"{role} {roles[role]}"] = text_of(message)
         roles[role] += 1
-    answer = answer_of(dict(task.data)) if task.answer is None else str(task.answer)
+    if path is not None:
+        answer = text_of_value(value_at(task.data, path))
+    else:
+        answer = answer_of(dict(task.data)) if task.answer is None else str(task.answer)
     return Prompt(task.index, messages, answer or "")
 
 
@@ -169,10 +187,9 @@ def _slots_holding(prompt: Prompt, places: Mapping[str, Places]) -> set[Slot]:
     """The slots of a prompt that hold its answer."""
     found: set[Slot] = set()
     answer = prompt.answer.strip()
-    before = r"[^\W\d_]" if answer[:1].isalpha() else r"\d"
-    whole = re.compile(rf"(?<!{before}){re.escape(answer)}(?![^\W_]|[.,]\d)", re.IGNORECASE)
+    pattern = whole(answer)
     for name, text in prompt.messages.items():
-        occurrences = list(whole.finditer(_aligned_part(text)))
+        occurrences = list(pattern.finditer(_aligned_part(text)))
         if occurrences:
             starts = {occurrence.start() for occurrence in occurrences}
             ends = {occurrence.end() for occurrence in occurrences}

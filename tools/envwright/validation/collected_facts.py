@@ -15,6 +15,7 @@ from envwright.facts.mutation import Mutation
 from envwright.facts.observed import (
     Act,
     Agent,
+    AnswerFields,
     Case,
     Cut,
     Dataset,
@@ -48,6 +49,7 @@ KINDS: dict[str, type] = {
     "agent": Agent,
     "dataset": Dataset,
     "score": Score,
+    "answer fields": AnswerFields,
     "case": Case,
     "validation": Validation,
     "test": TestOutcome,
@@ -167,6 +169,7 @@ class CollectedFacts:
             tasks=self.kept("task"),
             agents=self.kept("agent"),
             scores=self.kept("score"),
+            answer_fields=next(iter(self.kept("answer fields")), None),
             cases=self.kept("case"),
             validations=self.kept("validation"),
             tests=self.kept("test"),

@@ -140,6 +140,9 @@ class Adapter(Protocol):
     def tasks(self, split: str, limit: int | None) -> Iterator[TaskView]:
         """Tasks of a split in order; a split that the environment lacks yields nothing."""
 
+    def with_data(self, task: TaskView, data: dict[str, Any], /) -> TaskView:
+        """The task with another row, and the same prompt."""
+
     async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         """Score conversations on one task as a group, by verifiers' own scoring."""
 

@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 import verifiers as vf
@@ -213,6 +214,9 @@ class AdapterV0:
         if trap is not None:
             trap.filed(name, raised)
         return raised
+
+    def with_data(self, task: TaskView, data: dict[str, Any]) -> TaskView:
+        return replace(task, data=data, native=dict(data))
 
     async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         if not self._has_group_functions:

@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, get_args
 
@@ -171,6 +171,11 @@ class AdapterV1:
     @property
     def infinite(self) -> bool:
         return bool(getattr(self._taskset, "INFINITE", False))
+
+    def with_data(self, task: TaskView, data: dict[str, Any]) -> TaskView:
+        native = copy.copy(task.native)
+        native.data = type(task.native.data).model_validate(data)
+        return replace(task, data=data, native=native)
 
     async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
         return [await self._score_one(task, completion) for completion in completions]

@@ -42,6 +42,9 @@ class HarnessAdapter:
     def tasks(self, split: str, limit: int | None) -> Iterator[TaskView]:  # noqa: ARG002 (the surface's)
         return iter(())
 
+    def with_data(self, task: TaskView, data: dict[str, Any], /) -> TaskView:  # noqa: ARG002
+        _no_tasks()
+
     async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:  # noqa: ARG002
         _no_tasks()
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from envwright_worker.adapters.adapter import RolloutRequest, TaskView, conversation_of
 from envwright_worker.channel import JobRequest
+from envwright_worker.checks.answer_fields import answer_fields
 from envwright_worker.failures import OutOfTime
 from envwright_worker.messages import Message, says, text_of
 from envwright_worker.policies import POLICIES, policy_named
@@ -45,6 +47,11 @@ def answer(session: Session, request: JobRequest) -> None:
     if not ended or "cost" in request:
         usual = _usual(session, request)
         session.cut("rewards", "replies", min(done, usual), usual, usual * request.get("cost", 0.0))
+    elif oracle.name in request["policies"]:
+        with contextlib.suppress(OutOfTime):
+            fields = answer_fields(session, request["seconds"])
+            if fields is not None:
+                session.channel.item("answer fields", fields)
 
 
 def _usual(session: Session, request: JobRequest) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 JUNK = "§§§"
 """Junk in place of an answer: it shares no character with any real one."""
@@ -149,14 +149,62 @@ def _cut(reply: str, start: int, end: int) -> Payload:
 
 def answer_of(data: dict[str, object]) -> str | None:
     """The task's own answer as text, from the field that usually holds it."""
-    for name in _ANSWER_FIELDS:
-        value = data.get(name)
-        if value is None or value == "":
-            continue
-        if isinstance(value, str):
-            return value.rsplit("####", 1)[-1].strip()
-        return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else str(value)
-    return None
+    name = answer_name(data)
+    return None if name is None else text_of_value(data[name])
+
+
+def answer_name(data: Mapping[str, object]) -> str | None:
+    """The name of the field that usually holds the answer."""
+    return next((name for name in _ANSWER_FIELDS if data.get(name) not in (None, "")), None)
+
+
+def text_of_value(value: object) -> str | None:
+    """The value of a field as an answer's text; `None` if it is empty."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        return value.rsplit("####", 1)[-1].strip()
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else str(value)
+
+
+FieldPath = tuple[str, ...]
+"""The keys that lead to a value of a task: `("info", "count")`."""
+
+
+def value_at(data: object, path: Sequence[str]) -> object:
+    """The value of a field, also inside an object that is written as JSON; `None` if the task lacks it."""
+    for key in path:
+        data = (_object_in(data) or {}).get(key)
+    return data
+
+
+def with_value_at(data: object, path: Sequence[str], value: object) -> Any:
+    """A copy of a task's data with another value in one field."""
+    if not path:
+        return value
+    inner = _object_in(data) or {}
+    changed = inner | {path[0]: with_value_at(inner.get(path[0]), path[1:], value)}
+    return json.dumps(changed, ensure_ascii=False) if isinstance(data, str) else changed
+
+
+def paths_of(data: object, depth: int = 3) -> Iterator[FieldPath]:
+    """The fields of a task, and those of the objects in them."""
+    for key, value in (_object_in(data) or {}).items():
+        yield (key,)
+        if depth > 1:
+            yield from ((key, *path) for path in paths_of(value, depth - 1))
+
+
+def _object_in(value: object) -> dict[str, Any] | None:
+    if isinstance(value, str) and value.lstrip()[:1] == "{":
+        value = _as_json(value)
+    return dict(value) if isinstance(value, Mapping) else None
+
+
+def whole(answer: str) -> re.Pattern[str]:
+    """A pattern that finds an answer, and no longer word or number that contains it."""
+    before = r"[^\W\d_]" if answer[:1].isalpha() else r"\d"
+    return re.compile(rf"(?<!{before}){re.escape(answer)}(?![^\W_]|[.,]\d)", re.IGNORECASE)
 
 
 def detect_type(answer: str) -> str:

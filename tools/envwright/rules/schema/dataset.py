@@ -228,8 +228,9 @@ def _answer_slot(subject: Subject) -> AnswerSlot | None:
 def _slot_found(subject: Subject, found: AnswerSlot) -> Found:
     split = next(iter(_datasets(subject)), None)
     shown = _tasks(subject, split, found.tasks) if split else []
+    answer = "the answer" if found.field in ("", "answer") else f"the answer (the task's {found.field})"
     return Found(
-        f"the answer is {found.slot} in {len(found.tasks)} of {found.of} prompts, first task {found.tasks[0]}",
+        f"{answer} is {found.slot} in {len(found.tasks)} of {found.of} prompts, first task {found.tasks[0]}",
         Evidence(count=len(found.tasks), of=found.of, details={"place": str(found.slot), "shown": shown}),
     )
 
@@ -241,6 +242,9 @@ def template_holds_the_answer(subject: Subject) -> Iterator[Found]:
     What: The prompts of the first 60 tasks, system prompts included, are aligned by the words that they share. No place
         of this template holds the answer of its own task in at least 95 % of the tasks that have the place, and answers
         of other tasks rarely match by chance. Numbers and choices count too. SCH059 covers tasks that are to copy.
+        The rewards gate finds the answer under any name: the value of a field that the reference reply says and the
+        reward reads. Before it, and if replies are turns or are scored slowly, it is the field `answer`, `target`,
+        `label`, `solution`, `gold`, `expected`, `reference` or `ground_truth`.
     Why: The model reads the answer from that place. It does not learn to solve the task.
     Fix: Remove the answer from the template. If options are listed, shuffle them. If the task is to copy or to extract
         it, declare `[tool.envwright.answer] in_prompt = true`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from cases_of_search import exploit, searched
 from envwright.facts.observed import Growth, Place
 from envwright.repository.package import RewardDeclaration
 from envwright.rules.engine import Finding, Subject, findings
@@ -92,6 +93,19 @@ def test_small_form_that_is_not_declared_is_a_warning_with_the_declaration() -> 
 )
 def test_form_above_declared_share_is_an_error(each: Subject) -> None:
     assert the("RWD006", each).severity == "error"
+
+
+@pytest.mark.parametrize(("everywhere", "severity"), [(0.2, "warning"), (0.3, "error")])
+def test_form_is_what_a_constant_reply_earns_on_every_task(everywhere: float, severity: str) -> None:
+    each = searched(
+        exploit("unearned", everywhere, 0.6, everywhere, functions=("tidy",)),
+        scores=one_function({"oracle": 1.0, "nop": 0.0, "near-miss": 0.0}, name="correct"),
+        description={"functions": (function("correct"),)},
+        declared=RewardDeclaration(),
+        cases=(),
+        rollouts=(),
+    )
+    assert the("RWD087", each).severity == severity
 
 
 @pytest.mark.parametrize(("place", "severity"), [(None, "warning"), (Place("plain_sums/taskset.py", 3), "error")])

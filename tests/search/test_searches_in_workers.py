@@ -53,6 +53,40 @@ def effort(completion, **_):
 """,
     rubric="vf.Rubric(funcs=[correct, effort], weights=[0.6, 0.4])",
 )
+STRUCTURED = """
+import json
+
+ITEMS = ("pens", "cups", "maps", "jars", "rugs")
+
+
+def said_in(completion):
+    try:
+        found = json.loads(said(completion))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) and found.get("item") in ITEMS else {}
+
+
+def structure(completion, **_):
+    return float(bool(said_in(completion)))
+
+
+def fields(completion, answer, **_):
+    right = json.loads(answer)
+    return sum(value == said_in(completion).get(key) for key, value in right.items()) / len(right)
+"""
+ORDER_FORM = planted(
+    "order_form",
+    "",
+    "",
+    functions=STRUCTURED,
+    rubric="vf.Rubric(funcs=[structure, fields], weights=[0.2, 0.8])",
+    rows=tuple(
+        {"question": f"{count} {what}, please.", "answer": f'{{"item": "{what}", "quantity": {count}}}'}
+        for what, count in (("pens", 3), ("cups", 12), ("maps", 7), ("jars", 20), ("rugs", 2))
+    ),
+    asking="Reply with one JSON object: item and quantity.",
+)
 FRAGILE = """
 import time
 
@@ -123,6 +157,18 @@ def test_reward_for_length_is_reported_as_undeclared(observations: Observations,
     assert finding.rule == "RWD087"
     assert finding.message.startswith("effort scores")
     assert finding.evidence.details["pattern"] == "length"
+
+
+def test_constant_reply_that_is_partly_right_on_one_task_is_small_form(
+    observations: Observations, tmp_path: Path
+) -> None:
+    facts = searched(observations, ORDER_FORM, tmp_path)
+    (finding,) = fired(ORDER_FORM, facts, tmp_path)
+    assert facts.search is not None
+    (exploit,) = facts.search.exploits
+    assert sorted(round(earned.reward, 6) for earned in exploit.earned) == [0.2, 0.2, 0.2, 0.2, 0.6]
+    assert (finding.rule, finding.severity) == ("RWD087", "warning")
+    assert "`format_share = 0.2`" in finding.fix
 
 
 def test_reward_that_hangs_and_raises_is_reported_with_replies(

@@ -188,7 +188,7 @@ def functions_pay_what_knows_nothing_of_the_task(subject: Subject) -> Iterator[F
         functions = [name for name in exploit.functions if name not in subject.range.format_functions]
         if functions and exploit.earned and all(beyond_form(subject, each) for each in exploit.earned):
             least = min(exploit.earned, key=lambda each: each.reward)
-            small = _small_form(subject, exploit, functions)
+            small = _small_form(subject, functions, least)
             yield Found(
                 f"{', '.join(functions)} scores {_shown(exploit.reply)} in full on all {len(exploit.earned)} probe "
                 f"tasks, for a reward of {number(least.reward)}: {exploit.explanation}",
@@ -200,14 +200,17 @@ def functions_pay_what_knows_nothing_of_the_task(subject: Subject) -> Iterator[F
             )
 
 
-def _small_form(subject: Subject, exploit: Exploit, functions: list[str]) -> DeclaredRange | None:
-    """The range with these functions as form, if that is undeclared and a small part of the whole."""
+def _small_form(subject: Subject, functions: list[str], least: Earned) -> DeclaredRange | None:
+    """The range with these functions as form, if that is undeclared and a small part of the whole.
+
+    Form is what every task pays: on one of them a constant reply may be partly right by chance, and earn more.
+    """
     given, known = subject.package.reward, subject.range
-    most = max(each.reward for each in exploit.earned) - known.floor
-    if given.format is not None or given.format_share is not None or most > UNDECLARED_FORM * known.maximum + 1e-9:
+    form = least.reward - known.floor
+    if given.format is not None or given.format_share is not None or form > UNDECLARED_FORM * known.maximum + 1e-9:
         return None
     named = tuple(dict.fromkeys((*known.format_functions, *functions)))
-    return replace(known, format_functions=named, format_share=most / known.maximum)
+    return replace(known, format_functions=named, format_share=form / known.maximum)
 
 
 @rule("RWD088", gate="rewards", severity="warning")

@@ -16,7 +16,7 @@ from envwright.authoring.new.gather import sample, words_of
 from envwright.authoring.new.plan import DataOrigin, EnvironmentPlan
 from envwright.authoring.new.render import files_of
 from envwright.cli.new import ANSWERS, KINDS
-from envwright.rules.schema.documents import missing_sections, names, text_about_rewards
+from envwright.rules.schema.metadata import missing_sections, names, text_about_rewards
 
 COMBINATIONS = [
     (generation, kind, answer)

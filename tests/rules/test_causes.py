@@ -9,9 +9,8 @@ import pytest
 from envwright.facts.observed import Cut, Failure, FunctionScore, Place, Validation
 from envwright.repository.package import Lock, SourceNote
 from envwright.repository.registry import KnownFindings
-from envwright.rules.causes import CAUSES
 from envwright.rules.engine import Finding, Subject, all_rules
-from envwright.rules.verdict import judge
+from envwright.rules.verdict import CAUSES, judge
 from subjects import (
     PACKAGE,
     REPLIES,

@@ -27,7 +27,7 @@ GROUPS_OF_DEPENDENCIES = TOOLS / "envwright" / "validation" / "resolve.py"
 MADE_UP = '''\
 """A made-up trainer."""
 
-from envwright.rules.runs.trainer import RefusedSetting, TrainerLimits
+from envwright.rules.runs.subject import RefusedSetting, TrainerLimits
 from envwright.training.trainers.native_config import NativeConfig, origin, toml_text
 from envwright.training.trainers.trainer import (
     Compiled,

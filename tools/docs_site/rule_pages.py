@@ -10,8 +10,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from envwright.rules import catalogue
-from envwright.rules.causes import CAUSES
 from envwright.rules.engine import ALL_GATES, Rule, all_rules, apply
+from envwright.rules.verdict import CAUSES
 from envwright.text.markdown import fenced
 
 if TYPE_CHECKING:

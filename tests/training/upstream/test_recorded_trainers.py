@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from checked_runs import arguments_of
-from envwright.rules.runs.trainer import TrainerLimits
+from envwright.rules.runs.subject import TrainerLimits
 from envwright.training.trainers import TRAINERS
 from jsonschema import Draft202012Validator
 from trainers_session import RECORDED

@@ -1,6 +1,6 @@
 """The module of an environment's package, found in its source before any wheel is built.
 
-The build backend decides which files a wheel has, so `rules/schema/wheel.py` compares this with the built one.
+The build backend decides which files a wheel has, so `rules/schema/loading.py` compares this with the built one.
 """
 
 from __future__ import annotations

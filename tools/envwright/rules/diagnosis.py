@@ -22,7 +22,7 @@ from envwright.statistics.trends import Slope, distance_from_rise, largest_noise
 
 if TYPE_CHECKING:
     from envwright.repository.run import RunSpec
-    from envwright.rules.runs.trainer import TrainerLimits
+    from envwright.rules.runs.subject import TrainerLimits
     from envwright.statistics.series import Series
 
 OWN = "this project's own"

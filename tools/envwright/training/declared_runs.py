@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from envwright.repository.package import Package
     from envwright.repository.registry import Registry
     from envwright.repository.run import RunSpec, Source
-    from envwright.rules.runs.trainer import TrainerLimits
+    from envwright.rules.runs.subject import TrainerLimits
     from envwright.training.trainers.trainer import Compiled, Environment
 
 

@@ -37,7 +37,7 @@ from envwright.repository.registry_values import ENVIRONMENT_NAME
 from envwright.repository.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.repository.tool_source import REGISTRY_FILE
 from envwright.repository.workspace import Workspace
-from envwright.rules.schema.wheel import OUT_OF_PLACE, imported_as
+from envwright.rules.schema.loading import OUT_OF_PLACE, imported_as
 from envwright.system.subprocesses import ProgramFailed
 from envwright.validation.resolve import resolve_locks
 from envwright.validation.wheel import built_wheel

@@ -1,30 +1,44 @@
-"""Rules of a conversation's reward: it exists, is in range, and is the same again."""
+"""Rules of scores: each function returns a usable number in time, and the reward is in range and the same again."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Literal
 
+from envwright_worker.failures import shortened
+from envwright_worker.policies.distorted_answers import long_junk
 from envwright_worker.reward_equality import same_reward
 
 from envwright.facts.reward_numbers import number
 from envwright.facts.stages import needed_by
 from envwright.rules.engine import Found, Subject, merged, rule
-from envwright.rules.evidence import described, of_conversation, of_failure
+from envwright.rules.evidence import Evidence, described, of_conversation, of_failure, reply_text
 from envwright.rules.failures import (
     OFFLINE_FIX,
     REFUSED_FIX,
+    is_endless,
     is_offline,
     is_outside_the_environment,
     needs_the_network,
     own_failure,
     refuses_reply,
 )
-from envwright.rules.gold import best_paid, failed_by_the_oracle, is_of_the_oracle
+from envwright.rules.gold import best_paid, failed_by_the_oracle, is_of_the_oracle, place_of
+from envwright.statistics.declared_range import is_reward, speakers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from envwright.facts.observed import Score
+    from envwright.facts.observed import FunctionFailure, FunctionScore, RewardFunction, Score
+
+NOT_A_NUMBER = "NotANumber"
+"""Type of the worker's failure for a function that did not return a number."""
+_HUGE_NUMBER = re.compile(r"\d{4300}")
+"""The number of digits from which `int` raises."""
+NOT_FINITE = "NotFinite"
+"""Type of the worker's failure for a function that returned NaN or infinity."""
 
 
 @rule("RWD030", gate="rewards")
@@ -144,3 +158,205 @@ def stage_of_rewards_fails(subject: Subject) -> Iterator[Found]:
                 fix=OFFLINE_FIX if offline else None,
                 inconclusive=offline,
             )
+
+
+def _failed(subject: Subject, *types: str) -> dict[str, list[tuple[Score, FunctionFailure]]]:
+    """Failures by function: of the given types, or all others except time limits."""
+    found: dict[str, list[tuple[Score, FunctionFailure]]] = defaultdict(list)
+    for score in subject.failing:
+        for failed in score.failures:
+            special = failed.failure.type in (NOT_A_NUMBER, NOT_FINITE) or failed.failure.kind == "timeout"
+            if failed.failure.type in types if types else not special:
+                found[failed.function].append((score, failed))
+    return found
+
+
+def _merged_failures(
+    subject: Subject, function: str, failed: list[tuple[Score, FunctionFailure]], verb: str
+) -> Iterator[Found]:
+    hits = [
+        Found(
+            f"{function} {verb} on task {score.task} ({score.policy}): {described(failure.failure)}",
+            of_conversation(subject.facts, score, failure=failure.failure, details={"function": function}),
+            failure.failure.place or place_of(subject, function),
+            inconclusive=is_outside_the_environment(failure.failure),
+            severity="warning" if is_beyond_runs(subject, score) else None,
+        )
+        for score, failure in failed
+    ]
+    hits.sort(key=lambda hit: (hit.inconclusive, hit.severity == "warning"))
+    yield from merged(hits, len(subject.conversations))
+
+
+def is_beyond_runs(subject: Subject, score: Score) -> bool:
+    """Whether a reply is longer than the declared runs allow, or contains a number that no task needs."""
+    if score.policy == long_junk.name:
+        return True  # 200,000 characters, of which facts keep the beginning
+    replies = [reply_text([message]) for message in score.completion if message.get("role") == "assistant"]
+    return any(len(reply) > subject.longest_reply or _HUGE_NUMBER.search(reply) for reply in replies)
+
+
+@rule("RWD020", gate="rewards")
+def function_raises(subject: Subject) -> Iterator[Found]:
+    """A reward function or metric raises.
+
+    What: No reward function and no metric raises on any reply: empty, malformed, right or wrong. A warning if only
+    replies that are longer than the declared runs allow, or contain a number of 4,300 digits, raise.
+    Why: Training gets noise instead of a reward. v0 turns the exception into 0.0 with a line in the log, v1 fails the
+        rollout.
+    Fix: Handle that reply where it is parsed, and return the reward that it deserves.
+    """
+    for function, failed in _failed(subject).items():
+        yield from _merged_failures(subject, function, failed, "raised")
+
+
+@rule("RWD021", gate="rewards")
+def function_is_not_finite(subject: Subject) -> Iterator[Found]:
+    """A reward function or metric returns NaN or infinity.
+
+    What: Every score and every reward is a finite number.
+    Why: One NaN spoils a whole step. It makes the advantages of its group NaN, and with them the step.
+    Fix: Find the division or logarithm in the reported function, and define its value for the edge case.
+    """
+    for function, failed in _failed(subject, NOT_FINITE).items():
+        yield from _merged_failures(subject, function, failed, "is not finite")
+    hits = []
+    for score in subject.conversations:
+        wrong = _not_finite(score.functions)
+        if wrong or not (score.reward is None or math.isfinite(score.reward)):
+            named = wrong or {"the reward": score.reward}
+            name, value = next(iter(named.items()))
+            hits.append(
+                Found(
+                    f"{name} is {value} on task {score.task} ({score.policy})",
+                    of_conversation(subject.facts, score, details={"function": name}),
+                    place_of(subject, name),
+                )
+            )
+    yield from merged(hits, len(subject.conversations))
+
+
+def _not_finite(functions: Mapping[str, FunctionScore]) -> dict[str, float | None]:
+    given = ((name, scored.score) for name, scored in functions.items())
+    return {name: score for name, score in given if score is not None and not math.isfinite(score)}
+
+
+@rule("RWD022", gate="rewards")
+def function_returns_no_number(subject: Subject) -> Iterator[Found]:
+    """A reward function or metric returns something that is not a number.
+
+    What: Reward functions and metrics return a number (v1: or a mapping of numbers), never `None` or text.
+    Why: The bug looks like a wrong answer. verifiers drops the value or scores 0.0.
+    Fix: Return a number on every path. A missing `return` at the end of a function returns `None`.
+    """
+    for function, failed in _failed(subject, NOT_A_NUMBER).items():
+        yield from _merged_failures(subject, function, failed, "returned no number")
+
+
+@rule("RWD023", gate="rewards")
+def function_hangs(subject: Subject) -> Iterator[Found]:
+    """Scoring a reply exceeds the time limit.
+
+    What: Every reply is scored within the time limit, including long and malformed ones. A warning if only replies that
+    are longer than the declared runs allow are late.
+    Why: One such reply delays a whole step. v1 reports the timeout as a plain zero.
+    Fix: Look for a regular expression that backtracks, an endless loop, or a call without a timeout.
+    """
+    scored = subject.conversations
+    hits = []
+    for score in scored:
+        if score.failure is None and not score.failures:
+            continue
+        late = next((failed for failed in score.failures if failed.failure.kind == "timeout"), None)
+        failure = late.failure if late else score.failure
+        if failure is None or failure.kind != "timeout" or is_endless(failure):
+            continue
+        what = late.function if late else "scoring"
+        length = sum(len(str(message.get("content") or "")) for message in score.completion)
+        hits.append(
+            Found(
+                f"{what} timed out on task {score.task} ({score.policy}, {length} characters): {described(failure)}",
+                of_conversation(subject.facts, score, failure=failure),
+                failure.place or (place_of(subject, late.function) if late else None),
+                severity="warning" if is_beyond_runs(subject, score) else None,
+            )
+        )
+    hits.sort(key=lambda hit: hit.severity == "warning")
+    yield from merged(hits, len(scored))
+
+
+def _never_scored(subject: Subject, kind: Literal["reward", "metric"]) -> list[RewardFunction]:
+    """Declared functions that neither scored nor failed in any conversation."""
+    if all(score.reward is None for score in subject.facts.scores):
+        return []
+    failed_functions = {failed.function for score in subject.failing for failed in score.failures}
+    failed_functions.update(*(speakers(score.functions) for score in subject.conversations))
+    wanted = [function for function in subject.functions if is_reward(function) == (kind == "reward")]
+    return [function for function in wanted if function.name not in failed_functions]
+
+
+@rule("RWD024", gate="rewards")
+def reward_function_never_scores(subject: Subject) -> Iterator[Found]:
+    """A declared reward function never returns a score.
+
+    What: Every reward function with a weight scores at least one conversation.
+    Why: v1 silently skips rewards that request a runtime. The reward is then less than the code suggests.
+    Fix: Check the function's parameters, its name and its decorator. Remove it if nothing calls it.
+    """
+    for function in _never_scored(subject, "reward"):
+        yield Found(
+            f"reward function {function.name} (weight {number(function.weight)}) returned no score in any conversation",
+            Evidence(of=len(subject.conversations), details={"function": function.name, "weight": function.weight}),
+            function.place,
+        )
+
+
+@rule("RWD025", gate="rewards", severity="warning")
+def metric_never_scores(subject: Subject) -> Iterator[Found]:
+    """A declared metric never returns a value.
+
+    What: Every metric returns a value for at least one conversation.
+    Why: Its curve is missing in training.
+    Fix: Check the metric's parameters. Remove it if nothing calls it.
+    """
+    for function in _never_scored(subject, "metric"):
+        yield Found(
+            f"metric {function.name} returned no value in any conversation",
+            Evidence(of=len(subject.conversations), details={"function": function.name}),
+            function.place,
+        )
+
+
+@rule("RWD026", gate="rewards")
+def scoring_tries_the_network(subject: Subject) -> Iterator[Found]:
+    """Scoring uses the network.
+
+    What: While a reward is computed, the package's own code opens no connection beyond loopback, directly or through
+        a library. Calls of a judge's chat-completions API are answered by a scripted judge.
+    Why: The reward depends on a network's state. Every rollout waits for it.
+    Fix: Ship the needed data with the package. A judge's address belongs in the registry's `args`.
+    """
+    yield from _network(subject, of_the_package=True)
+
+
+@rule("RWD056", gate="rewards", severity="warning")
+def library_tries_the_network(subject: Subject) -> Iterator[Found]:
+    """A library uses the network while rewards are computed.
+
+    What: While rewards are computed, code that the package did not call opens no connection beyond loopback.
+    Why: The connection fails in the gates and slows down training. Nothing shows that a reward depends on it.
+    Fix: Disable the library's telemetry or its check for updates.
+    """
+    yield from _network(subject, of_the_package=False)
+
+
+def _network(subject: Subject, *, of_the_package: bool) -> Iterator[Found]:
+    tried = [attempt for attempt in subject.facts.network if attempt.stage == "rewards"]
+    attempts = [attempt for attempt in tried if (attempt.place is not None) == of_the_package]
+    if attempts:
+        addresses = list(dict.fromkeys(attempt.address for attempt in attempts))
+        yield Found(
+            f"scoring tried to connect to {shortened(addresses[0], 100)} ({len(attempts)} attempts)",
+            Evidence(count=len(attempts), details={"addresses": addresses[:10]}),
+            attempts[0].place,
+        )

@@ -1,4 +1,4 @@
-"""The rule of declarations: problems that prevent the observation of an environment."""
+"""Rules of an environment's entry in registry.yaml: what it declares, and which rules it ignores or knows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from envwright.facts.observed import Place
-from envwright.repository.problem import Problem
-from envwright.rules.engine import Finding, Found, Gate, Subject, all_rules, apply, rule
+from envwright.facts.stages import needed_by
+from envwright.repository.problem import Problem, nearest
+from envwright.rules.engine import Finding, Found, Gate, Rule, Subject, all_rules, apply, rule
 from envwright.rules.evidence import Evidence
 
 RULE = "SCH012"
@@ -47,3 +48,73 @@ def declaration_is_wrong(subject: DeclarationSubject | Subject) -> Iterator[Foun
             Place(f"../../{problem.file}", problem.line),  # which is relative to the environment's folder
             fix=problem.fix or None,
         )
+
+
+def _in_registry(subject: Subject) -> Place:
+    return Place("../../registry.yaml", subject.entry.line)
+
+
+@rule("SCH090", gate="schema", severity="warning")
+def ignored_rule_does_not_exist(subject: Subject) -> Iterator[Found]:
+    """The registry ignores a rule that does not exist.
+
+    What: Every id under `ignore` and `known` in registry.yaml is the id of a rule.
+    Why: A misspelled id ignores nothing.
+    Fix: Correct the id or remove the line. docs/rules.md lists all rules.
+    """
+    known = all_rules()
+    listed = {rule: findings.reason for rule, findings in subject.entry.known.items()}
+    for ignored, reason in {**listed, **subject.entry.ignore}.items():
+        if ignored not in known:
+            meant = nearest(ignored, known)
+            hint = f"; did you mean {meant}?" if meant else ""
+            yield Found(
+                f"{ignored} is {'ignored' if ignored in subject.entry.ignore else 'known'} but is not a rule{hint}",
+                Evidence(details={"ignored": ignored, "reason": reason}),
+                _in_registry(subject),
+            )
+
+
+@rule("SCH091", gate="schema", severity="advice", last=True)
+def ignored_rule_did_not_fire(subject: Subject) -> Iterator[Found]:
+    """The registry ignores a rule that finds nothing.
+
+    What: Every rule under `ignore` still finds something. Reported only if its whole gate was observed.
+    Why: A forgotten exception hides the next mistake of the same kind.
+    Fix: Remove the line from registry.yaml.
+    """
+    for ignored, reason in subject.entry.ignore.items():
+        known = all_rules().get(ignored)
+        if known is not None and ignored not in subject.fired and _could_fire(known, subject):
+            yield Found(
+                f"{ignored} is ignored but finds nothing ({known.title})",
+                Evidence(details={"ignored": ignored, "reason": reason}),
+                _in_registry(subject),
+            )
+
+
+@rule("SCH092", gate="schema", severity="warning", last=True)
+def baseline_can_shrink(subject: Subject) -> Iterator[Found]:
+    """Fewer findings exist than the registry lists as known.
+
+    What: Every rule under `known` in registry.yaml has as many findings as its count. Reported only if its whole gate
+        was observed.
+    Why: A count that is too high lets new findings of the same rule pass.
+    Fix: Lower the count in registry.yaml, or remove the line if none is left.
+    """
+    for listed, findings in subject.entry.known.items():
+        rule, count = all_rules().get(listed), subject.fired.get(listed, 0)
+        if rule is not None and count < findings.count and _could_fire(rule, subject):
+            yield Found(
+                f"{listed} has {count} {'finding' if count == 1 else 'findings'}, and {findings.count} are known",
+                Evidence(count=count, expected=findings.count, details={"since": findings.since}),
+                _in_registry(subject),
+                fix=f"Set `known: {listed}: count` to {count}." if count else f"Remove {listed} from `known`.",
+            )
+
+
+def _could_fire(known: Rule, subject: Subject) -> bool:
+    """Whether the rule was applied to everything that its gate needs."""
+    observed = set(needed_by(known.gate)) <= set(subject.facts.completed)
+    looked = subject.comparison is not None or not known.compares
+    return known.gate in subject.judged and observed and looked and not known.last

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envwright.rules.runs.trainer import RefusedSetting, TrainerSettings
+from envwright.rules.runs.subject import RefusedSetting, TrainerSettings
 from envwright.training.trainers import prime_rl
 from envwright.training.trainers.native_config import origin, toml_text
 from envwright.training.trainers.prime_rl import prime_rl_config, prime_rl_refusals, prime_rl_settings

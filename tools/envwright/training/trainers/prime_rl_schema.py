@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envwright.repository.problem import nearest
-from envwright.rules.runs.trainer import RefusedSetting
+from envwright.rules.runs.subject import RefusedSetting
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError

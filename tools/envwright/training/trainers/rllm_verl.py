@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import log
 from typing import TYPE_CHECKING, Any
 
-from envwright.rules.runs.trainer import TrainerLimits, TrainerSettings
+from envwright.rules.runs.subject import TrainerLimits, TrainerSettings
 from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
 from envwright.training.trainers.trainer import (
     INSTALL,

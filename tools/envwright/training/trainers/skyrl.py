@@ -6,7 +6,7 @@ import math
 import shlex
 
 from envwright.repository.package import folder_of
-from envwright.rules.runs.trainer import TrainerLimits
+from envwright.rules.runs.subject import TrainerLimits
 from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
 from envwright.training.trainers.trainer import (
     Compiled,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envwright.rules.runs.trainer import TrainerLimits, TrainerSettings
+from envwright.rules.runs.subject import TrainerLimits, TrainerSettings
 from envwright.training.trainers.known_models import TINKER_RENDERERS
 from envwright.training.trainers.native_config import NativeConfig, arguments_of, origin, script_text
 from envwright.training.trainers.trainer import (

@@ -19,7 +19,7 @@ from packaging.version import InvalidVersion, Version
 from envwright.facts.training_log import CONSOLE_LOG
 from envwright.repository.package import folder_of
 from envwright.repository.registry import held_out_of
-from envwright.rules.runs.trainer import EvaluationTasks, RefusedSetting, TrainerLimits, TrainerSettings
+from envwright.rules.runs.subject import EvaluationTasks, RefusedSetting, TrainerLimits, TrainerSettings
 
 if TYPE_CHECKING:
     from envwright.repository.package import Package

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envwright.rules.runs.trainer import TrainerLimits, TrainerSettings
+from envwright.rules.runs.subject import TrainerLimits, TrainerSettings
 from envwright.training.trainers.native_config import NativeConfig, origin, toml_text
 from envwright.training.trainers.trainer import (
     Compiled,

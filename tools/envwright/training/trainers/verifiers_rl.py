@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envwright.rules.runs.trainer import TrainerLimits
+from envwright.rules.runs.subject import TrainerLimits
 from envwright.training.trainers.native_config import NativeConfig, origin, script_text, toml_text
 from envwright.training.trainers.trainer import (
     INSTALL,

@@ -31,7 +31,7 @@ from typing import Any
 import psutil
 import scale
 import starting
-from envwright.repository.workspace import code_digest
+from envwright.system.workspace import code_digest
 
 ROOT = Path(__file__).parents[1]
 ENVWRIGHT = [sys.executable, "-m", "envwright"]
@@ -237,14 +237,14 @@ def evaluation() -> list[Measurement]:
 
 def scoring_ratio(name: str) -> tuple[float, float, float]:
     """The ratio, and replies per second of a plain loop and of the worker, in one process."""
-    from envwright.repository.repository import Repository
-    from envwright.repository.workspace import Workspace
-    from envwright.validation.job import Confinement, worker_environment
-    from envwright.validation.observation_request import ObservationRequest
-    from envwright.validation.requests import requests_for
-    from envwright.validation.starting import WORKER_FOLDER
-    from envwright.validation.venv import venv_for
-    from envwright.validation.wheel import built_wheel
+    from envwright.builds.starting import WORKER_FOLDER
+    from envwright.builds.venv import venv_for
+    from envwright.builds.wheel import built_wheel
+    from envwright.observing.job import Confinement, worker_environment
+    from envwright.observing.observation_request import ObservationRequest
+    from envwright.observing.requests import requests_for
+    from envwright.packages.repository import Repository
+    from envwright.system.workspace import Workspace
 
     repository = Repository.load(ROOT, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]

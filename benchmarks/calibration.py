@@ -21,19 +21,19 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from envwright.declarations.registry import DistributionGate
 from envwright.facts.observed import FunctionScore
-from envwright.repository.registry import DistributionGate
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
+from envwright.observing.collected_facts import ProgressListener
+from envwright.observing.observation import observe
+from envwright.observing.observation_request import ObservationRequest
+from envwright.packages.repository import Repository
 from envwright.rules.engine import Subject
 from envwright.statistics.baseline import answer_of
 from envwright.statistics.checks import checks_of
 from envwright.statistics.clusters import paired_difference
 from envwright.statistics.declared_range import DeclaredRange
 from envwright.statistics.outcomes import RolloutOutcome, RolloutSample, samples_of_rollouts
-from envwright.validation.collected_facts import ProgressListener
-from envwright.validation.observation import observe
-from envwright.validation.observation_request import ObservationRequest
+from envwright.system.workspace import Workspace
 from envwright_worker.policies.blend import SHAPE as BLEND_SHAPE
 
 ROOT = Path(__file__).parents[1]

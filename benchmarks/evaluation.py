@@ -70,12 +70,12 @@ def endpoint_of(name: str, root: Path = ROOT) -> Iterator[str]:
 
 def beside(generation: str) -> Beside:
     """One environment both ways."""
+    from envwright.builds.venv import venv_for
+    from envwright.builds.wheel import built_wheel
     from envwright.facts.limits import LOAD_SECONDS
-    from envwright.repository.repository import Repository
-    from envwright.repository.workspace import Workspace
-    from envwright.validation.opened_environment import opened_environment
-    from envwright.validation.venv import venv_for
-    from envwright.validation.wheel import built_wheel
+    from envwright.observing.opened_environment import opened_environment
+    from envwright.packages.repository import Repository
+    from envwright.system.workspace import Workspace
 
     name = ENVIRONMENTS[generation]
     repository = Repository.load(ROOT, [name])

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from envwright.facts.observed import Facts, FunctionScore, Rollout
-from envwright.repository.repository import Repository
+from envwright.packages.repository import Repository
 from envwright.rules.engine import Subject, all_rules
 from envwright.rules.verdict import judge
 

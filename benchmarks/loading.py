@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import psutil
-from envwright.repository.repository import Repository
+from envwright.packages.repository import Repository
 
 before = psutil.Process().memory_info().rss
 started = time.perf_counter()

@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TEMPLATES = ("word_problems", "date_arithmetic", "reverse_text", "date_arithmetic")
 """Two of each generation of verifiers in turn, so that every other environment has another lock."""
-EXTRA_PINS = ROOT / "tools/envwright/validation/locks/tests.lock"
+EXTRA_PINS = ROOT / "tools/envwright/builds/locks/tests.lock"
 EXTRA = ("iniconfig", "pluggy", "pygments")
 TEXT = {".py", ".md", ".toml", ".yaml", ".txt", ".json"}
 

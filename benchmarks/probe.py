@@ -19,8 +19,8 @@ from typing import Any
 
 from envwright.cli.train_probe import CODE
 from envwright.files.atomic_write import write_whole
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import code_digest
+from envwright.packages.repository import Repository
+from envwright.system.workspace import code_digest
 
 ROOT = Path(__file__).parents[1]
 SEEDS = range(5)

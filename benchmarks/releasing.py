@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from envwright.repository.content import hub_content_hash
+from envwright.packages.content import hub_content_hash
 from envwright_emulator.server import EmulatedHub, emulator
 from envwright_emulator.store import Store
 from monorepo import make_monorepo  # beside this file

@@ -10,6 +10,8 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import POLICIES
 from envwright.facts.mutation import CoveredSource, Mutant, MutantOutcome, Mutation, ToldApart
 from envwright.facts.observed import Description, Facts, FunctionScore, Place, RewardFunction, Rollout, Score, Task
@@ -17,8 +19,6 @@ from envwright.facts.recordings import RecordedScore, RecordingFacts, ScoreChang
 from envwright.facts.search import Earned, Exploit, Search
 from envwright.hub.runs import RewardBin
 from envwright.reports.run_report import Curve, CurvePoint, RunFinding, RunReport
-from envwright.repository.package import Package
-from envwright.repository.registry import EnvironmentEntry
 from envwright.rules.engine import GATES, Finding, Subject
 from envwright.rules.evidence import Evidence
 from envwright.rules.profiles import profiles

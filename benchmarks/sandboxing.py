@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from envwright.validation.sandbox import why_not_confined
+from envwright.builds.sandbox import why_not_confined
 
 ROOT = Path(__file__).parents[1]
 NAMES = ("alphabet-sort", "reverse-text", "taboo-words", "ticket-routing")

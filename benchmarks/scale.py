@@ -155,11 +155,11 @@ def plant_facts(root: Path, made: Sequence[Synthetic]) -> None:
 
     No verdict is planted: the first run over them judges.
     """
-    from envwright.repository.repository import Repository
-    from envwright.repository.signature import signed, verified
-    from envwright.repository.workspace import Workspace
-    from envwright.validation.facts_cache import SIGNED_AS, facts_key
-    from envwright.validation.observation_request import ObservationRequest
+    from envwright.observing.facts_cache import SIGNED_AS, facts_key
+    from envwright.observing.observation_request import ObservationRequest
+    from envwright.packages.repository import Repository
+    from envwright.system.signature import signed, verified
+    from envwright.system.workspace import Workspace
 
     donors = {(one.template, one.extra): one for one in reversed(made)}
     donated = ROOT / ".envwright/bench-donors"
@@ -275,7 +275,7 @@ def shared_store(folder: Path, size: int, sample: int) -> list[Line]:
 
 def keys_of_a_store(address: str) -> dict[str, str]:
     """The variables of someone who writes to a store."""
-    from envwright.validation.store.entries import new_keys
+    from envwright.observing.store.entries import new_keys
 
     private, public = new_keys("bench")
     return {"ENVWRIGHT_STORE": address, "ENVWRIGHT_STORE_KEY": private.text(), "ENVWRIGHT_STORE_TRUSTS": public.text()}
@@ -345,7 +345,7 @@ def touch(root: Path, one: Synthetic) -> None:
 
 def fields_way(root: Path, one: Synthetic) -> Cost:
     """A fresh venv, the package installed, then import, load and a tiny evaluation as separate processes."""
-    from envwright.validation.uv import uv_program
+    from envwright.builds.uv import uv_program
 
     package = root / "environments" / one.module
     # Removed with everything else in the end: a disk is slower where thousands of files have just been deleted.
@@ -413,7 +413,7 @@ def model(root: Path, one: Synthetic) -> Iterator[str]:
 
 
 def uv_cache() -> str:
-    from envwright.validation.uv import uv_program
+    from envwright.builds.uv import uv_program
 
     return subprocess.run([uv_program(), "cache", "dir"], capture_output=True, text=True, check=True).stdout.strip()
 

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envwright.declarations.package import Package
 from envwright.facts import stages
 from envwright.hub import client
-from envwright.repository.package import Package
-from envwright.repository.workspace import Workspace
+from envwright.observing import observation, opened_environment, runner
+from envwright.observing.templates import LockTemplate, LockTemplates
 from envwright.system.installation import STARTED_BY
 from envwright.system.retry_policy import HUB_READ
-from envwright.validation import observation, opened_environment, runner
-from envwright.validation.templates import LockTemplate, LockTemplates
+from envwright.system.workspace import Workspace
 
 
 @pytest.fixture(autouse=True, scope="session")

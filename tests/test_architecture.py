@@ -13,7 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
-from envwright.repository.workspace import OBSERVING
+from envwright.system.workspace import OBSERVING
 
 ROOT = Path(__file__).parents[1]
 TOOLS = ROOT / "tools"
@@ -146,9 +146,7 @@ def test_packages_beside_are_imported_only_by_commands() -> None:
 def test_facts_key_covers_all_code_that_observes() -> None:
     reached: set[str] = set()
     waiting = [
-        name
-        for name in modules()
-        if name.startswith(("envwright.validation.observation", "envwright.validation.stage"))
+        name for name in modules() if name.startswith(("envwright.observing.observation", "envwright.observing.stage"))
     ]
     while waiting:
         name = waiting.pop()

@@ -18,12 +18,12 @@ import tomllib
 from pathlib import Path
 
 from envwright import __version__
+from envwright.builds.venv import venv_for
+from envwright.builds.wheel import BUILD_LOCK
 from envwright.github.api import GitHub, GitHubError
 from envwright.github.references import commit_of, point
 from envwright.github.workflow_runs import was_validated
-from envwright.repository.workspace import Workspace
-from envwright.validation.venv import venv_for
-from envwright.validation.wheel import BUILD_LOCK
+from envwright.system.workspace import Workspace
 
 TOOLS = Path(__file__).resolve().parent
 CHANGELOG = "CHANGELOG.md"

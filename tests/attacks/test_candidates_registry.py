@@ -11,9 +11,9 @@ import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.cli.selection import beside_key
-from envwright.repository.problem import DeclarationError
-from envwright.repository.repository import Repository
-from envwright.repository.tool_source import own_checkout
+from envwright.declarations.problem import DeclarationError
+from envwright.declarations.tool_source import own_checkout
+from envwright.packages.repository import Repository
 from envwright.system.retry_policy import MODEL_ENDPOINT
 
 sys.path.append(str(Path(__file__).parents[1] / "cli"))

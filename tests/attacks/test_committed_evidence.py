@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
-from envwright.repository.workspace import CACHE_DIR
+from envwright.system.workspace import CACHE_DIR
 from sample_repository import refused, write, write_repository
 
 ROOT = Path(__file__).parents[2]

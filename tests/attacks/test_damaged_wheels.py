@@ -8,15 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from envwright.builds.cached_files import DIGESTS, has_its_files, write_digests
+from envwright.builds.wheel import BuiltWheel, built_wheel
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Failure
-from envwright.repository.read_package import read_package
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.workspace import CACHE_DIR, Workspace
-from envwright.validation import observation
-from envwright.validation.cached_files import DIGESTS, has_its_files, write_digests
-from envwright.validation.observation import observe
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.wheel import BuiltWheel, built_wheel
+from envwright.observing import observation
+from envwright.observing.observation import observe
+from envwright.observing.observation_request import ObservationRequest
+from envwright.packages.read_package import read_package
+from envwright.system.workspace import CACHE_DIR, Workspace
 from sample_repository import write_repository
 
 pytestmark = pytest.mark.worker

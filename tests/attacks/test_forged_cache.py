@@ -13,20 +13,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from envwright.builds.sandbox import sandbox_of
+from envwright.declarations.registry import Registry
 from envwright.facts.observed import Facts, as_json
-from envwright.repository import read_packages as reading_many
-from envwright.repository import signature
-from envwright.repository.registry import Registry
-from envwright.repository.repository import Repository
-from envwright.repository.signature import NotSigned, signature_key, signed, verified
-from envwright.repository.workspace import CACHE_DIR, Workspace
+from envwright.observing.facts_cache import VERDICT, facts_file, facts_key, remember, remembered
+from envwright.observing.journal import Journal
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.verdicts import ValidationRequest, remembered_result
+from envwright.packages import read_packages as reading_many
+from envwright.packages.repository import Repository
 from envwright.rules.engine import GATES
+from envwright.system import signature
+from envwright.system.signature import NotSigned, signature_key, signed, verified
 from envwright.system.subprocesses import ProgramFailed, run_program
-from envwright.validation.facts_cache import VERDICT, facts_file, facts_key, remember, remembered
-from envwright.validation.journal import Journal
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.sandbox import sandbox_of
-from envwright.validation.verdicts import ValidationRequest, remembered_result
+from envwright.system.workspace import CACHE_DIR, Workspace
 from sample_repository import write_repository
 from subjects import rollout, subject
 

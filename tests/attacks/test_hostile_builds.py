@@ -11,13 +11,13 @@ from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.repository.read_package import read_package
-from envwright.repository.workspace import Workspace
+from envwright.builds.wheel import built_wheel
+from envwright.packages.read_package import read_package
 from envwright.system.subprocesses import ProgramFailed
-from envwright.validation.wheel import built_wheel
+from envwright.system.workspace import Workspace
 
 if TYPE_CHECKING:
-    from envwright.repository.package import Package
+    from envwright.declarations.package import Package
 
 pytestmark = pytest.mark.worker
 

@@ -6,12 +6,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from envwright.repository.content import strict_digest
-from envwright.repository.document import parse_document
-from envwright.repository.endpoints import read_endpoints
-from envwright.repository.lock import render
-from envwright.repository.problem import Problem
-from envwright.repository.repository import Repository
+from envwright.declarations.document import parse_document
+from envwright.declarations.endpoints import read_endpoints
+from envwright.declarations.problem import Problem
+from envwright.packages.content import strict_digest
+from envwright.packages.lock import render
+from envwright.packages.repository import Repository
 from sample_repository import PYPROJECT, lock_text, refused, write, write_repository
 
 ROOT = Path(__file__).parents[2]

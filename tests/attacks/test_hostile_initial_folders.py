@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from envwright.authoring.setup.answers import ANSWERS_FILE
 from envwright.cli.main import main
+from envwright.declarations.problem import DeclarationError
 from envwright.files import undoable_write
-from envwright.repository.problem import DeclarationError
 
 ROOT = Path(__file__).parents[2]
 ACME = ("--owner", "acme")

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from envwright.repository.workspace import CACHE_DIR, Workspace
-from envwright.validation.resolve import resolve_tool_locks, resolved_lock
-from envwright.validation.venv import venv_for
+from envwright.builds.resolve import resolve_tool_locks, resolved_lock
+from envwright.builds.venv import venv_for
+from envwright.system.workspace import CACHE_DIR, Workspace
 from test_hostile_uv_settings import Index
 
 FILES = {
@@ -118,6 +118,6 @@ def test_extra_of_the_tool_that_needs_a_build_is_locked(
         "[project]\nname = 'envwright'\nversion = '1'\ndependencies = []\n"
         f"[project.optional-dependencies]\n{extras}[dependency-groups]\n{groups}"
     )
-    monkeypatch.setattr("envwright.validation.resolve.TOOL_LOCKS", tmp_path)
+    monkeypatch.setattr("envwright.builds.resolve.TOOL_LOCKS", tmp_path)
     assert len(list(resolve_tool_locks(tools, threading.Event()))) == 10
     assert f"sha256:{hashlib.sha256(archive).hexdigest()}" in (tools / "requirements-prime.lock").read_text()

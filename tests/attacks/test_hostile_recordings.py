@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envwright.repository import recordings
-from envwright.repository.recordings import MAX_VALUES, MOST_PROBLEMS, RecordingOnDisk, read_recordings
+from envwright.packages import recordings
+from envwright.packages.recordings import MAX_VALUES, MOST_PROBLEMS, RecordingOnDisk, read_recordings
 
 ROW: dict[str, Any] = {
     "version": 1,

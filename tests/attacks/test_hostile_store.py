@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from envwright.declarations.reserved_variables import reason_against
 from envwright.facts.observed import as_json
-from envwright.repository.reserved_variables import reason_against
-from envwright.validation.store import entries
-from envwright.validation.store.entries import EntryName, EntryRefused, new_keys, opened, sealed
-from envwright.validation.store.sharing import received, sent
-from envwright.validation.verdicts import remembered_result
+from envwright.observing.store import entries
+from envwright.observing.store.entries import EntryName, EntryRefused, new_keys, opened, sealed
+from envwright.observing.store.sharing import received, sent
+from envwright.observing.verdicts import remembered_result
 from machines_of_a_store import NAME, PRIVATE, PUBLIC, Machine, machine, reader_of, writer_of
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)

@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from envwright.repository.workspace import CACHE_DIR, Workspace
+from envwright.builds.venv import VirtualEnvironment, venv_for
 from envwright.system.subprocesses import ProgramFailed
-from envwright.validation.venv import VirtualEnvironment, venv_for
+from envwright.system.workspace import CACHE_DIR, Workspace
 
 NAME = "envwright_attack_target-1.0-py3-none-any.whl"
 

@@ -10,16 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from envwright.repository.package import Package
-from envwright.repository.read_package import read_package
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.workspace import Workspace
-from envwright.validation.authors_pytest import run_pytest
-from envwright.validation.collected_facts import ProgressListener
-from envwright.validation.job import StageFailed
-from envwright.validation.observation import observe
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.opened_environment import opened_environment
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.observing.authors_pytest import run_pytest
+from envwright.observing.collected_facts import ProgressListener
+from envwright.observing.job import StageFailed
+from envwright.observing.observation import observe
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.opened_environment import opened_environment
+from envwright.packages.read_package import read_package
+from envwright.system.workspace import Workspace
 from thief import NOTHING, canary, write_thief
 
 pytestmark = pytest.mark.worker

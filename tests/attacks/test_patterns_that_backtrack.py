@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from envwright.repository.content import LONGEST_PATTERN, UnreadablePatternError, hub_files, ignore_matcher
-from envwright.repository.ignore_pattern import IgnorePattern
+from envwright.packages.content import LONGEST_PATTERN, UnreadablePatternError, hub_files, ignore_matcher
+from envwright.packages.ignore_pattern import IgnorePattern
 from gitignore_parser import rule_from_pattern
 from sample_repository import write
 

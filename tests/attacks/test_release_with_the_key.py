@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envwright.builds.wheel import built_wheel
 from envwright.cli.main import main
+from envwright.packages.repository import Repository
 from envwright.release.evidence import sha256_of
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
 from envwright.rules.engine import GATES
-from envwright.validation.wheel import built_wheel
+from envwright.system.workspace import Workspace
 from envwright_emulator.server import EmulatedHub, emulator
 
 TESTS = Path(__file__).parents[1]

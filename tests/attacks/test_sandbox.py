@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from envwright.builds.sandbox import reason_against_sandbox, sandbox_of
 from envwright.system.subprocesses import run_program
-from envwright.validation.sandbox import reason_against_sandbox, sandbox_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envwright.repository.package import Lock, Package
-from envwright.validation.unrequired_pins import unrequired_pins
+from envwright.builds.unrequired_pins import unrequired_pins
+from envwright.declarations.package import Lock, Package
 from subjects import subject
 
 METADATA = "Metadata-Version: 2.4\nName: {name}\nVersion: 1.0\n{requires}\n\nRequires-Dist: of-the-text\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from envwright.authoring.adopting.baseline import known_counts, known_rows
 from envwright.authoring.new.write import with_entry
-from envwright.repository.registry import load_registry
+from envwright.declarations.registry import load_registry
 from envwright.rules.engine import Finding, Verdict
 from envwright.rules.result import EnvironmentResult
 from envwright.rules.verdict import with_known

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from envwright.authoring.adopting.skeleton import CASES_FILE, ORACLE_FILE, skeletons
 from envwright.facts.observed import Agent, Facts, Score, Task
-from envwright.repository.cases import read_cases
+from envwright.packages.cases import read_cases
 from envwright_worker.policies.oracle import AskingAgent, AuthorsOracle, NoOracle
 
 TRICKY = 'Say """hello\\n""" and end with a quote"'

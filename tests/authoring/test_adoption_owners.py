@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from envwright.authoring.adopting.owners import default_owners
-from envwright.repository.git import git
-from envwright.repository.registry import EnvironmentEntry, Registry
+from envwright.declarations.registry import EnvironmentEntry, Registry
+from envwright.packages.git import git
 
 EMPTY = Registry("acme", {})
 

@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 from envwright.authoring.adopting.bounding import NotBounded, bounded, bounded_requirement
-from envwright.repository.package import Generation
+from envwright.declarations.package import Generation
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from envwright.authoring.new.cases import framed, gold_of
 from envwright.authoring.new.plan import EnvironmentPlan
 from envwright.authoring.new.render import files_of
 from envwright.cli.new import ANSWERS
-from envwright.validation.mutants import source
-from envwright.validation.mutants.source import mutants_of
+from envwright.observing.mutants import source
+from envwright.observing.mutants.source import mutants_of
 from test_generated_code import plan_of
 
 KINDS = ("single-turn", "judge", "code")

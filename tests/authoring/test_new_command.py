@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from envwright.authoring.new.wording import JUDGE_MODEL
 from envwright.cli.main import main
-from envwright.repository.codeowners import render
-from envwright.repository.registry import load_registry
-from envwright.repository.repository import Repository
+from envwright.declarations.codeowners import render
+from envwright.declarations.registry import load_registry
+from envwright.packages.repository import Repository
 
 ROOT = Path(__file__).parents[2]
 ROWS = [{"question": f"What is {n} plus 5?", "answer": f"Count on.\n#### {n + 5:,}"} for n in range(990, 1010)]
@@ -188,7 +188,7 @@ def test_new_failed_write_leaves_nothing(repository: Path, monkeypatch: pytest.M
     def full(_registry: object) -> str:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("envwright.repository.codeowners.render", full)
+    monkeypatch.setattr("envwright.declarations.codeowners.render", full)
     with pytest.raises(OSError, match="no space left"):
         new(repository, "more-sums")
     assert contents(repository) == before

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from envwright.authoring.adopting import staging as staging_module
 from envwright.cli.main import main
+from envwright.declarations.codeowners import CODEOWNERS_FILE, PLACES, render
+from envwright.declarations.registry import load_registry
 from envwright.files import undoable_write
-from envwright.repository.codeowners import CODEOWNERS_FILE, PLACES, render
-from envwright.repository.registry import load_registry
-from envwright.repository.repository import Repository
+from envwright.packages.repository import Repository
 from envwright_emulator.server import EmulatedHub, emulator
 from small_repository import edit, git
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from envwright.cli.after_passing import after_passing
-from envwright.repository.repository import Repository
+from envwright.packages.repository import Repository
 from small_repository import edit, git, small_repository
 
 README = "environments/reverse_text/README.md"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
+from envwright.packages.cases import read_cases, with_cases
+from envwright.packages.repository import Repository
 from envwright.reports.written import write_reports
-from envwright.repository.cases import read_cases, with_cases
-from envwright.repository.repository import Repository
 from envwright.rules.engine import GATES, Finding
 from envwright.rules.evidence import Evidence
 from envwright.rules.ready_case import ready_case

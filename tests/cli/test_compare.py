@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
-from envwright.repository.registry import load_registry
+from envwright.declarations.registry import load_registry
 from envwright.system.retry_policy import MODEL_ENDPOINT
 from envwright.training.declared_runs import packages_of_runs
 from envwright.training.preregistration import FILE, preregistration_of, write_once

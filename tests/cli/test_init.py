@@ -17,10 +17,10 @@ from envwright import __version__
 from envwright.authoring.setup.answers import ANSWERS_FILE, Answers
 from envwright.authoring.setup.files import FILES, files_of
 from envwright.cli.main import COMMANDS, main, parsed
-from envwright.repository.codeowners import CODEOWNERS_FILE, render
-from envwright.repository.endpoints import read_endpoints
-from envwright.repository.registry import load_registry
-from envwright.repository.tool_source import REGISTRY_FILE
+from envwright.declarations.codeowners import CODEOWNERS_FILE, render
+from envwright.declarations.endpoints import read_endpoints
+from envwright.declarations.registry import load_registry
+from envwright.declarations.tool_source import REGISTRY_FILE
 
 ROOT = Path(__file__).parents[2]
 MOST_LINES = 400

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
+from envwright.declarations.endpoints import find_endpoint
 from envwright.models.judging import judge_cut_short, judge_of
 from envwright.models.model_run import relay_for
 from envwright.models.relay import Relay
-from envwright.repository.endpoints import find_endpoint
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
+from envwright.packages.repository import Repository
 from envwright.system.retry_policy import MODEL_ENDPOINT
+from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import declared_runs
 from envwright_learner.environment import NothingPlayed, TrainingJudge, opened_for_training
 from small_repository import edit, small_repository
@@ -221,7 +221,7 @@ def test_judge_that_source_does_not_show_is_refused_at_its_first_call(
     root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     declare_judge(root, "")
-    monkeypatch.setattr("envwright.repository.source._calls_model", lambda _: False)
+    monkeypatch.setattr("envwright.packages.source._calls_model", lambda _: False)
     code, output = run("smoke", NAME, "--endpoint", "playing", *BOTH)
     assert code == exit_codes.USAGE, output
     assert f"{NAME} calls a judge, and registry.yaml declares none" in output

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
-from envwright.repository.problem import DeclarationError
+from envwright.declarations.problem import DeclarationError
 from envwright.system.retry_policy import MODEL_ENDPOINT
 from small_repository import held_out, small_repository
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from envwright.validation.uv import uv_program
+from envwright.builds.uv import uv_program
 
 ROOT = Path(__file__).parents[2]
 STUB = "import sys\n\nsys.exit(int(sys.argv[-1]) if sys.argv[-1].isdigit() else 0)\n"

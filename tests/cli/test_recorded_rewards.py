@@ -13,12 +13,12 @@ from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.facts.limits import LOAD_SECONDS
 from envwright.facts.observed import Facts, Task
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
+from envwright.observing.job import checked
+from envwright.observing.opened_environment import opened_environment
+from envwright.observing.stages.recordings import check_recordings
+from envwright.packages.repository import Repository
 from envwright.rules.engine import Subject, all_rules, apply
-from envwright.validation.job import checked
-from envwright.validation.opened_environment import opened_environment
-from envwright.validation.stages.recordings import check_recordings
+from envwright.system.workspace import Workspace
 from small_repository import edit, small_repository
 
 pytestmark = pytest.mark.worker

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from envwright.cli.docs import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
 from envwright.cli.main import parser
-from envwright.repository.registry import registry_schema
+from envwright.declarations.registry import registry_schema
 
 REPOSITORY = Path(__file__).parents[2]
 

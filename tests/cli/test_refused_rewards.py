@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main, parsed
-from envwright.repository.problem import DeclarationError
+from envwright.declarations.problem import DeclarationError
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
-from envwright.repository.problem import DeclarationError
-from envwright.repository.repository import Repository
+from envwright.declarations.problem import DeclarationError
+from envwright.packages.repository import Repository
 from small_repository import edit, git, small_repository
 
 RUN = """runs:

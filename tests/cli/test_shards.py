@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
-from envwright.repository.workspace import Workspace
-from envwright.validation.scheduling import (
+from envwright.observing.scheduling import (
     GUESSED_SECONDS,
     LOCK_SECONDS,
     SHARD_SECONDS,
@@ -20,6 +19,7 @@ from envwright.validation.scheduling import (
     remember_timing,
     worthwhile_count,
 )
+from envwright.system.workspace import Workspace
 from small_repository import edit, git, small_repository
 
 

@@ -14,9 +14,9 @@ import pytest
 import yaml
 from envwright import exit_codes
 from envwright.cli.main import main, parsed
-from envwright.repository.workspace import Workspace
-from envwright.validation.scheduling import SHARD_SECONDS, Timing, remember_timing
-from envwright.validation.shard_scripts import ShardTask, kubernetes_job, slurm_script
+from envwright.observing.scheduling import SHARD_SECONDS, Timing, remember_timing
+from envwright.observing.shard_scripts import ShardTask, kubernetes_job, slurm_script
+from envwright.system.workspace import Workspace
 from small_repository import git, small_repository
 
 DOCUMENTED = {

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
-from envwright.repository.workspace import CACHE_DIR
-from envwright.validation.store.entries import new_keys
-from envwright.validation.store.settings import ADDRESS, KEY, TRUSTS, store_settings
+from envwright.observing.store.entries import new_keys
+from envwright.observing.store.settings import ADDRESS, KEY, TRUSTS, store_settings
+from envwright.system.workspace import CACHE_DIR
 from small_repository import edit, small_repository
 
 PRIVATE, PUBLIC = new_keys("main-1")

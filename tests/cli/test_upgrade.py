@@ -11,9 +11,9 @@ from envwright.authoring.setup import upgrading
 from envwright.authoring.setup.answers import ANSWERS_FILE
 from envwright.authoring.setup.files import files_of
 from envwright.cli.main import main
-from envwright.repository.problem import DeclarationError
-from envwright.repository.registry import load_registry
-from envwright.repository.tool_source import REGISTRY_FILE
+from envwright.declarations.problem import DeclarationError
+from envwright.declarations.registry import load_registry
+from envwright.declarations.tool_source import REGISTRY_FILE
 from small_repository import edit
 
 VALIDATE = ".github/workflows/validate.yml"

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
+from envwright.observing import runner
 from envwright.rules.result import EnvironmentResult
-from envwright.validation import runner
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
+from envwright.packages.repository import Repository
 from envwright.release.evidence import read_evidence
 from envwright.reports.merge import current
-from envwright.repository.repository import Repository
 from small_repository import small_repository
 
 

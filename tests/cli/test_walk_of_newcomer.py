@@ -10,8 +10,8 @@ import pytest
 import yaml
 from envwright import exit_codes
 from envwright.cli.main import main
-from envwright.repository.endpoints import ENDPOINTS_FILE, find_endpoint
-from envwright.repository.problem import DeclarationError
+from envwright.declarations.endpoints import ENDPOINTS_FILE, find_endpoint
+from envwright.declarations.problem import DeclarationError
 from small_repository import small_repository
 
 

@@ -10,7 +10,7 @@ from textwrap import dedent
 
 import pytest
 from dataset_hub import COMMIT, dataset_hub
-from envwright.repository.registry import load_registry
+from envwright.declarations.registry import load_registry
 
 ROOT = Path(__file__).parents[2]
 SIBLING = ROOT / "environments/date_arithmetic"

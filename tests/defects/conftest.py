@@ -6,9 +6,9 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.repository.workspace import Workspace
-from envwright.validation.stages import invariants, pace, rewards
-from envwright.validation.templates import LockTemplates
+from envwright.observing.stages import invariants, pace, rewards
+from envwright.observing.templates import LockTemplates
+from envwright.system.workspace import Workspace
 from observed import Observations
 
 if TYPE_CHECKING:

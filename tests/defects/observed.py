@@ -6,17 +6,17 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+from envwright.builds.venv import venv_for
+from envwright.declarations.package import AnswerDeclaration, Package, RewardDeclaration
+from envwright.declarations.registry import EnvironmentEntry, Gates
 from envwright.facts.observed import Facts
 from envwright.facts.stages import StageName
-from envwright.repository.package import AnswerDeclaration, Package, RewardDeclaration
-from envwright.repository.registry import EnvironmentEntry, Gates
-from envwright.repository.source import read_source
-from envwright.repository.workspace import Workspace
+from envwright.observing.observation import observe_unpacked
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.templates import LockTemplates
+from envwright.packages.source import read_source
 from envwright.rules.engine import Finding, Gate, Subject, findings
-from envwright.validation.observation import observe_unpacked
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.templates import LockTemplates
-from envwright.validation.venv import venv_for
+from envwright.system.workspace import Workspace
 from planted import Planted
 
 SCORING = ("rewards", "validation", "invariants", "tests")

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.repository.registry import EnvironmentEntry
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.rules.engine import Subject, all_rules
 from envwright.rules.verdict import judge
 from observed import found_in, in_short

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from commands_in_pages import ROOT
 from documented_commands import documented
+from envwright.builds.venv import venv_for
 from envwright.cli.main import COMMANDS
-from envwright.repository.workspace import Workspace
-from envwright.validation.venv import venv_for
+from envwright.system.workspace import Workspace
 
 PAGE = "docs/from-the-guides.md"
 PARTS = (ROOT / PAGE).read_text("utf-8").split("\n## ")[1:]

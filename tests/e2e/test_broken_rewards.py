@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
+from envwright.observing.collected_facts import ProgressListener
+from envwright.observing.observation import observe
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.templates import LockTemplates
+from envwright.packages.repository import Repository
 from envwright.rules.engine import Subject
 from envwright.rules.verdict import judge
-from envwright.validation.collected_facts import ProgressListener
-from envwright.validation.observation import observe
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.templates import LockTemplates
+from envwright.system.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 

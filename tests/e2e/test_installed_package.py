@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from envwright.repository.workspace import Workspace
-from envwright.validation.uv import uv_program
-from envwright.validation.venv import venv_for
-from envwright.validation.wheel import BUILD_LOCK
+from envwright.builds.uv import uv_program
+from envwright.builds.venv import venv_for
+from envwright.builds.wheel import BUILD_LOCK
+from envwright.system.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "tools" / "pyproject.toml").read_text())["project"]

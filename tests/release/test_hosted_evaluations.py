@@ -17,8 +17,8 @@ from envwright.cli.main import main
 from envwright.hub.access import HubAccess, Prime
 from envwright.hub.evaluations import EvaluationsUnreadable, read_samples
 from envwright.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
+from envwright.packages.repository import Repository
 from envwright.release.plan import Desired
-from envwright.repository.repository import Repository
 from envwright_emulator.server import EmulatedHub
 from small_repository import small_repository
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envwright.builds.wheel import built_wheel
 from envwright.cli import release
 from envwright.cli.main import main
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
+from envwright.packages.repository import Repository
 from envwright.rules.engine import GATES
-from envwright.validation.wheel import built_wheel
+from envwright.system.workspace import Workspace
 from envwright_emulator.server import EmulatedHub
 from release_without_loading import counted_as_loaded
 from small_repository import git, small_repository

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from emulator_client import Speaker
+from envwright.declarations.package import Package
 from envwright.facts.results import EvaluationRow, FunctionScore
 from envwright.hub.access import HubAccess, Prime
+from envwright.packages.read_package import read_package
+from envwright.packages.recordings import packed, write_recording
 from envwright.release.plan import Desired
 from envwright.release.pushed_evaluations import EvaluationPusher
-from envwright.repository.package import Package
-from envwright.repository.read_package import read_package
-from envwright.repository.recordings import packed, write_recording
 from envwright.system.retry_policy import HUB_PUSH
 from envwright_emulator.server import EmulatedHub
 from sample_repository import write_environment

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from envwright.declarations.package import Package
 from envwright.hub.access import HubAccess, Prime
 from envwright.hub.client import HubCall, call_hub
+from envwright.packages.read_package import read_package
 from envwright.release.plan import Desired
 from envwright.release.publishing import SourceDiffers, push_environment
-from envwright.repository.package import Package
-from envwright.repository.read_package import read_package
 from envwright_emulator.server import EmulatedHub
 from sample_repository import PYPROJECT, write, write_environment
 

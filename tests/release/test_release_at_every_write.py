@@ -22,12 +22,12 @@ from typing import Any
 
 import envwright
 import pytest
+from envwright.builds.wheel import built_wheel
 from envwright.cli.main import main
+from envwright.packages.repository import Repository
 from envwright.release import ledger_file
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
 from envwright.rules.engine import GATES
-from envwright.validation.wheel import built_wheel
+from envwright.system.workspace import Workspace
 from envwright_emulator.server import EmulatedHub, emulator
 from release_without_loading import QUICK, counted_as_loaded
 from small_repository import small_repository

@@ -21,12 +21,12 @@ import psutil
 import pytest
 from emulator_client import Speaker
 from envwright import exit_codes
+from envwright.builds.wheel import built_wheel
 from envwright.cli.main import main
 from envwright.hub.access import Prime
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
+from envwright.packages.repository import Repository
 from envwright.rules.engine import GATES
-from envwright.validation.wheel import built_wheel
+from envwright.system.workspace import Workspace
 from envwright_emulator.server import EmulatedHub
 from small_repository import edit, git, small_repository
 

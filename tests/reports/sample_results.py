@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from envwright.declarations.problem import Problem
 from envwright.facts.observed import Failure, FunctionScore, Place
-from envwright.repository.problem import Problem
 from envwright.rules.engine import GATES, Finding
 from envwright.rules.evidence import EarnedReward, Evidence, ShownReply
 from envwright.rules.result import EnvironmentResult, ValidationResult

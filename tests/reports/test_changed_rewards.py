@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
+from envwright.declarations.problem import DeclarationError
 from envwright.reports.changed_rewards import (
     FILE,
     MOST_ROWS,
@@ -18,7 +19,6 @@ from envwright.reports.changed_rewards import (
     render_changes,
 )
 from envwright.reports.json_report import render_json
-from envwright.repository.problem import DeclarationError
 from markdown_it import MarkdownIt
 from sample_results import passing
 

@@ -8,10 +8,10 @@ from importlib.resources import files
 
 import jsonschema
 import pytest
+from envwright.declarations.registry import DistributionGate
 from envwright.reports.json_report import render_json
 from envwright.reports.markdown import render_markdown
 from envwright.reports.terminal import render_text
-from envwright.repository.registry import DistributionGate
 from envwright.rules.result import ValidationResult
 from envwright.statistics.declared_range import DeclaredRange
 from envwright.statistics.measures import distribution_of

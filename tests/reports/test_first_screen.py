@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from envwright.declarations.problem import Problem
 from envwright.reports.comment import conversation
 from envwright.reports.first_screen import FirstScreen, first_screen
 from envwright.reports.html.page import render_page
@@ -16,7 +17,6 @@ from envwright.reports.json_report import report_data
 from envwright.reports.markdown import render_markdown
 from envwright.reports.terminal import render_text
 from envwright.reports.written import write_reports
-from envwright.repository.problem import Problem
 from envwright.rules.engine import GATES, Finding, all_rules
 from envwright.rules.result import ValidationResult
 from envwright.text.plain_data import plain_data

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
+from envwright.declarations.problem import DeclarationError
+from envwright.packages.repository import Repository
 from envwright.reports.json_report import render_json
 from envwright.reports.merge import current, merged
 from envwright.reports.reading import read_report, result_of
-from envwright.repository.problem import DeclarationError
-from envwright.repository.repository import Repository
 from envwright.rules.result import EnvironmentResult, ShardOfRun, ValidationResult
 from sample_results import ALL_PASS, BROKEN, FAILING, hostile, mixed, passing
 

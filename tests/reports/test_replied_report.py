@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from envwright.declarations.package import Package
 from envwright.facts.observed import Description, Failure, FunctionFailure, FunctionScore, Place, Task
-from envwright.repository.package import Package
-from envwright.validation.reply import Extracted, Replied, render_json, render_text
+from envwright.observing.reply import Extracted, Replied, render_json, render_text
 
 PACKAGE = Package("plain-sums", Path(), "plain_sums", "0.1.0", "", (), "", (), (), "", "v0", None)
 SAID: Any = ({"role": "assistant", "content": "<answer>4</answer>"},)

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from envwright.declarations.package import Package
 from envwright.facts.observed import Facts, Failure, Place, Rollout, Score
 from envwright.files.atomic_write import write_whole
 from envwright.reports import written
 from envwright.reports.written import print_result, report, report_to_github, write_reports
-from envwright.repository.package import Package
 from envwright.rules.engine import GATES
 from envwright.rules.result import EnvironmentResult, environment_result, path_in_repository, where
 from envwright.rules.verdict import GateVerdict, Judgement

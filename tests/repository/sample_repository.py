@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envwright.repository.lock import render
-from envwright.repository.problem import DeclarationError, Problem
+from envwright.declarations.problem import DeclarationError, Problem
+from envwright.packages.lock import render
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

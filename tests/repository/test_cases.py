@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envwright.repository.cases import parse_expectation, read_cases
-from envwright.repository.package import CaseDeclaration
-from envwright.repository.problem import Problem
+from envwright.declarations.package import CaseDeclaration
+from envwright.declarations.problem import Problem
+from envwright.packages.cases import parse_expectation, read_cases
 from sample_repository import only, write
 
 

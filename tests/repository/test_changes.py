@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from envwright.repository.changes import changed_environments
+from envwright.packages.changes import changed_environments
 from sample_repository import only, refused, write, write_repository
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from envwright.repository.codeowners import render
-from envwright.repository.registry import EnvironmentEntry, Registry, load_registry
+from envwright.declarations.codeowners import render
+from envwright.declarations.registry import EnvironmentEntry, Registry, load_registry
 
 REGISTRY = Registry(
     "acme",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.repository.content import (
+from envwright.packages.content import (
     UnreadablePatternError,
     hub_content_hash,
     ignore_matcher,

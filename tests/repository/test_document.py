@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from envwright.repository.document import load_document, parse_document
+from envwright.declarations.document import load_document, parse_document
 from sample_repository import only, refused, write
 
 

@@ -7,8 +7,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from envwright.repository.endpoints import ENDPOINTS_FILE, Endpoint, find_endpoint, read_endpoints
-from envwright.repository.problem import DeclarationError, Problem
+from envwright.declarations.endpoints import ENDPOINTS_FILE, Endpoint, find_endpoint, read_endpoints
+from envwright.declarations.problem import DeclarationError, Problem
 
 ROOT = Path(__file__).parents[2]
 SOUND = """\

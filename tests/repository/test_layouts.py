@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from envwright.repository.document import parse_document
-from envwright.repository.package import Package
-from envwright.repository.read_package import read_package
-from envwright.repository.registry import registry_of
-from envwright.repository.repository import Repository
+from envwright.declarations.document import parse_document
+from envwright.declarations.package import Package
+from envwright.declarations.registry import registry_of
+from envwright.packages.read_package import read_package
+from envwright.packages.repository import Repository
 from sample_repository import SOURCE, lock_text, only, refused, write, write_repository
 
 LOADS = "def load_environment():\n    return None\n"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.repository.package import EquivalentMutant
-from envwright.repository.pyproject import read_pyproject
-from envwright.repository.settings import read_mutation_settings, read_settings
+from envwright.declarations.package import EquivalentMutant
+from envwright.packages.pyproject import read_pyproject
+from envwright.packages.settings import read_mutation_settings, read_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envwright.repository.package import MutationDeclaration
-    from envwright.repository.problem import Problem
+    from envwright.declarations.package import MutationDeclaration
+    from envwright.declarations.problem import Problem
 
 
 def read(folder: Path, text: str) -> tuple[MutationDeclaration, list[Problem]]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from envwright.facts.observed import Place, WantedData
-from envwright.repository.document import parse_document
-from envwright.repository.preparation import (
+from envwright.declarations.document import parse_document
+from envwright.declarations.preparation import (
     Preparation,
     PreparedDataset,
     ProposedPreparation,
     preparation_lines,
     proposed_preparation,
 )
-from envwright.repository.problem import DeclarationError
-from envwright.repository.registry import registry_of
+from envwright.declarations.problem import DeclarationError
+from envwright.declarations.registry import registry_of
+from envwright.facts.observed import Place, WantedData
 
 COMMIT = "12345678901234567890123456789012345678e9"
 OTHER = "a" * 40

@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 import pytest
-from envwright.repository.package import AnswerDeclaration, RewardDeclaration
-from envwright.repository.problem import Problem
-from envwright.repository.pyproject import key_lines, read_pyproject
-from envwright.repository.settings import read_settings
+from envwright.declarations.package import AnswerDeclaration, RewardDeclaration
+from envwright.declarations.problem import Problem
+from envwright.packages.pyproject import key_lines, read_pyproject
+from envwright.packages.settings import read_settings
 from sample_repository import only, refused, write
 
 LAYOUT = '''\

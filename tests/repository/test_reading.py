@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from envwright.repository.content import hub_content_hash, strict_digest
-from envwright.repository.package import Package
-from envwright.repository.problem import Problem
-from envwright.repository.read_package import PackageReading, read_package
+from envwright.declarations.package import Package
+from envwright.declarations.problem import Problem
+from envwright.packages.content import hub_content_hash, strict_digest
+from envwright.packages.read_package import PackageReading, read_package
 from sample_repository import PYPROJECT, only, write_environment
 
 SOUND = PYPROJECT.format(name="sums")

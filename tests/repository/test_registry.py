@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envwright.repository.document import parse_document
-from envwright.repository.problem import Problem
-from envwright.repository.registry import EnvironmentEntry, Registry, load_registry, registry_of, registry_schema
+from envwright.declarations.document import parse_document
+from envwright.declarations.problem import Problem
+from envwright.declarations.registry import EnvironmentEntry, Registry, load_registry, registry_of, registry_schema
 from sample_repository import only, refused, write
 
 SCHEMA = registry_schema()

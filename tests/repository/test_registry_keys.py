@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from envwright.cli.docs import render_registry
-from envwright.repository.document import Document
-from envwright.repository.registry import SCHEMA_FILE, RegistryKeys, registry_schema
-from envwright.repository.schema import checked
+from envwright.declarations.document import Document
+from envwright.declarations.registry import SCHEMA_FILE, RegistryKeys, registry_schema
+from envwright.declarations.schema import checked
 from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 
@@ -148,11 +148,11 @@ READ_BACK = """
 import json, sys
 from pathlib import Path
 from envwright.cli.docs import render_registry
-from envwright.repository.document import parse_document
-from envwright.repository.problem import DeclarationError
-from envwright.repository.registry import registry_of, registry_schema
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.requests import requests_for
+from envwright.declarations.document import parse_document
+from envwright.declarations.problem import DeclarationError
+from envwright.declarations.registry import registry_of, registry_schema
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.requests import requests_for
 
 def entry(seed):
     text = "version: 1\\nowner: acme\\nenvironments: {sums: {gates: {smoke: {seed: %s}}}}" % seed
@@ -175,7 +175,10 @@ print(json.dumps({
 def test_declared_key_reaches_schema_reader_page_and_facts_key(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     shutil.copytree(ROOT / "tools", tools, ignore=shutil.ignore_patterns("__pycache__"))
-    registry, requests = tools / "envwright/repository/registry.py", tools / "envwright/validation/stages/recordings.py"
+    registry, requests = (
+        tools / "envwright/declarations/registry.py",
+        tools / "envwright/observing/stages/recordings.py",
+    )
     text = registry.read_text()
     assert text.count("    tasks: Annotated[") == 2
     registry.write_text(text.replace("    tasks: Annotated[", f"{ADDED}    tasks: Annotated[", 1))

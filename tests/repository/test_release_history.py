@@ -6,11 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from envwright.repository.problem import DeclarationError
-from envwright.repository.read_package import read_package
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.release_history import ReleaseHistory, release_history
-from envwright.repository.versions import write_version
+from envwright.declarations.problem import DeclarationError
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.packages.read_package import read_package
+from envwright.packages.release_history import ReleaseHistory, release_history
+from envwright.packages.versions import write_version
 from sample_repository import write, write_repository
 
 FOLDER = "environments/word_sums"

@@ -7,19 +7,19 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.repository import read_package as reading
-from envwright.repository import read_packages as reading_many
-from envwright.repository import remembered_packages
-from envwright.repository.read_package import PackageReading, read_package
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
+from envwright.packages import read_package as reading
+from envwright.packages import read_packages as reading_many
+from envwright.packages import remembered_packages
+from envwright.packages.read_package import PackageReading, read_package
+from envwright.packages.repository import Repository
+from envwright.system.workspace import Workspace
 from sample_repository import refused, write, write_repository
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from envwright.repository.package import Package
+    from envwright.declarations.package import Package
 
 SUMS = "environments/sums"
 CASES = "- {name: right, task: 0, reply: '4', expect: {reward: 1.0}}\n"

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from envwright.repository.repository import Repository
+from envwright.packages.repository import Repository
 from sample_repository import PYPROJECT, only, refused, write, write_environment, write_repository
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from envwright import __version__
-from envwright.repository.problem import DeclarationError
-from envwright.repository.registry import load_registry
+from envwright.declarations.problem import DeclarationError
+from envwright.declarations.registry import load_registry
 
 REST = "owner: acme\nenvironments: {}\n"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from envwright.repository.document import parse_document
-from envwright.repository.registry import registry_of
-from envwright.repository.run import RunSpec
+from envwright.declarations.document import parse_document
+from envwright.declarations.registry import registry_of
+from envwright.declarations.run import RunSpec
 from sample_repository import only, refused
 
 HEAD = "version: 1\nowner: acme\nenvironments: {sums: }\nruns:\n  first:\n"

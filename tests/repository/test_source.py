@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from envwright.declarations.problem import Problem
 from envwright.facts.observed import Place, WantedData
-from envwright.repository.problem import Problem
-from envwright.repository.source import ModuleSource, generation_of, named_datasets, read_source
+from envwright.packages.source import ModuleSource, generation_of, named_datasets, read_source
 from packaging.specifiers import SpecifierSet
 from sample_repository import only, write
 

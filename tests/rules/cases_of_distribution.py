@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from envwright.declarations.package import RewardDeclaration
+from envwright.declarations.registry import DistributionGate
 from envwright.facts.observed import FunctionScore
-from envwright.repository.package import RewardDeclaration
-from envwright.repository.registry import DistributionGate
 from rule_cases import RuleCases
 from subjects import failure, function, functions, rollouts, score, subject, unloaded
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from envwright.repository.registry import DistributionGate
+from envwright.declarations.registry import DistributionGate
 from envwright.statistics.baseline import Baseline, TaskBaseline, key_of
 from rule_cases import RuleCases
 from subjects import FACTS, failure, functions, rollout, subject

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from envwright.declarations.package import AnswerDeclaration, RewardDeclaration
 from envwright.facts.observed import (
     Act,
     Difference,
@@ -16,7 +17,6 @@ from envwright.facts.observed import (
     Repetition,
     Task,
 )
-from envwright.repository.package import AnswerDeclaration, RewardDeclaration
 from rule_cases import RuleCases
 from subjects import FACTS, functions, says, score, scores, subject
 

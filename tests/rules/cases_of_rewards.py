@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from envwright.declarations.package import AnswerDeclaration, RewardDeclaration, SourceNote
 from envwright.facts.observed import Agent, FunctionScore, Place, Task, TestOutcome, Validation
-from envwright.repository.package import AnswerDeclaration, RewardDeclaration, SourceNote
 from rule_cases import RuleCases
 from subjects import (
     CORRECT,

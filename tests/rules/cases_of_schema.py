@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from envwright.declarations.package import AnswerDeclaration, SourceNote
+from envwright.declarations.preparation import Preparation, PreparedDataset
+from envwright.declarations.problem import Problem
+from envwright.declarations.registry import KnownFindings
 from envwright.facts.observed import NOT_PREPARED, AnswerFields, Failure, FunctionScore, Task, WantedData
-from envwright.repository.package import AnswerDeclaration, SourceNote
-from envwright.repository.preparation import Preparation, PreparedDataset
-from envwright.repository.problem import Problem
-from envwright.repository.registry import KnownFindings
 from envwright.rules.engine import Subject
 from rule_cases import RuleCases
 from subjects import DESCRIPTION, FACTS, PACKAGE, README, attempt, dataset, score, subject, unloaded, v0

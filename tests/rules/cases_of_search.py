@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from envwright.declarations.package import RewardDeclaration
 from envwright.facts.search import Broken, Earned, Exploit, PanelTask, Search
-from envwright.repository.package import RewardDeclaration
 from rule_cases import RuleCases
 from subjects import subject
 

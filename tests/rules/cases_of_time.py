@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from envwright.declarations.registry import Gates
+from envwright.declarations.run import run_spec
 from envwright.facts.observed import Cut, EndlessConversation, Pace
-from envwright.repository.registry import Gates
-from envwright.repository.run import run_spec
 from envwright.rules.engine import Subject
 from rule_cases import RuleCases
 from subjects import STAGES, case, failure, rollouts, score, scores, subject

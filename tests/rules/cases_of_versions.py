@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envwright.repository.registry import KnownFindings
-from envwright.repository.release_history import ReleaseHistory
+from envwright.declarations.registry import KnownFindings
+from envwright.packages.release_history import ReleaseHistory
 from rule_cases import RuleCases
 from subjects import subject
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from envwright.repository.run import RunSpec, run_spec
+from envwright.declarations.run import RunSpec, run_spec
 from envwright.rules.runs.subject import Recorded, RunSubject, TrainedOn
 from envwright.training.declared_runs import run_subject
 from envwright.training.trainers import compile_run, trainer_named

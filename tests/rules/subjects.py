@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envwright.declarations.package import CaseDeclaration, Lock, Package, RewardDeclaration
+from envwright.declarations.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
 from envwright.facts import stages
 from envwright.facts.observed import (
     Case,
@@ -26,8 +28,6 @@ from envwright.facts.observed import (
     Wheel,
 )
 from envwright.facts.stages import StageName
-from envwright.repository.package import CaseDeclaration, Lock, Package, RewardDeclaration
-from envwright.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
 from envwright.rules.engine import Subject
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from graphlib import TopologicalSorter
 
 import pytest
+from envwright.declarations.package import Lock, SourceNote
+from envwright.declarations.registry import KnownFindings
 from envwright.facts.observed import Cut, Failure, FunctionScore, Place, Validation
-from envwright.repository.package import Lock, SourceNote
-from envwright.repository.registry import KnownFindings
 from envwright.rules.engine import Finding, Subject, all_rules
 from envwright.rules.verdict import CAUSES, judge
 from subjects import (
@@ -214,7 +214,7 @@ def test_causes_have_no_circle() -> None:
 
 
 def test_known_findings_do_not_block_up_to_their_count() -> None:
-    from envwright.repository.registry import KnownFindings
+    from envwright.declarations.registry import KnownFindings
 
     known = {"RWD040": KnownFindings(1, "2026-01-31", "found when it was adopted")}
     wrong = case({"reward": "0"})

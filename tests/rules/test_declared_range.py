@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from envwright.declarations.package import RewardDeclaration
 from envwright.facts.observed import FunctionScore
-from envwright.repository.package import RewardDeclaration
 from envwright.statistics.declared_range import functions_of
 from subjects import function, score, subject
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 from cases_of_groups import DEAD, LIVE, grouped, played
-from envwright.repository.registry import DistributionGate
+from envwright.declarations.registry import DistributionGate
 from envwright.rules.engine import findings
 from envwright.rules.verdict import judge
 from envwright.statistics.baseline import answer_of

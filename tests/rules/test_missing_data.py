@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from envwright.declarations.preparation import Preparation, PreparedDataset
 from envwright.facts.observed import WantedData
-from envwright.repository.preparation import Preparation, PreparedDataset
 from envwright.rules.engine import Finding, findings
 from subjects import unloaded
 

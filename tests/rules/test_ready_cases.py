@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from envwright.repository.cases import read_cases
+from envwright.packages.cases import read_cases
 from envwright.rules.ready_case import ready_case
 
 if TYPE_CHECKING:

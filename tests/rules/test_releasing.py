@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from envwright.declarations.registry import ExternalEntry
 from envwright.hub.state import HubEnvironment, HubIdentity, HubReading, HubState
+from envwright.packages.versions import next_versions
 from envwright.release.plan import (
     Desired,
     ExternalStep,
@@ -15,8 +17,6 @@ from envwright.release.plan import (
     orphans,
     step_of,
 )
-from envwright.repository.registry import ExternalEntry
-from envwright.repository.versions import next_versions
 from envwright.rules.engine import Finding
 
 DESIRED = Desired("sums", "acme", "0.2.0", "now", "PRIVATE")

@@ -6,24 +6,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from envwright.declarations.registry import DistributionGate, Registry
+from envwright.observing import verdicts
+from envwright.observing.facts_cache import VERDICT, facts_file, facts_key, remember
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.verdicts import KeptVerdict, ValidationRequest, are_in_the_cache, remembered_result
+from envwright.packages.recordings import RECORDINGS
+from envwright.packages.repository import Repository
 from envwright.reports.html.page import render_page
 from envwright.reports.json_report import render_json, report_data
 from envwright.reports.junit import junit_parts
 from envwright.reports.markdown import render_markdown
 from envwright.reports.sarif import render_sarif
 from envwright.reports.terminal import render_text
-from envwright.repository.recordings import RECORDINGS
-from envwright.repository.registry import DistributionGate, Registry
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace, code_digest
 from envwright.rules.engine import GATES, Subject
 from envwright.rules.result import EnvironmentResult, ValidationResult, environment_result, in_brief
 from envwright.rules.verdict import judge
+from envwright.system.workspace import Workspace, code_digest
 from envwright.text.plain_data import plain_data
-from envwright.validation import verdicts
-from envwright.validation.facts_cache import VERDICT, facts_file, facts_key, remember
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.verdicts import KeptVerdict, ValidationRequest, are_in_the_cache, remembered_result
 from rule_cases import all_cases
 from subjects import failure, subject
 

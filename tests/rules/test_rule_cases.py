@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from envwright.observing.facts_cache import read_facts, write_facts
 from envwright.rules.engine import Judged, Subject, all_rules, findings
 from envwright.rules.verdict import judge
-from envwright.validation.facts_cache import read_facts, write_facts
 from rule_cases import all_cases
 from subjects import subject, v0
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 from cases_of_search import exploit, searched
+from envwright.declarations.package import RewardDeclaration
 from envwright.facts.observed import Growth, Place
-from envwright.repository.package import RewardDeclaration
 from envwright.rules.engine import Finding, Subject, findings
 from envwright.rules.verdict import judge
 from subjects import broken_function, function, functions, one_function, score, scores, subject

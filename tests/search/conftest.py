@@ -7,9 +7,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from envwright.repository.workspace import Workspace
-from envwright.validation.stages.search import SEARCH_LOCK
-from envwright.validation.venv import venv_for
+from envwright.builds.venv import venv_for
+from envwright.observing.stages.search import SEARCH_LOCK
+from envwright.system.workspace import Workspace
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "defects"))  # forked workers and sound oddities are kept there
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts
-from envwright.repository.registry import EnvironmentEntry
 from envwright.rules.engine import Finding, Subject, all_rules, apply
 from observed import Observations, written
 from planted import Planted as Environment

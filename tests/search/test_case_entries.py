@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.repository.cases import read_cases
+from envwright.packages.cases import read_cases
 from envwright.rules.ready_case import ready_case
 
 if TYPE_CHECKING:

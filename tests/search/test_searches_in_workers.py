@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from envwright.repository.cases import parse_expectation, read_cases
-from envwright.validation.stages import search
-from envwright.validation.templates import LockTemplates
+from envwright.observing.stages import search
+from envwright.observing.templates import LockTemplates
+from envwright.packages.cases import parse_expectation, read_cases
 from observed import Observations, written
 from oddities import ODDITIES
 from planted import Planted as Environment
@@ -23,7 +23,7 @@ from searched import environment, fired, searched
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 PLANTED = {

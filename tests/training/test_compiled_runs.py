@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envwright.repository.repository import Repository
-from envwright.repository.run import run_spec
+from envwright.declarations.run import run_spec
+from envwright.packages.repository import Repository
 from envwright.training.declared_runs import declared_runs, leftover_configs, write_configs
 from envwright.training.trainers import TRAINERS, compile_run
 from envwright.training.trainers.trainer import Compiled, CompileError, CompileRequest, Environment

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from envwright.cli.main import main
+from envwright.declarations.document import parse_document
+from envwright.declarations.registry import registry_of
+from envwright.declarations.run import run_spec
 from envwright.facts.training_log import NoMetrics, metrics_of_rows, read_metrics
 from envwright.hub.runs import histogram_of
 from envwright.reports.run_report import read_run
-from envwright.repository.document import parse_document
-from envwright.repository.registry import registry_of
-from envwright.repository.run import run_spec
 from envwright.rules.diagnosis import RunLog
 from envwright.rules.engine import findings
 from envwright.statistics.series import series_of

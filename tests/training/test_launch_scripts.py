@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from dummy_trainers import make_environment, uv, wheel, write_checkout, write_environment, write_wheels
-from envwright.repository.repository import Repository
+from envwright.packages.repository import Repository
 from envwright.training.declared_runs import declared_runs
 from envwright_emulator.server import EmulatedHub, emulator
 from published import publish

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envwright.repository.registry import Registry
-from envwright.repository.repository import Repository
-from envwright.repository.run import run_spec
+from envwright.declarations.registry import Registry
+from envwright.declarations.run import run_spec
+from envwright.packages.repository import Repository
 from envwright.training.declared_runs import declared_runs
 from envwright.training.trainers import TRAINERS
 from envwright.training.trainers.native_config import leaves

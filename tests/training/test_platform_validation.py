@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from envwright.cli.main import main
-from envwright.repository.repository import Repository
-from envwright.repository.run import run_spec
-from envwright.repository.workspace import Workspace
+from envwright.declarations.run import run_spec
+from envwright.packages.repository import Repository
+from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import DeclaredRun
 from envwright.training.platform_validation import PlatformCheck, platform_check, schema_of
 from envwright.training.submit import Platform, RunIdentity

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envwright.repository.repository import Repository
-from envwright.repository.run import run_spec
-from envwright.repository.workspace import Workspace
+from envwright.builds.venv import venv_for
+from envwright.declarations.run import run_spec
+from envwright.packages.repository import Repository
+from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import declared_runs
 from envwright.training.trainers import compile_run
 from envwright.training.trainers.trainer import CompileRequest, environment_of
-from envwright.validation.venv import venv_for
 from generated_runs import generated_run
 
 sys.path.append(str(Path(__file__).parent / "upstream"))

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from envwright.cli.main import main
+from envwright.packages.changes import changed_environments
+from envwright.packages.repository import Repository
 from envwright.release.evidence import read_evidence
 from envwright.reports.comment import conversation
-from envwright.repository.changes import changed_environments
-from envwright.repository.repository import Repository
 from envwright_emulator.server import EmulatedHub
 from published import publish
 from small_repository import git, small_repository

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envwright.declarations.run import run_spec
 from envwright.hub.runs import RunsUnreadable, list_runs
-from envwright.repository.run import run_spec
 from envwright.training.declared_runs import DeclaredRun
 from envwright.training.submit import Platform, RunIdentity, identity_of, submit
 from envwright.training.trainers import compile_run

@@ -15,7 +15,7 @@ import pytest
 from envwright import exit_codes
 from envwright.cli import questions, train_hub
 from envwright.cli.main import main
-from envwright.repository.repository import Repository
+from envwright.packages.repository import Repository
 from envwright_emulator.server import EmulatedHub
 from published import publish
 
@@ -305,7 +305,7 @@ def test_train_hub_name_of_a_dataset_leads_to_inspect(tmp_path: Path, capsys: py
 
 
 def test_train_undeclared_run_suggests_the_nearest(repository: Path) -> None:
-    from envwright.repository.problem import DeclarationError
+    from envwright.declarations.problem import DeclarationError
 
     with pytest.raises(DeclarationError) as caught:
         train(repository, "compile", "hostd")

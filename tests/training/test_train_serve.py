@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
-from envwright.repository.run import Goal
+from envwright.declarations.run import Goal
 from envwright.training import trainers
 from envwright.training.model_server import usual_port
 from envwright.training.preregistration import NotRegistered, head_of, registered_at

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from envwright.repository.run import Backend, run_spec
+from envwright.declarations.run import Backend, run_spec
 from envwright.training.trainers import TRAINERS, compile_run
 from envwright.training.trainers.trainer import CompileRequest, Environment, value_at
 

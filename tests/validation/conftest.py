@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.repository.workspace import Workspace
+from envwright.system.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from envwright.repository.registry import Registry
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import CACHE_DIR, Workspace
+from envwright.declarations.registry import Registry
+from envwright.observing.facts_cache import facts_key, remember
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.store.entries import new_keys
+from envwright.observing.store.settings import StoreSettings
+from envwright.observing.verdicts import ValidationRequest, remembered_result
+from envwright.packages.repository import Repository
 from envwright.rules.engine import GATES
-from envwright.validation.facts_cache import facts_key, remember
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.store.entries import new_keys
-from envwright.validation.store.settings import StoreSettings
-from envwright.validation.verdicts import ValidationRequest, remembered_result
+from envwright.system.workspace import CACHE_DIR, Workspace
 from subjects import subject
 
 NAME = "plain-sums"

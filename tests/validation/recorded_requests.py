@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envwright.builds.venv import VirtualEnvironment
+from envwright.declarations.package import CaseDeclaration, Lock, Package
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts, StartMode
-from envwright.repository.package import CaseDeclaration, Lock, Package
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.workspace import Workspace
-from envwright.validation import stage
-from envwright.validation.collected_facts import ProgressListener
-from envwright.validation.observation import observe_unpacked
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.stages import rollouts, search
-from envwright.validation.venv import VirtualEnvironment
+from envwright.observing import stage
+from envwright.observing.collected_facts import ProgressListener
+from envwright.observing.observation import observe_unpacked
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.stages import rollouts, search
+from envwright.system.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,23 +12,23 @@ from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
-from envwright.repository.package import Package
-from envwright.repository.read_package import read_package
-from envwright.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
-from envwright.validation.collected_facts import ProgressListener
-from envwright.validation.job import Confinement, Job
-from envwright.validation.observation import observe
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.stages import invariants, pace, rewards, tests
-from envwright.validation.templates import environment_processes
-from envwright.validation.venv import venv_for
+from envwright.builds.venv import venv_for
+from envwright.declarations.package import Package
+from envwright.declarations.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envwright.observing.collected_facts import ProgressListener
+from envwright.observing.job import Confinement, Job
+from envwright.observing.observation import observe
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.stages import invariants, pace, rewards, tests
+from envwright.observing.templates import environment_processes
+from envwright.packages.read_package import read_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pytest
     from envwright.facts.observed import Case, Facts, Score
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 REPOSITORY = Path(__file__).parents[2]
 EXEMPLARS = {"v0": "date_arithmetic", "v1": "reverse_text"}

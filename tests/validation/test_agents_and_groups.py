@@ -6,11 +6,11 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envwright.declarations.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envwright.observing.collected_facts import ProgressListener
+from envwright.observing.observation import observe
+from envwright.observing.observation_request import ObservationRequest
 from envwright.rules.engine import Subject, findings
-from envwright.validation.collected_facts import ProgressListener
-from envwright.validation.observation import observe
-from envwright.validation.observation_request import ObservationRequest
 from packages_with_agents import (
     BROKEN_ORACLE,
     CALLS_V0,
@@ -38,10 +38,10 @@ from sample_packages import write_package
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from envwright.declarations.package import Package
     from envwright.facts.observed import Facts
-    from envwright.repository.package import Package
-    from envwright.repository.workspace import Workspace
     from envwright.rules.engine import Finding
+    from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("shared_templates")
 GATES = Gates(SmokeGate(tasks=3, rollouts=3, timeout_s=60.0), DistributionGate(min_rollouts=4, group_size=2))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envwright.facts.observed import Place
+from envwright.observing.observation_request import ObservationRequest
 from envwright.system.subprocesses import Interrupted
-from envwright.validation.observation_request import ObservationRequest
 from sample_packages import Seen, line_of, look_at, processes_with, worker_at, write_package
 
 if TYPE_CHECKING:
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 SCORING = ObservationRequest(use_cache=False, evaluate=False)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envwright.repository.base_revision import NoBase, find_base
-from envwright.repository.problem import DeclarationError
-from envwright.repository.registry import EnvironmentEntry
+from envwright.declarations.problem import DeclarationError
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.packages.base_revision import NoBase, find_base
 
 LOCK = "# inputs: sha256:" + "0" * 64 + "\nverifiers==0.4.0 \\\n    --hash=sha256:" + "1" * 64 + "\n"
 PYPROJECT = """[project]

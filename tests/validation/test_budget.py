@@ -7,8 +7,8 @@ import math
 import pytest
 from envwright.facts.observed import Cut, Failure, Pace
 from envwright.facts.stages import STAGES, stage_named
-from envwright.validation.budget import Budget, Deadline, cost_of, current_deadline, deadline, fitting
-from envwright.validation.collected_facts import CollectedFacts, ProgressListener
+from envwright.observing.budget import Budget, Deadline, cost_of, current_deadline, deadline, fitting
+from envwright.observing.collected_facts import CollectedFacts, ProgressListener
 
 ALL = [stage.name for stage in STAGES if stage.share]
 

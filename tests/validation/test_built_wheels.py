@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from envwright.repository.read_package import read_package
+from envwright.builds import wheel
+from envwright.builds.venv import venv_for
+from envwright.builds.wheel import built_wheel, describe_wheel
+from envwright.packages.read_package import read_package
 from envwright.system.subprocesses import Interrupted, ProgramFailed
-from envwright.validation import wheel
-from envwright.validation.venv import venv_for
-from envwright.validation.wheel import built_wheel, describe_wheel
 from sample_packages import write_package
 
 if TYPE_CHECKING:
+    from envwright.declarations.package import Package
     from envwright.facts.observed import Failure
-    from envwright.repository.package import Package
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 

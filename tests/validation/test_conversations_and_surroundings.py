@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from envwright.facts.observed import NetworkAttempt
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 CANARIES = ("PRIME_API_KEY", "PRIME_TEAM_ID", "HF_TOKEN", "OPENAI_API_KEY", "SOME_TOKEN")

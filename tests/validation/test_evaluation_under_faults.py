@@ -7,21 +7,21 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS
 from envwright.facts.observed import Rollout
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.repository import Repository
-from envwright.validation.job import checked
-from envwright.validation.opened_environment import opened_environment
+from envwright.observing.job import checked
+from envwright.observing.opened_environment import opened_environment
+from envwright.packages.repository import Repository
 from sample_packages import EXEMPLARS, REPOSITORY, write_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from envwright.repository.package import Package
-    from envwright.repository.workspace import Workspace
-    from envwright.validation.job import Job
+    from envwright.declarations.package import Package
+    from envwright.observing.job import Job
+    from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 TASKS, ROLLOUTS = 3, 4

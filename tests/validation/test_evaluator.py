@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Failure
-from envwright.repository.registry import EnvironmentEntry
-from envwright.validation.facts_cache import remembered
-from envwright.validation.job import StageFailed, WorkerLost
-from envwright.validation.journal import Journal
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.stages.rollouts import Evaluator, ScriptedEvaluation
+from envwright.observing.facts_cache import remembered
+from envwright.observing.job import StageFailed, WorkerLost
+from envwright.observing.journal import Journal
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.stages.rollouts import Evaluator, ScriptedEvaluation
 from sample_packages import SMALL, look_at, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from envwright.facts.observed import Facts
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 MODULE = """
 import os, threading, time

@@ -7,10 +7,10 @@ import threading
 from pathlib import Path
 
 import pytest
+from envwright.builds.preparation import preparing_variables
+from envwright.builds.venv import VirtualEnvironment
 from envwright.facts.observed import WantedData
-from envwright.validation.exploration import commit_of, downloaded
-from envwright.validation.preparation import preparing_variables
-from envwright.validation.venv import VirtualEnvironment
+from envwright.observing.exploration import commit_of, downloaded
 
 COMMIT = "a" * 40
 HUB = ".cache/huggingface/hub"

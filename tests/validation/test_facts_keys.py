@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envwright.repository.registry import (
+from envwright.declarations.registry import (
     DeclaredJudge,
     DistributionGate,
     EnvironmentEntry,
@@ -17,8 +17,8 @@ from envwright.repository.registry import (
     Probe,
     SmokeGate,
 )
-from envwright.validation.facts_cache import facts_key
-from envwright.validation.observation_request import ObservationRequest
+from envwright.observing.facts_cache import facts_key
+from envwright.observing.observation_request import ObservationRequest
 from recorded_requests import ENTRY, PACKAGE, REQUEST, RecordedObservations
 
 OTHER_VALUES: dict[str, dict[str, Any]] = {

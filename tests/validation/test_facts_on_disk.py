@@ -26,7 +26,7 @@ from envwright.facts.observed import (
     Wheel,
 )
 from envwright.facts.observed import TestOutcome as Outcome
-from envwright.validation.facts_cache import as_json, read_facts, write_facts
+from envwright.observing.facts_cache import as_json, read_facts, write_facts
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,18 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.repository.registry import EnvironmentEntry
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.observing.observation_request import ObservationRequest
 from envwright.rules.engine import Subject
 from envwright.rules.verdict import judge
-from envwright.validation.observation_request import ObservationRequest
 from sample_packages import SMALL, look_at, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from envwright.declarations.package import Package
     from envwright.facts.observed import Facts
-    from envwright.repository.package import Package
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 REQUEST = ObservationRequest(

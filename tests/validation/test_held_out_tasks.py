@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envwright.repository.registry import EnvironmentEntry, HeldOut
-from envwright.validation.collected_facts import ProgressListener
-from envwright.validation.observation import observe
-from envwright.validation.observation_request import ObservationRequest
+from envwright.declarations.registry import EnvironmentEntry, HeldOut
+from envwright.observing.collected_facts import ProgressListener
+from envwright.observing.observation import observe
+from envwright.observing.observation_request import ObservationRequest
 from sample_packages import SMALL, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from envwright.declarations.package import Package
     from envwright.facts.observed import Description, Facts
-    from envwright.repository.package import Package
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("shared_templates")
 SEEDED_V1 = """

@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from envwright.declarations.endpoints import Endpoint
 from envwright.models import provider as providers
 from envwright.models.provider import EndpointRefuses
 from envwright.models.relay import Relay
-from envwright.repository.endpoints import Endpoint
 from fake_provider import KEY, MODEL
 from test_model_relay import ask
 

@@ -12,15 +12,15 @@ from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import pytest
+from envwright.observing.job import StageFailed, WorkerLost
 from envwright.system.subprocesses import Interrupted
-from envwright.validation.job import StageFailed, WorkerLost
 from sample_packages import load, processes_with, worker_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from envwright.facts.observed import Failure
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 GONE_WITHIN = 2.0
@@ -282,7 +282,7 @@ HOST = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from envwright.repository.workspace import Workspace
+from envwright.system.workspace import Workspace
 from sample_packages import load, worker_at
 overlay = Path({overlay!r})
 with worker_at(overlay, Workspace(Path({root!r}))) as worker:

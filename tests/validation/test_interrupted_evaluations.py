@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from envwright.facts.observed import Failure, Rollout
+from envwright.observing.journal import Journal
+from envwright.observing.stages.rollouts import Evaluator, RolloutProgress, ScriptedEvaluation
 from envwright.system.subprocesses import Interrupted
-from envwright.validation.journal import Journal
-from envwright.validation.stages.rollouts import Evaluator, RolloutProgress, ScriptedEvaluation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,24 +16,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envwright import exit_codes
+from envwright.builds import interpreter
+from envwright.builds.interpreter import interpreter_for, own_interpreter
+from envwright.builds.resolve import resolve_locks, resolved_lock
+from envwright.builds.uv import uv_program
+from envwright.builds.venv import environment_venv
+from envwright.builds.wheel import built_wheel
 from envwright.cli.main import main
+from envwright.declarations.package import Package
+from envwright.declarations.problem import DeclarationError
 from envwright.facts.observed import Failure
-from envwright.repository.package import Package
-from envwright.repository.problem import DeclarationError
-from envwright.repository.read_package import read_package
+from envwright.observing.observation_request import ObservationRequest
+from envwright.packages.read_package import read_package
 from envwright.rules.result import path_of_place
 from envwright.system.subprocesses import ProgramFailed
-from envwright.validation import interpreter
-from envwright.validation.interpreter import interpreter_for, own_interpreter
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.resolve import resolve_locks, resolved_lock
-from envwright.validation.uv import uv_program
-from envwright.validation.venv import environment_venv
-from envwright.validation.wheel import built_wheel
 from sample_packages import EXEMPLARS, PYPROJECT, REPOSITORY, line_of, look_at, write_package
 
 if TYPE_CHECKING:
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envwright.repository.problem import Problem
-from envwright.validation.machine import HealthCheck, Machine, Reach, examined
+from envwright.builds.machine import HealthCheck, Machine, Reach, examined
+from envwright.declarations.problem import Problem
 
 WELL = Machine(
     python="3.12.1",

@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from envwright.declarations.endpoints import Endpoint
 from envwright.facts.spending import Tokens
 from envwright.models import provider as providers
 from envwright.models.provider import EndpointRefuses, Scrubber, refusal_in, sent_body
 from envwright.models.relay import Relay
 from envwright.models.spending import estimate
-from envwright.repository.endpoints import Endpoint
 from envwright.system.retry_policy import retry_after
 from fake_provider import KEY, MODEL, FakeProvider
 

@@ -10,14 +10,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envwright.validation.job import Confinement, worker_environment
-from envwright.validation.starting import IMPORT_WORKER
-from envwright.validation.venv import venv_for
+from envwright.builds.starting import IMPORT_WORKER
+from envwright.builds.venv import venv_for
+from envwright.observing.job import Confinement, worker_environment
 from envwright_worker.moving import move, paths_below
 from sample_packages import EXEMPLARS, REPOSITORY
 
 if TYPE_CHECKING:
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 KNOWN = {"sysconfig['_CONFIG_VARS']['userbase']"}
 """What keeps a path below the template's folder: where packages of a user would lie, which `python -s` leaves out."""

@@ -7,8 +7,8 @@ from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.validation.mutants.patterns import pattern_mutants
-from envwright.validation.mutants.source import SourceFile, mutants_of
+from envwright.observing.mutants.patterns import pattern_mutants
+from envwright.observing.mutants.source import SourceFile, mutants_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 import packages_with_weak_rewards
 import pytest
+from envwright.builds.venv import venv_for
+from envwright.builds.wheel import built_wheel
+from envwright.declarations.package import EquivalentMutant, MutationDeclaration
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import POLICIES
 from envwright.facts.observed import Case, Description, Score
-from envwright.repository.package import EquivalentMutant, MutationDeclaration
-from envwright.repository.registry import EnvironmentEntry
-from envwright.validation.job import Confinement, Job, checked
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.requests import requests_for
-from envwright.validation.stages.mutation import Limits, mutation_of
-from envwright.validation.templates import EnvironmentProcesses, LockTemplates, environment_processes
-from envwright.validation.venv import venv_for
-from envwright.validation.wheel import built_wheel
+from envwright.observing.job import Confinement, Job, checked
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.requests import requests_for
+from envwright.observing.stages.mutation import Limits, mutation_of
+from envwright.observing.templates import EnvironmentProcesses, LockTemplates, environment_processes
 from sample_packages import SMALL, write_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from envwright.declarations.package import Package
     from envwright.facts.mutation import Mutant, Mutation
-    from envwright.repository.package import Package
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 ALL = Limits(mutants=500, seconds=30.0)

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from envwright.declarations.package import Package, RewardDeclaration
 from envwright.facts.observed import Case, Description, Failure, FunctionFailure, FunctionScore, RewardFunction, Score
-from envwright.repository.cases import parse_expectation
-from envwright.repository.package import Package, RewardDeclaration
+from envwright.observing.stages.mutation import LONGEST_REPLY, probes_of
+from envwright.packages.cases import parse_expectation
 from envwright.statistics.declared_range import range_of
-from envwright.validation.stages.mutation import LONGEST_REPLY, probes_of
 from envwright_worker.mutation.bench import _otherwise_before, broken_expectation, differences
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envwright.repository.workspace import Workspace
-from envwright.validation.venv import venv_for
+from envwright.builds.venv import venv_for
+from envwright.system.workspace import Workspace
 from envwright_worker.adapters.adapter import TaskView
 from envwright_worker.endpoint.server import ScriptedEndpoint
 from envwright_worker.messages import says

@@ -44,12 +44,12 @@ from subjects import subject
 
 from envwright.cli.docs import render_policies
 from envwright.facts.observed import Score
-from envwright.repository.registry import EnvironmentEntry
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.rules.result import environment_result
 from envwright.rules.verdict import judge
-from envwright.validation.job import checked
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.requests import requests_for
+from envwright.observing.job import checked
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.requests import requests_for
 from envwright_worker.messages import says
 from envwright_worker.operations import rewards
 from envwright_worker.policies.scripted import AnswerSettings, ScriptedPolicies

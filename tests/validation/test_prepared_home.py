@@ -6,13 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envwright.repository.package import Lock
-from envwright.repository.preparation import Preparation, PreparedDataset
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.workspace import CACHE_DIR
-from envwright.validation.facts_cache import facts_key
-from envwright.validation.job import Confinement, StageFailed, worker_environment
-from envwright.validation.prepared_home import (
+from envwright.builds.prepared_home import (
     COMPLETE,
     HOME,
     complete,
@@ -22,8 +16,14 @@ from envwright.validation.prepared_home import (
     prepared_home,
     read_prepared,
 )
-from envwright.validation.requests import requests_for, require_prepared
-from envwright.validation.venv import VirtualEnvironment
+from envwright.builds.venv import VirtualEnvironment
+from envwright.declarations.package import Lock
+from envwright.declarations.preparation import Preparation, PreparedDataset
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.observing.facts_cache import facts_key
+from envwright.observing.job import Confinement, StageFailed, worker_environment
+from envwright.observing.requests import requests_for, require_prepared
+from envwright.system.workspace import CACHE_DIR
 from recorded_requests import PACKAGE, REQUEST
 
 SUMS = Preparation((PreparedDataset("acme/sums", "0" * 40),))

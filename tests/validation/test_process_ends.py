@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from envwright.repository.registry import EnvironmentEntry
-from envwright.validation.observation import observe_unpacked
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.templates import LockTemplates
-from envwright.validation.venv import venv_for
+from envwright.builds.venv import venv_for
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.observing.observation import observe_unpacked
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.templates import LockTemplates
 from sample_packages import processes_with, write_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from envwright.facts.observed import Facts
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 pytestmark = [
     pytest.mark.worker,

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
-from envwright.repository.workspace import CACHE_DIR, InUse, Workspace
-from envwright.validation import cache_contents
-from envwright.validation.cache_contents import CacheEntry, cache_entries, dispensable, remove
+from envwright.observing import cache_contents
+from envwright.observing.cache_contents import CacheEntry, cache_entries, dispensable, remove
+from envwright.system.workspace import CACHE_DIR, InUse, Workspace
 
 NOW = 1_000_000.0
 DAY = 86_400.0

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from envwright.facts.observed import FunctionScore
 from envwright.facts.results import EvaluationRow
-from envwright.repository.content import hub_content_hash, strict_digest
-from envwright.repository.recordings import (
+from envwright.packages.content import hub_content_hash, strict_digest
+from envwright.packages.recordings import (
     MAX_BYTES,
     keep_from_hub,
     packed,
@@ -138,7 +138,7 @@ def test_recording_with_invalid_archive_is_a_problem(tmp_path: Path) -> None:
 
 def test_archive_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = recorded(tmp_path)
-    monkeypatch.setattr("envwright.repository.recordings.MAX_UNPACKED", 1_000_000)
+    monkeypatch.setattr("envwright.packages.recordings.MAX_UNPACKED", 1_000_000)
     path.write_bytes(gzip.compress(b" " * 3_000_000))
     assert any("unpacks to more" in message for _, _, message in problems(tmp_path))
 

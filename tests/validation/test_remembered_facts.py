@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from envwright.declarations.package import Lock, Package
+from envwright.declarations.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
 from envwright.facts.observed import Cut, Facts, Failure
-from envwright.repository.package import Lock, Package
-from envwright.repository.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
-from envwright.repository.workspace import Workspace
+from envwright.observing import facts_cache, observation
+from envwright.observing.collected_facts import ProgressListener
+from envwright.observing.facts_cache import FACTS_KEPT, facts_key, remembered, write_facts
+from envwright.observing.observation import observe
+from envwright.observing.observation_request import ObservationRequest
 from envwright.system.subprocesses import ProgramFailed
-from envwright.validation import facts_cache, observation
-from envwright.validation.collected_facts import ProgressListener
-from envwright.validation.facts_cache import FACTS_KEPT, facts_key, remembered, write_facts
-from envwright.validation.observation import observe
-from envwright.validation.observation_request import ObservationRequest
+from envwright.system.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ def key(entry: EnvironmentEntry = ENTRY, package: Package = PACKAGE, request: Ob
 def test_facts_key_with_open_network_changes_daily(monkeypatch: pytest.MonkeyPatch) -> None:
     open_network = replace(REQUEST, allow_network=True)
     closed, opened = key(), key(request=open_network)
-    monkeypatch.setattr("envwright.validation.requests._today", lambda: "2031-04-05")
+    monkeypatch.setattr("envwright.observing.requests._today", lambda: "2031-04-05")
     assert key(request=open_network) != opened
     assert key() == closed
 

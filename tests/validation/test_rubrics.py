@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.validation.observation_request import ObservationRequest
+from envwright.observing.observation_request import ObservationRequest
 from sample_packages import look_at, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 REPLIES = ObservationRequest(use_cache=False, evaluate=False, only_replies=True)

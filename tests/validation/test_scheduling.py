@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from envwright.observing.scheduling import Timing, in_order, next_to_start
 from envwright.system import capacity
 from envwright.system.capacity import available_memory, usable_cores
-from envwright.validation.scheduling import Timing, in_order, next_to_start
 
 GB = 10**9
 TIMINGS = {"long": Timing(90, 2 * GB), "short": Timing(5, GB), "middle": Timing(20, GB)}

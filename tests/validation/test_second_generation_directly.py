@@ -8,14 +8,14 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envwright.validation.starting import IMPORT_WORKER
-from envwright.validation.venv import venv_for
+from envwright.builds.starting import IMPORT_WORKER
+from envwright.builds.venv import venv_for
 from sample_packages import EXEMPLARS, REPOSITORY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 

@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from envwright.declarations.registry import Registry
 from envwright.facts.observed import Failure, Signer, StartMode
-from envwright.repository.registry import Registry
-from envwright.validation.facts_cache import facts_file, read_facts, remember
-from envwright.validation.store import sharing
-from envwright.validation.store.settings import KEY, SettingsRefused, StoreSettings, store_settings
-from envwright.validation.store.sharing import Exchange, adopted, received, received_lines, sent, stored
-from envwright.validation.store.transport import AT_ONCE, StoreFailed, Transport
-from envwright.validation.verdicts import remembered_result
+from envwright.observing.facts_cache import facts_file, read_facts, remember
+from envwright.observing.store import sharing
+from envwright.observing.store.settings import KEY, SettingsRefused, StoreSettings, store_settings
+from envwright.observing.store.sharing import Exchange, adopted, received, received_lines, sent, stored
+from envwright.observing.store.transport import AT_ONCE, StoreFailed, Transport
+from envwright.observing.verdicts import remembered_result
 from machines_of_a_store import NAME, PRIVATE, PUBLIC, Machine, machine, reader_of, writer_of
 from moto.server import ThreadedMotoServer
 from subjects import subject
@@ -232,7 +232,7 @@ def test_store_without_its_libraries_gives_one_line(reader: Machine, monkeypatch
     def missing(scheme: str) -> None:
         raise ImportError(scheme)
 
-    monkeypatch.setattr("envwright.validation.store.transport._files", missing)
+    monkeypatch.setattr("envwright.observing.store.transport._files", missing)
     assert "uv tool install 'envwright[store] @ file://" in receive(reader, reader_of("/srv/store")).trouble
 
 

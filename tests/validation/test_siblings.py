@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envwright.facts.limits import TASKS_PLAYED
-from envwright.repository.read_package import read_package
-from envwright.validation.observation_request import ObservationRequest
+from envwright.observing.observation_request import ObservationRequest
+from envwright.packages.read_package import read_package
 from sample_packages import REPOSITORY, look_at
 
 if TYPE_CHECKING:
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("shared_templates")
 

@@ -11,22 +11,22 @@ import pytest
 from envwright.cli.docs import with_stages
 from envwright.facts import stages as table
 from envwright.facts.stages import Stage, in_start_order, needed_by, with_needs
+from envwright.observing import stages as stage_modules
+from envwright.observing.collected_facts import ProgressListener
+from envwright.observing.facts_cache import facts_key, read_facts, write_facts
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.stage import job_of
 from envwright.reports.json_report import environment_data
 from envwright.reports.progress import RunProgress
 from envwright.rules.engine import Subject
 from envwright.rules.result import environment_result
 from envwright.rules.verdict import judge
-from envwright.validation import stages as stage_modules
-from envwright.validation.collected_facts import ProgressListener
-from envwright.validation.facts_cache import facts_key, read_facts, write_facts
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.stage import job_of
 from recorded_requests import ENTRY, PACKAGE, REQUEST, Recorded, RecordedObservations
 
 MODULE = """
 from envwright.facts.observed import Failure
-from envwright.validation.job import StageFailed
-from envwright.validation.stage import StageJob
+from envwright.observing.job import StageFailed
+from envwright.observing.stage import StageJob
 
 
 def request(entry, request):
@@ -59,7 +59,7 @@ def spelling(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setattr(stage_modules, "__path__", [*stage_modules.__path__, str(folder)])
     monkeypatch.setattr(table, "STAGES", (*table.STAGES, LINE))
     yield
-    sys.modules.pop("envwright.validation.stages.spelling", None)
+    sys.modules.pop("envwright.observing.stages.spelling", None)
 
 
 @pytest.mark.usefixtures("spelling")

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import psutil
 import pytest
+from envwright.builds.starting import IMPORT_WORKER
+from envwright.builds.venv import VirtualEnvironment, venv_for
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import StartMode
-from envwright.repository.registry import EnvironmentEntry
-from envwright.validation import templates
-from envwright.validation.collected_facts import ProgressListener
-from envwright.validation.job import Confinement, Job, StageFailed
-from envwright.validation.observation import observe
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.requests import requests_for
-from envwright.validation.starting import IMPORT_WORKER
-from envwright.validation.templates import LockTemplates, environment_processes
-from envwright.validation.venv import VirtualEnvironment, venv_for
+from envwright.observing import templates
+from envwright.observing.collected_facts import ProgressListener
+from envwright.observing.job import Confinement, Job, StageFailed
+from envwright.observing.observation import observe
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.requests import requests_for
+from envwright.observing.templates import LockTemplates, environment_processes
 from sample_packages import EXEMPLARS, REPOSITORY, SMALL, load, look_at, package_at, processes_with, write_package
 from test_hostile_workers import GONE_WITHIN, SPAWN
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from envwright.declarations.package import Package
     from envwright.facts.observed import Failure
-    from envwright.repository.package import Package
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.worker
 From = Literal["lock", "process"]

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from envwright.repository.registry import EnvironmentEntry
-from envwright.validation.job import Confinement
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.requests import requests_for
-from envwright.validation.templates import LockTemplates, environment_processes
-from envwright.validation.venv import venv_for
+from envwright.builds.venv import venv_for
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.observing.job import Confinement
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.requests import requests_for
+from envwright.observing.templates import LockTemplates, environment_processes
 from sample_packages import look_at, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envwright.repository.package import Package
-    from envwright.repository.workspace import Workspace
+    from envwright.declarations.package import Package
+    from envwright.system.workspace import Workspace
 
 SERVER = '''\
 import json

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.repository.package import Package
-from envwright.repository.workspace import CACHE_DIR, Workspace
-from envwright.system.subprocesses import ProgramFailed
-from envwright.validation import venv
-from envwright.validation.interpreter import Interpreter, own_interpreter
-from envwright.validation.resolve import oldest_python
-from envwright.validation.uv import uv_environment, uv_program
-from envwright.validation.venv import (
+from envwright.builds import venv
+from envwright.builds.interpreter import Interpreter, own_interpreter
+from envwright.builds.resolve import oldest_python
+from envwright.builds.uv import uv_environment, uv_program
+from envwright.builds.venv import (
     VirtualEnvironment,
     pins_of,
     venv_for,
 )
+from envwright.declarations.package import Package
+from envwright.system.subprocesses import ProgramFailed
+from envwright.system.workspace import CACHE_DIR, Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

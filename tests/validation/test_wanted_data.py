@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envwright.repository.workspace import Workspace
-from envwright.validation.venv import venv_for
+from envwright.builds.venv import venv_for
+from envwright.system.workspace import Workspace
 from envwright_worker.failures import Sources, kind_of
 from envwright_worker.wanted_data import CALLS, wanted_by_call, wanted_by_failure
 

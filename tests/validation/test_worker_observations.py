@@ -12,7 +12,7 @@ from sample_packages import Seen, line_of, look_at, processes_with, write_packag
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 MODULES = {"v0": packages_obeying_replies.V0_MODULE, "v1": packages_obeying_replies.V1_MODULE}

@@ -7,14 +7,14 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.validation.observation_request import ObservationRequest
+from envwright.observing.observation_request import ObservationRequest
 from envwright_worker.channel import Channel
 from sample_packages import look_at, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envwright.repository.workspace import Workspace
+    from envwright.system.workspace import Workspace
 
 MODULE = """
 import os, signal, time

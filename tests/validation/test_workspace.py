@@ -12,7 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
-from envwright.repository.workspace import (
+from envwright.system.scratch_folder import JUST_MADE_SECONDS
+from envwright.system.subprocesses import Interrupted
+from envwright.system.workspace import (
     CACHE_DIR,
     InUse,
     Workspace,
@@ -20,8 +22,6 @@ from envwright.repository.workspace import (
     temporary_folder,
     users_folder,
 )
-from envwright.system.scratch_folder import JUST_MADE_SECONDS
-from envwright.system.subprocesses import Interrupted
 
 SPAWNED = multiprocessing.get_context("fork")
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from called_workflows import ROOT, TEAMS_FILES
-from envwright.repository.codeowners import CODEOWNERS_FILE, render
-from envwright.repository.registry import load_registry
+from envwright.declarations.codeowners import CODEOWNERS_FILE, render
+from envwright.declarations.registry import load_registry
 
 SHARED = ("tools", ".github", ".ci", ":(glob)configs/*", "noxfile.py", "pyproject.toml", ".gitignore")
 """Without the compiled runs: the registry of such a repository declares none."""

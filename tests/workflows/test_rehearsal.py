@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from envwright.repository.problem import DeclarationError
-from envwright.repository.repository import Repository
+from envwright.declarations.problem import DeclarationError
+from envwright.packages.repository import Repository
 from envwright_emulator.rehearsal_copy import rehearsal_copy
 from merged_repository import Origin, origin_with
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from envwright.github.comment import MARK
-from envwright.repository.repository import Repository
+from envwright.packages.repository import Repository
 from envwright_emulator.server import EmulatedHub, emulator
 from fake_github import EVENT, FakeGitHub, serving
 from merged_repository import Origin, team_with

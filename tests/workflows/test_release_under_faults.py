@@ -10,16 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from envwright.builds.wheel import built_wheel
+from envwright.packages.repository import Repository
 from envwright.release.evidence import ValidationEvidence
 from envwright.release.ledger import LedgerEntry
 from envwright.release.plan import make_plan
 from envwright.release.release import Release
 from envwright.release.verifying import Verified
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
 from envwright.rules.engine import GATES
 from envwright.system.retry_policy import HUB_PUSH
-from envwright.validation.wheel import built_wheel
+from envwright.system.workspace import Workspace
 from envwright_emulator.server import EmulatedHub, emulator
 from merged_repository import Origin, origin_with
 

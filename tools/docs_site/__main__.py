@@ -18,10 +18,10 @@ import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from envwright.declarations.registry import load_registry
 from envwright.files.atomic_write import write_whole
 from envwright.reports.documentation import documentation_address
 from envwright.reports.site.build import NotOurs, emptied
-from envwright.repository.registry import load_registry
 
 from docs_site.built_pages import problems
 from docs_site.staged_pages import CATALOGUE, CONFIG, NotInNavigation, stage

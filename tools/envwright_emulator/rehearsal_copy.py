@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from envwright.repository.git import git
-from envwright.repository.problem import DeclarationError, Problem
+from envwright.declarations.problem import DeclarationError, Problem
+from envwright.packages.git import git
 
 CACHE = ".envwright"
 _AUTHOR = ("-c", "user.name=rehearsal", "-c", "user.email=rehearsal@example.org", "-c", "commit.gpgsign=false")

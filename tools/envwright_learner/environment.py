@@ -12,13 +12,13 @@ from statistics import fmean
 from threading import Event
 from typing import Any
 
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS
 from envwright.facts.observed import Description, Rollout, Task
-from envwright.repository.package import Package
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.workspace import Workspace
-from envwright.validation.job import Job, checked
-from envwright.validation.opened_environment import opened_environment
+from envwright.observing.job import Job, checked
+from envwright.observing.opened_environment import opened_environment
+from envwright.system.workspace import Workspace
 
 from envwright_learner.conversations import LostTurn, SampledTurns, Trajectory
 from envwright_learner.serving import PolicyServer

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from envwright.repository.problem import nearest
+from envwright.declarations.problem import nearest
 from envwright.training.run_folder import UnfitSettings
 
 TABLES = ("model", "rollouts", "grpo", "lora", "wandb")

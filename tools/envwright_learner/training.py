@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from envwright.repository.problem import nearest
+from envwright.declarations.problem import nearest
 from envwright.system.subprocesses import Interrupted
 from envwright.training.run_folder import Beginning, MetricsFile, UnfitSettings, finished_model, is_whole, step_of
 from transformers import TrainerCallback

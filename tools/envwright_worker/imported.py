@@ -27,7 +27,7 @@ def collector_at_rest() -> Iterator[None]:
 def bytecode_below(folder: str) -> Iterator[None]:
     """Write bytecode below a folder, under the full path that it belongs to, because nothing else can be written.
 
-    The host moves it to its place (`envwright/validation/venv.py`).
+    The host moves it to its place (`envwright/builds/venv.py`).
     """
     loader = importlib.machinery.SourceFileLoader
     write = loader.set_data

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
+from envwright.packages.repository import Repository
+from envwright.system.workspace import Workspace
 from envwright_learner.environment import RolloutLimits, TrainingEnvironment, opened_for_training
 from envwright_learner.serving import SamplingRequest
 from envwright_learner.settings import LearnerSettings, RolloutSettings

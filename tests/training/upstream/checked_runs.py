@@ -13,8 +13,8 @@ from typing import Any
 
 from envwright.cli.main import main
 from envwright.cli.new import KINDS
-from envwright.repository.repository import Repository
-from envwright.repository.run import RunSpec, run_spec
+from envwright.declarations.run import RunSpec, run_spec
+from envwright.packages.repository import Repository
 from envwright.training.declared_runs import DeclaredRun, declared_runs
 from envwright.training.trainers import trainer_named
 from generated_runs import generated_run

@@ -16,19 +16,19 @@ from envwright.authoring.adopting.source_address import SourceUnreadable, source
 from envwright.authoring.adopting.staging import Staging
 from envwright.authoring.adopting.write import RepositoryChanged, write_adoptions
 from envwright.cli import arguments
+from envwright.declarations.registry_values import OWNER
+from envwright.observing.runner import run_all
+from envwright.observing.verdicts import ValidationRequest
 from envwright.reports.open_progress import open_progress
 from envwright.reports.printing import for_terminal, print_text
 from envwright.reports.written import write_reports
-from envwright.repository.registry_values import OWNER
-from envwright.repository.workspace import Workspace
 from envwright.rules.engine import GATES
 from envwright.rules.result import EnvironmentResult, ValidationResult
 from envwright.rules.verdict import worst
 from envwright.system.capacity import usable_cores
 from envwright.system.subprocesses import Interrupted
 from envwright.system.termination import terminated_like_interrupted
-from envwright.validation.runner import run_all
-from envwright.validation.verdicts import ValidationRequest
+from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
   envwright adopt ../their-repository/environments/wordle    a folder

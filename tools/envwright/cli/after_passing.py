@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+from envwright.declarations.problem import DeclarationError
+from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.facts.observed import Facts
-from envwright.repository.changes import changed_environments
-from envwright.repository.git import ContentMissing, git
-from envwright.repository.problem import DeclarationError
-from envwright.repository.release_history import release_history
-from envwright.repository.repository import ENVIRONMENTS_FOLDER, Repository
-from envwright.repository.tool_source import REGISTRY_FILE
+from envwright.packages.changes import changed_environments
+from envwright.packages.git import ContentMissing, git
+from envwright.packages.release_history import release_history
+from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.rules.engine import Subject, findings
 
 BESIDE = (REGISTRY_FILE, "CODEOWNERS")

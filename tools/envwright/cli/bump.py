@@ -9,11 +9,11 @@ from packaging.version import InvalidVersion, Version
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.repository.problem import DeclarationError, Problem
-from envwright.repository.pyproject import read_pyproject
-from envwright.repository.registry import load_registry
-from envwright.repository.repository import Repository
-from envwright.repository.versions import next_versions, write_version
+from envwright.declarations.problem import DeclarationError, Problem
+from envwright.declarations.registry import load_registry
+from envwright.packages.pyproject import read_pyproject
+from envwright.packages.repository import Repository
+from envwright.packages.versions import next_versions, write_version
 
 EXAMPLES = """examples:
   envwright bump reverse-text                 0.1.2 to 0.1.3: nothing that can change a reward

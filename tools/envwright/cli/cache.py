@@ -9,9 +9,9 @@ import time
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.repository.workspace import InUse, Workspace
+from envwright.observing.cache_contents import KINDS, CacheEntry, cache_entries, dispensable, remove
+from envwright.system.workspace import InUse, Workspace
 from envwright.text.plain_data import size_text
-from envwright.validation.cache_contents import KINDS, CacheEntry, cache_entries, dispensable, remove
 
 EXAMPLES = """examples:
   envwright cache                                show the contents of .envwright/, virtual environments, prepared data

@@ -7,15 +7,15 @@ import sys
 import threading
 
 from envwright import exit_codes
+from envwright.builds.venv import download
+from envwright.builds.wheel import BUILD_LOCK, TESTS_LOCK
 from envwright.cli import arguments
-from envwright.repository.lock import LOCK_FILE
-from envwright.repository.repository import Repository
+from envwright.observing.stages.search import SEARCH_LOCK
+from envwright.packages.lock import LOCK_FILE
+from envwright.packages.repository import Repository
 from envwright.system.subprocesses import Interrupted, ProgramFailed
 from envwright.system.termination import terminated_like_interrupted
 from envwright.text.visible_text import on_one_line
-from envwright.validation.stages.search import SEARCH_LOCK
-from envwright.validation.venv import download
-from envwright.validation.wheel import BUILD_LOCK, TESTS_LOCK
 
 EXAMPLES = """examples:
   envwright cache warm     in the CI job whose cache the others restore

@@ -14,14 +14,14 @@ import yaml
 
 from envwright import exit_codes
 from envwright.cli import arguments
+from envwright.declarations.package import Package
+from envwright.declarations.problem import nearest
 from envwright.files.atomic_write import write_whole
+from envwright.packages.cases import with_cases
+from envwright.packages.read_package import CASES_FILE
+from envwright.packages.repository import Repository
 from envwright.reports.printing import print_text
 from envwright.reports.reading import read_report, result_of
-from envwright.repository.cases import with_cases
-from envwright.repository.package import Package
-from envwright.repository.problem import nearest
-from envwright.repository.read_package import CASES_FILE
-from envwright.repository.repository import Repository
 from envwright.rules.result import EnvironmentResult
 
 EXAMPLES = """examples:

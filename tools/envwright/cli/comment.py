@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 from envwright import exit_codes
+from envwright.declarations.problem import DeclarationError
 from envwright.github.api import GitHub, GitHubError
 from envwright.github.comment import LONGEST, MARK, comment, pull_request_of
 from envwright.reports.comment import conversation, sarif_of
 from envwright.reports.printing import write_report
-from envwright.repository.problem import DeclarationError
 
 EXAMPLES = """examples:
   envwright comment artifact/             in a workflow_run job, with GITHUB_TOKEN

@@ -16,6 +16,9 @@ from envwright import __version__, exit_codes
 from envwright.cli import arguments
 from envwright.cli.distribution_results import known_environment
 from envwright.cli.selection import beside_key
+from envwright.declarations.endpoints import Endpoint
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry, held_out_of
 from envwright.facts.limits import LOAD_SECONDS
 from envwright.facts.observed import Facts, Task
 from envwright.facts.results import EvaluationRow, ResultsWriter, task_key
@@ -55,6 +58,10 @@ from envwright.models.model_run import (
     spent,
 )
 from envwright.models.spending import estimate
+from envwright.observing.job import checked
+from envwright.observing.journal import Journal
+from envwright.observing.opened_environment import opened_environment
+from envwright.packages.repository import Repository
 from envwright.reports.before_after import (
     FOLDER,
     ComparisonReport,
@@ -69,20 +76,13 @@ from envwright.reports.before_after import (
 )
 from envwright.reports.html.written import refresh_page
 from envwright.reports.printing import print_message, print_report, write_report
-from envwright.repository.endpoints import Endpoint
-from envwright.repository.package import Package
-from envwright.repository.registry import EnvironmentEntry, held_out_of
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
 from envwright.statistics.before_after import BeforeAfter, before_after
 from envwright.statistics.declared_range import DeclaredRange, declared_range
 from envwright.statistics.outcomes import RolloutSample, outcome_of_rollout
 from envwright.statistics.two_sides import SideName, TwoSides
 from envwright.system.termination import terminated_like_interrupted
+from envwright.system.workspace import Workspace
 from envwright.training.model_server import ModelServer, NoServer, server_command
-from envwright.validation.job import checked
-from envwright.validation.journal import Journal
-from envwright.validation.opened_environment import opened_environment
 
 EXAMPLES = """examples:
   envwright compare gsm8k --before base --after trained          two endpoints: 0 better, 1 worse, 3 not decided

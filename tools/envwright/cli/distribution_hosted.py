@@ -10,6 +10,9 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.distribution_results import judge_results
 from envwright.cli.selection import beside_key
+from envwright.declarations.endpoints import PRIME_KEY, Endpoint
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS
 from envwright.facts.observed import Dataset, Task
 from envwright.hub.access import HubAccess, HubUnavailable, Prime, the_platform
@@ -27,17 +30,14 @@ from envwright.models.hosted_evaluation import (
 from envwright.models.model_evaluation import MOST_TASKS_ELSEWHERE, EvaluationSize, OpenedTasks, RunRefused, sampling_of
 from envwright.models.model_run import approve_bound, ceiling_of, requested_of
 from envwright.models.prime_inference import endpoint_named
+from envwright.observing.job import StageFailed, checked
+from envwright.observing.opened_environment import opened_environment
+from envwright.packages.repository import Repository
 from envwright.release.plan import Desired, desired_of
 from envwright.reports.printing import print_message
-from envwright.repository.endpoints import PRIME_KEY, Endpoint
-from envwright.repository.package import Package
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
 from envwright.system.subprocesses import Interrupted, ProgramFailed
 from envwright.system.termination import terminated_like_interrupted
-from envwright.validation.job import StageFailed, checked
-from envwright.validation.opened_environment import opened_environment
+from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
   envwright distribution hosted gsm8k --endpoint qwen3-30b -n 500 -r 8 --max-cost 5

@@ -13,18 +13,18 @@ from pathlib import Path
 from envwright import __version__, exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import beside_key, facts_of
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts
 from envwright.facts.stages import needed_by
 from envwright.models.import_results import Expected, Imported, NoResults, import_results, print_problems
+from envwright.observing.observation_request import ObservationRequest
+from envwright.packages.repository import Repository
 from envwright.reports.written import report
-from envwright.repository.package import Package
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
 from envwright.rules.engine import Subject
 from envwright.rules.result import ValidationResult, environment_result
 from envwright.rules.verdict import judge
-from envwright.validation.observation_request import ObservationRequest
+from envwright.system.workspace import Workspace
 
 STAGES = needed_by("smoke", "distribution")
 

@@ -19,12 +19,12 @@ from envwright_worker.policies.policy import BOUNDS
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.main import parser
+from envwright.declarations.codeowners import CODEOWNERS_FILE, handwritten, render
+from envwright.declarations.registry import SCHEMA_FILE, load_registry, registry_schema
+from envwright.declarations.tool_source import holds_tool
 from envwright.facts import stages
 from envwright.facts.stages import Stage
 from envwright.files.atomic_write import write_whole
-from envwright.repository.codeowners import CODEOWNERS_FILE, handwritten, render
-from envwright.repository.registry import SCHEMA_FILE, load_registry, registry_schema
-from envwright.repository.tool_source import holds_tool
 from envwright.rules.catalogue import CATALOGUE_FILE, render_catalogue
 from envwright.training.trainers import MATRIX_FILE, with_matrix
 
@@ -53,12 +53,12 @@ Exit codes: 0 pass, 1 fail, 2 a declaration or the command line is wrong, 3 inco
 _REGISTRY = """\
 # registry.yaml
 
-Made from `envwright/repository/registry.py` and `run.py`, where every key is declared, by `envwright docs`. A test
+Made from `envwright/declarations/registry.py` and `run.py`, where every key is declared, by `envwright docs`. A test
 compares. Do not edit by hand.
 
 It declares the published environments and the training runs. An unknown key is a mistake, which is reported with its
 line and the nearest key. The first line of the file names the schema for editors, which complete and check the file
-with it: `# yaml-language-server: $schema=tools/envwright/repository/registry.schema.json`.
+with it: `# yaml-language-server: $schema=tools/envwright/declarations/registry.schema.json`.
 """
 _POLICIES = f"""\
 # Scripted policies

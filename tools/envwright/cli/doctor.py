@@ -11,12 +11,12 @@ import threading
 from dataclasses import asdict, replace
 
 from envwright import exit_codes
+from envwright.builds.job_checks import job_checks
+from envwright.builds.machine import HealthCheck, Machine, examined, look
 from envwright.cli import arguments
-from envwright.repository.run import RunSpec
-from envwright.repository.workspace import InUse, Workspace
+from envwright.declarations.run import RunSpec
+from envwright.system.workspace import InUse, Workspace
 from envwright.training.trainers import trainer_named
-from envwright.validation.job_checks import job_checks
-from envwright.validation.machine import HealthCheck, Machine, examined, look
 
 EXAMPLES = """examples:
   envwright doctor

@@ -16,8 +16,8 @@ from envwright_emulator.server import EmulatedHub, emulator
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.repository.problem import DeclarationError
-from envwright.repository.registry import load_registry
+from envwright.declarations.problem import DeclarationError
+from envwright.declarations.registry import load_registry
 
 EXAMPLES = """examples:
   envwright emulator --port 8100        then, with the variables that it prints: prime env list --mine

@@ -10,11 +10,11 @@ import threading
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import print_grants, with_flags
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
+from envwright.observing.job import StageFailed
+from envwright.observing.opened_environment import opened_environment
+from envwright.packages.repository import Repository
 from envwright.system.subprocesses import Interrupted, ProgramFailed
-from envwright.validation.job import StageFailed
-from envwright.validation.opened_environment import opened_environment
+from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
   envwright endpoint gsm8k                                  then: vf-eval gsm8k -b URL -m oracle

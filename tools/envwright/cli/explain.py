@@ -8,8 +8,8 @@ import sys
 
 from envwright import exit_codes
 from envwright.cli import arguments
+from envwright.declarations.problem import nearest
 from envwright.reports.documentation import rule_address
-from envwright.repository.problem import nearest
 from envwright.rules.catalogue import explain
 from envwright.rules.engine import all_rules
 

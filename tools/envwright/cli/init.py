@@ -15,11 +15,11 @@ from envwright.authoring.setup.initial import InitialFiles, enclosing_repository
 from envwright.authoring.setup.screen import initial_data, render_initial
 from envwright.cli import arguments
 from envwright.cli.questions import answer, can_ask
+from envwright.declarations.registry import load_registry
+from envwright.declarations.registry_values import OWNER, SLUG
+from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.packages.repository import ENVIRONMENTS_FOLDER
 from envwright.reports.printing import for_terminal, print_text
-from envwright.repository.registry import load_registry
-from envwright.repository.registry_values import OWNER, SLUG
-from envwright.repository.repository import ENVIRONMENTS_FOLDER
-from envwright.repository.tool_source import REGISTRY_FILE
 from envwright.system.termination import terminated_like_interrupted
 from envwright.text.visible_text import visible
 

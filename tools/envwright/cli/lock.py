@@ -7,12 +7,12 @@ import sys
 import threading
 
 from envwright import exit_codes
+from envwright.builds.resolve import resolve_locks, resolve_tool_locks
 from envwright.cli import arguments
-from envwright.repository.problem import DeclarationError
-from envwright.repository.repository import Repository
-from envwright.repository.tool_source import TOOL_FOLDER, holds_tool
+from envwright.declarations.problem import DeclarationError
+from envwright.declarations.tool_source import TOOL_FOLDER, holds_tool
+from envwright.packages.repository import Repository
 from envwright.system.subprocesses import ProgramFailed
-from envwright.validation.resolve import resolve_locks, resolve_tool_locks
 
 EXAMPLES = """examples:
   envwright lock                 all environments

@@ -139,7 +139,7 @@ def _change_folder(name: str) -> None:
 
 def repository_above(folder: Path) -> Path:
     """The nearest folder with a registry, from this one upwards; this one if there is none."""
-    from envwright.repository.tool_source import REGISTRY_FILE
+    from envwright.declarations.tool_source import REGISTRY_FILE
 
     return next((each for each in (folder, *folder.parents) if (each / REGISTRY_FILE).is_file()), Path())
 
@@ -161,7 +161,7 @@ def _environment_of(root: Path, name: str) -> str:
 
 
 def _refuse_committed_results(options: argparse.Namespace) -> None:
-    from envwright.repository.committed_results import refuse_committed_results
+    from envwright.packages.committed_results import refuse_committed_results
 
     given = (getattr(options, name, None) for name in ("evidence", "evidence_only"))
     refuse_committed_results(options.root, *given)
@@ -171,7 +171,7 @@ def run() -> None:
     """The entry point of the `envwright` script."""
     hide_memory()  # before anything else runs: its variables may hold keys, and it runs the code of others
     gc.disable()  # until the command is imported: imported objects stay
-    from envwright.repository.problem import DeclarationError
+    from envwright.declarations.problem import DeclarationError
 
     try:
         code = main()
@@ -211,7 +211,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _refuse_command(word: str) -> NoReturn:
-    from envwright.repository.problem import nearest
+    from envwright.declarations.problem import nearest
 
     near = nearest(word, [*COMMANDS, *GROUPS])
     meant = f"; did you mean {near}?" if near else ""

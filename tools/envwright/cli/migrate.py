@@ -12,12 +12,12 @@ from envwright.authoring.migrate.package import files_of, needs_more
 from envwright.authoring.migrate.reading import NotMovable
 from envwright.authoring.migrate.unfinished import unfinished_places
 from envwright.authoring.new.write import NotWritten, refuse_taken, write
+from envwright.builds.resolve import resolve_locks
 from envwright.cli import arguments, rewards_diff
-from envwright.repository.package import Package
-from envwright.repository.problem import DeclarationError, Problem
-from envwright.repository.repository import Repository
+from envwright.declarations.package import Package
+from envwright.declarations.problem import DeclarationError, Problem
+from envwright.packages.repository import Repository
 from envwright.system.subprocesses import ProgramFailed
-from envwright.validation.resolve import resolve_locks
 
 EXAMPLES = """examples:
   envwright migrate date-arithmetic                   writes environments/date_arithmetic_v1

@@ -16,6 +16,8 @@ from envwright_worker.splits import Split
 
 from envwright import __version__, exit_codes
 from envwright.cli.selection import HarnessUnsupported, beside_key, check_harness, chosen_environments, with_flags
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts
 from envwright.facts.results import ResultsWriter
 from envwright.facts.stages import StageName
@@ -39,20 +41,18 @@ from envwright.models.model_run import (
     spent,
 )
 from envwright.models.relay import Relay
+from envwright.observing.job import StageFailed
+from envwright.packages.recordings import read_recordings
+from envwright.packages.repository import Repository
 from envwright.reports.printing import print_message
 from envwright.reports.written import report
-from envwright.repository.package import Package
-from envwright.repository.recordings import read_recordings
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
 from envwright.rules.engine import Gate, Subject, Verdict
 from envwright.rules.result import EnvironmentResult, ValidationResult, environment_result
 from envwright.rules.verdict import GateVerdict, Judgement, judge, worst
 from envwright.statistics.recorded import baseline_for
 from envwright.system.subprocesses import Interrupted, ProgramFailed
+from envwright.system.workspace import Workspace
 from envwright.text.visible_text import on_one_line
-from envwright.validation.job import StageFailed
 
 PLAYED: Mapping[Gate, StageName] = {"smoke": "smoke", "distribution": "distribution"}
 

@@ -24,9 +24,9 @@ from envwright.authoring.new.write import NotWritten, refuse_taken, usual_owners
 from envwright.cli import arguments
 from envwright.cli.inspect import add_hub_arguments
 from envwright.cli.questions import answer, can_ask
-from envwright.repository.package import Generation
-from envwright.repository.references import reason_against_name
-from envwright.repository.registry import Registry, load_registry
+from envwright.declarations.package import Generation
+from envwright.declarations.references import reason_against_name
+from envwright.declarations.registry import Registry, load_registry
 from envwright.system.subprocesses import ProgramFailed
 
 EXAMPLES = """examples:

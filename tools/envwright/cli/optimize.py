@@ -12,6 +12,9 @@ from pathlib import Path
 from envwright import __version__, exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import beside_key
+from envwright.declarations.endpoints import Endpoint
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envwright.facts.observed import Dataset, Description, Task
 from envwright.files.atomic_write import write_whole
@@ -23,6 +26,9 @@ from envwright.models.prompt_optimization import NoGepa, Optimized, SearchBudget
 from envwright.models.prompt_placing import NotPlaceable, Placement, placement
 from envwright.models.relay import Relay
 from envwright.models.spending import CostEstimate
+from envwright.observing.job import checked
+from envwright.observing.opened_environment import opened_environment
+from envwright.packages.repository import Repository
 from envwright.reports.before_after import interval_of
 from envwright.reports.optimized import (
     CandidateReport,
@@ -33,16 +39,10 @@ from envwright.reports.optimized import (
     render_text,
 )
 from envwright.reports.printing import print_message, print_report, write_report
-from envwright.repository.endpoints import Endpoint
-from envwright.repository.package import Package
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
 from envwright.statistics.clusters import paired_difference
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.termination import terminated_like_interrupted
-from envwright.validation.job import checked
-from envwright.validation.opened_environment import opened_environment
+from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
   envwright optimize date-arithmetic --endpoint qwen3-30b                      shows the change, writes nothing

@@ -12,20 +12,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from envwright import exit_codes
+from envwright.builds.preparation import PreparationFailed, prepare
+from envwright.builds.prepared_home import prepared_home
 from envwright.cli import arguments
 from envwright.cli.selection import Choice, chosen_environments
+from envwright.declarations.preparation import ProposedPreparation, preparation_lines, proposed_preparation
 from envwright.facts.observed import Failure
-from envwright.repository.preparation import ProposedPreparation, preparation_lines, proposed_preparation
-from envwright.repository.workspace import Workspace
+from envwright.observing.exploration import explored
 from envwright.rules.engine import Verdict
 from envwright.rules.verdict import worst
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.termination import terminated_like_interrupted
+from envwright.system.workspace import Workspace
 from envwright.text.plain_data import seconds_text, size_text
 from envwright.text.visible_text import on_one_line
-from envwright.validation.exploration import explored
-from envwright.validation.preparation import PreparationFailed, prepare
-from envwright.validation.prepared_home import prepared_home
 
 EXAMPLES = """examples:
   envwright prepare                         download the data under prepare: in registry.yaml, for all environments

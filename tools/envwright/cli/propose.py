@@ -9,13 +9,13 @@ from pathlib import Path
 
 from envwright import exit_codes
 from envwright.cli import arguments
+from envwright.declarations.problem import DeclarationError, Problem
 from envwright.github.api import GitHub, GitHubError
 from envwright.github.lock_proposal import propose
+from envwright.packages.git import git
+from envwright.packages.lock import LOCK_FILE
+from envwright.packages.repository import Repository
 from envwright.reports.lock_difference import render_lock_difference
-from envwright.repository.git import git
-from envwright.repository.lock import LOCK_FILE
-from envwright.repository.problem import DeclarationError, Problem
-from envwright.repository.repository import Repository
 
 EXAMPLES = """examples:
   envwright propose             after `envwright lock --environments`, in a job with GITHUB_TOKEN

@@ -14,6 +14,8 @@ from typing import Any
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import beside_key
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.recordings import RecordedScore
 from envwright.models.judging import check_judges, judge_cut_short, judge_of
 from envwright.models.model_evaluation import (
@@ -38,11 +40,9 @@ from envwright.models.model_run import (
     spent,
 )
 from envwright.models.relay import Relay
-from envwright.reports.printing import print_message
-from envwright.repository.content import reward_digest
-from envwright.repository.package import Package
-from envwright.repository.read_package import read_package
-from envwright.repository.recordings import (
+from envwright.packages.content import reward_digest
+from envwright.packages.read_package import read_package
+from envwright.packages.recordings import (
     MAX_BYTES,
     Packed,
     keep_from_hub,
@@ -51,12 +51,12 @@ from envwright.repository.recordings import (
     without_places,
     write_recording,
 )
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
+from envwright.packages.repository import Repository
+from envwright.reports.printing import print_message
 from envwright.rules.engine import Subject
 from envwright.statistics.recorded import measures
 from envwright.statistics.summary import coverage
+from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
   envwright record gsm8k --endpoint qwen3-30b --max-cost 0.50

@@ -21,8 +21,8 @@ from envwright_emulator.server import EmulatedHub, emulator
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.emulator import add_behaviour, registered_owners
-from envwright.repository.registry import load_registry
-from envwright.repository.workspace import CACHE_DIR, users_folder
+from envwright.declarations.registry import load_registry
+from envwright.system.workspace import CACHE_DIR, users_folder
 
 EXAMPLES = """examples:
   envwright rehearse                      everything, without a key: prove, plan, release, release again, train

@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from envwright import __version__, exit_codes
+from envwright.builds.job_checks import platform_checks, refuse_unready
 from envwright.cli import arguments, plan
 from envwright.cli.printed_ledger import print_ledger
 from envwright.cli.questions import Unconfirmed, confirmed
 from envwright.cli.release_evidence import Proven, handed_over, proven_here, run_without_key
+from envwright.declarations.problem import DeclarationError, Problem
+from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.hub.access import HubUnavailable
+from envwright.packages.git import git
+from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.release.evidence import NoEvidence
 from envwright.release.ledger import ReleaseLedger
 from envwright.release.ledger_file import PUBLISHED, LedgerFile, LedgerUnreadable
@@ -26,18 +31,13 @@ from envwright.release.plan import Planned, PlannedRun, make_plan
 from envwright.release.plan_report import print_plan, render_plan_text, write_plan
 from envwright.release.release import Release
 from envwright.release.verifying import Verified
-from envwright.repository.git import git
-from envwright.repository.problem import DeclarationError, Problem
-from envwright.repository.repository import ENVIRONMENTS_FOLDER, Repository
-from envwright.repository.tool_source import REGISTRY_FILE
-from envwright.repository.workspace import Workspace
 from envwright.system.file_lock import AlreadyLocked, locked
 from envwright.system.subprocesses import Interrupted
 from envwright.system.termination import terminated_like_interrupted
+from envwright.system.workspace import Workspace
 from envwright.text.visible_text import on_one_line
 from envwright.training.due import Situation, carry_out, decided_runs
 from envwright.training.submit import Submission, SubmissionOutcome
-from envwright.validation.job_checks import platform_checks, refuse_unready
 
 EXAMPLES = """examples:
   envwright release --dry-run                         the plan, and nothing else

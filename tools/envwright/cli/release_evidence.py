@@ -11,19 +11,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from envwright.builds.wheel import built_wheel
+from envwright.declarations.granted_variables import granted_variables
+from envwright.declarations.package import Package
+from envwright.declarations.registry import load_registry
+from envwright.packages.changes import changed_environments
+from envwright.packages.repository import Repository
 from envwright.release.earlier import earlier_entries, split_earlier
 from envwright.release.evidence import HandedOver, NoEvidence, ValidationEvidence, read_evidence
 from envwright.release.ledger import LedgerEntry
 from envwright.release.ledger_file import LEDGER
 from envwright.release.plan import Planned
-from envwright.repository.changes import changed_environments
-from envwright.repository.granted_variables import granted_variables
-from envwright.repository.package import Package
-from envwright.repository.registry import load_registry
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
+from envwright.system.workspace import Workspace
 from envwright.text.scrubbing import without_secrets
-from envwright.validation.wheel import built_wheel
 
 
 @dataclass(frozen=True)

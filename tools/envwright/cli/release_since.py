@@ -11,8 +11,8 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.github.api import GitHub, GitHubError
 from envwright.github.workflow_runs import commits_of_successes
-from envwright.repository.changes import changed_environments, registry_at
-from envwright.repository.git import git
+from envwright.packages.changes import changed_environments, registry_at
+from envwright.packages.git import git
 
 EXAMPLES = """examples:
   envwright release since >> "$GITHUB_OUTPUT"     the outputs `commit` and `due` of a step

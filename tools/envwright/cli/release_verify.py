@@ -11,16 +11,16 @@ from pathlib import Path
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.files.atomic_write import write_whole
+from envwright.packages.git import git
+from envwright.packages.repository import Repository
 from envwright.release.ledger import LedgerEntry
 from envwright.release.ledger_file import LEDGER, PUBLISHED, LedgerUnreadable, read_ledger
 from envwright.release.loaded import LOADED, loaded_text
 from envwright.release.loading import Loader
 from envwright.release.verifying import Verified
-from envwright.repository.git import git
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
 from envwright.system.subprocesses import Interrupted
 from envwright.system.termination import terminated_like_interrupted
+from envwright.system.workspace import Workspace
 from envwright.text.visible_text import on_one_line
 
 EXAMPLES = """examples:

@@ -12,23 +12,23 @@ from pathlib import Path
 from envwright import __version__, exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import chosen_environments, facts_of, print_grants
+from envwright.declarations.package import Package
+from envwright.declarations.problem import DeclarationError, Problem
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts, Failure
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.reward_diff import Scorer, SideFailed, corpus_of, open_both, score_both
+from envwright.packages.base_revision import Base, NoBase, find_base
+from envwright.packages.repository import Repository
 from envwright.reports.html.written import refresh_page
 from envwright.reports.printing import print_report, write_report
 from envwright.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
-from envwright.repository.base_revision import Base, NoBase, find_base
-from envwright.repository.package import Package
-from envwright.repository.problem import DeclarationError, Problem
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
 from envwright.rules.engine import Finding, Subject, Verdict, all_rules, apply
 from envwright.rules.verdict import worst
 from envwright.statistics.reward_comparison import ComparedVersion, RewardComparison, compare
 from envwright.statistics.task_matching import match_tasks
 from envwright.statistics.two_sides import TwoSides
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.reward_diff import Scorer, SideFailed, corpus_of, open_both, score_both
+from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
   envwright rewards diff gsm8k --against main           which rewards changed since a revision

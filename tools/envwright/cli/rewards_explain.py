@@ -12,15 +12,15 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import chosen_environments, facts_of, print_grants
 from envwright.facts.observed import Facts
+from envwright.observing.observation_request import ObservationRequest
 from envwright.reports.evidence import shown_evidence
 from envwright.reports.page import Page
 from envwright.reports.printing import for_terminal, print_text
-from envwright.repository.workspace import Workspace
 from envwright.rules.catalogue import UnknownRuleError, explain
 from envwright.rules.engine import Finding, Rule, Subject, all_rules, findings
 from envwright.rules.result import path_of_place
+from envwright.system.workspace import Workspace
 from envwright.text.plain_data import plain_data
-from envwright.validation.observation_request import ObservationRequest
 
 EXAMPLES = """examples:
   envwright rewards explain RWD010             in every environment

@@ -9,12 +9,8 @@ import threading
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import print_grants, with_flags
-from envwright.reports.printing import for_terminal, print_text
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
-from envwright.system.subprocesses import ProgramFailed
-from envwright.validation.job import StageFailed
-from envwright.validation.reply import (
+from envwright.observing.job import StageFailed
+from envwright.observing.reply import (
     NoOracleReplyError,
     OneReplyError,
     UnknownTaskError,
@@ -23,6 +19,10 @@ from envwright.validation.reply import (
     reply_to,
     turn_of,
 )
+from envwright.packages.repository import Repository
+from envwright.reports.printing import for_terminal, print_text
+from envwright.system.subprocesses import ProgramFailed
+from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
   envwright rewards reply gsm8k "#### 42" --task 3

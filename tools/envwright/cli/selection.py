@@ -10,23 +10,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from envwright.declarations.granted_variables import described_grant, registry_beside_key
+from envwright.declarations.package import Package
+from envwright.declarations.problem import DeclarationError, Problem, nearest
+from envwright.declarations.registry import EnvironmentEntry, Registry
+from envwright.declarations.run import EXAMPLE_MODEL
+from envwright.declarations.tool_source import REGISTRY_FILE, own_checkout
 from envwright.facts.observed import Facts
+from envwright.observing.collected_facts import ProgressListener
+from envwright.observing.facts_cache import remembered
+from envwright.observing.observation import observe
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.scheduling import Load, divided, expected_timings
+from envwright.packages.repository import Repository
 from envwright.reports.open_progress import open_progress
 from envwright.reports.printing import print_message
-from envwright.repository.granted_variables import described_grant, registry_beside_key
-from envwright.repository.package import Package
-from envwright.repository.problem import DeclarationError, Problem, nearest
-from envwright.repository.registry import EnvironmentEntry, Registry
-from envwright.repository.repository import Repository
-from envwright.repository.run import EXAMPLE_MODEL
-from envwright.repository.tool_source import REGISTRY_FILE, own_checkout
-from envwright.repository.workspace import Workspace
 from envwright.rules.result import ShardOfRun
-from envwright.validation.collected_facts import ProgressListener
-from envwright.validation.facts_cache import remembered
-from envwright.validation.observation import observe
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.scheduling import Load, divided, expected_timings
+from envwright.system.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _selected(root: Path, options: argparse.Namespace, set_apart: bool) -> Choic
     if options.changed is None:
         repository = Repository.load(root, options.names or None, set_apart=set_apart)
         return Choice(repository, repository.select(options.names), runs=runs_named(repository.registry, runs or ()))
-    from envwright.repository.changes import changed_environments
+    from envwright.packages.changes import changed_environments
 
     change = changed_environments(root, options.changed or None)
     repository = Repository.load(root, only=None if change.everything else change.names, set_apart=set_apart)

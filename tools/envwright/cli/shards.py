@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import Choice, chosen_environments, loads
-from envwright.repository.workspace import Workspace
-from envwright.validation.scheduling import divided, worthwhile_count
-from envwright.validation.shard_scripts import ShardTask, kubernetes_job, slurm_script
+from envwright.observing.scheduling import divided, worthwhile_count
+from envwright.observing.shard_scripts import ShardTask, kubernetes_job, slurm_script
+from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
   envwright shards                                        how the environments would be divided

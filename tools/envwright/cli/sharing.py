@@ -8,11 +8,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
+from envwright.builds.sandbox import why_not_confined
 from envwright.cli.selection import Choice
+from envwright.observing.store.settings import KEY, SettingsRefused, StoreSettings, store_settings
+from envwright.observing.verdicts import ValidationRequest
 from envwright.text.plain_data import seconds_text
-from envwright.validation.sandbox import why_not_confined
-from envwright.validation.store.settings import KEY, SettingsRefused, StoreSettings, store_settings
-from envwright.validation.verdicts import ValidationRequest
 
 REPORT_EVERY_SECONDS = 10.0
 
@@ -55,7 +55,7 @@ def count_of(total: int, done_what: str, *, quiet: bool) -> Callable[[int], None
 
 def send(request: ValidationRequest, names: Sequence[str], store: StoreSettings, *, quiet: bool) -> bool:
     """Write own results into the store, report it on standard error, and return whether all were written."""
-    from envwright.validation.store.sharing import refused_text, sent
+    from envwright.observing.store.sharing import refused_text, sent
 
     started = time.monotonic()
     exchange = sent(request, names, store, count_of(len(names), "written", quiet=quiet))

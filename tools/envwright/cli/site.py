@@ -10,12 +10,12 @@ from typing import Any
 
 from envwright import exit_codes
 from envwright.cli import arguments
+from envwright.packages.repository import Repository
 from envwright.reports.html.written import read_diff
 from envwright.reports.reading import read_report
 from envwright.reports.run_report import read_runs
 from envwright.reports.site.build import NotOurs, build_site
 from envwright.reports.site.catalogue import Catalogue, listing_of
-from envwright.repository.repository import Repository
 
 EXAMPLES = """examples:
   envwright site                  the catalogue of PUBLIC environments, in reports/site/

@@ -6,8 +6,8 @@ import argparse
 import sys
 
 from envwright import exit_codes
+from envwright.observing.store.settings import KEY, TRUSTS, named
 from envwright.system.installation import install_command
-from envwright.validation.store.settings import KEY, TRUSTS, named
 
 EXAMPLES = """examples:
   envwright store key main-2026    print a new private key, for jobs that write, and its public key, for all readers
@@ -21,7 +21,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the two variables and return the exit code."""
     try:
-        from envwright.validation.store.entries import new_keys
+        from envwright.observing.store.entries import new_keys
 
         if not named(options.name):
             print(f"{options.name!r} is not a name: use lower-case letters, digits, . and -", file=sys.stderr)

@@ -11,12 +11,12 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import chosen_environments
 from envwright.cli.sharing import count_of, declared_store, send
-from envwright.repository.workspace import Workspace
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.store.settings import ADDRESS, KEY, SettingsRefused
+from envwright.observing.store.sharing import adopted
+from envwright.observing.verdicts import ValidationRequest, remembered_result
 from envwright.rules.engine import GATES
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.store.settings import ADDRESS, KEY, SettingsRefused
-from envwright.validation.store.sharing import adopted
-from envwright.validation.verdicts import ValidationRequest, remembered_result
+from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
   envwright store push                        what the cache has of this commit

@@ -9,12 +9,12 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import chosen_environments
 from envwright.cli.sharing import declared_store
-from envwright.repository.workspace import Workspace
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.store.settings import ADDRESS, SettingsRefused
+from envwright.observing.store.sharing import Exchange, refused_text, stored
+from envwright.observing.verdicts import BRIEF_FROM, ValidationRequest
 from envwright.rules.engine import GATES
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.store.settings import ADDRESS, SettingsRefused
-from envwright.validation.store.sharing import Exchange, refused_text, stored
-from envwright.validation.verdicts import BRIEF_FROM, ValidationRequest
+from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
   envwright store status             the trusted keys, and the environments of this commit that are proven there

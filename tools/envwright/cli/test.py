@@ -9,10 +9,10 @@ import threading
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import print_grants
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
+from envwright.observing.authors_pytest import run_pytest
+from envwright.packages.repository import Repository
 from envwright.system.subprocesses import ProgramFailed
-from envwright.validation.authors_pytest import run_pytest
+from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
   envwright test reverse-text                      tests/test_*.py and tests/cases.yaml

@@ -7,11 +7,11 @@ import sys
 import threading
 
 from envwright import exit_codes
+from envwright.builds.co_install import import_together
 from envwright.cli import arguments
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
+from envwright.packages.repository import Repository
 from envwright.system.subprocesses import ProgramFailed
-from envwright.validation.co_install import import_together
+from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
   envwright together                  all, the environments of each generation of verifiers by themselves

@@ -9,21 +9,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envwright import exit_codes
+from envwright.builds.job_checks import platform_checks, refuse_unready
 from envwright.cli import arguments
 from envwright.cli.questions import Unconfirmed, confirmed
 from envwright.cli.selection import runs_named
 from envwright.cli.train_file import train_here
+from envwright.declarations.registry import Registry, load_registry
+from envwright.declarations.run import RunSpec
 from envwright.hub.access import HubUnavailable, find_prime, hub_access, install_prime
 from envwright.hub.state import read_hub
 from envwright.release.plan import desired_of, step_of
 from envwright.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
-from envwright.repository.registry import Registry, load_registry
-from envwright.repository.run import RunSpec
 from envwright.system.subprocesses import Interrupted
 from envwright.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs
 from envwright.training.due import DecidedRun, Situation, carry_out, decided_runs
 from envwright.training.trainers import trainer_named
-from envwright.validation.job_checks import platform_checks, refuse_unready
 
 EXAMPLES = """examples:
   envwright train                                 submit runs that are due: submit: on-release, and not submitted yet

@@ -19,32 +19,32 @@ from envwright_learner.settings import LearnerSettings, read_settings
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import beside_key, print_grants
+from envwright.declarations.problem import nearest
+from envwright.declarations.registry import load_registry
 from envwright.facts.observed import Failure
 from envwright.models.judging import judge_cut_short, judge_endpoint, judge_of
 from envwright.models.model_evaluation import RunRefused
 from envwright.models.relay import Relay
+from envwright.observing.job import StageFailed, WorkerLost
+from envwright.packages.content import reward_digest
+from envwright.packages.repository import Repository
 from envwright.reports.printing import print_message
-from envwright.repository.content import reward_digest
-from envwright.repository.problem import nearest
-from envwright.repository.registry import load_registry
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import Workspace
 from envwright.rules.engine import Finding
 from envwright.system.installation import command_with
 from envwright.system.subprocesses import Interrupted, ProgramFailed
+from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import DeclaredRun, packages_of_runs
 from envwright.training.follow import OUTPUTS
 from envwright.training.preregistration import NotRegistered, head_of, preregistration_of, write_once
 from envwright.training.run_folder import UnfitSettings
-from envwright.validation.job import StageFailed, WorkerLost
 
 if TYPE_CHECKING:
     from envwright_learner.environment import TrainingEnvironment
     from envwright_learner.settings import RolloutSettings
     from envwright_learner.training import Trained
 
-    from envwright.repository.package import Package
-    from envwright.repository.registry import EnvironmentEntry
+    from envwright.declarations.package import Package
+    from envwright.declarations.registry import EnvironmentEntry
 
 EXAMPLES = """examples:
   envwright train file configs/rl/reverse-text-here.toml

@@ -18,17 +18,17 @@ from envwright.authoring.dataset.huggingface import is_dataset
 from envwright.cli import arguments
 from envwright.cli.questions import Unconfirmed, can_ask, confirmed
 from envwright.cli.train import run_result
+from envwright.declarations.problem import nearest
+from envwright.declarations.registry import ExternalEntry, Registry
+from envwright.declarations.run import EXAMPLE_MODEL, run_spec
 from envwright.files.atomic_write import write_whole
 from envwright.hub.access import HubAccess, HubUnavailable, Prime, hub_access, the_platform
 from envwright.hub.state import read_hub
 from envwright.hub.training_offer import TrainingOffer, read_training_offer
+from envwright.packages.git import git
 from envwright.reports.declared_runs import render_runs
-from envwright.repository.git import git
-from envwright.repository.problem import nearest
-from envwright.repository.registry import ExternalEntry, Registry
-from envwright.repository.run import EXAMPLE_MODEL, run_spec
-from envwright.repository.workspace import Workspace
 from envwright.system.subprocesses import Interrupted
+from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import DeclaredRun, declared_runs, is_compiled
 from envwright.training.submit import Platform, RunIdentity, identity_of, submit
 from envwright.training.trainers import SUBMITTED

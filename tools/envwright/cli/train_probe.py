@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import print_grants
+from envwright.observing.job import StageFailed, WorkerLost
+from envwright.packages.repository import Repository
 from envwright.reports.printing import print_message
 from envwright.reports.run_report import Curve, CurvePoint, RunReport, write_run
-from envwright.repository.repository import Repository
-from envwright.repository.workspace import TOOLS, Workspace, code_digest
 from envwright.system.installation import command_with
 from envwright.system.subprocesses import ProgramFailed
+from envwright.system.workspace import TOOLS, Workspace, code_digest
 from envwright.training.trainers import HERE
-from envwright.validation.job import StageFailed, WorkerLost
 
 if TYPE_CHECKING:
     from envwright_learner.probe.learning import ProbeStep

@@ -14,9 +14,13 @@ from typing import Any
 
 from envwright import exit_codes
 from envwright.cli import arguments, compare
+from envwright.declarations.package import Package
+from envwright.declarations.registry import Registry
 from envwright.facts.training_log import NoMetrics
 from envwright.hub.access import HubUnavailable, hub_access
 from envwright.hub.runs import RunsUnreadable
+from envwright.packages.content import reward_digest
+from envwright.packages.recordings import read_recordings
 from envwright.reports.before_after import read_comparisons
 from envwright.reports.html.compact import brief_comparison
 from envwright.reports.html.written import refresh_page, write_run_page
@@ -29,10 +33,6 @@ from envwright.reports.run_answer import (
     render_answer_markdown,
 )
 from envwright.reports.run_report import RUNS_FOLDER, RunReport, render_run, render_run_markdown, run_file, write_run
-from envwright.repository.content import reward_digest
-from envwright.repository.package import Package
-from envwright.repository.recordings import read_recordings
-from envwright.repository.registry import Registry
 from envwright.statistics.before_after import least_tasks
 from envwright.statistics.checks import MIN_COVERAGE
 from envwright.statistics.goal import GOAL_ANSWERS, judged, with_width

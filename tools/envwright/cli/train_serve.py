@@ -10,11 +10,11 @@ import threading
 
 from envwright import exit_codes
 from envwright.cli import arguments
+from envwright.declarations.endpoints import ENDPOINTS_FILE, Endpoint
+from envwright.declarations.registry import Registry, load_registry
 from envwright.hub.access import HubUnavailable
 from envwright.hub.runs import RunsUnreadable
 from envwright.reports.printing import print_message
-from envwright.repository.endpoints import ENDPOINTS_FILE, Endpoint
-from envwright.repository.registry import Registry, load_registry
 from envwright.system.subprocesses import Interrupted
 from envwright.training.kept_model import KeptModel, NoKeptModel, kept_model
 from envwright.training.model_server import (

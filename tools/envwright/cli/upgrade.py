@@ -14,8 +14,8 @@ from envwright.authoring.setup.files import FILES
 from envwright.authoring.setup.screen import render_upgrade
 from envwright.authoring.setup.upgrading import as_data, plan_upgrade, write_upgrade
 from envwright.cli import arguments
+from envwright.declarations.problem import DeclarationError, Problem, nearest
 from envwright.reports.printing import for_terminal, print_text
-from envwright.repository.problem import DeclarationError, Problem, nearest
 from envwright.system.termination import terminated_like_interrupted
 from envwright.text.visible_text import visible
 

@@ -26,20 +26,20 @@ from envwright.cli.selection import (
     with_flags,
 )
 from envwright.cli.sharing import declared_store, refuse_key_beside_unconfined, send
+from envwright.declarations.problem import DeclarationError, Problem
+from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.runner import run_all
+from envwright.observing.store.settings import SettingsRefused
+from envwright.observing.verdicts import BRIEF_FROM, ValidationRequest
+from envwright.packages.repository import Repository
 from envwright.reports.open_progress import open_progress
 from envwright.reports.written import print_result, report
-from envwright.repository.problem import DeclarationError, Problem
-from envwright.repository.repository import Repository
-from envwright.repository.tool_source import REGISTRY_FILE
-from envwright.repository.workspace import Workspace
 from envwright.rules.engine import GATES, Gate, Verdict
 from envwright.rules.result import ValidationResult
 from envwright.rules.verdict import worst
 from envwright.system.capacity import usable_cores
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.runner import run_all
-from envwright.validation.store.settings import SettingsRefused
-from envwright.validation.verdicts import BRIEF_FROM, ValidationRequest
+from envwright.system.workspace import Workspace
 
 PLAYED = ("smoke", "distribution")
 """The gates that play rollouts."""

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from envwright import exit_codes
 from envwright.cli import arguments
+from envwright.declarations.problem import DeclarationError
 from envwright.files.atomic_write import write_whole
 from envwright.models.transcript_files import NoTranscripts, TranscriptFiles, opened_transcripts
+from envwright.packages.content import RECORDINGS
+from envwright.packages.repository import Repository
 from envwright.reports.transcripts.page import write_static_page
 from envwright.reports.transcripts.server import served_transcripts
-from envwright.repository.content import RECORDINGS
-from envwright.repository.problem import DeclarationError
-from envwright.repository.repository import Repository
 from envwright.system.scratch_folder import temporary_scratch
 from envwright.text.plain_data import size_text
 from envwright.text.visible_text import on_one_line

@@ -1,6 +1,6 @@
 """The stages of an observation, in order, with their prerequisites, gates and costs.
 
-A new stage is a line in `STAGES` and a module of `validation/stages/`. Everything else reads this table: the
+A new stage is a line in `STAGES` and a module of `observing/stages/`. Everything else reads this table: the
 observation, the key of the facts, the verdict, progress, reports, and the page docs/architecture.md.
 """
 
@@ -20,7 +20,7 @@ class Stage:
     summary: str
     """The stage's work, for docs/architecture.md."""
     job: str = ""
-    """The module of `validation/stages/`; empty if `validation/observation.py` does it before all jobs."""
+    """The module of `observing/stages/`; empty if `observing/observation.py` does it before all jobs."""
     needs: tuple[StageName, ...] = ()
     """Stages that have ended when it begins."""
     gates: tuple[str, ...] = ()
@@ -38,13 +38,13 @@ STAGES = (
         "venv",
         "uv makes one virtual environment per distinct lock, hash-checked and renamed into place, in the user's cache "
         "for all checkouts; the lock template begins to import verifiers, and the first one compiles the modules "
-        "for that (`validation/venv.py`, `validation/templates.py`)",
+        "for that (`builds/venv.py`, `observing/templates.py`)",
         gates=_ALL_GATES,
     ),
     Stage(
         "wheel",
         "`build` makes the wheel from exactly the files of the digest; it is unpacked into an overlay "
-        "(`validation/wheel.py`)",
+        "(`builds/wheel.py`)",
         gates=_ALL_GATES,
     ),
     Stage(
@@ -96,7 +96,7 @@ STAGES = (
     ),
     Stage(
         "mutation",
-        "mutants of the reward's own code (`validation/mutants/`), each tried on the conversations scored before",
+        "mutants of the reward's own code (`observing/mutants/`), each tried on the conversations scored before",
         job="mutation",
         needs=("rewards",),
         cost=12.0,

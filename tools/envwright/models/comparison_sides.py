@@ -12,6 +12,10 @@ from typing import Any, Literal
 
 from envwright_worker.splits import Split
 
+from envwright.declarations.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
+from envwright.declarations.package import Package
+from envwright.declarations.problem import nearest
+from envwright.declarations.registry import EnvironmentEntry, load_registry
 from envwright.facts.observed import Facts, Task
 from envwright.facts.recordings import split_of
 from envwright.facts.results import EvaluationRow, task_key
@@ -20,12 +24,8 @@ from envwright.hub.runs import RunsUnreadable
 from envwright.models.import_results import Expected, NoResults, import_results, print_problems
 from envwright.models.model_evaluation import RunRefused, sampling_of
 from envwright.models.prime_inference import endpoint_named
-from envwright.repository.content import reward_digest
-from envwright.repository.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
-from envwright.repository.package import Package
-from envwright.repository.problem import nearest
-from envwright.repository.recordings import RecordingOnDisk, read_recordings
-from envwright.repository.registry import EnvironmentEntry, load_registry
+from envwright.packages.content import reward_digest
+from envwright.packages.recordings import RecordingOnDisk, read_recordings
 from envwright.statistics.two_sides import SideName, TwoSides
 from envwright.training.kept_model import KeptModel, NoKeptModel, kept_model
 from envwright.training.model_server import endpoint_of, is_served, usual_port

@@ -12,18 +12,18 @@ from typing import Any
 
 from envwright_worker.sandbox import Sandbox
 
+from envwright.builds.starting import IMPORT_WORKER, WORKER_FOLDER
+from envwright.builds.venv import VirtualEnvironment, environment_venv
+from envwright.builds.wheel import built_wheel
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.models.model_evaluation import sampling_of
 from envwright.models.relay import Relay
-from envwright.repository.package import Package
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.workspace import Workspace
-from envwright.validation.job import worker_environment
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.requests import requests_for
-from envwright.validation.starting import IMPORT_WORKER, WORKER_FOLDER
-from envwright.validation.templates import environment_sandbox
-from envwright.validation.venv import VirtualEnvironment, environment_venv
-from envwright.validation.wheel import built_wheel
+from envwright.observing.job import worker_environment
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.requests import requests_for
+from envwright.observing.templates import environment_sandbox
+from envwright.system.workspace import Workspace
 
 HARNESS = "envwright_chat"
 GUARD = """

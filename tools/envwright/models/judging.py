@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from envwright.declarations.endpoints import ENDPOINTS_FILE, Endpoint
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.models.model_evaluation import Judge, JudgeNotDeclared, NoKey, RunRefused, key_of
 from envwright.models.model_run import relay_for, spent
 from envwright.models.prime_inference import endpoint_named
 from envwright.models.relay import Relay
+from envwright.packages.repository import Repository
 from envwright.reports.printing import print_message
-from envwright.repository.endpoints import ENDPOINTS_FILE, Endpoint
-from envwright.repository.package import Package
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.repository import Repository
 from envwright.text.visible_text import on_one_line
 
 

@@ -9,7 +9,7 @@ import importlib.metadata
 import math
 from dataclasses import replace
 
-from envwright.repository.endpoints import Endpoint
+from envwright.declarations.endpoints import Endpoint
 
 MILLION = 1_000_000
 

@@ -14,20 +14,20 @@ from typing import Any, Literal
 from envwright_worker.splits import Split
 
 from envwright import exit_codes
+from envwright.declarations.endpoints import ENDPOINTS_FILE, PRIME_KEY, Endpoint
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envwright.facts.observed import Dataset, Description, Facts, Failure, Rollout, Task
 from envwright.facts.results import EvaluationRow, is_on_loopback, rows_of_rollouts, task_key
 from envwright.facts.stages import needed_by
 from envwright.models.prime_inference import key_at_prime
 from envwright.models.relay import Relay
-from envwright.repository.endpoints import ENDPOINTS_FILE, PRIME_KEY, Endpoint
-from envwright.repository.package import Package
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.workspace import Workspace
-from envwright.validation.harness import seat_harness
-from envwright.validation.job import Job, StageFailed, checked
-from envwright.validation.journal import Journal
-from envwright.validation.opened_environment import opened_environment
+from envwright.observing.harness import seat_harness
+from envwright.observing.job import Job, StageFailed, checked
+from envwright.observing.journal import Journal
+from envwright.observing.opened_environment import opened_environment
+from envwright.system.workspace import Workspace
 
 MOST_TASKS = TASKS_SCORED
 MOST_TASKS_ELSEWHERE = 100_000

@@ -15,6 +15,9 @@ from pathlib import Path
 from envwright_worker.splits import Split
 
 from envwright import exit_codes
+from envwright.declarations.endpoints import ENDPOINTS_FILE, Endpoint
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry, declare_eval
 from envwright.facts.results import EvaluationRow, ResultsWriter
 from envwright.facts.spending import Spending
 from envwright.models.model_evaluation import (
@@ -29,14 +32,11 @@ from envwright.models.prime_inference import endpoint_named
 from envwright.models.provider import EndpointRefuses
 from envwright.models.relay import Relay
 from envwright.models.spending import CostEstimate, estimate
+from envwright.observing.job import StageFailed
+from envwright.packages.repository import Repository
 from envwright.reports.printing import print_message
-from envwright.repository.endpoints import ENDPOINTS_FILE, Endpoint
-from envwright.repository.package import Package
-from envwright.repository.registry import EnvironmentEntry, declare_eval
-from envwright.repository.repository import Repository
 from envwright.system.subprocesses import Interrupted, ProgramFailed
 from envwright.text.visible_text import on_one_line
-from envwright.validation.job import StageFailed
 
 DEFAULT_CEILING = 1.0
 """Dollars that a run may cost unless --max-cost is given."""

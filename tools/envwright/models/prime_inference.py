@@ -15,10 +15,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from envwright.facts.results import is_on_loopback
-from envwright.hub.access import HubAccess, hub_access
-from envwright.models.library_prices import with_library_price
-from envwright.repository.endpoints import (
+from envwright.declarations.endpoints import (
     MAX_TOKENS,
     PRIME_KEY,
     Endpoint,
@@ -27,6 +24,9 @@ from envwright.repository.endpoints import (
     find_endpoint,
     read_endpoints,
 )
+from envwright.facts.results import is_on_loopback
+from envwright.hub.access import HubAccess, hub_access
+from envwright.models.library_prices import with_library_price
 
 SECONDS = 30.0
 LONGEST_LIST = 32 * 2**20

@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envwright.builds.starting import WORKER_FOLDER
+from envwright.declarations.endpoints import Endpoint
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Failure, Task, adapter
 from envwright.facts.spending import Tokens
 from envwright.models.confined_command import confined_command, flags, settings_of_v1
 from envwright.models.model_evaluation import sampling_of
 from envwright.models.relay import Relay
 from envwright.models.spending import CALLS_OF_CONVERSATION, CostEstimate, bound_of_prompt
-from envwright.repository.endpoints import Endpoint
-from envwright.repository.package import Package
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.workspace import Workspace
 from envwright.system.subprocesses import ProgramFailed, run_program
-from envwright.validation.starting import WORKER_FOLDER
+from envwright.system.workspace import Workspace
 
 TEMPLATE_TOKENS = 2_000
 """The most tokens of GEPA's prompt for a reflection, without its rollouts."""

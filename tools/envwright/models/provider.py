@@ -18,11 +18,11 @@ from typing import Any, Literal
 
 import aiohttp
 
+from envwright.declarations.endpoints import PRIME_KEY, Endpoint
 from envwright.facts.results import is_on_loopback
 from envwright.facts.spending import Tokens
 from envwright.models.prime_inference import team_at_prime
 from envwright.models.spending import SpendingLimit, bound_of_prompt
-from envwright.repository.endpoints import PRIME_KEY, Endpoint
 from envwright.system.retry_policy import LONGEST_REQUESTED_SECONDS, MODEL_ENDPOINT, retry_after
 from envwright.text.scrubbing import Scrubber
 

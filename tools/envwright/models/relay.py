@@ -17,10 +17,10 @@ from typing import Any, Self
 
 from aiohttp import web
 
+from envwright.declarations.endpoints import Endpoint
 from envwright.facts.spending import Spending
 from envwright.models.provider import EndpointRefuses, Provider, ProviderAnswer, error_answer
 from envwright.models.spending import SpendingLimit
-from envwright.repository.endpoints import Endpoint
 from envwright.system.loopback import served
 
 MAXIMUM_BODY = 64 * 2**20

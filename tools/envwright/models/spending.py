@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from envwright.declarations.endpoints import Endpoint
 from envwright.facts.spending import Spending, Tokens
-from envwright.repository.endpoints import Endpoint
 
 TOKENS_PER_MESSAGE = 16
 """The most tokens that a chat template adds to a message."""

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from envwright.repository.package import Package
+from envwright.declarations.package import Package
 from envwright.rules.engine import GATES
 
 

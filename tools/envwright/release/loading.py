@@ -7,23 +7,23 @@ import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from envwright.builds.interpreter import interpreter_for
+from envwright.builds.uv import uv_program
+from envwright.builds.venv import environment_venv
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS
 from envwright.facts.observed import NOT_PREPARED
+from envwright.observing.job import StageFailed, WorkerLost
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.requests import requests_for, require_prepared
+from envwright.observing.templates import environment_processes
 from envwright.release.evidence import sha256_of
 from envwright.release.ledger import LedgerEntry
 from envwright.release.verifying import Fetched, Verified
-from envwright.repository.package import Package
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.workspace import Workspace
 from envwright.system.subprocesses import ProgramFailed, run_program
+from envwright.system.workspace import Workspace
 from envwright.text.scrubbing import Scrubber, without_secrets
-from envwright.validation.interpreter import interpreter_for
-from envwright.validation.job import StageFailed, WorkerLost
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.requests import requests_for, require_prepared
-from envwright.validation.templates import environment_processes
-from envwright.validation.uv import uv_program
-from envwright.validation.venv import environment_venv
 
 INSTALL_SECONDS = 300.0
 

@@ -10,18 +10,18 @@ from typing import Literal
 
 from packaging.version import InvalidVersion, Version
 
+from envwright.declarations.package import Package
+from envwright.declarations.problem import DeclarationError
+from envwright.declarations.registry import EnvironmentEntry, ExternalEntry, Registry, load_registry
 from envwright.facts.observed import Facts
 from envwright.hub.access import HubAccess, HubUnavailable, Prime, find_prime, hub_access, install_prime
 from envwright.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envwright.hub.state import HubEnvironment, HubReading, HubState, read_hub
-from envwright.repository.changes import Change, changed_environments, changed_keys, registry_at
-from envwright.repository.git import ContentMissing
-from envwright.repository.package import Package
-from envwright.repository.problem import DeclarationError
-from envwright.repository.recordings import read_recordings
-from envwright.repository.registry import EnvironmentEntry, ExternalEntry, Registry, load_registry
-from envwright.repository.release_history import ReleaseContent, release_content, release_history
-from envwright.repository.repository import ENVIRONMENTS_FOLDER, Repository
+from envwright.packages.changes import Change, changed_environments, changed_keys, registry_at
+from envwright.packages.git import ContentMissing
+from envwright.packages.recordings import read_recordings
+from envwright.packages.release_history import ReleaseContent, release_content, release_history
+from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.rules.engine import Finding, Subject, Verdict, findings, publishing_findings, stops_publishing
 from envwright.training.due import DecidedRun, RunSize, Situation, decided_runs
 from envwright.training.submit import RunIdentity

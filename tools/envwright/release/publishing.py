@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from envwright.declarations.package import Package
 from envwright.hub.access import HubAccess, Prime
 from envwright.hub.pending_submission import decisive_line
 from envwright.hub.state import HubEnvironment, HubReading
+from envwright.packages.content import hub_content_hash, hub_files
 from envwright.release.plan import Desired, ReleaseStep
-from envwright.repository.content import hub_content_hash, hub_files
-from envwright.repository.package import Package
 from envwright.system.retry_policy import HUB_PUSH, RetryPolicy
 from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.subprocesses import ProgramFailed, run_program

@@ -15,14 +15,14 @@ from typing import Any, Literal
 
 from envwright_worker.splits import Split
 
+from envwright.declarations.package import Package
 from envwright.facts.recordings import split_of
 from envwright.hub.access import HubAccess, Prime
 from envwright.hub.client import HubCall, call_hub
 from envwright.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations
+from envwright.packages.recordings import RecordingOnDisk, read_recordings
 from envwright.release.plan import Desired
 from envwright.release.publishing import Push
-from envwright.repository.package import Package
-from envwright.repository.recordings import RecordingOnDisk, read_recordings
 from envwright.system.retry_policy import HUB_PUSH, RetryPolicy
 from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.subprocesses import ProgramFailed, run_program

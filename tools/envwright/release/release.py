@@ -13,17 +13,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from envwright.declarations.package import Package
 from envwright.hub.access import HubAccess, Prime
 from envwright.hub.client import HubCall, call_hub
 from envwright.hub.state import HubIdentity, HubReading, reading_of
+from envwright.packages.repository import Repository
 from envwright.release.evidence import NoWheel, ValidationEvidence, sha256_of
 from envwright.release.ledger import LedgerEntry
 from envwright.release.plan import REFUSED, WRITES, ReleasePlan, ReleaseStep
 from envwright.release.publishing import HubSide, Push, publish, push_environment
 from envwright.release.pushed_evaluations import EvaluationPusher
 from envwright.release.verifying import Fetched, Verifier
-from envwright.repository.package import Package
-from envwright.repository.repository import Repository
 from envwright.system.retry_policy import HUB_PUSH, RetryPolicy
 from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.subprocesses import Interrupted, ProgramFailed

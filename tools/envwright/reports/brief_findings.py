@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.reports.documentation import linked
 from envwright.reports.evidence import shown_evidence
 from envwright.reports.styles import KIND_STYLES, VERDICT_STYLES
-from envwright.repository.tool_source import REGISTRY_FILE
 from envwright.rules.engine import ADD_CASE
 from envwright.rules.result import (
     DECIDING,

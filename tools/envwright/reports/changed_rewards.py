@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
+from envwright.declarations.problem import DeclarationError, Problem
 from envwright.facts.observed import adapter
 from envwright.facts.reward_numbers import number
-from envwright.repository.problem import DeclarationError, Problem
 from envwright.text.markdown import code_span, prose, table_cell
 from envwright.text.visible_text import on_one_line
 

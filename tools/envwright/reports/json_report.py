@@ -25,10 +25,10 @@ from envwright.text.plain_data import plain_data
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from envwright.declarations.problem import Problem
     from envwright.facts.observed import Failure
     from envwright.facts.recordings import RecordingFacts
     from envwright.facts.search import Search
-    from envwright.repository.problem import Problem
     from envwright.rules.engine import Finding
     from envwright.rules.profiles import RewardProfile
     from envwright.statistics.relations import RewardBySize

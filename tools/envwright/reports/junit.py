@@ -27,8 +27,8 @@ from envwright.text.visible_text import on_one_line, shortened, visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from envwright.declarations.problem import Problem
     from envwright.facts.observed import Failure
-    from envwright.repository.problem import Problem
     from envwright.rules.engine import Finding, Gate, Verdict
 
 COUNTS = {"tests": None, "failures": "failure", "errors": "error", "skipped": "skipped"}

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from envwright.declarations.problem import DeclarationError, Problem
 from envwright.reports.reading import share_of
-from envwright.repository.problem import DeclarationError, Problem
 from envwright.rules.verdict import worst
 
 if TYPE_CHECKING:

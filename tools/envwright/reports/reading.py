@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envwright.declarations.problem import DeclarationError, Problem
 from envwright.facts.observed import Failure, Place, Signer, StartMode
-from envwright.repository.problem import DeclarationError, Problem
 from envwright.rules.engine import Finding
 from envwright.rules.evidence import Evidence
 from envwright.rules.result import EnvironmentResult, ShardOfRun, ValidationResult

@@ -12,9 +12,9 @@ from envwright.text.plain_data import number_text, seconds_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from envwright.declarations.problem import Problem
     from envwright.facts.mutation import Mutation
     from envwright.facts.search import Search
-    from envwright.repository.problem import Problem
     from envwright.rules.engine import Finding, Verdict
     from envwright.rules.result import EnvironmentResult, ValidationResult
 

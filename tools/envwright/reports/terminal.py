@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.reports.brief_findings import SHOWS_ALL, causes, fitted
 from envwright.reports.distribution import show as show_distribution
 from envwright.reports.documentation import linked
@@ -14,7 +15,6 @@ from envwright.reports.first_screen import first_screen
 from envwright.reports.page import LABEL_WIDTH, Page, TableColumn
 from envwright.reports.styles import DEFAULT_WIDTH, KIND_STYLES, VERDICT_STYLES
 from envwright.reports.summary import mutation_sentence, score_text, search_sentence, time_text
-from envwright.repository.tool_source import REGISTRY_FILE
 from envwright.rules.engine import GATES, Finding, Verdict
 from envwright.rules.gold import ORACLE_FILE
 from envwright.rules.result import (
@@ -31,8 +31,8 @@ from envwright.rules.verdict import VERDICTS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from envwright.declarations.problem import Problem
     from envwright.facts.observed import Failure
-    from envwright.repository.problem import Problem
 
 MOST_FINDINGS_OF_A_RULE = 5
 """The most findings per environment; the others are counted here, and are in validate.json."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envwright.repository.problem import nearest
+from envwright.declarations.problem import nearest
 from envwright.rules.engine import ALL_GATES, Gate, Rule, Severity, all_rules
 
 CATALOGUE_FILE = "docs/rules.md"

@@ -21,7 +21,7 @@ from envwright.rules.evidence import Evidence
 from envwright.statistics.trends import Slope, distance_from_rise, largest_noise, rising_score, slope_of, step_noise
 
 if TYPE_CHECKING:
-    from envwright.repository.run import RunSpec
+    from envwright.declarations.run import RunSpec
     from envwright.rules.runs.subject import TrainerLimits
     from envwright.statistics.series import Series
 

@@ -17,7 +17,7 @@ from envwright.statistics.intervals import wilson_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envwright.repository.registry import DistributionGate
+    from envwright.declarations.registry import DistributionGate
     from envwright.statistics.baseline import Drifted
     from envwright.statistics.intervals import Estimate
     from envwright.statistics.outcomes import RolloutSample

@@ -39,12 +39,12 @@ from envwright.statistics.measures import Distribution, distribution_of
 from envwright.statistics.outcomes import RolloutSample, samples_of_rollouts
 
 if TYPE_CHECKING:
+    from envwright.declarations.package import Package
+    from envwright.declarations.problem import Problem
+    from envwright.declarations.registry import EnvironmentEntry
+    from envwright.declarations.run import RunSpec
     from envwright.facts.observed import Facts, RewardFunction, Score
-    from envwright.repository.package import Package
-    from envwright.repository.problem import Problem
-    from envwright.repository.registry import EnvironmentEntry
-    from envwright.repository.release_history import ReleaseHistory
-    from envwright.repository.run import RunSpec
+    from envwright.packages.release_history import ReleaseHistory
     from envwright.statistics.baseline import Baseline
     from envwright.statistics.reward_comparison import RewardComparison
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envwright.facts.observed import Place
-from envwright.repository.versions import MINOR, VersionStep, next_versions, version_step
+from envwright.packages.versions import MINOR, VersionStep, next_versions, version_step
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import Evidence
 from envwright.rules.schema.metadata import in_pyproject

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from envwright_worker.messages import text_of
 from envwright_worker.splits import Split
 
+# Imported at run time: `observing/verdicts.py` checks a stored result against these classes.
+from envwright.declarations.package import Generation, Package
 from envwright.facts.mutation import Mutation, brief
 from envwright.facts.observed import Facts, Failure, Place, Signer, StartMode, Wheel
 from envwright.facts.packed_transcripts import PackedTranscripts
@@ -23,9 +25,6 @@ from envwright.facts.recordings import RecordingFacts
 from envwright.facts.search import Search
 from envwright.facts.spending import Spending
 from envwright.facts.stages import StageName
-
-# Imported at run time: `validation/verdicts.py` checks a stored result against these classes.
-from envwright.repository.package import Generation, Package
 from envwright.rules.engine import GATES, Finding, Gate, Verdict, stops_publishing
 from envwright.rules.profiles import RewardProfile
 from envwright.rules.transcripts import shown_transcripts, transcript_of_reply
@@ -37,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from envwright.repository.problem import Problem
-    from envwright.repository.recordings import RecordingOnDisk
+    from envwright.declarations.problem import Problem
+    from envwright.packages.recordings import RecordingOnDisk
     from envwright.rules.verdict import Judgement
 
 FindingKind = Literal["error", "bug", "inconclusive", "warning", "advice", "ignored"]

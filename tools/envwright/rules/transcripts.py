@@ -12,7 +12,7 @@ from envwright.facts.observed import Facts, Failure, Rollout, Score, Task
 from envwright.facts.packed_transcripts import ListedTranscript, PackedTranscripts, packed_transcripts
 from envwright.facts.results import EvaluationRow, task_key
 from envwright.facts.transcripts import Transcript, TranscriptKind, rollout_id, turns_of
-from envwright.repository.recordings import RecordingOnDisk
+from envwright.packages.recordings import RecordingOnDisk
 from envwright.rules.engine import Finding
 from envwright.rules.evidence import ShownReply, answers_of_reply
 from envwright.statistics.chosen_rollouts import SeenRollout, chosen_rollouts, repeated_share

@@ -28,9 +28,9 @@ from envwright.statistics.measures import Distribution
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from envwright.declarations.registry import KnownFindings
     from envwright.facts.observed import Facts, Failure
     from envwright.facts.stages import StageName
-    from envwright.repository.registry import KnownFindings
 
 VERDICTS: tuple[Verdict, ...] = ("fail", "error", "inconclusive", "pass")
 """Worst first."""

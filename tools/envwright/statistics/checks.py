@@ -18,7 +18,7 @@ from envwright.statistics.groups import chance_of_live_group
 from envwright.statistics.intervals import Estimate, fold_that_decides
 
 if TYPE_CHECKING:
-    from envwright.repository.registry import DistributionGate
+    from envwright.declarations.registry import DistributionGate
     from envwright.statistics.outcomes import RolloutOutcome, RolloutSample
 
 CheckAnswer = Literal["pass", "fail", "inconclusive"]

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from envwright_worker.policies.baselines import oracle
 
+from envwright.declarations.package import RewardDeclaration
 from envwright.facts.observed import Facts, FunctionScore, RewardFunction, Rollout, Score
-from envwright.repository.package import RewardDeclaration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from envwright.repository.package import Package
+    from envwright.declarations.package import Package
 
 UNDECLARED_FORM = 0.2
 """Largest share of the maximum that undeclared form may earn: more than that competes with the answer."""

@@ -22,7 +22,7 @@ from envwright.statistics.summary import mean
 from envwright.statistics.training_advice import TrainingAdvice, advice
 
 if TYPE_CHECKING:
-    from envwright.repository.registry import DistributionGate
+    from envwright.declarations.registry import DistributionGate
     from envwright.statistics.outcomes import RolloutSample
 
 PASS_AT = (1, 2, 4, 8, 16, 32, 64)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from envwright.declarations.run import RunSpec
     from envwright.facts.observed import Pace
-    from envwright.repository.run import RunSpec
 
 DEFAULT_ROLLOUTS = 512
 """Rollouts of a step if no run is declared: the usual number of trainers."""

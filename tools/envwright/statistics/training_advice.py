@@ -20,7 +20,7 @@ from envwright.statistics.summary import mean
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envwright.repository.registry import DistributionGate
+    from envwright.declarations.registry import DistributionGate
     from envwright.statistics.outcomes import RolloutSample
 
 Topic = Literal["group size", "batch size", "difficulty filter", "curriculum", "tasks"]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from envwright.declarations.endpoints import key_variable_of
+from envwright.declarations.problem import DeclarationError, Problem
 from envwright.facts.recordings import split_of
-from envwright.repository.endpoints import key_variable_of
-from envwright.repository.problem import DeclarationError, Problem
-from envwright.repository.recordings import RecordingOnDisk, read_recordings
-from envwright.repository.repository import Repository
+from envwright.packages.recordings import RecordingOnDisk, read_recordings
+from envwright.packages.repository import Repository
 from envwright.rules.engine import Finding, findings
 from envwright.rules.runs.subject import EvaluatedOn, Recorded, RunSubject, TrainedOn, difficulty
 from envwright.statistics.model_memory import shape_of
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from envwright.repository.package import Package
-    from envwright.repository.registry import Registry
-    from envwright.repository.run import RunSpec, Source
+    from envwright.declarations.package import Package
+    from envwright.declarations.registry import Registry
+    from envwright.declarations.run import RunSpec, Source
     from envwright.rules.runs.subject import TrainerLimits
     from envwright.training.trainers.trainer import Compiled, Environment
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from envwright.declarations.package import Package
+from envwright.declarations.registry import Registry
+from envwright.declarations.run import RunSpec
 from envwright.hub.access import HubAccess, HubUnavailable, Prime
 from envwright.hub.client import HubCall, call_hub
 from envwright.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envwright.hub.training_offer import read_training_offer
-from envwright.repository.git import git
-from envwright.repository.package import Package
-from envwright.repository.registry import Registry
-from envwright.repository.run import RunSpec
-from envwright.repository.workspace import Workspace
+from envwright.packages.git import git
 from envwright.statistics.run_cost import ASSUMED_GPU, HourRange
+from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs
 from envwright.training.platform_validation import platform_check
 from envwright.training.submit import Platform, RunIdentity, Submission, SubmissionOutcome, identity_of, submit

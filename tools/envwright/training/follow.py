@@ -9,14 +9,14 @@ from math import isfinite, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envwright.declarations.problem import nearest
+from envwright.declarations.registry import Registry, load_registry
+from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.facts.training_log import NoMetrics, RunMetrics, metrics_of_rows, read_metrics
 from envwright.hub.access import the_platform
 from envwright.hub.runs import Histogram, PlatformRun, list_runs, read_run
+from envwright.packages.repository import Repository
 from envwright.reports.run_report import Curve, CurvePoint, RunFinding, RunReport, RunStatus
-from envwright.repository.problem import nearest
-from envwright.repository.registry import Registry, load_registry
-from envwright.repository.repository import Repository
-from envwright.repository.tool_source import REGISTRY_FILE
 from envwright.rules.diagnosis import RunLog, not_judged
 from envwright.rules.engine import Finding, findings
 from envwright.statistics.intervals import t_quantile
@@ -26,8 +26,8 @@ from envwright.training.submit import RunIdentity
 from envwright.training.trainers import metric_names, trainer_named, zero_variance_pairs
 
 if TYPE_CHECKING:
-    from envwright.repository.package import Package
-    from envwright.repository.run import RunSpec
+    from envwright.declarations.package import Package
+    from envwright.declarations.run import RunSpec
 
 OUTPUTS = "outputs"
 """The folder of local runs, below the repository."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envwright.declarations.problem import nearest
+from envwright.declarations.registry import Registry
+from envwright.declarations.run import RunSpec
+from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.hub.access import the_platform
 from envwright.hub.runs import RunDetails, list_runs, read_run
-from envwright.repository.problem import nearest
-from envwright.repository.registry import Registry
-from envwright.repository.run import RunSpec
-from envwright.repository.tool_source import REGISTRY_FILE
 from envwright.training.follow import OUTPUTS, platform_run
 from envwright.training.run_folder import step_of_model
 from envwright.training.saved_weights import ADAPTER_CONFIG, incomplete_files

@@ -22,8 +22,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from envwright.declarations.endpoints import Endpoint
 from envwright.facts.observed import Failure
-from envwright.repository.endpoints import Endpoint
 from envwright.system.installation import command_with
 from envwright.system.subprocesses import Interrupted, ProgramFailed, run_program
 from envwright.text.scrubbing import without_secrets

@@ -21,7 +21,7 @@ from envwright.training.trainers import compile_run, trainer_named
 from envwright.training.trainers.trainer import CompileError
 
 if TYPE_CHECKING:
-    from envwright.repository.run import Schema
+    from envwright.declarations.run import Schema
     from envwright.training.declared_runs import DeclaredRun
     from envwright.training.submit import RunIdentity
 

@@ -11,17 +11,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from envwright.declarations.package import Package
+from envwright.declarations.problem import DeclarationError
+from envwright.declarations.registry import Registry, held_out_of
+from envwright.declarations.run import Goal, RunBudget, RunSpec
 from envwright.facts.observed import adapter
 from envwright.facts.recordings import split_of
 from envwright.files.atomic_write import write_whole
-from envwright.repository.base_revision import NoBase, find_base, registry_at
-from envwright.repository.content import reward_digest
-from envwright.repository.git import git
-from envwright.repository.package import Package
-from envwright.repository.problem import DeclarationError
-from envwright.repository.recordings import read_recordings
-from envwright.repository.registry import Registry, held_out_of
-from envwright.repository.run import Goal, RunBudget, RunSpec
+from envwright.packages.base_revision import NoBase, find_base, registry_at
+from envwright.packages.content import reward_digest
+from envwright.packages.git import git
+from envwright.packages.recordings import read_recordings
 from envwright.system.scratch_folder import temporary_scratch
 from envwright.text.visible_text import on_one_line, shortened
 from envwright.training.run_folder import IDENTITY

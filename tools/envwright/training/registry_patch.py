@@ -7,13 +7,13 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from envwright.repository.document import parse_document
-from envwright.repository.problem import DeclarationError
+from envwright.declarations.document import parse_document
+from envwright.declarations.problem import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from envwright.repository.run import RunSpec
+    from envwright.declarations.run import RunSpec
 
 FILE = "registry.yaml"
 

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from envwright.declarations.package import Package
 from envwright.hub.access import HubAccess, HubUnavailable, Prime
 from envwright.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
 from envwright.hub.runs import PlatformRun, RunsUnreadable, list_runs
-from envwright.repository.package import Package
 from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.subprocesses import ProgramFailed, run_program
 from envwright.training.declared_runs import DeclaredRun

@@ -14,9 +14,9 @@ from typing import Literal
 
 from envwright.facts.limits import SECONDS_PER_REPLY, STAGE_SECONDS
 from envwright.facts.observed import Score
+from envwright.observing.job import checked
 from envwright.statistics.clusters import clustered_mean
 from envwright.statistics.intervals import Estimate
-from envwright.validation.job import checked
 from envwright_worker.messages import text_of
 from envwright_worker.policies.baselines import oracle
 

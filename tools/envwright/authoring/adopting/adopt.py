@@ -17,15 +17,15 @@ from envwright.authoring.adopting.recognition import NoEnvironment
 from envwright.authoring.adopting.skeleton import skeletons
 from envwright.authoring.adopting.source_address import AnySource, SourceUnreadable
 from envwright.authoring.adopting.staging import Adoption, AlreadyAdopted, NotAdopted, Staging
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry, load_registry
 from envwright.facts.observed import Facts
-from envwright.repository.package import Package
-from envwright.repository.registry import EnvironmentEntry, load_registry
-from envwright.repository.workspace import Workspace
+from envwright.observing.facts_cache import remembered
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.verdicts import ValidationRequest
 from envwright.rules.engine import GATES
 from envwright.rules.result import EnvironmentResult
-from envwright.validation.facts_cache import remembered
-from envwright.validation.observation_request import ObservationRequest
-from envwright.validation.verdicts import ValidationRequest
+from envwright.system.workspace import Workspace
 
 AT_ONCE = 4
 """The number of locks that are resolved at once: most of the time is waiting for the package index."""

@@ -6,14 +6,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from envwright.builds.preparation import PreparationFailed, prepare
+from envwright.declarations.package import Package
+from envwright.declarations.preparation import ProposedPreparation, preparation_lines, proposed_preparation
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts
-from envwright.repository.package import Package
-from envwright.repository.preparation import ProposedPreparation, preparation_lines, proposed_preparation
-from envwright.repository.registry import EnvironmentEntry
-from envwright.repository.workspace import Workspace
+from envwright.observing.exploration import commit_of, explored
 from envwright.system.subprocesses import ProgramFailed
-from envwright.validation.exploration import commit_of, explored
-from envwright.validation.preparation import PreparationFailed, prepare
+from envwright.system.workspace import Workspace
 
 
 @dataclass(frozen=True)

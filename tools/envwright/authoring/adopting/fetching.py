@@ -21,9 +21,9 @@ from envwright.authoring.adopting.source_address import (
 )
 from envwright.hub.access import Prime, find_prime, hub_access, install_prime
 from envwright.hub.pending_submission import decisive_line
-from envwright.repository.content import list_content
-from envwright.repository.git import files_at, git, write_files
-from envwright.repository.repository import ENVIRONMENTS_FOLDER
+from envwright.packages.content import list_content
+from envwright.packages.git import files_at, git, write_files
+from envwright.packages.repository import ENVIRONMENTS_FOLDER
 from envwright.system.subprocesses import ProgramFailed, run_program
 
 FETCH_SECONDS = 600.0

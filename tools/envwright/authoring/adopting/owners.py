@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 from envwright.authoring.new.write import usual_owners
-from envwright.repository.codeowners import PLACES
-from envwright.repository.git import git
-from envwright.repository.registry import Registry
-from envwright.repository.registry_values import OWNER
-from envwright.repository.repository import ENVIRONMENTS_FOLDER
+from envwright.declarations.codeowners import PLACES
+from envwright.declarations.registry import Registry
+from envwright.declarations.registry_values import OWNER
+from envwright.packages.git import git
+from envwright.packages.repository import ENVIRONMENTS_FOLDER
 
 
 def default_owners(registry: Registry, root: Path) -> tuple[str, ...]:

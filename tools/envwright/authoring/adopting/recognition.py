@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from envwright.repository.content import list_content
-from envwright.repository.package import Generation
+from envwright.declarations.package import Generation
+from envwright.packages.content import list_content
 from envwright.text.python_source import parse_python
 
 V1_BASES = ("Taskset", "Harness")

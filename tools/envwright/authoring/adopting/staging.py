@@ -23,24 +23,24 @@ from envwright.authoring.adopting.fetching import Candidate, copied
 from envwright.authoring.adopting.recognition import Recognition, recognise_environment
 from envwright.authoring.adopting.source_address import SourceUnreadable
 from envwright.authoring.new.write import NoPlace, equal_lock, with_entry
+from envwright.builds.resolve import resolve_locks
+from envwright.builds.wheel import built_wheel
+from envwright.declarations.document import load_document
+from envwright.declarations.package import Package, folder_of
+from envwright.declarations.problem import DeclarationError
+from envwright.declarations.references import reason_against_name
+from envwright.declarations.registry import Registry, load_registry
+from envwright.declarations.registry_values import ENVIRONMENT_NAME
+from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.files.atomic_write import write_whole
-from envwright.repository.content import list_content
-from envwright.repository.document import load_document
-from envwright.repository.lock import LOCK_FILE, inputs_digest
-from envwright.repository.package import Package, folder_of
-from envwright.repository.problem import DeclarationError
-from envwright.repository.pyproject import read_pyproject
-from envwright.repository.read_package import read_package
-from envwright.repository.references import reason_against_name
-from envwright.repository.registry import Registry, load_registry
-from envwright.repository.registry_values import ENVIRONMENT_NAME
-from envwright.repository.repository import ENVIRONMENTS_FOLDER, Repository
-from envwright.repository.tool_source import REGISTRY_FILE
-from envwright.repository.workspace import Workspace
+from envwright.packages.content import list_content
+from envwright.packages.lock import LOCK_FILE, inputs_digest
+from envwright.packages.pyproject import read_pyproject
+from envwright.packages.read_package import read_package
+from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.rules.schema.loading import OUT_OF_PLACE, imported_as
 from envwright.system.subprocesses import ProgramFailed
-from envwright.validation.resolve import resolve_locks
-from envwright.validation.wheel import built_wheel
+from envwright.system.workspace import Workspace
 
 PYPROJECT = "pyproject.toml"
 MOST_REASONS = 4

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from envwright.authoring.adopting.staging import Adoption, Staging
+from envwright.declarations import codeowners
+from envwright.declarations.registry import load_registry
+from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.files.undoable_write import write_undoable
-from envwright.repository import codeowners
-from envwright.repository.registry import load_registry
-from envwright.repository.repository import ENVIRONMENTS_FOLDER
-from envwright.repository.tool_source import REGISTRY_FILE
+from envwright.packages.repository import ENVIRONMENTS_FOLDER
 
 
 def write_adoptions(staging: Staging) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from envwright.validation.mutants.source import Site, mutants_of
+from envwright.observing.mutants.source import Site, mutants_of
 
 if TYPE_CHECKING:
     from envwright.authoring.new.plan import EnvironmentPlan

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from envwright.authoring.dataset.layout import TOOLS_HEADING, AnswerFormat, Example
 from envwright.authoring.dataset.values import LETTERS
-from envwright.repository.package import Generation
+from envwright.declarations.package import Generation
 
 EnvironmentKind = Literal["single-turn", "multi-turn", "tool", "judge", "code", "multi-agent"]
 NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")

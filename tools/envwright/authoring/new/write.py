@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from envwright.authoring.new.render import REQUIRES, REQUIRES_PYTHON
+from envwright.declarations import codeowners
+from envwright.declarations.problem import DeclarationError
+from envwright.declarations.registry import Registry, load_registry
+from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.files.atomic_write import write_whole
-from envwright.repository import codeowners
-from envwright.repository.lock import LOCK_FILE, inputs_digest
-from envwright.repository.problem import DeclarationError
-from envwright.repository.registry import Registry, load_registry
-from envwright.repository.tool_source import REGISTRY_FILE
+from envwright.packages.lock import LOCK_FILE, inputs_digest
 
 
 class NoPlace(ValueError):
@@ -175,6 +175,6 @@ def _lock(root: Path, generation: str) -> str:
     equal = equal_lock(root, REQUIRES[generation], REQUIRES_PYTHON[generation])
     if equal is not None:
         return equal.read_text("utf-8")
-    from envwright.validation.resolve import resolved_lock
+    from envwright.builds.resolve import resolved_lock
 
     return resolved_lock(REQUIRES[generation], REQUIRES_PYTHON[generation], threading.Event())

@@ -13,11 +13,11 @@ from packaging.version import InvalidVersion, Version
 from pydantic import Field, ValidationError
 
 from envwright import __version__
+from envwright.declarations.declared_text import read_text
+from envwright.declarations.problem import DeclarationError, Problem
+from envwright.declarations.registry_values import KEYS, Flag, Owner, Slug, Text, Unique
+from envwright.declarations.required_version import UPGRADE_TOOL
 from envwright.facts.observed import adapter
-from envwright.repository.declared_text import read_text
-from envwright.repository.problem import DeclarationError, Problem
-from envwright.repository.registry_values import KEYS, Flag, Owner, Slug, Text, Unique
-from envwright.repository.required_version import UPGRADE_TOOL
 from envwright.system.installation import installed_commit
 from envwright.system.project_addresses import project_address
 

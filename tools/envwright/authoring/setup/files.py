@@ -12,8 +12,8 @@ import jinja2
 
 from envwright.authoring.setup.answers import Answers
 from envwright.authoring.text_templates import text_templates
-from envwright.repository.endpoints import ENDPOINTS_FILE
-from envwright.repository.tool_source import REGISTRY_FILE
+from envwright.declarations.endpoints import ENDPOINTS_FILE
+from envwright.declarations.tool_source import REGISTRY_FILE
 
 TEMPLATES = Path(__file__).parent / "templates"
 READS = "0.1"

@@ -14,14 +14,14 @@ from envwright.authoring.setup.answers import ANSWERS_FILE, Answers, Record, wri
 from envwright.authoring.setup.differences import difference
 from envwright.authoring.setup.files import files_of
 from envwright.authoring.setup.places import Occupied, content_at
+from envwright.declarations import codeowners
+from envwright.declarations.document import parse_document
+from envwright.declarations.problem import Problem
+from envwright.declarations.registry import load_registry, registry_of
+from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.files.undoable_write import write_undoable
-from envwright.repository import codeowners
-from envwright.repository.document import parse_document
-from envwright.repository.problem import Problem
-from envwright.repository.read_package import read_package
-from envwright.repository.registry import load_registry, registry_of
-from envwright.repository.repository import ENVIRONMENTS_FOLDER
-from envwright.repository.tool_source import REGISTRY_FILE
+from envwright.packages.read_package import read_package
+from envwright.packages.repository import ENVIRONMENTS_FOLDER
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from envwright import __version__
 from envwright.authoring.setup.answers import ANSWERS_FILE, Record
 from envwright.authoring.setup.initial import InitialFiles, KeptFile
 from envwright.authoring.setup.upgrading import FileChange, Upgrade
+from envwright.packages.repository import ENVIRONMENTS_FOLDER
 from envwright.reports.page import Page
-from envwright.repository.repository import ENVIRONMENTS_FOLDER
 
 MOST_LINES = 8
 """Lines that are shown of one file that stays; the JSON has all."""

@@ -19,12 +19,12 @@ from envwright.authoring.setup.answers import ANSWERS_FILE, Record, written_reco
 from envwright.authoring.setup.differences import difference
 from envwright.authoring.setup.files import files_of
 from envwright.authoring.setup.places import Occupied, content_at
+from envwright.declarations.document import parse_document
+from envwright.declarations.problem import DeclarationError, Problem
+from envwright.declarations.registry import registry_of
+from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.files.undoable_write import remove_undoable, write_undoable
-from envwright.repository.document import parse_document
-from envwright.repository.git import git
-from envwright.repository.problem import DeclarationError, Problem
-from envwright.repository.registry import registry_of
-from envwright.repository.tool_source import REGISTRY_FILE
+from envwright.packages.git import git
 
 MOST_CONFLICTS = 127
 """The highest exit code of `git merge-file` that counts conflicts; higher ones are failures."""

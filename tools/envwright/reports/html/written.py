@@ -76,7 +76,7 @@ def write_run_page(run: RunReport, reports: Path) -> Path:
 
 def refresh_page(folder: Path) -> None:
     """Rewrite the page after a file beside validate.json changed; without validate.json there is no page."""
-    from envwright.repository.problem import DeclarationError
+    from envwright.declarations.problem import DeclarationError
 
     with suppress(DeclarationError, OSError):
         write_page(folder)

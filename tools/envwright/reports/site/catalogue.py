@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from envwright.declarations.package import Package
+    from envwright.declarations.registry import EnvironmentEntry, ExternalEntry
     from envwright.reports.run_report import RunReport
-    from envwright.repository.package import Package
-    from envwright.repository.registry import EnvironmentEntry, ExternalEntry
 
 HUB = "https://app.primeintellect.ai/dashboard/environments"
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from envwright_worker.failures import shortened
 
+from envwright.declarations.problem import nearest
 from envwright.facts.observed import Case, Place
 from envwright.facts.reward_numbers import number
-from envwright.repository.cases import parse_expectation
-from envwright.repository.problem import nearest
+from envwright.packages.cases import parse_expectation
 from envwright.rules.engine import Found, Subject, merged, rule
 from envwright.rules.evidence import Evidence, described, of_case, of_failure
 from envwright.rules.failures import OFFLINE_FIX, is_endless, is_outside_the_environment, needs_the_network

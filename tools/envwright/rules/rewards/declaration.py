@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from envwright_worker.policies.answers import MOST_CHOICES, answer_of, detect_type
 
+from envwright.declarations.problem import nearest
 from envwright.facts.observed import Place
 from envwright.facts.reward_numbers import number
-from envwright.repository.problem import nearest
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import Evidence
 from envwright.rules.schema.metadata import in_pyproject

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from difflib import SequenceMatcher
 
-from envwright.repository.problem import nearest
+from envwright.declarations.problem import nearest
 from envwright.rules.engine import Found, all_rules, rule
 from envwright.rules.runs.subject import RunSubject, alternatives, refusal_of_environment
 

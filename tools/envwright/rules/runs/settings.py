@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from envwright.repository.registry import declare_eval
+from envwright.declarations.registry import declare_eval
 from envwright.rules.engine import Found, rule
 from envwright.rules.runs.subject import RunSubject
 from envwright.statistics.model_memory import (

@@ -18,8 +18,8 @@ from envwright.statistics.summary import mean
 if TYPE_CHECKING:
     from envwright_worker.splits import Split
 
-    from envwright.repository.package import Generation
-    from envwright.repository.run import RunSpec
+    from envwright.declarations.package import Generation
+    from envwright.declarations.run import RunSpec
 
 BatchUnit = Literal["rollouts", "tasks"]
 RefusalKind = Literal["schema", "service", "names", "combination"]

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from envwright.declarations.problem import Problem, nearest
 from envwright.facts.observed import Place
 from envwright.facts.stages import needed_by
-from envwright.repository.problem import Problem, nearest
 from envwright.rules.engine import Finding, Found, Gate, Rule, Subject, all_rules, apply, rule
 from envwright.rules.evidence import Evidence
 

@@ -9,8 +9,8 @@ from functools import cache, lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from envwright.declarations.preparation import UNKNOWN_COMMIT, Preparation, preparation_lines, proposed_preparation
 from envwright.facts.observed import NOT_PREPARED
-from envwright.repository.preparation import UNKNOWN_COMMIT, Preparation, preparation_lines, proposed_preparation
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import Evidence, described, of_failure
 from envwright.rules.failures import own_failure

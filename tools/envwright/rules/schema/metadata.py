@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
+from envwright.declarations.package import folder_of
 from envwright.facts.observed import Place
-from envwright.repository.package import folder_of
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import Evidence
 from envwright.statistics.declared_range import is_reward
@@ -18,7 +18,7 @@ from envwright.statistics.declared_range import is_reward
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from envwright.repository.package import Package
+    from envwright.declarations.package import Package
 
 HUB_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 SHORTEST_DESCRIPTION = 20

@@ -22,7 +22,7 @@ from envwright.rules.schema.metadata import in_pyproject
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envwright.repository.package import Generation, Package
+    from envwright.declarations.package import Generation, Package
 
 FIRST_V1 = Version("0.2.1")
 FIRST_WITHOUT_V0 = Version("0.4")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from envwright.repository.run import RunSpec
+    from envwright.declarations.run import RunSpec
 
 Path = tuple[str | int, ...]
 BARE = re.compile(r"[A-Za-z0-9_-]+")

@@ -23,7 +23,7 @@ from envwright.training.trainers.trainer import (
 )
 
 if TYPE_CHECKING:
-    from envwright.repository.run import RunSpec
+    from envwright.declarations.run import RunSpec
 
 FORWARDED = ("WANDB_API_KEY", "HF_TOKEN")
 """The only secrets that the prime CLI forwards (0.18.0, commands/rl.py, _collect_secrets)."""

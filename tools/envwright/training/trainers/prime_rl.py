@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from envwright.repository.problem import nearest
+from envwright.declarations.problem import nearest
 from envwright.rules.runs.subject import RefusedSetting, TrainerLimits, TrainerSettings
 from envwright.training.trainers.known_models import RENDERER_OF_MODEL, RENDERERS, THINKING_RENDERERS
 from envwright.training.trainers.native_config import NativeConfig, origin, script_text, toml_text
@@ -37,7 +37,7 @@ from envwright.training.trainers.trainer import (
 )
 
 if TYPE_CHECKING:
-    from envwright.repository.run import Difficulty, Evaluation, RunSpec, Source
+    from envwright.declarations.run import Difficulty, Evaluation, RunSpec, Source
     from envwright.rules.runs.subject import KeptResult
     from envwright.training.trainers.trainer import Environment
 

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envwright.repository.problem import nearest
+from envwright.declarations.problem import nearest
 from envwright.rules.runs.subject import RefusedSetting
 
 if TYPE_CHECKING:

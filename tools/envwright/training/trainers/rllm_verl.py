@@ -29,7 +29,7 @@ from envwright.training.trainers.trainer import (
 )
 
 if TYPE_CHECKING:
-    from envwright.repository.run import RunSpec
+    from envwright.declarations.run import RunSpec
 
 ADVANTAGES = {"grpo": "grpo", "rloo": "rloo", "reinforce": "reinforce_plus_plus"}
 ENTRY = "examples.verifiers_env.train"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 
-from envwright.repository.package import folder_of
+from envwright.declarations.package import folder_of
 from envwright.rules.runs.subject import TrainerLimits
 from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
 from envwright.training.trainers.trainer import (

@@ -28,7 +28,7 @@ from envwright.training.trainers.trainer import (
 )
 
 if TYPE_CHECKING:
-    from envwright.repository.run import RunSpec
+    from envwright.declarations.run import RunSpec
 
 COOKBOOK = "0.6.1"
 """The release whose parser and recipe the compiled arguments were checked with."""

@@ -1,6 +1,6 @@
 """A trainer: all data about one `backend` of registry.yaml.
 
-A trainer is one module of this folder with a `TRAINER`, and its name in `Backend` of `repository/run.py`. Commands,
+A trainer is one module of this folder with a `TRAINER`, and its name in `Backend` of `declarations/run.py`. Commands,
 rules, metrics and the matrix in docs/training.md read the table (`envwright.training.trainers`); no other module knows
 a trainer's name.
 """
@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from envwright.declarations.package import folder_of
+from envwright.declarations.registry import held_out_of
 from envwright.facts.training_log import CONSOLE_LOG
-from envwright.repository.package import folder_of
-from envwright.repository.registry import held_out_of
 from envwright.rules.runs.subject import EvaluationTasks, RefusedSetting, TrainerLimits, TrainerSettings
 
 if TYPE_CHECKING:
-    from envwright.repository.package import Package
-    from envwright.repository.registry import EnvironmentEntry, ExternalEntry, Registry
-    from envwright.repository.run import RunSpec, Source
+    from envwright.declarations.package import Package
+    from envwright.declarations.registry import EnvironmentEntry, ExternalEntry, Registry
+    from envwright.declarations.run import RunSpec, Source
     from envwright.training.trainers.native_config import NativeConfig
 
 CONFIG_FOLDER = "configs/rl"

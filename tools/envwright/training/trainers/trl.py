@@ -27,7 +27,7 @@ from envwright.training.trainers.trainer import (
 )
 
 if TYPE_CHECKING:
-    from envwright.repository.run import RunSpec, Source
+    from envwright.declarations.run import RunSpec, Source
 
 MICRO_BATCH = 8
 """Maximum rollouts of one backward pass."""

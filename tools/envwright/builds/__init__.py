@@ -1,0 +1,1 @@
+"""Virtual environments, wheels, interpreters and prepared data."""

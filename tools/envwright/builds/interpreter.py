@@ -1,0 +1,150 @@
+"""The Python that an environment runs on: the tool's own if `requires-python` allows it, or one that uv finds."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
+
+from envwright.builds.uv import uv_environment, uv_program
+from envwright.facts.observed import Failure
+from envwright.system.subprocesses import ProgramFailed, run_program
+
+FIND_SECONDS = 60.0
+INSTALL_SECONDS = 600.0
+_DESCRIBE = "import json, sys; print(json.dumps([sys.version_info[:3], sys.version, sys.base_prefix]))"
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python of this machine."""
+
+    path: Path
+    version: str
+    """`3.12.1`."""
+    build: str
+    """`sys.version`, with the compiler."""
+    prefix: str
+    """The folder that it is installed in."""
+
+    @property
+    def minor(self) -> str:
+        """The minor version, such as `3.12`."""
+        return ".".join(self.version.split(".")[:2])
+
+    @property
+    def identity(self) -> list[str]:
+        """A text that identifies the interpreter."""
+        return [self.build, self.prefix]
+
+
+def own_interpreter() -> Interpreter:
+    """The base interpreter of the virtual environment that the tool runs in."""
+    path = Path(getattr(sys, "_base_executable", sys.executable))
+    return Interpreter(path, _dotted(sys.version_info[:3]), sys.version, sys.base_prefix)
+
+
+def _dotted(version: Iterable[int]) -> str:
+    return ".".join(map(str, version))
+
+
+def interpreter_for(requires_python: str) -> Interpreter:
+    """The Python for an environment with this `requires-python`.
+
+    Raises `ProgramFailed` if uv finds none and may install none (`UV_PYTHON_DOWNLOADS=never`), or cannot.
+    """
+    if admits(requires_python, own_interpreter().version):
+        return own_interpreter()
+    found = _found("".join(requires_python.split()))
+    if isinstance(found, Failure):
+        raise ProgramFailed(found)
+    return found
+
+
+def interpreter_if_any(requires_python: str) -> Interpreter | None:
+    """The Python for an environment, or `None` without one; the creation of a virtual environment reports why."""
+    try:
+        return interpreter_for(requires_python)
+    except ProgramFailed:
+        return None
+
+
+def admits(requires_python: str, version: str) -> bool:
+    """Whether a version is among those; an unreadable specifier allows all, and is reported elsewhere."""
+    try:
+        return SpecifierSet(requires_python).contains(version, prereleases=True)
+    except InvalidSpecifier:
+        return True
+
+
+@cache
+def _found(requires_python: str) -> Interpreter | Failure:
+    """The interpreters that uv finds, read once in a run: the search starts a process for each installed Python."""
+    try:
+        path = _find(requires_python)
+    except ProgramFailed:
+        if (beside := _beside_own(requires_python)) is not None:
+            return beside
+        try:
+            _uv("install", requires_python, seconds=INSTALL_SECONDS, downloads=True)
+            path = _find(requires_python)
+        except ProgramFailed as error:
+            return _missing(requires_python, error.failure)
+    try:
+        return _described(path)
+    except ProgramFailed as error:
+        return error.failure
+
+
+def _described(path: Path) -> Interpreter:
+    output = _run([path, "-I", "-c", _DESCRIBE], FIND_SECONDS)
+    version, build, prefix = json.loads(output.strip().splitlines()[-1])
+    return Interpreter(path, _dotted(version), build, prefix)
+
+
+def _beside_own(requires_python: str) -> Interpreter | None:
+    """The oldest allowed interpreter that is installed beside the tool's own.
+
+    pyenv has all in one folder, and its programs on PATH, which uv tries, fail for every version but the chosen one.
+    """
+    found = []
+    for path in sorted(Path(own_interpreter().prefix).parent.glob("[0-9]*/bin/python3")):
+        with suppress(ProgramFailed, ValueError):
+            found.append(_described(path))
+    admitted = [one for one in found if admits(requires_python, one.version)]
+    return min(admitted, key=lambda one: Version(one.version), default=None)
+
+
+def _find(requires_python: str) -> Path:
+    output = _uv("find", "--system", "--no-project", requires_python, seconds=FIND_SECONDS)
+    # warnings about other Pythons are printed too
+    return next(path for path in map(Path, output.splitlines()) if path.is_absolute() and path.is_file())
+
+
+def _uv(*arguments: str, seconds: float, downloads: bool = False) -> str:
+    return _run([uv_program(), "python", *arguments], seconds, downloads=downloads)
+
+
+def _run(command: list[str | Path], seconds: float, *, downloads: bool = False) -> str:
+    variables = dict(uv_environment())
+    if downloads and "UV_PYTHON_DOWNLOADS" not in os.environ:
+        del variables["UV_PYTHON_DOWNLOADS"]
+    return run_program(command, environment=variables, folder=Path("/"), seconds=seconds, stop=threading.Event())
+
+
+def _missing(requires_python: str, failure: Failure) -> Failure:
+    message = (
+        f"requires-python {requires_python} excludes Python {own_interpreter().version}, on which the tool runs, and "
+        f"uv neither found nor installed another one: run `uv python install '{requires_python}'`\n"
+        f"{failure.message[failure.message.rfind('error:') :]}"
+    )
+    return Failure("infrastructure", "NoPython", message)

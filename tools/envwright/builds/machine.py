@@ -1,0 +1,297 @@
+"""The requirements of the project on this machine and repository, and fixes for missing ones.
+
+Nothing is changed, and no key is read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from packaging.version import InvalidVersion, Version
+
+from envwright.builds.sandbox import reason_against_sandbox
+from envwright.builds.uv import uv_program
+from envwright.builds.venv import is_sound
+from envwright.declarations.endpoints import ENDPOINTS_FILE, Endpoint, read_endpoints
+from envwright.declarations.problem import DeclarationError, Problem
+from envwright.hub.access import OLDEST_PRIME, find_prime, install_prime
+from envwright.packages.repository import Repository
+from envwright.system.workspace import Workspace
+
+PROGRAM_SECONDS = 60.0
+"""Seconds for the first start of the prime CLI."""
+REACH_SECONDS = 4.0
+
+Level = Literal["ok", "advice", "fail"]
+LEAST_GIGABYTES, ENOUGH_GIGABYTES = 2, 6
+"""The least free disk space: a virtual environment of verifiers takes 0.6 GB, and there are several."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """An endpoint of configs/endpoints.toml, as far as it can be checked without its key."""
+
+    name: str
+    key_variable: str
+    key_is_set: bool
+    reached: str | None
+    """The status of its response, such as `HTTP 401`; `None` without a response."""
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Facts about the machine, without judgement."""
+
+    python: str
+    uv: str | None
+    git: str | None
+    is_repository: bool
+    has_identity: bool
+    free_bytes: int
+    prime: str | None
+    prime_key: str | None
+    """The place of a key for Prime: a variable or a file, by name. Never the key."""
+    hub_token: bool
+    writes_bytecode: bool
+    no_sandbox: str = ""
+    """Why code of environments cannot be confined; empty where it can."""
+    endpoints: tuple[Reach, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    environments: int = 0
+    venvs: tuple[Path, ...] = ()
+    unsound: tuple[Path, ...] = field(default=())
+    """Incomplete virtual environments."""
+
+
+def look(root: Path, variables: Mapping[str, str], *, offline: bool = False) -> Machine:
+    """Check everything once. With `offline`, no request is sent to endpoints."""
+    endpoints, problems = _endpoints(root)
+    environments = 0
+    try:
+        environments = len(Repository.load(root).packages)
+    except DeclarationError as error:
+        problems += error.problems
+    venvs = sorted(path for path in Workspace(root).venvs.glob("[!.]*") if path.is_dir())
+    prime = find_prime(variables.get("PATH"))
+    return Machine(
+        python=platform.python_version(),
+        uv=_version(_uv),
+        git=_version(lambda: ["git"], variables),
+        is_repository=_output_of(["git", "-C", str(root), "rev-parse", "--git-dir"], variables) is not None,
+        has_identity=bool(_output_of(["git", "-C", str(root), "config", "user.email"], variables)),
+        free_bytes=shutil.disk_usage(root).free,
+        prime=None if prime is None else _version(lambda: [str(prime.program)], variables),
+        prime_key=_prime_key(variables),
+        hub_token="HF_TOKEN" in variables or (_home(variables) / ".cache" / "huggingface" / "token").is_file(),
+        writes_bytecode=not variables.get("PYTHONDONTWRITEBYTECODE"),
+        no_sandbox=reason_against_sandbox(),
+        endpoints=tuple(_reach(endpoint, variables, offline) for endpoint in endpoints),
+        problems=tuple(problems),
+        environments=environments,
+        venvs=tuple(venvs),
+        unsound=tuple(path for path in venvs if not is_sound(path)),
+    )
+
+
+def _endpoints(root: Path) -> tuple[list[Endpoint], list[Problem]]:
+    if not (root / ENDPOINTS_FILE).is_file():
+        return [], []
+    try:
+        return list(read_endpoints(root).values()), []
+    except DeclarationError as error:
+        return [], list(error.problems)
+
+
+def _uv() -> list[str]:
+    return [str(uv_program())]
+
+
+def _version(program: Callable[[], list[str]], variables: Mapping[str, str] | None = None) -> str | None:
+    """The version that a program prints, without its name; `None` if it does not run."""
+    try:
+        output = _output_of([*program(), "--version"], variables)
+    except (ImportError, OSError):
+        return None
+    found = re.search(r"\d+(?:\.\d+)+\S*", output or "")
+    return found[0] if found else None
+
+
+def _output_of(command: list[str], variables: Mapping[str, str] | None) -> str | None:
+    """The output of a command that succeeded."""
+    try:
+        done = subprocess.run(
+            command,
+            env=None if variables is None else dict(variables),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PROGRAM_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _home(variables: Mapping[str, str]) -> Path:
+    return Path(variables.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111 - of these variables, not of ours
+
+
+def _prime_key(variables: Mapping[str, str]) -> str | None:
+    if variables.get("PRIME_API_KEY"):
+        return "PRIME_API_KEY"
+    config = _home(variables) / ".prime" / "config.json"
+    try:
+        return "~/.prime/config.json" if json.loads(config.read_text("utf-8")).get("api_key") else None
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _reach(endpoint: Endpoint, variables: Mapping[str, str], offline: bool) -> Reach:
+    """Request an endpoint's models, without a key: any answer shows that it can be reached."""
+    is_set = not endpoint.key_variable or bool(variables.get(endpoint.key_variable))
+    if offline:
+        return Reach(endpoint.name, endpoint.key_variable, is_set, None)
+    try:
+        with urllib.request.urlopen(f"{endpoint.url.rstrip('/')}/models", timeout=REACH_SECONDS) as answer:
+            return Reach(endpoint.name, endpoint.key_variable, is_set, f"HTTP {answer.status}")
+    except urllib.error.HTTPError as error:
+        return Reach(endpoint.name, endpoint.key_variable, is_set, f"HTTP {error.code}")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        return Reach(endpoint.name, endpoint.key_variable, is_set, None, str(reason))
+
+
+@dataclass(frozen=True)
+class HealthCheck:
+    """One line of the doctor's report."""
+
+    name: str
+    level: Level
+    found: str
+    do: str = ""
+    """The user's next step; empty if none is needed."""
+    repair: str = ""
+    """The fix that `--fix` makes; empty if there is none."""
+
+
+def examined(machine: Machine) -> list[HealthCheck]:
+    """Every check, each after those that it depends on."""
+    return [
+        *_programs(machine),
+        *_sandbox(machine),
+        *_space(machine),
+        *_repository(machine),
+        *_hub(machine),
+        *_reached(machine),
+    ]
+
+
+def _programs(machine: Machine) -> Iterator[HealthCheck]:
+    version = Version(machine.python)
+    right = Version("3.11") <= version < Version("3.15")
+    yield HealthCheck("Python", "ok" if right else "fail", machine.python, "" if right else "use Python 3.11 to 3.14")
+    install = "python -m pip install uv"
+    yield HealthCheck("uv", "ok" if machine.uv else "fail", machine.uv or "not found", "" if machine.uv else install)
+    found = machine.git or "not found"
+    yield HealthCheck(
+        "git", "ok" if machine.git else "fail", found, "" if machine.git else "install git, 2.30 or newer"
+    )
+    if not machine.writes_bytecode:
+        do = "unset it: an import of verifiers takes three times as long"
+        yield HealthCheck("bytecode", "advice", "PYTHONDONTWRITEBYTECODE is set", do)
+
+
+def _sandbox(machine: Machine) -> Iterator[HealthCheck]:
+    level: Level = "advice" if machine.no_sandbox else "ok"
+    do = "run strangers' environments in a container or a virtual machine only" if machine.no_sandbox else ""
+    yield HealthCheck("sandbox", level, machine.no_sandbox or "Landlock and seccomp", do)
+
+
+def _space(machine: Machine) -> Iterator[HealthCheck]:
+    gigabytes = machine.free_bytes / 1e9
+    level: Level = "fail" if gigabytes < LEAST_GIGABYTES else "advice" if gigabytes < ENOUGH_GIGABYTES else "ok"
+    do = "" if level == "ok" else "free disk space: .envwright/ can be deleted between runs"
+    yield HealthCheck("disk", level, f"{gigabytes:.1f} GB free", do)
+
+
+def _repository(machine: Machine) -> Iterator[HealthCheck]:
+    if machine.git and not machine.is_repository:
+        yield HealthCheck(
+            "repository", "fail", "this folder is not in a git repository", "git init, or change to the clone"
+        )
+    elif machine.git and not machine.has_identity:
+        yield HealthCheck(
+            "identity", "advice", "git has no user.email", "git config user.email YOU@EXAMPLE.ORG, to commit"
+        )
+    locks = [problem for problem in machine.problems if problem.file.endswith(".lock")]
+    others = [problem for problem in machine.problems if problem not in locks]
+    if not others:
+        yield HealthCheck("declarations", "ok", "registry and packages can be read")
+    for problem in others:
+        where = problem.file if problem.line is None else f"{problem.file}:{problem.line}"
+        yield HealthCheck("declarations", "fail", f"{where}: {problem.message}", problem.fix or "fix the reported file")
+    if not locks and not others:
+        yield HealthCheck("locks", "ok", f"fresh for {machine.environments} environments")
+    for problem in locks:
+        yield HealthCheck("locks", "fail", f"{problem.file}: {problem.message}", problem.fix or "envwright lock")
+    if machine.unsound:
+        names = ", ".join(path.name for path in machine.unsound)
+        yield HealthCheck(
+            "venvs", "advice", f"incomplete: {names}", "they are created again when needed", "removes them"
+        )
+    else:
+        yield HealthCheck("venvs", "ok", f"{len(machine.venvs)}, all complete")
+
+
+def _hub(machine: Machine) -> Iterator[HealthCheck]:
+    if machine.prime is None:
+        yield HealthCheck(
+            "prime", "advice", "not found", f"needed only for releases and hosted training; {install_prime()}"
+        )
+    else:
+        old = _is_older(machine.prime, OLDEST_PRIME)
+        do = f"{OLDEST_PRIME} or newer is needed: uv tool upgrade prime" if old else ""
+        yield HealthCheck("prime", "advice" if old else "ok", machine.prime, do)
+    if machine.prime_key:
+        yield HealthCheck("prime login", "ok", f"a key is in {machine.prime_key}")
+    else:
+        yield HealthCheck(
+            "prime login", "advice", "no key", "needed only for releases and hosted training: prime login"
+        )
+    if not machine.hub_token:
+        yield HealthCheck("HF_TOKEN", "advice", "not set", "needed only for gated datasets of the Hugging Face Hub")
+
+
+def _reached(machine: Machine) -> Iterator[HealthCheck]:
+    if not machine.endpoints:
+        yield HealthCheck("endpoints", "ok", "none configured; the gates need none")
+    for endpoint in machine.endpoints:
+        name = f"endpoint {endpoint.name}"
+        if endpoint.failure:
+            yield HealthCheck(name, "advice", f"not reached: {endpoint.failure}", "check url in configs/endpoints.toml")
+        elif not endpoint.key_is_set:
+            yield HealthCheck(
+                name, "advice", f"{endpoint.key_variable} is not set", f"export {endpoint.key_variable}=… to use it"
+            )
+        else:
+            key = f"{endpoint.key_variable} is set" if endpoint.key_variable else "needs no key"
+            yield HealthCheck(name, "ok", f"{key}; {endpoint.reached or 'not queried'}")
+
+
+def _is_older(version: str, least: str) -> bool:
+    try:
+        return Version(version) < Version(least)
+    except InvalidVersion:
+        return False

@@ -1,0 +1,316 @@
+"""Preparing an environment: its declared data is downloaded once, with the network and without any secret.
+
+It happens in a home of its own, in the environment's virtual environment. Complete data is renamed into place; partial
+data is removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+import envwright_worker
+from envwright_worker.sandbox import Sandbox
+
+from envwright.builds.prepared_home import (
+    HOME,
+    PreparedHome,
+    complete,
+    folder_of,
+    names_module,
+    place_prepared,
+    read_prepared,
+    without_command,
+)
+from envwright.builds.sandbox import sandbox_of
+from envwright.builds.venv import VirtualEnvironment, environment_venv
+from envwright.builds.wheel import built_wheel
+from envwright.declarations.package import Package
+from envwright.declarations.preparation import Preparation, PreparedDataset
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.facts.observed import Failure
+from envwright.system.subprocesses import ProgramFailed, run_program
+from envwright.system.workspace import Workspace, made_once
+from envwright.text.plain_data import size_text
+from envwright.text.scrubbing import Scrubber, holds_password
+
+SECONDS = 3_600.0
+"""Time limit for all datasets together, and for the command."""
+LOOK_SECONDS = 10.0
+"""Seconds between two reports of progress."""
+SCRIPT = Path(envwright_worker.__file__).with_name("preparing.py")
+ENDPOINT = "HF_ENDPOINT"
+HUB = "https://huggingface.co"
+PASSED_ON = (
+    *(ENDPOINT, "HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NO_PROXY", "no_proxy"),
+    *("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy"),
+)
+"""Variables by which the network is reached. An address with a password in it is left out."""
+_UNREACHABLE = re.compile(
+    r"name resolution|Name or service not known|nodename nor servname|Connection refused|Network is unreachable"
+    r"|No route to host|ConnectError|ConnectTimeout|ReadTimeout|Max retries exceeded|URLError|gaierror|timed out"
+    r"|Connection reset|ProxyError|ConnectionError|urlopen error",
+    re.IGNORECASE,
+)
+_ADDRESS = re.compile(r"https?://([A-Za-z0-9.-]+(?::\d+)?)|host[= ]'([^']+)'")
+
+
+@dataclass(frozen=True)
+class PreparationProblem:
+    """Why data could not be prepared."""
+
+    verdict: Literal["fail", "inconclusive", "error"]
+    """Inconclusive without a network; an error for a problem of this machine."""
+    message: str
+    fix: str
+    output: str = ""
+    """The end of the command's output."""
+
+
+class PreparationFailed(Exception):
+    """The data could not be prepared, and nothing was kept."""
+
+    def __init__(self, problem: PreparationProblem) -> None:
+        self.problem = problem
+        super().__init__(problem.message)
+
+
+def prepare(
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    stop: threading.Event,
+    note: Callable[[str], None] = lambda _: None,
+) -> PreparedHome:
+    """The data that an environment declares, downloaded if missing. `note` receives the progress.
+
+    Raises `PreparationFailed` and `Interrupted`; then no files remain.
+    """
+    try:
+        venv = environment_venv(package, workspace, stop, imported=False)
+        folder = _prepared(entry.prepare, entry, package, workspace, venv, stop, note)
+    except ProgramFailed as error:
+        raise PreparationFailed(PreparationProblem("error", error.failure.message, "See the message.")) from None
+    except OSError as error:
+        fix = f"Free the disk or choose another folder by ENVWRIGHT_CACHE_DIR; it is {workspace.prepared} now."
+        raise PreparationFailed(PreparationProblem("error", f"it could not be kept: {error}", fix)) from None
+    found = read_prepared(folder)
+    assert found is not None
+    return found
+
+
+def _prepared(
+    preparation: Preparation,
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    venv: VirtualEnvironment,
+    stop: threading.Event,
+    note: Callable[[str], None],
+) -> Path:
+    """The folder of a preparation. With a command, it starts from the datasets, which are also kept separately."""
+    datasets = without_command(preparation)
+
+    def make(staging: Path) -> None:
+        home = staging / HOME
+        home.mkdir(parents=True)
+        if preparation.command and datasets.needed:
+            first = _prepared(datasets, entry, package, workspace, venv, stop, note)
+            place_prepared(first / HOME, home, copies=True)
+        with tempfile.TemporaryDirectory(dir=staging.parent, prefix=f"{staging.name}.") as temporary:
+            variables = preparing_variables(venv, home, Path(temporary))
+            watch = DownloadWatch(entry.name, staging, note)
+            sandbox = partial(_sandbox, entry, venv, staging, Path(temporary))
+            if preparation.command:
+                if names_module(preparation.command, package.module):
+                    overlay = built_wheel(package, workspace, stop).overlay.resolve()
+                    variables["PYTHONPATH"] = str(overlay)
+                    sandbox = partial(sandbox, overlay)
+                _run_command(preparation.command, entry.name, variables, Path(temporary), watch, stop, sandbox())
+            else:
+                _download(preparation.datasets, entry.name, venv, variables, Path(temporary), watch, stop, sandbox())
+        complete(staging)
+
+    return made_once(folder_of(preparation, package), make, lambda folder: read_prepared(folder) is not None, stop)
+
+
+def _sandbox(
+    entry: EnvironmentEntry, venv: VirtualEnvironment, staging: Path, temporary: Path, *reads: Path
+) -> Sandbox | None:
+    """What a download reaches: the network, its own folders, and the package's wheel where it needs that."""
+    return sandbox_of(entry.sandbox, venv.python, reads=reads, writes=[staging / HOME, temporary], network="open")
+
+
+def preparing_variables(venv: VirtualEnvironment, home: Path, temporary: Path) -> dict[str, str]:
+    """The variables of a download: a home of its own, the proxies, and no secret."""
+    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    return {
+        **{name: value for name, value in passed.items() if not holds_password(value)},
+        "PATH": f"{venv.folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(home.resolve()),
+        "TMPDIR": str(temporary.absolute()),  # a link may be shorter, and sockets need short paths
+        "LANG": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+    }
+
+
+class DownloadWatch:
+    """Reports the downloaded size every few seconds, because a library's own bars do not show the total."""
+
+    def __init__(self, name: str, folder: Path, note: Callable[[str], None]) -> None:
+        self._name, self._folder, self._note = name, folder, note
+        self._began = self._reported = time.monotonic()
+
+    def begin(self, what: str) -> None:
+        self._note(f"{self._name}: {what}")
+        self._began = self._reported = time.monotonic()
+
+    def look(self) -> None:
+        now = time.monotonic()
+        if now - self._reported >= LOOK_SECONDS:
+            self._reported = now
+            self._note(f"{self._name}: {size_text(_bytes_below(self._folder))} after {now - self._began:.0f} s")
+
+
+def _bytes_below(folder: Path) -> int:
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):  # moved in the meantime
+                total += Path(parent, name).lstat().st_size
+    return total
+
+
+def _download(
+    datasets: tuple[PreparedDataset, ...],
+    name: str,
+    venv: VirtualEnvironment,
+    variables: Mapping[str, str],
+    temporary: Path,
+    watch: DownloadWatch,
+    stop: threading.Event,
+    sandbox: Sandbox | None,
+) -> None:
+    """Download datasets by the library that the environment itself reads them with."""
+    asked = [{"name": one.name, "config": one.config, "revision": one.revision} for one in datasets]
+    outcome = temporary / "outcome.json"
+    command: list[str | Path] = [venv.python, "-s", "-P", SCRIPT, json.dumps(asked), outcome]
+    watch.begin(f"downloading {', '.join(one.name for one in datasets)}")
+    try:
+        run_program(
+            command,
+            environment=variables,
+            folder=temporary,
+            seconds=SECONDS,
+            stop=stop,
+            sandbox=sandbox,
+            look=watch.look,
+        )
+    except ProgramFailed as error:
+        failed: dict[str, str] = {"name": datasets[0].name, "outcome": "raised", "message": error.failure.message}
+        with suppress(OSError, ValueError):
+            failed |= json.loads(outcome.read_text())
+        if error.failure.kind == "timeout":
+            failed["outcome"] = "timeout"
+        dataset = next((one for one in datasets if one.name == failed["name"]), datasets[0])
+        raise PreparationFailed(_refusal(dataset, failed["outcome"], failed["message"], name)) from None
+
+
+def _refusal(dataset: PreparedDataset, outcome: str, message: str, environment: str) -> PreparationProblem:
+    """Why a dataset could not be downloaded."""
+    text, endpoint = Scrubber.of_environment().text(message), os.environ.get(ENDPOINT, HUB)
+    page, again = f"{HUB}/datasets/{dataset.name}", f"envwright prepare {environment}"
+    if outcome in ("unreachable", "timeout"):
+        fix = f"Check the network, HTTPS_PROXY and HF_ENDPOINT, then run `{again}` once more."
+        problem = f"{urlsplit(endpoint).netloc} could not be reached for {dataset.name}: {text}"
+        return PreparationProblem("inconclusive", problem, fix)
+    reasons = {
+        "gated": (
+            f"{dataset.name} is gated, and preparing uses no token",
+            f"Ship a sample of it with the package, or declare a copy that is not gated. Its terms: {page}",
+        ),
+        "no-repository": (
+            f"{dataset.name} does not exist on the Hub, or is private",
+            f"Correct the name in registry.yaml: {page}. Private data cannot be prepared without a token.",
+        ),
+        "no-revision": (
+            f"{dataset.name} has no commit {dataset.revision}",
+            f"Take a commit from {page}/commits.",
+        ),
+        "no-config": (f"{dataset.name}: {text}", "Declare `config` in registry.yaml, as `load_dataset` names it."),
+    }
+    problem, fix = reasons.get(outcome, (f"{dataset.name} could not be loaded: {text}", f"Look at {page}."))
+    return PreparationProblem("fail", problem, fix)
+
+
+def _run_command(
+    command: str,
+    name: str,
+    variables: Mapping[str, str],
+    temporary: Path,
+    watch: DownloadWatch,
+    stop: threading.Event,
+    sandbox: Sandbox | None,
+) -> None:
+    words = split_command(command)
+    program = words and shutil.which(words[0], path=variables["PATH"])
+    if not program:
+        problem = f"`{command}` was not found in the environment's virtual environment"
+        fix = "Correct `command` in registry.yaml, or add the package that provides it to the requirements."
+        raise PreparationFailed(PreparationProblem("fail", problem, fix))
+    folder = temporary / "work"
+    folder.mkdir()
+    watch.begin(f"running {command}")
+    try:
+        run_program(
+            [program, *words[1:]],
+            environment=variables,
+            folder=folder,
+            seconds=SECONDS,
+            stop=stop,
+            sandbox=sandbox,
+            look=watch.look,
+        )
+    except ProgramFailed as error:
+        raise PreparationFailed(_broken_command(command, name, error.failure)) from None
+
+
+def split_command(command: str) -> list[str]:
+    """The words of a command, as a shell would divide them; none if a quote is left open."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []
+
+
+def _broken_command(command: str, environment: str, failure: Failure) -> PreparationProblem:
+    output = Scrubber.of_environment().text(failure.message)
+    addresses = dict.fromkeys(found[1] or found[2] for found in _ADDRESS.finditer(output))
+    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
+    if failure.kind == "timeout":
+        problem = f"`{command}` took longer than {SECONDS / 60:.0f} minutes"
+        return PreparationProblem("inconclusive", problem, "Make it download less, or try again.", output)
+    if _UNREACHABLE.search(output):
+        what = ", ".join(list(addresses)[:3]) or "an address"
+        fix = f"Check the network and HTTPS_PROXY, then run `envwright prepare {environment}` once more."
+        return PreparationProblem("inconclusive", f"{what} could not be reached by `{command}`: {last}", fix, output)
+    fix = "Correct the command. It sees no key, an empty home, and the package only if it names its module."
+    return PreparationProblem("fail", f"`{command}` failed: {last}", fix, output)

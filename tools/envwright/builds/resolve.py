@@ -1,0 +1,151 @@
+"""Resolves locks with uv: from requirements to exact versions with hashes."""
+
+from __future__ import annotations
+
+import re
+import threading
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from envwright.builds.confined_uv import run_uv
+from envwright.builds.uv import uv_program
+from envwright.builds.venv import TOOL_LOCKS
+from envwright.declarations.package import Package
+from envwright.facts.observed import Failure
+from envwright.files.atomic_write import write_whole
+from envwright.packages.lock import LOCK_FILE, inputs_digest, render
+from envwright.system.scratch_folder import temporary_scratch
+from envwright.system.subprocesses import ProgramFailed, run_program
+
+RESOLVE_SECONDS = 600.0
+OLDEST_PYTHON = "3.11"
+_HEADER = "# Written by `envwright lock`. Every version is exact, every file has its hash.\n"
+
+
+def resolve_locks(
+    packages: Sequence[Package], stop: threading.Event, resolution: str = "highest"
+) -> Iterator[tuple[Package, bool]]:
+    """Rewrite every package's requirements.lock; yields each package and whether its lock changed.
+
+    Packages with equal requirements get the same lock, resolved once. `resolution` is uv's: the
+    highest versions that are allowed, or the lowest-direct. Raises `ProgramFailed`
+    when uv finds no solution or reaches no index; the lock on disk is then unchanged.
+    """
+    solved: dict[str, str] = {}
+    for package in packages:
+        inputs = inputs_of(package)
+        if inputs not in solved:
+            try:
+                solved[inputs] = resolved_lock(package.requires_to_lock, package.requires_python, stop, resolution)
+            except ProgramFailed as error:
+                failure = replace(error.failure, message=f"{package.name}: {error.failure.message}")
+                raise ProgramFailed(failure) from None
+        yield package, write_changed(package.folder / LOCK_FILE, solved[inputs])
+
+
+def inputs_of(package: Package) -> str:
+    """The digest of what a package requires, by which locks are found."""
+    return inputs_digest(package.requires_to_lock, package.requires_python)
+
+
+def write_changed(path: Path, text: str) -> bool:
+    """Write a lock, unless the one there differs in its first line alone, which names the command that wrote it."""
+    if path.is_file() and path.read_text().partition("\n")[2] == text.partition("\n")[2]:
+        return False
+    write_whole(path, text)
+    return True
+
+
+def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
+    """Rewrite the locks of the tool: its own, those of its extras and groups, those that it ships.
+
+    Raises `ProgramFailed` like `resolve_locks`.
+    """
+    own = tools / "requirements.lock"
+    write_changed(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
+    yield own
+    written = [own]
+    # some are installed together, so each agrees with those before
+    for part in ("prime", "inspect", "store", "tests", "pages", "lint", "train"):
+        written.append(_resolve_part(tools, part, written, stop))
+        yield written[-1]
+    for group in ("nox", "tinker"):
+        yield _resolve_part(tools, group, (), stop)
+    for wanted_file in sorted(TOOL_LOCKS.glob("*.in")):
+        path = wanted_file.with_suffix(".lock")
+        write_changed(path, _HEADER + _compile([wanted_file], OLDEST_PYTHON, tools, stop))
+        yield path
+
+
+def _resolve_part(tools: Path, part: str, agreeing: Sequence[Path], stop: threading.Event) -> Path:
+    """Write the lock of one extra or dependency group, which agrees with the given locks."""
+    path, project = tools / f"requirements-{part}.lock", tools / "pyproject.toml"
+    constraints: list[str | Path] = [option for lock in agreeing for option in ("--constraint", lock)]
+    declared = tomllib.loads(project.read_text(encoding="utf-8"))
+    extras = declared["project"]["optional-dependencies"]
+    with temporary_scratch("lock") as folder:
+        # uv reads no configuration here, so it is given the project's overrides
+        overrides = folder / "overrides.txt"
+        overrides.write_text("\n".join(declared.get("tool", {}).get("uv", {}).get("override-dependencies", ())))
+        constraints += ["--overrides", overrides]
+        wanted: list[str | Path] = ["--group", f"{project}:{part}"]
+        if part in extras:
+            wanted = [folder / f"{part}.in"]
+            (folder / f"{part}.in").write_text("\n".join(extras[part]) + "\n")
+        write_changed(path, _HEADER + _compile([*wanted, *constraints], OLDEST_PYTHON, tools, stop))
+    return path
+
+
+def resolved_lock(
+    requires: Sequence[str],
+    requires_python: str,
+    stop: threading.Event,
+    resolution: str = "highest",
+) -> str:
+    """The text of a requirements.lock for these requirements.
+
+    Raises `ProgramFailed` like `resolve_locks`, also if a requirement is at an address that a lock cannot hold.
+    """
+    with temporary_scratch("lock") as folder:
+        wanted = folder / "environment.in"
+        wanted.write_text("\n".join(requires) + "\n")
+        resolved = _compile([wanted], oldest_python(requires_python), folder, stop, resolution)
+    try:
+        return render(resolved, requires, requires_python)
+    except ValueError as error:
+        message = f"{error}\nA lock holds versions with hashes and git addresses with a commit: require one of these."
+        raise ProgramFailed(Failure("raised", "CannotBeLocked", message)) from None
+
+
+def resolve_together(packages: Sequence[Package], path: Path, stop: threading.Event) -> None:
+    """Write one lock that satisfies all packages at once. Raises `ProgramFailed` when there is none."""
+    requires = sorted({each for package in packages for each in package.requires_to_lock})
+    oldest = max(
+        (oldest_python(package.requires_python) for package in packages),
+        key=lambda text: tuple(map(int, text.split("."))),
+    )
+    write_whole(path, resolved_lock(requires, f">={oldest}", stop))
+
+
+def _compile(
+    wanted: Sequence[str | Path], python: str, folder: Path, stop: threading.Event, resolution: str = "highest"
+) -> str:
+    """The text of a lock. Of versions with and without a wheel, uv takes one with a wheel where the requirements allow
+    it; the others are built in the sandbox, since uv runs their code to read what they require."""
+    command: list[str | Path] = [uv_program(), "pip", "compile", *wanted, "--python-version", python]
+    command += ["--universal", "--generate-hashes", "--upgrade", "--quiet", "--resolution", resolution]
+    command += ["--no-header", "--no-annotate", "--no-emit-index-url"]
+    run = partial(run_program, folder=folder, seconds=RESOLVE_SECONDS, stop=stop)
+    return run_uv(run, command, reads=[folder, *(each for each in wanted if isinstance(each, Path))], writes=[])
+
+
+def oldest_python(requires_python: str) -> str:
+    """The lowest Python that `requires-python` allows, at least the tool's own lowest."""
+    floors = re.findall(r"(?:>=|~=|==|>)\s*(\d+)\.(\d+)", requires_python)
+    highest = max(((int(major), int(minor)) for major, minor in floors), default=(0, 0))
+    own = tuple(map(int, OLDEST_PYTHON.split(".")))
+    major, minor = max(highest, own)
+    return f"{major}.{minor}"

@@ -1,0 +1,78 @@
+"""What the processes of an environment, its build and its preparation reach.
+
+The kernel enforces this (`envwright_worker/sandbox.py`). docs/security.md has the whole list and its limits.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+import envwright_worker
+from envwright_worker.sandbox import Network, Sandbox
+from envwright_worker.sandbox import reason_against_sandbox as _reason_of_kernel
+
+from envwright.builds.interpreter import own_interpreter
+from envwright.facts.observed import Failure
+from envwright.system.subprocesses import ProgramFailed
+from envwright.system.workspace import Workspace
+
+REQUIRING = "ENVWRIGHT_SANDBOX"
+"""`required` refuses to run anything untrusted where it cannot be confined, whatever the registry declares."""
+WORKER_FOLDER = Path(envwright_worker.__file__).parent
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+
+@cache
+def reason_against_sandbox() -> str:
+    """Why this machine cannot confine a process, or nothing."""
+    return _reason_of_kernel()
+
+
+def require_sandbox(mode: str = "preferred") -> None:
+    """Raise `ProgramFailed` where a sandbox is required and this machine has none."""
+    required = mode == "required" or (mode != "none" and os.environ.get(REQUIRING) == "required")
+    if required and reason_against_sandbox():
+        message = f"a sandbox is required (registry.yaml, or {REQUIRING}), and {reason_against_sandbox()}"
+        raise ProgramFailed(Failure("infrastructure", "NoSandbox", message))
+
+
+def why_not_confined(mode: str) -> str:
+    """Why an environment with this `sandbox:` runs without one, or nothing."""
+    return "registry.yaml declares `sandbox: none`" if mode == "none" else reason_against_sandbox()
+
+
+def sandbox_of(
+    mode: str, python: Path, *, reads: Iterable[Path], writes: Iterable[Path], network: Network
+) -> Sandbox | None:
+    """The sandbox of a program on this Python; `None` where there is none. Missing paths are left out.
+
+    Raises `ProgramFailed` where one is required.
+    """
+    require_sandbox(mode)
+    if why_not_confined(mode):
+        return None
+    read = [*reads, *installed(python), WORKER_FOLDER]
+    written = list(writes)
+    if network == "open":
+        read += [Path(os.environ[name]) for name in CERTIFICATES if os.environ.get(name)]
+        cache = os.environ.get("HF_HOME")  # what was downloaded, without the token that is beside it
+        written += [Path(cache, "hub"), Path(cache, "datasets")] if cache else []
+    return Sandbox(_resolved(read), _resolved(written), network, accelerators=mode == "gpu")
+
+
+def installed(python: Path) -> tuple[Path, Path]:
+    """The virtual environment of a Python, and the Python that it was made from."""
+    return python.absolute().parents[1], python.resolve().parents[1]
+
+
+def tool_folders(workspace: Workspace) -> tuple[Path, ...]:
+    """The packages that the tool brings for jobs, such as pytest."""
+    workspace.tools.mkdir(parents=True, exist_ok=True)
+    return workspace.tools, Path(own_interpreter().prefix)
+
+
+def _resolved(paths: Iterable[Path]) -> list[str]:
+    return [str(path) for path in dict.fromkeys(path.resolve() for path in paths)]

@@ -1,0 +1,256 @@
+"""One virtual environment per distinct lock, made by uv and shared by all who have that lock."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+
+from envwright.builds.confined_uv import run_uv
+from envwright.builds.interpreter import Interpreter, interpreter_for, own_interpreter
+from envwright.builds.sandbox import sandbox_of
+from envwright.builds.starting import IMPORT_WORKER
+from envwright.builds.uv import uv_environment, uv_program
+from envwright.declarations.package import Package
+from envwright.declarations.problem import DeclarationError
+from envwright.facts.observed import Failure
+from envwright.packages.environment_lock import installable
+from envwright.packages.lock import LOCK_FILE
+from envwright.system.scratch_folder import temporary_scratch
+from envwright.system.subprocesses import ProgramFailed, run_program
+from envwright.system.workspace import Workspace, made_once, mark_used
+
+BUILD_SECONDS = 1_800.0
+COMPLETE = "envwright-complete.json"
+IMPORTED = "envwright-imported"
+IMPORT_SECONDS = 300.0
+IMPORTS = f"""{IMPORT_WORKER}
+import sys
+from importlib.metadata import version
+
+from envwright_worker.imported import bytecode_below, collector_at_rest, import_verifiers
+
+is_v0 = [*map(int, version("verifiers").split(".")[:2])] < [0, 4]
+with collector_at_rest(), bytecode_below(sys.argv[1]):
+    import_verifiers("v0" if is_v0 else "v1")
+"""
+TOOL_LOCKS = Path(__file__).parent / "locks"
+"""The tool's own packages are small and compiled at once. Of an environment's packages, an import of verifiers needs
+two fifths, and compiles them."""
+HELD_BY_COMMIT = re.compile(rb"^[A-Za-z0-9].* @ git\+", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class VirtualEnvironment:
+    """A complete virtual environment."""
+
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin" / "python"
+
+    @property
+    def site_packages(self) -> Path:
+        found = next(self.folder.glob("lib/python3.*/site-packages"), None)
+        return found or self.folder / "lib" / f"python{own_interpreter().minor}" / "site-packages"
+
+
+def environment_venv(
+    package: Package, workspace: Workspace, stop: threading.Event, *, imported: bool = True
+) -> VirtualEnvironment:
+    """The virtual environment of a package: its lock, on a Python that its `requires-python` allows.
+
+    Raises the errors of `venv_for`.
+    """
+    interpreter = interpreter_for(package.requires_python)
+    return venv_for(package.folder / LOCK_FILE, workspace, stop, imported=imported, interpreter=interpreter)
+
+
+def venv_for(
+    lock: Path,
+    workspace: Workspace,
+    stop: threading.Event,
+    *,
+    imported: bool = True,
+    interpreter: Interpreter | None = None,
+) -> VirtualEnvironment:
+    """The virtual environment that holds exactly what a lock names, on the tool's own Python unless another is given.
+
+    With `imported`, verifiers has been imported there once, so that it has its bytecode.
+
+    Packages come from uv's cache if it has them, or else over the network.
+    Raises `ProgramFailed` when it cannot be made and `Interrupted` when `stop` is set.
+    """
+
+    python = interpreter or own_interpreter()
+
+    def make(unfinished: Path) -> None:
+        _install(lock, unfinished, python, stop)
+        (unfinished / COMPLETE).write_text(json.dumps({"lock": lock.name, "python": python.build}))
+
+    kept = workspace.tools if _is_the_tools(lock) else workspace.venvs
+    folder = made_once(kept / venv_key(lock, python), make, is_sound, stop)
+    mark_used(folder)
+    if imported and not _is_the_tools(lock) and not (folder / IMPORTED).exists():
+        _import_verifiers(VirtualEnvironment(folder), stop)
+    return VirtualEnvironment(folder)
+
+
+@contextmanager
+def bytecode_folder(venv: VirtualEnvironment) -> Iterator[Path | None]:
+    """A folder for the bytecode of the first process that imports verifiers; `None` for later ones.
+
+    That process runs what the lock names. It cannot write into the virtual environment, whose files are links to uv's
+    cache: what it wrote there would be installed for others.
+    """
+    if (venv.folder / IMPORTED).exists():
+        yield None
+        return
+    try:
+        made = tempfile.TemporaryDirectory(prefix=f".{venv.folder.name}.", dir=venv.folder.parent)
+    except OSError:  # another user's, or read-only
+        yield None
+        return
+    with made as folder:
+        yield Path(folder)
+
+
+def keep_bytecode(venv: VirtualEnvironment, written: Path | None) -> None:
+    """Move bytecode into the virtual environment, and remember that it is complete."""
+    if written is None:
+        return
+    below = Path(f"{written}{venv.folder.resolve()}")
+    with suppress(OSError):  # another process has moved the same, or removed the virtual environment
+        for parent, _, names in os.walk(below):
+            if os.path.basename(parent) == "__pycache__":  # noqa: PTH119 - for every file
+                target = venv.folder / os.path.relpath(parent, below)
+                target.mkdir(exist_ok=True)
+                for name in names:
+                    os.rename(f"{parent}/{name}", target / name)  # noqa: PTH104 - for every file
+        (venv.folder / IMPORTED).touch()
+
+
+def _import_verifiers(venv: VirtualEnvironment, stop: threading.Event) -> None:
+    with temporary_scratch("import") as home, bytecode_folder(venv) as bytecode:
+        if bytecode is None:
+            return
+        variables = {
+            "PATH": os.defpath,
+            "HOME": str(home),
+            "TMPDIR": str(home),
+            "LANG": "C.UTF-8",
+            "HF_HUB_OFFLINE": "1",
+        }
+        sandbox = sandbox_of("preferred", venv.python, reads=(), writes=[home, bytecode], network="loopback")
+        command: list[str | Path] = [venv.python, "-I", "-c", IMPORTS, bytecode]
+        with suppress(ProgramFailed):  # a failed import is reported when an environment is loaded
+            run_program(
+                command,
+                environment=variables,
+                folder=home,
+                seconds=IMPORT_SECONDS,
+                stop=stop,
+                sandbox=sandbox,
+            )
+        keep_bytecode(venv, bytecode)
+
+
+def _is_the_tools(lock: Path) -> bool:
+    return lock.parent == TOOL_LOCKS
+
+
+def venv_key(lock: Path, interpreter: Interpreter | None = None) -> str:
+    """The name of the virtual environment of a lock: equal pins and the same interpreter have one."""
+    python = interpreter or own_interpreter()
+    identity = json.dumps([_digest_of_pins(lock.read_bytes()), *python.identity])
+    return hashlib.sha256(identity.encode()).hexdigest()[:20]
+
+
+@lru_cache(maxsize=4)  # called several times for every environment, and a lock has thousands of lines
+def _digest_of_pins(lock: bytes) -> str:
+    return hashlib.sha256(pins_of(lock)).hexdigest()
+
+
+def pins_of(lock: bytes) -> bytes:
+    """A lock without its comments, which makes it independent of its package."""
+    return b"\n".join(line for line in lock.splitlines() if not line.lstrip().startswith(b"#"))
+
+
+def is_sound(folder: Path) -> bool:
+    """Whether it is complete and its interpreter still exists."""
+    return (folder / COMPLETE).is_file() and (folder / "bin" / "python").exists()
+
+
+def download(lock: Path, stop: threading.Event) -> None:
+    """Download the packages of a lock into uv's cache, without running them.
+
+    Raises `ProgramFailed`, also where a build is needed.
+    """
+    with temporary_scratch("download") as folder:
+        read = _new_venv(lock, folder / "venv", folder, own_interpreter(), stop)
+        command = [*_sync_command(lock, folder / "venv"), "--no-build", read]
+        run_program(command, environment=uv_environment(), folder=folder, seconds=BUILD_SECONDS, stop=stop)
+
+
+def _install(lock: Path, folder: Path, python: Interpreter, stop: threading.Event) -> None:
+    with temporary_scratch("lock") as neutral:
+        _synchronize(lock, _new_venv(lock, folder, neutral, python, stop), folder, stop)
+
+
+def _new_venv(lock: Path, folder: Path, neutral: Path, python: Interpreter, stop: threading.Event) -> Path:
+    """Make an empty virtual environment, and a copy of the lock's entries for it in a neutral folder."""
+    try:
+        text = installable(lock)
+    except (DeclarationError, ValueError, OSError) as error:
+        message = f"no virtual environment could be made from {lock.parent.name}/{lock.name}: {error}"
+        raise ProgramFailed(Failure("infrastructure", "VirtualEnvironmentFailed", message)) from None
+    read = neutral / LOCK_FILE
+    read.write_text(text)
+    run_program(
+        [uv_program(), "venv", "--quiet", "--relocatable", "--python", python.path, folder],
+        environment=uv_environment(),
+        folder=neutral,
+        seconds=BUILD_SECONDS,
+        stop=stop,
+    )
+    return read
+
+
+def _sync_command(lock: Path, folder: Path) -> list[str | Path]:
+    sync: list[str | Path] = [uv_program(), "pip", "sync", "--quiet", "--python", folder / "bin" / "python"]
+    # uv has no hash of a commit; everything else has one, which the parser of the lock guarantees
+    by_commit = HELD_BY_COMMIT.search(lock.read_bytes())
+    return [*sync, "--verify-hashes" if by_commit else "--require-hashes", "--strict"]
+
+
+def _synchronize(lock: Path, read: Path, folder: Path, stop: threading.Event) -> None:
+    """Install what a lock names, from a copy of its entries: wheels from the cache or the index, and then builds."""
+    sync = _sync_command(lock, folder)
+    if _is_the_tools(lock):
+        sync.append("--compile-bytecode")
+    run = partial(run_program, folder=read.parent, stop=stop)
+    try:
+        # First from uv's cache alone, so that no index is queried for packages that it has.
+        run([*sync, "--no-build", "--offline", read], environment=uv_environment(), seconds=120)
+    except ProgramFailed:
+        try:
+            run_uv(partial(run, seconds=BUILD_SECONDS), [*sync, read], reads=[read], writes=[folder])
+        except ProgramFailed as error:
+            raise ProgramFailed(_explained(error.failure, lock)) from None
+
+
+def _explained(failure: Failure, lock: Path) -> Failure:
+    message = (
+        f"no virtual environment could be made from {lock.parent.name}/{lock.name}\n"
+        f"The first installation needs the package index; later runs need no network.\n{failure.message}"
+    )
+    return Failure("infrastructure", "VirtualEnvironmentFailed", message)

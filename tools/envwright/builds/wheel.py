@@ -1,0 +1,260 @@
+"""The wheel of a package: built with `build` from exactly the files of its digest, and unpacked.
+
+The wheel is observed and not the folder, so that the validated files are the published ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import threading
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from email.parser import Parser
+from functools import partial
+from pathlib import Path
+
+from envwright.builds.cached_files import has_its_files, write_digests
+from envwright.builds.interpreter import Interpreter, interpreter_for, own_interpreter
+from envwright.builds.sandbox import CERTIFICATES, sandbox_of
+from envwright.builds.uv import NO_SETTINGS, uv_environment, uv_program
+from envwright.builds.venv import TOOL_LOCKS, VirtualEnvironment, venv_for
+from envwright.declarations.package import Package
+from envwright.facts.observed import Failure, Wheel
+from envwright.packages.content import strict_digest
+from envwright.system.scratch_folder import temporary_scratch
+from envwright.system.subprocesses import ProgramFailed, run_program
+from envwright.system.workspace import Workspace, made_once, mark_used
+
+BUILD_LOCK = TOOL_LOCKS / "build.lock"
+TESTS_LOCK = TOOL_LOCKS / "tests.lock"
+BUILD_SECONDS = 180.0
+BUILD_WITH_TOOLS = ("--no-isolation", "--skip-dependency-check")
+"""The options of a build that needs only the tool's own packages; checking them again would start another Python."""
+INSTALLS = ("pip", "install", "--quiet", "--no-deps", "--no-index", "--offline", "--compile-bytecode")
+SEEN_BY_UV = {"PATH", "HOME", "TMPDIR", "LANG", "XDG_CACHE_HOME", "UV_CACHE_DIR", "UV_LINK_MODE", "UV_NO_CACHE",
+              "UV_NO_PROGRESS", "UV_PYTHON_DOWNLOADS", NO_SETTINGS}  # fmt: skip
+"""Variables that uv gets: those of its cache, and none that select packages, because it installs only the wheel."""
+OUT = "wheel"
+SCRATCH = "scratch"
+"""The home of a build, and its folder for temporary files."""
+BY_DEFAULT = ("setuptools>=40.8.0",)
+"""The build requirements of a package that declares none."""
+MOST_ANSWERED = 1 << 20
+ASK = """
+import json, pathlib, sys
+from build import ProjectBuilder
+
+requires = ProjectBuilder(sys.argv[1]).get_requires_for_build("wheel")
+pathlib.Path(sys.argv[2]).write_text(json.dumps(sorted(requires)))
+"""
+EPOCH = "315532800"
+"""1980-01-01, the earliest time that a zip archive can hold: equal input makes an equal wheel."""
+
+
+@dataclass(frozen=True)
+class BuiltWheel:
+    """A wheel on disk and the folder that it was unpacked into."""
+
+    wheel: Wheel
+    overlay: Path
+
+
+def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -> BuiltWheel:
+    """The package's wheel, built and unpacked once per digest, and again where its files have changed since.
+
+    Raises `ProgramFailed` with kind `raised` when the package does not build, which is the
+    author's to fix, and `Interrupted` when `stop` is set.
+    """
+    interpreter = interpreter_for(package.requires_python)
+
+    def make(unfinished: Path) -> None:
+        unfinished.mkdir(parents=True)
+        _make(package, unfinished, venv_for(BUILD_LOCK, workspace, stop), interpreter, stop)
+        write_digests(unfinished, target.name)
+
+    target = _folder(package, interpreter, workspace)
+    folder = made_once(target, make, has_its_files, stop)
+    mark_used(folder)
+    return BuiltWheel(describe_wheel(next(folder.glob("*.whl"))), folder / "site")
+
+
+def _folder(package: Package, interpreter: Interpreter, workspace: Workspace) -> Path:
+    # its bytecode belongs to the Python that it is unpacked for
+    unpacked_by = "" if interpreter == own_interpreter() else json.dumps(interpreter.identity)
+    key = hashlib.sha256(package.digest.encode() + BUILD_LOCK.read_bytes() + unpacked_by.encode()).hexdigest()[:20]
+    return workspace.wheels / package.name / key
+
+
+CHANGED = Failure("infrastructure", "ChangedMeanwhile", "its files changed during the run: run it again")
+
+
+def changed_since_read(package: Package) -> bool:
+    """Whether the folder's files no longer have the package's digest."""
+    try:
+        return strict_digest(package.folder, package.files) != package.digest
+    except OSError:
+        return True
+
+
+def _make(
+    package: Package, unfinished: Path, tools: VirtualEnvironment, interpreter: Interpreter, stop: threading.Event
+) -> None:
+    """Make the wheel of the package's files, and unpack it beside it."""
+    work = unfinished / "build"  # the only folder that hooks can write
+    source = work / "source"
+    for name in package.files:
+        target = source / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(package.folder / name, target)
+    if changed_since_read(package):
+        raise ProgramFailed(CHANGED)
+    for boundary in (".git", ".hg"):  # or hatchling reads the ignore file of a folder above
+        (work / boundary).mkdir()
+    try:
+        built = _built(package, source, work, tools, stop)
+        wheel = built.rename(unfinished / built.name)
+        _unpack(wheel, unfinished / "site", interpreter, stop)
+    except ProgramFailed as error:
+        failure = error.failure
+        message = failure.message.replace(f"{source}/", "").replace(str(source), package.folder.name)
+        raise ProgramFailed(replace(failure, message=message.replace(f"{unfinished}/", ""))) from None
+    shutil.rmtree(work)
+
+
+def _built(package: Package, source: Path, target: Path, tools: VirtualEnvironment, stop: threading.Event) -> Path:
+    """Build a wheel by a process whose descendants end with it: a process that continued could write into the published
+    files."""
+    try:
+        with temporary_scratch("build") as fetched:
+            python = tools.python if _brought_along(package) else _fetch_tools(package, source, fetched, tools, stop)
+            _run_hooks(
+                python, ["-m", "build", "--wheel", *BUILD_WITH_TOOLS, "--outdir", target / OUT, source], target, stop
+            )
+    except ProgramFailed as error:
+        raise ProgramFailed(_authors(error.failure, "BuildFailed")) from None
+    wheel = next((target / OUT).glob("*.whl"), None)
+    # A link would be read here, where nothing is confined.
+    if wheel is None or wheel.is_symlink() or not wheel.resolve().is_relative_to(target.resolve()):
+        raise ProgramFailed(Failure("raised", "BuildFailed", "the build succeeded but created no wheel"))
+    return wheel
+
+
+def _run_hooks(python: Path, arguments: Sequence[str | Path], target: Path, stop: threading.Event) -> None:
+    """Run what runs the author's build: without a network, a home, or any folder but the one of the build."""
+    scratch = target / SCRATCH
+    scratch.mkdir(exist_ok=True)
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TZ") if name in os.environ}
+    run_program(
+        [python, "-I", *arguments],
+        environment={**kept, "SOURCE_DATE_EPOCH": EPOCH, "HOME": str(scratch), "TMPDIR": str(scratch)},
+        folder=target,
+        seconds=BUILD_SECONDS,
+        stop=stop,
+        sandbox=sandbox_of("preferred", python, reads=(), writes=[target], network="none"),
+    )
+
+
+def _fetch_tools(
+    package: Package, source: Path, folder: Path, tools: VirtualEnvironment, stop: threading.Event
+) -> Path:
+    """A Python with the package's build requirements, which are wheels: installing them runs no code.
+
+    The sandbox runs the hooks that name further requirements, which are fetched in the same way.
+    """
+    run = partial(run_program, folder=folder, seconds=BUILD_SECONDS, stop=stop)
+    run([tools.python, "-I", "-m", "venv", folder / "tools"], environment=_fetching_environment())
+    python = folder / "tools/bin/python"
+    install: list[str | Path] = [python, "-I", "-m", "pip", "install", "--quiet"]
+    install += ["--only-binary", ":all:", "--requirement"]
+    wanted = folder / "requirements.txt"
+    wanted.write_text("\n".join([f"build=={_pins()['build']}", *map(_readable, package.build_requires or BY_DEFAULT)]))
+    run([*install, wanted], environment=_fetching_environment())
+    answer = source.parent / SCRATCH / "requires.json"
+    _run_hooks(python, ["-c", ASK, source, answer], source.parent, stop)
+    if others := [_readable(str(one)) for one in _answered(answer)]:
+        wanted.write_text("\n".join(others))
+        run([*install, wanted], environment=_fetching_environment())
+    return python
+
+
+def _answered(path: Path) -> list[object]:
+    """The output of a hook, which is not trusted."""
+    try:
+        with path.open("rb") as file:
+            answered = json.loads(file.read(MOST_ANSWERED))
+    except (OSError, ValueError, RecursionError):
+        answered = None
+    if not isinstance(answered, list):
+        raise ProgramFailed(Failure("raised", "BuildFailed", "ended, and its requirements cannot be read"))
+    return answered
+
+
+def _readable(text: str) -> str:
+    """A requirement on one line, as pip reads it. Raises `ProgramFailed` for anything else, such as an option."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        return str(Requirement(text))
+    except InvalidRequirement:
+        raise ProgramFailed(Failure("raised", "BuildFailed", f"has the requirement {text!r}")) from None
+
+
+def _unpack(wheel: Path, site: Path, interpreter: Interpreter, stop: threading.Event) -> None:
+    environment = {name: value for name, value in uv_environment().items() if name in SEEN_BY_UV}
+    command: list[str | Path] = [uv_program(), *INSTALLS, "--python", interpreter.path, "--target", site, wheel]
+    try:
+        run_program(command, environment=environment, folder=wheel.parent, seconds=BUILD_SECONDS, stop=stop)
+    except ProgramFailed as error:
+        raise ProgramFailed(_authors(error.failure, "InstallFailed")) from None
+
+
+def _authors(failure: Failure, type_: str) -> Failure:
+    """A program's failure, attributed to the package."""
+    if failure.kind == "timeout":
+        return Failure("raised", type_, f"it took longer than {BUILD_SECONDS:g} s")
+    return Failure("raised", type_, f"it {failure.message.partition(' ')[2]}")
+
+
+def _fetching_environment() -> dict[str, str]:
+    """What pip needs to reach its index; nothing of the author's runs beside it."""
+    passed = {"PATH", "LANG", "LC_ALL", "TMPDIR", "HOME", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", *CERTIFICATES}
+    return {name: value for name, value in os.environ.items() if name in passed or name.startswith("PIP_")}
+
+
+def _brought_along(package: Package) -> bool:
+    """Whether the tool's own build environment has the build requirements of the package."""
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+
+    pins = _pins()
+    try:
+        wanted = [Requirement(text) for text in package.build_requires]
+    except InvalidRequirement:
+        return False
+    found = [(pins.get(canonicalize_name(one.name)), one.specifier) for one in wanted]
+    return bool(found) and all(version is not None and version in specifier for version, specifier in found)
+
+
+def _pins() -> dict[str, str]:
+    """The versions of the tool's own build environment."""
+    lines = (line for line in BUILD_LOCK.read_text().splitlines() if "==" in line and line[0] != " ")
+    return dict(line.split(" ")[0].split("==") for line in lines)
+
+
+def describe_wheel(path: Path) -> Wheel:
+    """The contents of a wheel. Raises `ProgramFailed` if the file is not a wheel."""
+    content = path.read_bytes()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = tuple(sorted(name for name in archive.namelist() if not name.endswith("/")))
+            metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
+            headers = Parser().parsestr(archive.read(metadata).decode("utf-8", "replace"))
+    except (zipfile.BadZipFile, StopIteration):
+        message = f"{path.name} is not a wheel: no archive with a METADATA file"
+        raise ProgramFailed(Failure("raised", "BuildFailed", message)) from None
+    requires = tuple(str(value) for value in headers.get_all("Requires-Dist") or ())
+    return Wheel(path.name, hashlib.sha256(content).hexdigest(), len(content), names, requires)

@@ -1,0 +1,1 @@
+"""What a repository declares: registry, runs, packages' keys, endpoints."""

@@ -1,0 +1,38 @@
+"""CODEOWNERS, generated from the maintainers and owners in registry.yaml."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from envwright.declarations.registry import Registry
+
+CODEOWNERS_FILE = "CODEOWNERS"
+PLACES = (f".github/{CODEOWNERS_FILE}", CODEOWNERS_FILE, f"docs/{CODEOWNERS_FILE}")
+"""Where GitHub looks for it; the first one counts."""
+_BEGINNING = "# Generated from the maintainers and owners in registry.yaml"
+_HEADER = f"{_BEGINNING}: change them there, then run envwright docs."
+
+
+def is_generated(text: str) -> bool:
+    """Whether the text of a CODEOWNERS file is the tool's own, of any version."""
+    return text.startswith(_BEGINNING)
+
+
+def handwritten(root: Path) -> str | None:
+    """The path of a CODEOWNERS that the team writes itself; `None` if the tool writes it."""
+    found = next((place for place in PLACES if (root / place).is_file()), None)
+    return None if found is None or is_generated((root / found).read_text("utf-8", "replace")) else found
+
+
+def render(registry: Registry) -> str:
+    """The text of CODEOWNERS: the maintainers own everything but the environments that name owners, a line for each.
+
+    The last line that matches a file decides, so the line of the maintainers is the first.
+    """
+    rows = [f"* {' '.join(registry.maintainers)}"] if registry.maintainers else []
+    entries = sorted(registry.environments.values(), key=lambda entry: entry.folder_name)
+    rows += [f"/environments/{entry.folder_name}/ {' '.join(entry.owners)}" for entry in entries if entry.owners]
+    return "\n".join([_HEADER, *rows]) + "\n"

@@ -1,0 +1,258 @@
+"""The YAML of declarations: plain data, with the line of every key.
+
+Built from parser events instead of `yaml.safe_load`: so every key keeps its line, a
+duplicate key is seen, depth is bounded, and an alias costs what it would cost written out.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import yaml
+
+from envwright.declarations.declared_text import read_text, relative
+from envwright.declarations.problem import DeclarationError, Problem
+from envwright.declarations.toml_document import is_too_large
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+MAX_DEPTH = 60
+"""Levels of nesting; the registry needs seven."""
+MAX_VALUES = 300_000
+"""Values in one file; a registry of 1,000 environments has some 20,000."""
+MAX_REPEATED = 10_000
+"""Values that aliases may repeat in one file, all together."""
+LONGEST_FOUND = 120
+
+Steps = tuple[str | int, ...]
+
+_TAG = "tag:yaml.org,2002:"
+_NUMBERS = (_TAG + "int", _TAG + "float")
+_EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SCALARS: Any = yaml.SafeLoader("")
+"""Describes single values."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """One YAML file. `problems` are those that leave the data readable."""
+
+    file: str
+    data: Any
+    lines: Mapping[Steps, int]
+    problems: tuple[Problem, ...] = ()
+
+    def line(self, path: Steps) -> int | None:
+        """The line of a place, or of the nearest place that contains it."""
+        for length in range(len(path), -1, -1):
+            if path[:length] in self.lines:
+                return self.lines[path[:length]]
+        return None
+
+
+def load_document(path: Path, root: Path) -> Document:
+    """Read a YAML file; an empty one has `None` for data.
+
+    Raises `DeclarationError` if it is not readable YAML (see also `read_text`).
+    """
+    return parse_document(read_text(path, root), relative(path, root))
+
+
+def parse_document(text: str, file: str) -> Document:
+    """Read given text as YAML; `file` is the name in problems.
+
+    Raises `DeclarationError` if the text is not readable YAML.
+    """
+    builder = _Builder(file)
+    try:
+        events = iter(yaml.parse(text, Loader=_LOADER))
+        data = builder.read_stream(events)
+    except yaml.MarkedYAMLError as error:
+        raise DeclarationError([_syntax_problem(error, text, file)]) from None
+    except yaml.YAMLError as error:
+        raise DeclarationError([Problem(file, None, f"is not YAML: {error}")]) from None
+    return Document(file, data, builder.lines, tuple(builder.problems))
+
+
+@lru_cache(maxsize=1024)
+def _tag_of_plain(text: str) -> str:
+    """The type of unquoted YAML text; cached, because most texts recur."""
+    tag: str = _SCALARS.resolve(yaml.ScalarNode, text, (True, False))
+    return tag
+
+
+@lru_cache(maxsize=1024)
+def _value_of_scalar(tag: str, text: str) -> Any:
+    return _SCALARS.yaml_constructors[tag](_SCALARS, yaml.ScalarNode(tag, text))
+
+
+def place(path: Steps) -> str:
+    """A path in dotted notation: `environments.reverse-text.owners[0]`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _syntax_problem(error: yaml.MarkedYAMLError, text: str, file: str) -> Problem:
+    mark: Any = error.problem_mark or error.context_mark
+    rows = text.splitlines()
+    shown = rows[mark.line] if mark and mark.line < len(rows) else ""
+    line = mark.line + 1 if mark else None
+    indentation = shown[: len(shown) - len(shown.lstrip())]
+    if "\t" in indentation:
+        return Problem(file, line, "is indented with a tab", fix="indent with spaces")
+    what = ", ".join(part for part in (error.context, error.problem) if part)
+    return Problem(file, line, f"is not YAML: {what}", found=shown.strip()[:120])
+
+
+@dataclass
+class _Anchor:
+    value: Any
+    size: int
+    """The number of values that it consists of."""
+
+
+@dataclass
+class _Builder:
+    """Turns events into data, keeping lines and problems."""
+
+    file: str
+    lines: dict[Steps, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    anchors: dict[str, _Anchor] = field(default_factory=dict)
+    count: int = 0
+    repeated: int = 0
+
+    def read_stream(self, events: Iterator[Any]) -> Any:
+        data: Any = None
+        documents = 0
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    self.refuse(event, "contains more than one YAML document", fix="remove the line ---")
+            elif isinstance(event, yaml.NodeEvent):
+                data = self.read_node(event, events, ())
+        return data
+
+    def read_node(self, event: Any, events: Iterator[Any], path: Steps) -> Any:
+        self.lines.setdefault(path, event.start_mark.line + 1)
+        if isinstance(event, yaml.AliasEvent):
+            return self.repeat(event, path)
+        if len(path) > MAX_DEPTH:
+            self.refuse(event, "is nested too deeply", path, allowed=f"{MAX_DEPTH} levels")
+        before = self.count
+        self.count += 1
+        if self.count > MAX_VALUES:
+            self.refuse(event, "contains too many values", path, allowed=f"{MAX_VALUES:,}")
+        if isinstance(event, yaml.ScalarEvent):
+            value = self.read_scalar(event, path)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            self.check_tag(event, "seq", path)
+            value = self.read_sequence(events, path)
+        else:
+            self.check_tag(event, "map", path)
+            value = self.read_mapping(events, path)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = _Anchor(value, self.count - before)
+        return value
+
+    def read_sequence(self, events: Iterator[Any], path: Steps) -> list[Any]:
+        values: list[Any] = []
+        for event in events:
+            if isinstance(event, yaml.SequenceEndEvent):
+                break
+            values.append(self.read_node(event, events, (*path, len(values))))
+        return values
+
+    def read_mapping(self, events: Iterator[Any], path: Steps) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        for event in events:
+            if isinstance(event, yaml.MappingEndEvent):
+                break
+            merge = isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]
+            key = "<<" if merge else self.read_key(event, path)
+            again = (*path, key) in self.lines and not merge
+            if again:
+                first = self.lines[(*path, key)]
+                self.report(event, f"duplicate key, first on line {first}", (*path, key), fix="keep one of them")
+            self.lines.setdefault((*path, key), event.start_mark.line + 1)
+            value = self.read_node(next(events), events, (*path, key))
+            if merge:
+                self.merge(event, value, merged, path)
+            elif not again:
+                values[key] = value
+        return {**merged, **values}
+
+    def merge(self, event: Any, value: Any, merged: dict[str, Any], path: Steps) -> None:
+        for source in value if isinstance(value, list) else [value]:
+            if not isinstance(source, dict):
+                self.refuse(event, "only a mapping can be merged with <<", path)
+            for key, part in source.items():
+                merged.setdefault(key, part)
+
+    def read_key(self, event: Any, path: Steps) -> str:
+        if not isinstance(event, yaml.ScalarEvent):
+            self.refuse(event, "a key must be plain text", path)
+        key = self.read_scalar(event, path)
+        if not isinstance(key, str):
+            self.report(event, "a key must be text", path, found=event.value, fix=f'put it in quotes: "{event.value}"')
+        return str(event.value)
+
+    def read_scalar(self, event: Any, path: Steps) -> Any:
+        """A SafeLoader value, read as in YAML 1.2: dates and `12:30` are text, `1e-5` is a number."""
+        tag = event.tag
+        if tag is None or tag == "!":
+            tag = _tag_of_plain(event.value) if event.implicit[0] else _TAG + "str"
+        if tag in (_TAG + "timestamp", _TAG + "value") or (tag in _NUMBERS and ":" in event.value):
+            return event.value
+        if tag == _TAG + "str":
+            plain_exponent = event.implicit[0] and _EXPONENT.fullmatch(event.value)
+            value: Any = float(event.value) if plain_exponent else event.value
+        else:
+            value = self.construct(event, tag, path)
+        if isinstance(value, float) and not math.isfinite(value):
+            self.report(event, "is not a finite number", path, found=event.value[:LONGEST_FOUND])
+        if is_too_large(value):
+            self.refuse(event, "is an integer that is too large", path, found=event.value[:LONGEST_FOUND])
+        return value
+
+    def construct(self, event: Any, tag: str, path: Steps) -> Any:
+        if tag not in {_TAG + kind for kind in ("null", "bool", "int", "float")}:
+            self.refuse(event, "carries a tag that is not allowed", path, found=tag, fix="remove the tag")
+        try:
+            return _value_of_scalar(tag, event.value)
+        except (ValueError, KeyError, IndexError, yaml.YAMLError):
+            kind = tag.removeprefix(_TAG)
+            self.refuse(event, f"is not a value of type {kind}", path, found=event.value[:LONGEST_FOUND])
+
+    def repeat(self, event: Any, path: Steps) -> Any:
+        anchor = self.anchors.get(event.anchor)
+        if anchor is None:
+            self.refuse(event, f"the alias *{event.anchor} has no complete anchor above it", path)
+        self.repeated += anchor.size
+        self.count += anchor.size
+        if self.repeated > MAX_REPEATED:
+            self.refuse(event, "aliases repeat too much", path, allowed=f"{MAX_REPEATED:,} values")
+        return anchor.value
+
+    def check_tag(self, event: Any, plain: str, path: Steps) -> None:
+        if event.tag not in (None, "!", _TAG + plain):
+            self.refuse(event, "carries a tag that is not allowed", path, found=event.tag, fix="remove the tag")
+
+    def report(self, event: Any, message: str, path: Steps, **more: str) -> None:
+        self.problems.append(Problem(self.file, event.start_mark.line + 1, message, place(path), **more))
+
+    def refuse(self, event: Any, message: str, path: Steps = (), **more: str) -> NoReturn:
+        """Stop reading the file, with all problems found so far."""
+        self.report(event, message, path, **more)
+        raise DeclarationError(self.problems)

@@ -1,0 +1,77 @@
+"""Names of environments as PEP 503 compares them: `gem_wordle`, `Gem.Wordle` and `gem-wordle` are one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from packaging.utils import canonicalize_name
+
+from envwright.declarations.document import Document, Steps, place
+from envwright.declarations.problem import Problem
+from envwright.declarations.registry_values import ENVIRONMENT_NAME
+
+
+def with_canonical_names(document: Document) -> Document:
+    """The registry with each environment's name in its normal form, in its declaration and in runs.
+
+    A name that occurs twice is a problem of the document.
+    """
+    data = document.data
+    declared = data.get("environments")
+    if not isinstance(declared, dict):
+        return document
+    usable = [name for name in declared if re.search(ENVIRONMENT_NAME, name)]
+    canonical: dict[str, str] = {name: canonicalize_name(name) for name in usable}
+    if all(name == form for name, form in canonical.items()):
+        return replace(document, data=_with_names_in_runs(data, set(declared)))
+    problems = list(_repeated(document, canonical))
+    environments = {str(canonical.get(name, name)): entry for name, entry in declared.items()}
+    renamed = _with_names_in_runs({**data, "environments": environments}, set(environments))
+    lines = {_renamed(steps, canonical): line for steps, line in document.lines.items()}
+    return Document(document.file, renamed, lines, (*document.problems, *problems))
+
+
+def _repeated(document: Document, canonical: Mapping[str, str]) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for name, form in canonical.items():
+        known = first.setdefault(form, name)
+        if known is not name:
+            steps: Steps = ("environments", name)
+            message = f"is the same name as {known}, on line {document.line(('environments', known))}"
+            yield Problem(document.file, document.line(steps), message, place(steps), name, fix="keep one of them")
+
+
+def _renamed(steps: Steps, canonical: Mapping[str, str]) -> Steps:
+    if len(steps) < 2 or steps[0] != "environments":
+        return steps
+    return ("environments", canonical.get(str(steps[1]), steps[1]), *steps[2:])
+
+
+def _with_names_in_runs(data: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    """The data with the ids of sources that name an environment in another form."""
+    runs = data.get("runs")
+    if not isinstance(runs, dict):
+        return dict(data)
+    return {**data, "runs": {name: _with_names_in_run(run, names) for name, run in runs.items()}}
+
+
+def _with_names_in_run(run: Any, names: set[str]) -> Any:
+    if not isinstance(run, dict):
+        return run
+    changed = dict(run)
+    if isinstance(run.get("environments"), list):
+        changed["environments"] = [_named(source, names) for source in run["environments"]]
+    evaluation = run.get("eval")
+    if isinstance(evaluation, dict) and isinstance(evaluation.get("environments"), list):
+        changed["eval"] = {**evaluation, "environments": [_named(each, names) for each in evaluation["environments"]]}
+    return changed
+
+
+def _named(source: Any, names: set[str]) -> Any:
+    used = source.get("id") if isinstance(source, dict) else None
+    if not isinstance(used, str) or used in names or canonicalize_name(used) not in names:
+        return source
+    return {**source, "id": canonicalize_name(used)}

@@ -1,0 +1,141 @@
+"""`prepare:` in registry.yaml: the data that an environment downloads, and the declaration that it should have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from envwright.declarations.registry_values import KEYS, Commit, Filled, HubDataset, Omissible, Text, Unique
+
+if TYPE_CHECKING:
+    from envwright.facts.observed import WantedData
+
+UNKNOWN_COMMIT = "<commit>"
+"""Placeholder in proposed lines for a commit that must be looked up online."""
+
+
+@dataclass(frozen=True)
+class PreparedDataset:
+    """One dataset of the Hugging Face Hub."""
+
+    __pydantic_config__ = KEYS
+
+    name: Annotated[HubDataset, Field(description="owner/name of the dataset on the Hub.")]
+    revision: Annotated[Commit, Field(description="The commit that is downloaded.")]
+    config: Annotated[
+        Omissible[Filled], Field(description="Its configuration, as `load_dataset` names it, if it has several.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Data that its code downloads. `envwright prepare` downloads it once; the gates stay offline and read it."""
+
+    __pydantic_config__ = KEYS
+
+    datasets: Annotated[
+        Unique[PreparedDataset], Field(description="Datasets of the Hugging Face Hub that it loads.")
+    ] = ()
+    command: Annotated[
+        Text,
+        Field(
+            description="Other downloads: a command, run without a shell, in the environment's virtual environment."
+            " Files in its home are available in the home of the gates."
+        ),
+    ] = ""
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is anything to prepare."""
+        return bool(self.datasets or self.command)
+
+
+@dataclass(frozen=True)
+class ProposedPreparation:
+    """The declaration that an environment should have, as far as known."""
+
+    preparation: Preparation
+    """Datasets; an unknown revision is empty."""
+    others: tuple[str, ...] = ()
+    """Downloads that cannot be declared: hosts without a known dataset, and parts of datasets."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether this is enough for a `prepare:` declaration."""
+        return not self.others and all(one.revision for one in self.preparation.datasets)
+
+
+def proposed_preparation(wanted: Iterable[WantedData]) -> ProposedPreparation:
+    """The declaration for data that loading tried to download.
+
+    Of two entries with one name, the one with a commit is used. `load_dataset` with `data_files` or `data_dir` finds
+    nothing in its cache while it is offline, so such a call cannot be prepared.
+    """
+    seen = list(dict.fromkeys(replace(one, place=None) for one in wanted))
+    commits = {one.name: one.revision for one in seen if one.revision}
+    seen = [replace(one, revision=one.revision or commits.get(one.name, "")) for one in seen]
+    loaded = {one.name for one in seen if one.kind == "dataset"}
+    datasets = [
+        PreparedDataset(one.name, one.revision, one.config or None)
+        for one in seen
+        if one.kind == "dataset" and not one.files
+    ]
+    rest = [one for one in seen if one.kind != "dataset" and one.name not in loaded]
+    statements = dict.fromkeys(statement for one in _most_exact(rest) for statement in _statements(one))
+    command = f'python -c "{"; ".join(statements)}"' if statements else ""
+    in_part = [f"{one.name} ({one.files})" for one in seen if one.kind == "dataset" and one.files]
+    hosts = [] if datasets or command or in_part else [one.name for one in seen if one.kind == "host"]
+    return ProposedPreparation(Preparation(_least(datasets), command), tuple(dict.fromkeys((*in_part, *hosts))))
+
+
+def _most_exact(wanted: Iterable[WantedData]) -> list[WantedData]:
+    """Leave out whole repositories of which single files are named."""
+    kept = list(dict.fromkeys(wanted))
+    named = {(one.kind, one.name) for one in kept if one.files}
+    return [one for one in kept if one.files or (one.kind, one.name) not in named]
+
+
+def _least(datasets: Iterable[PreparedDataset]) -> tuple[PreparedDataset, ...]:
+    """Each dataset once: one without a configuration is the same as one that names it."""
+    kept = list(dict.fromkeys(datasets))
+    named = {one.name for one in kept if one.config}
+    return tuple(one for one in kept if one.config or one.name not in named)
+
+
+def _statements(wanted: WantedData) -> list[str]:
+    """Python code that downloads anything but a whole dataset. It contains no double quotes, because it is placed
+    between them."""
+    pinned = f", revision='{wanted.revision}'" if wanted.revision else ""
+    if wanted.kind == "nltk":
+        return ["import nltk", f"nltk.download('{wanted.name}', raise_on_error=True)"]
+    if wanted.kind in ("model", "space", "dataset files"):
+        what = wanted.kind.removesuffix(" files")
+        if wanted.files:
+            got = f"hf_hub_download('{wanted.name}', '{wanted.files}', repo_type='{what}'{pinned})"
+            return ["from huggingface_hub import hf_hub_download", got]
+        got = f"snapshot_download('{wanted.name}', repo_type='{what}'{pinned})"
+        return ["from huggingface_hub import snapshot_download", got]
+    return []
+
+
+def preparation_lines(preparation: Preparation, indent: str = "") -> tuple[str, ...]:
+    """`prepare:` as lines of registry.yaml."""
+    lines = ["prepare:"]
+    if preparation.datasets:
+        lines.append("  datasets:")
+        for one in preparation.datasets:
+            config = f", config: {_scalar(one.config)}" if one.config else ""
+            lines.append(f"    - {{name: {one.name}{config}, revision: {_scalar(one.revision or UNKNOWN_COMMIT)}}}")
+    if preparation.command:
+        lines.append(f"  command: {preparation.command}")
+    return tuple(indent + line for line in lines)
+
+
+def _scalar(text: str) -> str:
+    """Text as YAML reads it back: `20231101` or `1e3` would be numbers."""
+    plain = text.replace("_", "a").replace("-", "a").replace(".", "a")
+    is_word = plain.isalnum() and plain[0].isalpha() and text.lower() not in ("true", "false", "yes", "no", "on", "off")
+    return text if is_word and text.lower() != "null" else f'"{text}"'

@@ -1,0 +1,451 @@
+"""registry.yaml: the published environments and the training runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from envwright.declarations.document import Document, load_document, place
+from envwright.declarations.endpoints import key_variables
+from envwright.declarations.environment_names import with_canonical_names
+from envwright.declarations.package import Generation, Package, folder_of
+from envwright.declarations.preparation import Preparation
+from envwright.declarations.problem import DeclarationError, Problem
+from envwright.declarations.references import reference_problems
+from envwright.declarations.registry_values import (
+    KEYS,
+    Count,
+    Day,
+    EnvironmentName,
+    Filled,
+    Flag,
+    GroupSize,
+    HubAddress,
+    Ignored,
+    Omissible,
+    OneKey,
+    OpenShare,
+    Owner,
+    Positive,
+    RuleId,
+    RunName,
+    Share,
+    Slug,
+    Table,
+    Unique,
+    Variable,
+    Versions,
+    Whole,
+)
+from envwright.declarations.required_version import version_problem
+from envwright.declarations.run import RunKeys, RunSpec, run_spec
+from envwright.declarations.schema import ToldApartBy, checked, json_schema
+from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.facts.observed import adapter
+
+SCHEMA_FILE = "tools/envwright/declarations/registry.schema.json"
+Visibility = Annotated[Literal["PUBLIC", "PRIVATE"], Field(description="Who can see the environment on the Hub.")]
+
+
+SandboxMode = Annotated[
+    Literal["preferred", "required", "gpu", "none"],
+    Field(
+        description="Whether the kernel confines its code: `preferred`, if the kernel can; `required`, or it does not "
+        "run; `gpu`, with access to accelerators; `none`, for code that needs docker, for example (reviewers see it)."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class SmokeGate:
+    """The smoke evaluation: size and limits."""
+
+    __pydantic_config__ = KEYS
+
+    tasks: Annotated[Count, Field(description="Tasks that are evaluated.")] = 10
+    rollouts: Annotated[Count, Field(description="Rollouts of each task.")] = 3
+    max_concurrent: Annotated[Count, Field(description="Rollouts in flight at the same time.")] = 32
+    timeout_s: Annotated[Positive, Field(description="Maximum seconds of the whole evaluation.")] = 300.0
+
+
+@dataclass(frozen=True)
+class DistributionGate:
+    """The distribution gate: thresholds. Rewards are taken as a share of the declared range."""
+
+    __pydantic_config__ = KEYS
+
+    min_rollouts: Annotated[Count, Field(description="Scored rollouts below which the gate is inconclusive.")] = 20
+    min_mean: Annotated[Share, Field(description="Lowest mean reward.")] = 0.05
+    max_mean: Annotated[Share, Field(description="Highest mean reward.")] = 0.95
+    min_std: Annotated[Share, Field(description="Lowest standard deviation of the reward.")] = 0.05
+    min_format: Annotated[Share, Field(description="Lowest share of replies in the right format.")] = 0.3
+    min_live_groups: Annotated[Share, Field(description="Lowest share of groups whose rewards differ.")] = 0.3
+    group_size: Annotated[
+        GroupSize, Field(description="Rollouts of one task that a trainer compares with each other.")
+    ] = 8
+    confidence: Annotated[OpenShare, Field(description="Confidence at which a threshold must be missed to fail.")] = (
+        0.95
+    )
+    tasks: Annotated[Count, Field(description="Tasks that are evaluated, each with a group of rollouts.")] = 16
+    max_truncated: Annotated[Share, Field(description="Highest share of truncated rollouts.")] = 0.15
+    max_timeouts: Annotated[Share, Field(description="Highest share of rollouts that run out of time.")] = 0.15
+    max_errors: Annotated[
+        Share, Field(description="Highest share of rollouts that break, infrastructure left out.")
+    ] = 0.15
+    max_drop: Annotated[Share, Field(description="Tolerated drop of the mean reward below the baseline.")] = 0.1
+
+
+@dataclass(frozen=True)
+class Gates:
+    """Settings of the gates."""
+
+    __pydantic_config__ = KEYS
+
+    smoke: SmokeGate = SmokeGate()
+    distribution: DistributionGate = DistributionGate()
+    budget: Annotated[
+        Positive, Field(description="Maximum seconds of wall time for observing, on two cores, after the import.")
+    ] = 120.0
+    memory_mib: Annotated[
+        Count,
+        Field(
+            description="Memory in MiB that the processes of the environment may hold together; pages that they share "
+            "count once."
+        ),
+    ] = 4096
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Settings of `envwright train probe NAME`, which trains a tiny model on it."""
+
+    __pydantic_config__ = KEYS
+
+    args: Annotated[
+        Table, Field(description="Arguments on top of `args` that make its tasks small enough for a tiny model.")
+    ] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class KnownFindings:
+    """Accepted findings of one rule in an adopted environment."""
+
+    __pydantic_config__ = KEYS
+
+    count: Annotated[Count, Field(description="Number of findings that do not block. It may fall, never rise.")]
+    since: Annotated[Day, Field(description="The day on which they were accepted.")]
+    reason: Annotated[Filled, Field(description="Why they are accepted for now.")]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The tasks that runs evaluate on: a split of the environment, or those of other arguments."""
+
+    __pydantic_config__ = KEYS
+
+    split: Annotated[
+        Omissible[Filled],
+        Field(description="Value of the taskset's field split (v1); for v0, eval is the result of get_eval_dataset."),
+    ] = None
+    args: Annotated[
+        Omissible[Table],
+        Field(description="Arguments on top of the others that select other tasks, such as another seed."),
+    ] = None
+
+    def settings(self, generation: Generation | None) -> Mapping[str, Any]:
+        """The arguments added to an environment's own; none for v0's own evaluation split."""
+        if self.args is not None:
+            return self.args
+        return {} if generation == "v0" else {"split": self.split}
+
+
+def held_out_of(entry: EnvironmentEntry, package: Package) -> HeldOut | None:
+    """The declared tasks for evaluation, or else the evaluation split that the package's source shows."""
+    if entry.eval is not None:
+        return entry.eval
+    return HeldOut(split=package.eval_split) if package.eval_split else None
+
+
+def declare_eval(name: str) -> str:
+    """The fix that declares the tasks that runs evaluate on."""
+    return f"Declare environments.{name}.eval: {{split: test}}, or {{args: {{seed: 1}}}}."
+
+
+@dataclass(frozen=True)
+class DeclaredJudge:
+    """The judge's model in evaluations of a real model; its key stays on the host."""
+
+    __pydantic_config__ = KEYS
+
+    endpoint: Annotated[
+        Filled,
+        Field(description="A name or model of configs/endpoints.toml, or owner/model of Prime Inference."),
+    ]
+    max_cost: Annotated[
+        Positive, Field(description="Maximum dollars of the judge's calls in one run, apart from --max-cost.")
+    ] = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentKeys:
+    """An environment of this repository."""
+
+    __pydantic_config__ = KEYS
+
+    visibility: Visibility = "PRIVATE"
+    owner: Annotated[
+        Slug,
+        Field(description="Slug of the Hub user or team that this one belongs to, if it is not the registry's."),
+    ] = ""
+    owners: Annotated[
+        Unique[Owner],
+        Field(
+            description="GitHub users, teams or mail addresses that review changes. CODEOWNERS is generated from these."
+        ),
+    ] = ()
+    args: Annotated[
+        Table,
+        Field(description="load_environment arguments (v0) or taskset configuration (v1) used when validating."),
+    ] = field(default_factory=dict)
+    eval: Omissible[OneKey[HeldOut]] = None
+    judge: Omissible[DeclaredJudge] = None
+    probe: Probe = Probe()
+    prepare: Preparation = field(default_factory=Preparation)
+    secrets: Annotated[
+        Unique[Variable],
+        Field(
+            description="Names of the environment variables that its code may read. Keys of models (key of "
+            "configs/endpoints.toml) and variables of the machine or of tools (PRIME_*, GITHUB_*, PATH …) are refused."
+        ),
+    ] = ()
+    sandbox: SandboxMode = "preferred"
+    publish_evals: Annotated[
+        Flag, Field(description="Push the recorded baseline to the Hub's evaluations after a release.")
+    ] = False
+    gates: Gates = Gates()
+    ignore: Ignored = field(default_factory=dict)
+    known: Annotated[
+        Mapping[RuleId, KnownFindings],
+        Field(description="Findings that do not block for now, by rule id: a baseline that can only shrink."),
+    ] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EnvironmentEntry(EnvironmentKeys):
+    """One environment of this repository as the registry declares it, the registry's defaults merged in."""
+
+    name: str
+    line: int | None = field(default=None, kw_only=True)
+
+    @property
+    def folder_name(self) -> str:
+        """The folder below `environments/`."""
+        return folder_of(self.name)
+
+
+@dataclass(frozen=True)
+class ExternalKeys:
+    """An environment that is on the Hub already: without local code, used by runs only."""
+
+    __pydantic_config__ = KEYS
+
+    hub: Annotated[HubAddress, Field(description="owner/name@version, with an exact version.")]
+    generation: Annotated[
+        Omissible[Generation],
+        Field(description="The generation of verifiers that it is written for, if known: trainers run one of the two."),
+    ] = None
+    eval: Omissible[OneKey[HeldOut]] = None
+
+
+@dataclass(frozen=True)
+class ExternalEntry:
+    """An environment that is on the Hub already and only used by runs."""
+
+    name: str
+    hub_owner: str
+    hub_name: str
+    version: str
+    line: int | None = None
+    generation: Generation | None = None
+    eval: HeldOut | None = None
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """Values for every environment that does not set its own."""
+
+    __pydantic_config__ = KEYS
+
+    visibility: Visibility = "PRIVATE"
+    sandbox: SandboxMode = "preferred"
+    gates: Gates = Gates()
+
+
+_BY_HUB = ToldApartBy("hub")
+AnyEnvironment = Annotated[
+    Annotated[ExternalKeys, Tag("then")] | Annotated[EnvironmentKeys | None, Tag("else")],
+    Discriminator(_BY_HUB.tag),
+    _BY_HUB,
+    Field(description="An environment of this repository, or with `hub` one on the Hub."),
+]
+
+
+@dataclass(frozen=True)
+class RegistryKeys:
+    """The published environments and the training runs of this repository."""
+
+    __pydantic_config__ = KEYS
+
+    version: Annotated[Literal[1], Whole, Field(description="Version of this format. There is only one.")]
+    owner: Annotated[Slug, Field(description="Slug of the Hub user or team that the environments belong to.")]
+    environments: Annotated[
+        Mapping[EnvironmentName, AnyEnvironment],
+        Field(
+            description="Environments by distribution name, compared as pip compares names: `gem_wordle` is "
+            "`gem-wordle`. The folder is environments/ and the name with underscores."
+        ),
+    ]
+    defaults: Defaults = Defaults()
+    runs: Annotated[Mapping[RunName, RunKeys], Field(description="Training runs by name.")] = field(
+        default_factory=dict
+    )
+    maintainers: Annotated[
+        Unique[Owner],
+        Field(
+            description="GitHub users, teams or mail addresses that review changes of everything that no environment "
+            "owns: the tool, the workflows, the registry and the configs. The first line of CODEOWNERS names them."
+        ),
+    ] = ()
+    requires: Annotated[
+        Omissible[Versions],
+        Field(description="Versions of the tool that can read this file. Other versions stop with a message."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Registry:
+    """The whole of registry.yaml."""
+
+    owner: str
+    environments: Mapping[str, EnvironmentEntry]
+    external: Mapping[str, ExternalEntry] = field(default_factory=dict)
+    runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """As written, with the current names of keys."""
+    specs: Mapping[str, RunSpec] = field(default_factory=dict)
+    """The runs as read."""
+    run_lines: Mapping[str, int] = field(default_factory=dict)
+    """The line of each run."""
+    maintainers: tuple[str, ...] = ()
+
+    @property
+    def private(self) -> frozenset[str]:
+        """The environments of this repository that strangers cannot see on the Hub."""
+        return frozenset(name for name, entry in self.environments.items() if entry.visibility == "PRIVATE")
+
+
+def registry_schema() -> dict[str, Any]:
+    """The JSON Schema of registry.yaml, which `envwright docs` writes beside this module for editors."""
+    return {
+        "$id": "https://envwright.invalid/registry.schema.json",
+        "title": REGISTRY_FILE,
+        **json_schema(RegistryKeys),
+    }
+
+
+def load_registry(root: Path) -> Registry:
+    """Read and check registry.yaml below the repository's root.
+
+    Raises `DeclarationError` with every problem of the file.
+    """
+    path = root / REGISTRY_FILE
+    if not path.exists():
+        fix = "`envwright init` writes one; or name the repository with --root"
+        raise DeclarationError([Problem(REGISTRY_FILE, None, "does not exist", fix=fix)])
+    document = load_document(path, root)
+    declared = document.data.get("environments") if isinstance(document.data, dict) else None
+    entries = declared.values() if isinstance(declared, dict) else ()
+    asks = any(isinstance(entry, dict) and "secrets" in entry for entry in entries)
+    return registry_of(document, key_variables(root) if asks else {})
+
+
+def registry_of(document: Document, model_keys: Mapping[str, str] = MappingProxyType({})) -> Registry:
+    """The registry that a document declares; `model_keys` are the variables with keys, and the place that names each.
+
+    Raises `DeclarationError` with every problem of the document.
+    """
+    if not isinstance(document.data, dict):
+        found = "an empty file" if document.data is None else type(document.data).__name__
+        message = "is not a registry"
+        raise DeclarationError(
+            [Problem(document.file, 1, message, found=found, allowed="a mapping with version, owner")]
+        )
+    if other := version_problem(document):
+        raise DeclarationError([other])
+    document = with_canonical_names(document)
+    keys, problems = checked(RegistryKeys, document)
+    problems += [
+        *document.problems,
+        *reference_problems(document, (DistributionGate.min_mean, DistributionGate.max_mean), model_keys),
+    ]
+    if keys is None or problems:
+        raise DeclarationError(problems)
+    return _build(keys, document)
+
+
+def _build(keys: RegistryKeys, document: Document) -> Registry:
+    data = document.data
+    defaults = data.get("defaults", {})
+    environments, external = {}, {}
+    for name, found in keys.environments.items():
+        line = document.line(("environments", name))
+        if isinstance(found, ExternalKeys):
+            external[name] = _external(name, found, line)
+        else:
+            declared = data["environments"][name] or {}
+            entry = _entry(name, found or EnvironmentKeys(), declared, defaults, line)
+            environments[name] = entry if entry.owner else replace(entry, owner=keys.owner)
+    runs = data.get("runs", {})
+    run_lines = {name: document.line(("runs", name)) or 1 for name in runs}
+    lines = _lines_of_runs(document)
+    specs = {name: run_spec(name, run, lines.get(name, {}), document.file) for name, run in runs.items()}
+    return Registry(data["owner"], environments, external, runs, specs, run_lines, tuple(keys.maintainers))
+
+
+def _external(name: str, keys: ExternalKeys, line: int | None) -> ExternalEntry:
+    address, _, version = keys.hub.partition("@")
+    owner, _, hub_name = address.partition("/")
+    return ExternalEntry(name, owner, hub_name, version, line, keys.generation, keys.eval)
+
+
+def _lines_of_runs(document: Document) -> dict[str, dict[str, int]]:
+    """Run → the line of each of its keys."""
+    found: dict[str, dict[str, int]] = {}
+    for steps, line in document.lines.items():
+        if len(steps) > 1 and steps[0] == "runs":
+            found.setdefault(str(steps[1]), {})[place(steps[2:])] = line
+    return found
+
+
+def _entry(
+    name: str, keys: EnvironmentKeys, declared: Mapping[str, Any], defaults: Mapping[str, Any], line: int | None
+) -> EnvironmentEntry:
+    """The entry with the registry's defaults for omitted keys."""
+    own = dict(vars(keys))
+    own |= {key: defaults[key] for key in ("visibility", "sandbox") if key in defaults and key not in declared}
+    if "gates" in defaults:
+        own["gates"] = adapter(Gates).validate_python(_merged(defaults["gates"], declared.get("gates", {})))
+    return EnvironmentEntry(name=name, line=line, **own)
+
+
+def _merged(defaults: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of gates: the declared ones, and defaults for the rest."""
+    merged = {**defaults, **declared}
+    for name in defaults.keys() & declared.keys():
+        if isinstance(declared[name], Mapping):
+            merged[name] = {**defaults[name], **declared[name]}
+    return merged

@@ -1,0 +1,208 @@
+"""Documents checked against the keys that dataclasses declare, and the JSON Schema of these keys.
+
+A key is a field of a frozen dataclass with `__pydantic_config__ = KEYS`; its description is in
+the annotation. `checked` reads a document into such a class, `json_schema` describes it to
+editors, and both follow from the class alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from pydantic import GetJsonSchemaHandler, ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import CoreSchema, ErrorDetails, core_schema
+
+from envwright.declarations.document import Document, Steps, place
+from envwright.declarations.problem import Problem, nearest
+from envwright.declarations.registry_values import WORDS
+from envwright.facts.observed import adapter
+
+Keys = TypeVar("Keys")
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_KINDS = {
+    "object": "a mapping",
+    "array": "a list",
+    "string": "text",
+    "boolean": "true or false",
+    "null": "nothing",
+    "integer": "a whole number",
+    "number": "a number",
+}
+_LIMITS = {
+    "greater_than_equal": ("ge", "at least {}"),
+    "less_than_equal": ("le", "at most {}"),
+    "greater_than": ("gt", "more than {}"),
+    "less_than": ("lt", "less than {}"),
+    "too_short": ("min_length", "at least {} entries"),
+    "string_too_long": ("max_length", "at most {} characters"),
+}
+_NOTHING = object()
+"""Marks a missing value, because `None` is a value that a document can contain."""
+
+
+@dataclass(frozen=True)
+class ToldApartBy:
+    """Marks a union of two kinds of mapping, tagged `then` (with the key) and `else` (without it)."""
+
+    key: str
+
+    def tag(self, value: Any) -> str:
+        """The intended type of a value."""
+        return "then" if isinstance(value, dict) and self.key in value else "else"
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        then, otherwise = handler(schema)["oneOf"]
+        return {"if": {"type": "object", "required": [self.key]}, "then": then, "else": otherwise}
+
+
+def checked(kind: type[Keys], document: Document) -> tuple[Keys | None, list[Problem]]:
+    """The document as `kind`, or `None` and every problem."""
+    declared: type = kind
+    try:
+        keys: Keys = adapter(declared).validate_python(document.data)
+    except ValidationError as error:
+        reported = {problem.path for problem in document.problems}
+        found = error.errors(include_url=False)
+        schema = json_schema(declared)
+        problems = [_problem_of(each, schema, document) for each in found]
+        return None, [problem for problem in problems if problem.path not in reported]
+    return keys, []
+
+
+@cache
+def json_schema(kind: type) -> dict[str, Any]:
+    """The JSON Schema of `kind`, without the titles and empty defaults that pydantic adds."""
+    schema = adapter(kind).json_schema(schema_generator=_Generator)
+    tidied: dict[str, Any] = _tidied(schema)
+    return {"$schema": DIALECT, **tidied}
+
+
+class _Generator(GenerateJsonSchema):
+    """Adds the names that mappings allow, and descriptions of text patterns."""
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        names = self.generate_inner(schema["keys_schema"])
+        values = self.generate_inner(schema["values_schema"])
+        described: JsonSchemaValue = {"type": "object"}
+        if "pattern" in names:
+            described["propertyNames"] = names
+        if values:
+            described["additionalProperties"] = values
+        return described
+
+    def str_schema(self, schema: core_schema.StringSchema) -> JsonSchemaValue:
+        words = WORDS.get(str(schema.get("pattern")))
+        return {**super().str_schema(schema), **({"description": words} if words else {})}
+
+
+def _tidied(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_tidied(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: each for key, each in value.items() if not (key == "title" and isinstance(each, str))}
+    if isinstance(kept.get("default", 0), dict | list | type(None)) or kept.get("default") == "":
+        del kept["default"]
+    return {key: _tidied(each) for key, each in kept.items()}
+
+
+def _problem_of(error: ErrorDetails, schema: Mapping[str, Any], document: Document) -> Problem:
+    """One of pydantic's errors as a problem with its place and this repository's wording."""
+    kind, limits, found = error["type"], error.get("ctx", {}), error["input"]
+    steps = _steps(error["loc"], schema)
+    if error["loc"][-1:] == ("[key]",):
+        return _problem_of_name(found, kind, limits, _node(schema, error["loc"][:-2])["propertyNames"], steps, document)
+    node = _node(schema, error["loc"])
+    if kind == "unexpected_keyword_argument":
+        allowed = list(_node(schema, error["loc"][:-1])["properties"])
+        message = "is not a known key" if "hub" not in allowed else "cannot be combined with hub"
+        key = str(steps[-1])
+        return _problem(document, steps, message, key, ", ".join(allowed), nearest(key, allowed))
+    if kind == "missing":
+        fix = f"add {steps[-1]}: {node.get('description', '')}".rstrip(": ")
+        return _problem(document, steps[:-1], f"lacks the key {steps[-1]}", fix=fix)
+    if kind == "literal_error":
+        choices = [str(choice) for choice in node.get("enum", [node.get("const")])]
+        near = nearest(str(found), choices) or nearest(str(found).upper(), choices)
+        return _problem(document, steps, "is not an allowed value", found, ", ".join(choices), near)
+    if kind == "repeated":
+        return _problem(document, steps, "contains a duplicate entry", found, fix="keep one of them")
+    return _problem(document, steps, "is not an allowed value", found, _wanted(kind, limits, node))
+
+
+def _problem_of_name(
+    found: str, kind: str, limits: Mapping[str, Any], node: Mapping[str, Any], steps: Steps, document: Document
+) -> Problem:
+    usable = re.sub(r"[-_.\s]+", "-", found).strip("-").lower()
+    near = usable if usable != found and re.search(node["pattern"], usable) else ""
+    return _problem(document, steps, "is not a valid name", found, _wanted(kind, limits, node), near)
+
+
+def _wanted(kind: str, limits: Mapping[str, Any], node: Mapping[str, Any]) -> str:
+    if kind == "string_pattern_mismatch":
+        return WORDS[limits["pattern"]]
+    if kind == "one_key":
+        return f"exactly one of {', '.join(node['properties'])}"
+    if kind in _LIMITS:
+        name, words = _LIMITS[kind]
+        return words.format(limits[name])
+    kinds = [node["type"]] if isinstance(node["type"], str) else node["type"]
+    return " or ".join(_KINDS[each] for each in kinds)
+
+
+def _steps(location: tuple[int | str, ...], schema: Mapping[str, Any]) -> Steps:
+    """The place in the document; pydantic names the kind of a union and the key of a mapping in between."""
+    steps: list[int | str] = []
+    for index, step in enumerate(location):
+        if step != "[key]" and "if" not in _node(schema, location[:index]):
+            steps.append(step)
+    return tuple(steps)
+
+
+def _node(schema: Mapping[str, Any], location: Iterable[int | str]) -> dict[str, Any]:
+    """The part of a schema that describes a place; an empty one if there is none."""
+    node = _resolved(schema, schema)
+    for step in location:
+        if isinstance(step, int):
+            node = node.get("items", {})
+        elif "if" in node:
+            node = node[step]
+        else:
+            node = node.get("properties", {}).get(step) or node.get("additionalProperties") or {}
+        node = _resolved(node, schema)
+    return node
+
+
+def _resolved(node: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A part of the schema merged with the definition that it refers to; its own keys win."""
+    if "$ref" in node:
+        own = {key: value for key, value in node.items() if key != "$ref"}
+        return {**_resolved(schema["$defs"][node["$ref"].rpartition("/")[2]], schema), **own}
+    if "anyOf" in node:  # a value that may be null
+        [kind] = [_resolved(each, schema) for each in node["anyOf"] if each.get("type") != "null"]
+        return {**kind, "type": [kind["type"], "null"]}
+    return dict(node)
+
+
+def _problem(
+    document: Document,
+    steps: Steps,
+    message: str,
+    found: Any = _NOTHING,
+    allowed: str = "",
+    nearest: str = "",
+    fix: str = "",
+) -> Problem:
+    shown = "" if found is _NOTHING else _shown(found)
+    return Problem(document.file, document.line(steps), message, place(steps), shown, allowed, nearest, fix)
+
+
+def _shown(found: Any) -> str:
+    text = json.dumps(found, ensure_ascii=False, default=str)
+    return text if len(text) <= 120 else text[:117] + "..."

@@ -1,0 +1,1 @@
+"""Processes, stages, mutants, budget, scheduling, and the cache of facts and verdicts."""

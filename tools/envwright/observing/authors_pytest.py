@@ -1,0 +1,98 @@
+"""pytest in an environment's own virtual environment, for interactive use."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from envwright_worker.author_tests import pytest_configuration
+
+from envwright.builds.starting import IMPORT_WORKER
+from envwright.builds.venv import environment_venv, venv_for
+from envwright.builds.wheel import TESTS_LOCK, built_wheel
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.observing.job import StageFailed, worker_environment
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.requests import requests_for, require_prepared
+from envwright.observing.templates import environment_sandbox
+from envwright.system.subprocesses import ProgramFailed, run_at_terminal
+from envwright.system.workspace import Workspace
+
+RUN_PYTEST = f"""{IMPORT_WORKER}import sys
+from envwright_worker.author_tests.testing import main
+sys.exit(main())
+"""
+PASSED_ON = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "PY_COLORS", "COLUMNS", "LINES", "CI", "PYTEST_ADDOPTS")
+"""Variables of the terminal and of pytest; the user's other variables are not passed on, as in the gates."""
+
+
+def run_pytest(
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    arguments: Sequence[str],
+    *,
+    allow_network: bool,
+    stop: threading.Event,
+) -> int:
+    """Run pytest on an environment's tests and cases and return its exit code.
+
+    Raises `ProgramFailed` when the virtual environment or the wheel cannot be made, or declared data is missing.
+    """
+    venv = environment_venv(package, workspace, stop)
+    toolbox = venv_for(TESTS_LOCK, workspace, stop).site_packages
+    overlay = built_wheel(package, workspace, stop).overlay
+    requests = requests_for(entry, ObservationRequest(allow_network=allow_network), package)
+    try:
+        require_prepared(entry.name, requests)
+    except StageFailed as error:
+        raise ProgramFailed(error.failure) from None
+    asked = json.dumps(
+        {"settings": requests.settings(package, overlay), "toolbox": str(toolbox.resolve())}, default=str
+    )
+    cache = workspace.base / "pytest" / package.name
+    cache.mkdir(parents=True, exist_ok=True)
+    options = [
+        "--import-mode=importlib",
+        f"--rootdir={workspace.root}",
+        f"--confcutdir={package.folder}",
+        f"-c={pytest_configuration(package.folder)}",
+        *("-o", f"cache_dir={cache}"),
+        *_with_paths(arguments, package.folder, workspace.root),
+    ]
+    with workspace.scratch() as scratch:
+        environment = worker_environment(venv, overlay, scratch, requests.confinement)
+        environment |= {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        command: list[str | Path] = [venv.python, "-s", "-P", "-c", RUN_PYTEST, asked, *options]
+        sandbox = environment_sandbox(venv, package, overlay, scratch, requests.confinement, workspace)
+        if sandbox:
+            sandbox = sandbox._replace(writes=[*sandbox.writes, str(cache)])
+        return run_at_terminal(command, environment=environment, folder=workspace.root, sandbox=sandbox)
+
+
+def _with_paths(arguments: Sequence[str], folder: Path, root: Path) -> list[str]:
+    """The arguments with paths relative to the root; the environment's folder without paths."""
+    found = False
+    given = []
+    for argument in arguments:
+        path, separator, rest = argument.partition("::")
+        known = None if argument.startswith("-") else _inside(path, folder, root)
+        if known is None:
+            given.append(argument)
+        else:
+            found = True
+            given.append(f"{known}{separator}{rest}")
+    return given if found else [*given, os.path.relpath(folder, root)]
+
+
+def _inside(path: str, folder: Path, root: Path) -> str | None:
+    """A path of the environment relative to the root, whether it was given from there or from its folder."""
+    for start in (Path.cwd(), root, folder):
+        candidate = (start / path).resolve()
+        if path and candidate.exists() and candidate.is_relative_to(folder.resolve()):
+            return os.path.relpath(candidate, root)
+    return None

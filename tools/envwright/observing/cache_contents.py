@@ -1,0 +1,111 @@
+"""The contents of the cache, and the entries to remove by last use and by size.
+
+Everything in the cache can be recreated, so a wrong clock only costs time. A file from the future counts as used now.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from envwright.system.workspace import Workspace, remove_folder
+
+SHARED = ("venvs", "tools", "prepared")
+FOLDERS = ("wheels", "facts", "rollouts", "timings", "packages")
+"""Folders of the checkout with many entries; all installations of harnesses are one entry."""
+KINDS = (*SHARED, *FOLDERS, "harnesses")
+
+PRUNED = ".pruned"
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """One entry of the cache."""
+
+    kind: str
+    path: Path
+    bytes: int
+    """The sum of its files' sizes."""
+    own_bytes: int
+    """The space that its removal frees: without files that are linked elsewhere."""
+    used: float
+    """When it was used last, in seconds since 1970."""
+
+
+def cache_entries(workspace: Workspace) -> list[CacheEntry]:
+    """Everything in the cache, with the partial entries of interrupted runs."""
+    found = []
+    for kind, path in _things(workspace):
+        with suppress(OSError):  # gone in the meantime
+            found.append(_measured(kind, path))
+    return found
+
+
+def dispensable(
+    kept: Sequence[CacheEntry], now: float, oldest: float | None, most_bytes: int | None
+) -> list[CacheEntry]:
+    """The entries to remove: unused for `oldest` seconds, or least recently used above `most_bytes`."""
+    by_use = sorted(kept, key=lambda one: min(one.used, now))
+    gone = [one for one in by_use if oldest is not None and now - min(one.used, now) > oldest]
+    rest = by_use[len(gone) :]
+    held = sum(one.own_bytes for one in rest)
+    for one in rest:
+        if most_bytes is not None and held > most_bytes and one.own_bytes:
+            held -= one.own_bytes
+            gone.append(one)
+    return gone
+
+
+def remove(things: Sequence[CacheEntry]) -> list[CacheEntry]:
+    """Remove entries and return the removed ones. Only while nothing else uses the cache."""
+    for one in things:
+        if one.path.is_dir():
+            pruned = one.path
+            if not one.path.name.endswith(PRUNED):
+                pruned = one.path.with_name(f".{one.path.name}{PRUNED}")  # never mistaken for a complete one
+                with suppress(OSError):
+                    one.path.rename(pruned)
+            remove_folder(pruned)
+            one.path.with_name(f"{one.path.name}.lock").unlink(missing_ok=True)
+        else:
+            with suppress(OSError):
+                one.path.unlink(missing_ok=True)
+    renamed = (one.path.with_name(f".{one.path.name}{PRUNED}") for one in things)
+    return [one for one, pruned in zip(things, renamed, strict=True) if not one.path.exists() and not pruned.exists()]
+
+
+def _things(workspace: Workspace) -> Iterator[tuple[str, Path]]:
+    places = dict.fromkeys((workspace.shared, workspace.base))  # the second if the first was not writable
+    found = [(kind, (place / kind).glob("*")) for kind in SHARED for place in places]
+    found += [
+        (kind, (workspace.base / kind).glob("*" if kind in ("timings", "packages") else "*/*")) for kind in FOLDERS
+    ]
+    for kind, paths in found:
+        for path in sorted(paths):
+            if path.suffix != ".lock":
+                yield kind, path
+    if workspace.harnesses.is_dir():
+        yield "harnesses", workspace.harnesses
+
+
+def _measured(kind: str, path: Path) -> CacheEntry:
+    marks = path.stat()
+    total = own = 0
+    for file in _files(path):
+        with suppress(OSError):
+            status = file.lstat()
+            total += status.st_size
+            own += status.st_size if status.st_nlink == 1 else 0
+    return CacheEntry(kind, path, total, own, marks.st_mtime)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    for folder, _, names in os.walk(path):
+        for name in names:
+            yield Path(folder, name)

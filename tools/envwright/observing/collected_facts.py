@@ -1,0 +1,206 @@
+"""The facts of an environment during its observation, collected from the worker's messages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from envwright_worker.policies.blend import BLEND
+
+from envwright.facts import stages
+from envwright.facts.mutation import Mutation
+from envwright.facts.observed import (
+    Act,
+    Agent,
+    AnswerFields,
+    Case,
+    Cut,
+    Dataset,
+    Description,
+    EndlessConversation,
+    Facts,
+    Failure,
+    GoldSweep,
+    Growth,
+    JudgedScore,
+    NetworkAttempt,
+    Pace,
+    Repetition,
+    Rollout,
+    Score,
+    StartMode,
+    Task,
+    TestOutcome,
+    Validation,
+    WantedData,
+    Wheel,
+)
+from envwright.facts.recordings import RecordingFacts
+from envwright.facts.search import Search
+from envwright.facts.stages import StageName
+from envwright.observing.job import StageFailed, WorkerLost, checked
+from envwright.system.subprocesses import ProgramFailed
+
+KINDS: dict[str, type] = {
+    "task": Task,
+    "agent": Agent,
+    "dataset": Dataset,
+    "score": Score,
+    "answer fields": AnswerFields,
+    "case": Case,
+    "validation": Validation,
+    "test": TestOutcome,
+    "rollout": Rollout,
+    "search": Search,
+    "network": NetworkAttempt,
+    "wanted": WantedData,
+    "sweep": GoldSweep,
+    "repetition": Repetition,
+    "growth": Growth,
+    "act": Act,
+    "judged": JudgedScore,
+    "sample": dict,
+    "recording": RecordingFacts,
+    "pace": Pace,
+    "endless": EndlessConversation,
+    "cut": Cut,
+}
+"""The kinds of a worker's messages, and the required shape of each."""
+
+
+@dataclass(frozen=True)
+class ProgressListener:
+    """Receives the progress of an observation."""
+
+    stage: Callable[[StageName], None] = lambda _: None
+    advance: Callable[[int, int], None] = lambda _done, _total: None
+    deadline: Callable[[StageName, float], None] = lambda _stage, _seconds: None
+    """A stage begins; it is ended after this many seconds at the latest."""
+    detail: Callable[[str], None] = lambda _: None
+    """A description of an evaluation's progress."""
+    note: Callable[[str], None] = lambda _: None
+    """Notes that are not problems of the environment."""
+
+
+@dataclass
+class CollectedFacts:
+    """Facts during an observation; stages add to them in parallel."""
+
+    listener: ProgressListener
+    wheel: Wheel | None = None
+    unrequired: tuple[str, ...] = ()
+    memory: int = 0
+    started: StartMode = field(default_factory=StartMode)
+    description: Description | None = None
+    parts: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
+    """Items by stage and kind."""
+    played: dict[tuple[int, str], float | None] = field(default_factory=dict)
+    """Rewards of rollouts for the rewards gate, by task and policy."""
+    failures: dict[StageName, Failure] = field(default_factory=dict)
+    completed: list[StageName] = field(default_factory=list)
+    asked: dict[str, int] = field(default_factory=dict)
+    mutation: Mutation | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def kept(self, kind: str) -> tuple[Any, ...]:
+        """Everything of a kind."""
+        return tuple(part for stage in stages.STAGES for part in self.parts.get((stage.name, kind), ()))
+
+    def add(self, stage: StageName, kind: str, part: Any) -> None:
+        """Keep one part."""
+        self.parts.setdefault((stage, kind), []).append(part)
+
+    @contextmanager
+    def observing(self, stage: StageName, *, ends: bool = True) -> Iterator[None]:
+        """Time a stage, and keep its failure, which is raised again. With `ends=False` the block is only its
+        beginning."""
+        self.listener.stage(stage)
+        started = time.monotonic()
+        try:
+            yield
+            if ends:
+                self.completed.append(stage)
+        except (StageFailed, ProgramFailed) as error:
+            self.failures[stage] = error.failure
+            raise
+        finally:
+            self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.monotonic() - started, 3)
+
+    def take(self, stage: StageName, answers: Iterator[tuple[str, Any]], total: int = 0) -> None:
+        """Keep the items that a job sends, and report the progress."""
+        count = 0
+        for kind, value in answers:
+            if kind == "description":
+                self.description = checked(Description, value)
+            elif kind == "overlap" and self.description is not None:
+                pairs = tuple((first, second) for first, second in value["pairs"])
+                self.description = replace(self.description, overlap=pairs, overlap_count=value["count"])
+            elif kind == "played":
+                self.played[value["task"], value["policy"]] = value["reward"]
+            elif kind in KINDS:
+                self.add(stage, kind, checked(KINDS[kind], value))
+                count += 1
+                self.listener.advance(count, max(total, count))
+            else:
+                failure = Failure("protocol", "ProtocolError", f"the worker sent a part of unknown kind {kind!r}")
+                raise WorkerLost(failure)
+
+    def count_as_cut(self, stage: StageName) -> None:
+        """The stage ran out of time and its job was ended. Its results are missing, but it has not failed."""
+        failure = self.failures.get(stage)
+        if failure is not None and failure.kind == "timeout":
+            del self.failures[stage]
+            known = self.parts.setdefault((stage, "cut"), [])
+            done = sum(len(parts) for (name, kind), parts in self.parts.items() if name == stage and kind != "cut")
+            last = known.pop() if known else Cut(stage, "results", done, 0)
+            known.append(replace(last, reason=failure.message))
+
+    def facts(self, environment: str, key: str, digest: str) -> Facts:
+        """The collected items as facts."""
+        return Facts(
+            environment=environment,
+            key=key,
+            digest=digest,
+            wheel=self.wheel,
+            description=self._described(),
+            tasks=self.kept("task"),
+            agents=self.kept("agent"),
+            scores=self.kept("score"),
+            answer_fields=next(iter(self.kept("answer fields")), None),
+            cases=self.kept("case"),
+            validations=self.kept("validation"),
+            tests=self.kept("test"),
+            rollouts=tuple(map(self._predicted, self.kept("rollout"))),
+            rollouts_asked=self.asked,
+            mutation=self.mutation,
+            network=self.kept("network"),
+            wanted=self.kept("wanted"),
+            search=next(iter(self.kept("search")), None),
+            sweeps=self.kept("sweep"),
+            repetitions=self.kept("repetition"),
+            growths=self.kept("growth"),
+            acts=self.kept("act"),
+            judged=self.kept("judged"),
+            pace=next(iter(self.kept("pace")), None),
+            endless=self.kept("endless"),
+            cuts=self.kept("cut"),
+            recordings=self.kept("recording"),
+            failures=self.failures,
+            completed=tuple(stage.name for stage in stages.STAGES if stage.name in self.completed),
+            seconds=self.seconds,
+            unrequired=self.unrequired,
+            started=self.started,
+            memory=self.memory,
+        )
+
+    def _predicted(self, rollout: Rollout) -> Rollout:
+        """The rollout with the reward that the same policy earned on its task for the rewards gate."""
+        reward = self.played.get((rollout.task, rollout.policy))
+        return rollout if reward is None or rollout.policy == BLEND else replace(rollout, predicted=reward)
+
+    def _described(self) -> Description | None:
+        """The description, completed by the datasets that were read after it."""
+        return self.description and replace(self.description, datasets=self.kept("dataset"))

@@ -1,0 +1,150 @@
+"""Finds an environment's downloads: loads it once with the network, in an empty home, and reads the home."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from envwright.builds.preparation import ENDPOINT, HUB, SECONDS, DownloadWatch, preparing_variables
+from envwright.builds.venv import venv_for
+from envwright.builds.wheel import built_wheel
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.facts.observed import Failure, WantedData, WantedKind
+from envwright.observing.job import Confinement, StageFailed, checked
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.requests import requests_for
+from envwright.observing.templates import environment_processes
+from envwright.packages.lock import LOCK_FILE
+from envwright.packages.source import named_datasets
+from envwright.system.subprocesses import ProgramFailed
+from envwright.system.workspace import Workspace, temporary_folder
+
+ANSWER_SECONDS = 20.0
+KINDS: dict[str, WantedKind] = {"datasets": "dataset files", "models": "model", "spaces": "space"}
+"""Kinds of repositories by the beginning of their folders in the Hub's cache."""
+_OF_CHOSEN_FILES = re.compile(r"-[0-9a-f]{16}$")
+"""The ending of a configuration's folder if files were chosen by `data_files` or `data_dir`."""
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """The result of loading an environment with the network."""
+
+    wanted: tuple[WantedData, ...]
+    """The datasets with their current commits."""
+    failure: Failure | None
+    """Why it did not load, if it did not."""
+
+
+def explored(
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    stop: threading.Event,
+    note: Callable[[str], None] = lambda _: None,
+) -> Exploration:
+    """Load an environment once with the network, without any secret, and find what it downloads.
+
+    Nothing that was downloaded is kept. Raises `ProgramFailed` if the package cannot be built, and `Interrupted`.
+    """
+    venv = venv_for(package.folder / LOCK_FILE, workspace, stop, imported=False)
+    overlay = built_wheel(package, workspace, stop).overlay
+    undeclared = replace(entry, prepare=type(entry.prepare)(), secrets=())
+    wanted: list[WantedData] = []
+    failure: Failure | None = None
+    with ExitStack() as stack:
+        scratch = stack.enter_context(workspace.scratch())
+        home, temporary = scratch / "explored", temporary_folder(scratch)
+        home.mkdir()
+        variables = preparing_variables(venv, home, temporary)
+        variables |= {
+            "HF_HOME": str(home / ".cache/huggingface"),
+            "HF_TOKEN": "",
+        }  # in place of the user's
+        confinement = Confinement(
+            variables, allow_network=True, sandbox=entry.sandbox, writes=(home, temporary.resolve())
+        )
+        settings = requests_for(undeclared, ObservationRequest(allow_network=True)).settings(package, overlay)
+        stack.enter_context(_watched(DownloadWatch(entry.name, home, note)))
+        processes = stack.enter_context(
+            environment_processes(venv, package, overlay, settings, confinement, workspace, stop)
+        )
+        try:
+            job = stack.enter_context(processes.unloaded_job())
+            _take(job.request("load", SECONDS, settings=settings), wanted)
+            _take(job.request("tasks", SECONDS, keep=1), wanted)
+        except (StageFailed, ProgramFailed) as error:
+            failure = error.failure
+        wanted += downloaded(home)
+    wanted += named_datasets(package.folder, package.files)
+    return Exploration(tuple(_with_commits(wanted)), failure)
+
+
+def _take(parts: Iterator[tuple[str, Any]], wanted: list[WantedData]) -> None:
+    wanted += [checked(WantedData, value) for kind, value in parts if kind == "wanted"]
+
+
+@contextmanager
+def _watched(watch: DownloadWatch) -> Iterator[None]:
+    """Report the downloaded size while the block runs."""
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(1.0):
+            watch.look()
+
+    watch.begin("loading it once with the network to find its downloads")
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def downloaded(home: Path) -> Iterator[WantedData]:
+    """The downloads of libraries in a home: datasets, repositories of the Hub, resources of NLTK."""
+    cache = home / ".cache/huggingface"
+    for path in sorted((cache / "hub").glob("*--*/snapshots/*")):
+        kind, *parts = path.parents[1].name.split("--")
+        name, commit = "/".join(parts), path.name
+        # `load_dataset` keeps the converted data of a commit in a folder of that name, below one for the configuration.
+        configs = [made.parents[2].name for made in sorted((cache / "datasets").glob(f"*/*/*/{commit}/*.json"))]
+        if kind in KINDS and not configs:
+            yield WantedData(KINDS[kind], name, revision=commit)
+        for config in configs:
+            if not _OF_CHOSEN_FILES.search(config):
+                yield WantedData("dataset", name, "" if config == "default" else config, commit)
+    for name in sorted({path.name.removesuffix(".zip") for path in (home / "nltk_data").glob("*/*")}):
+        yield WantedData("nltk", name)
+
+
+def _with_commits(wanted: list[WantedData]) -> Iterator[WantedData]:
+    """Datasets with the current commit of their main branch, if no other is known."""
+    known = {one.name: one.revision for one in wanted if one.revision}
+    for one in wanted:
+        if one.kind == "dataset" and one.name not in known:
+            known[one.name] = commit_of(one.name)
+        yield replace(one, revision=one.revision or known.get(one.name, "")) if one.kind != "host" else one
+
+
+def commit_of(dataset: str) -> str:
+    """The commit of a dataset's main branch; empty if the Hub does not answer."""
+    address = f"{os.environ.get(ENDPOINT, HUB)}/api/datasets/{quote(dataset)}"
+    try:
+        with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:
+            return str(json.load(answer)["sha"])
+    except (OSError, HTTPException, ValueError, LookupError, TypeError):
+        return ""

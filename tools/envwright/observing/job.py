@@ -1,0 +1,290 @@
+"""The host's side of a job: query a process inside a virtual environment, limit it, and end it with its children."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from envwright_worker.forking import Descriptors, ForkedProcess, pipe
+
+from envwright.builds.prepared_home import place_prepared
+from envwright.builds.venv import VirtualEnvironment
+from envwright.declarations.registry import Gates
+from envwright.facts.observed import Failure, adapter
+from envwright.observing.budget import current_deadline
+from envwright.observing.memory import MemoryWatch
+from envwright.system.subprocesses import Interrupted
+from envwright.system.workspace import temporary_folder
+from envwright.text.scrubbing import holds_password
+
+MEMORY_LIMIT = Gates.memory_mib * 2**20
+"""Maximum memory of an environment's processes together, in bytes."""
+LINE_LIMIT = 64 * 2**20
+"""Maximum bytes of one answer; a longer line is refused."""
+ERRORS_KEPT = 16_384
+LOOK_SECONDS = 0.25
+PATIENCE_SECONDS = 1.0
+
+Process = subprocess.Popen[bytes] | ForkedProcess
+
+
+class StageFailed(Exception):
+    """A request ended early; the worker is alive and takes other requests."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.message)
+
+
+class WorkerLost(StageFailed):
+    """The worker ended or was ended."""
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """The resources that a worker may use."""
+
+    secrets: Mapping[str, str]
+    """Declared variables and their values."""
+    allow_network: bool = False
+    memory: int = MEMORY_LIMIT
+    hash_seed: int = 0
+    """PYTHONHASHSEED, which decides the order of sets of strings."""
+    sandbox: str = "preferred"
+    """As registry.yaml declares it."""
+    writes: tuple[Path, ...] = ()
+    """Folders that it may write beside its scratch folder."""
+    has_harness: bool = False
+    """Whether a harness of others may install itself."""
+    home: Path | None = None
+    """The prepared folder whose files are in its home from the beginning."""
+
+
+class Job:
+    """One process that answers requests about one environment; use as a context manager."""
+
+    def __init__(self, begin: Callable[[Descriptors], Process], memory: MemoryWatch, stop: threading.Event) -> None:
+        """Query a process that `begin` makes with the given descriptors. Errors of `begin` pass through."""
+        with ExitStack() as theirs, ExitStack() as pipes, ExitStack() as lifeline:
+            stdin, self._input = pipe(theirs, pipes)
+            answers, stdout = pipe(pipes, theirs)
+            self._stderr, stderr = pipe(pipes, theirs)
+            watched, _ = pipe(theirs, lifeline)
+            self._process = begin({"stdin": stdin, "stdout": stdout, "stderr": stderr, "lifeline": watched})
+            self._pipes, self._lifeline = pipes.pop_all(), lifeline.pop_all()
+        self._memory = memory
+        self._stop = stop
+        self._errors = bytearray()
+        self._buffer = bytearray()
+        self._searched = 0
+        self._requests = 0
+        self._about = ""
+        """The item that it scores, or scored last."""
+        os.set_blocking(self._input, False)
+        self._selector = selectors.DefaultSelector()
+        for descriptor, name in ((answers, "answers"), (self._stderr, "errors")):
+            os.set_blocking(descriptor, False)
+            self._selector.register(descriptor, selectors.EVENT_READ, name)
+        memory.add(self.pid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def request(self, operation: str, within: float, **parameters: Any) -> Iterator[tuple[str, Any]]:
+        """Request an operation, allow it `within` seconds, and yield its parts, kind and value.
+
+        A stage's deadline bounds it too, and is sent along. Raises `StageFailed` when the environment's code failed,
+        `WorkerLost` when the worker died, hung, exceeded its memory limit or sent invalid messages, and `Interrupted`
+        when the run was cancelled. The process is ended in the latter two cases.
+        """
+        self._requests += 1
+        self._about = ""
+        bound = current_deadline()
+        if bound is not None:
+            within = min(within, bound.seconds_to_end)
+            parameters["stop_after"] = bound.seconds
+        deadline = time.monotonic() + within
+        line = json.dumps({"id": self._requests, "operation": operation, **parameters}, default=str)
+        try:
+            self._write(line.encode() + b"\n", deadline, within)
+            yield from self._answers(deadline, within)
+        except (Interrupted, WorkerLost):
+            self.end()
+            raise
+
+    def _write(self, line: bytes, deadline: float, seconds: float) -> None:
+        rest = memoryview(line)
+        while rest:
+            try:
+                rest = rest[os.write(self._input, rest) :]
+            except BlockingIOError:  # the worker does not read; the deadline still holds
+                self._check_limits(deadline, seconds)
+                if self._process.poll() is not None:
+                    raise self._died() from None
+                time.sleep(0.01)
+            except OSError:
+                raise self._died() from None
+
+    def _answers(self, deadline: float, seconds: float) -> Iterator[tuple[str, Any]]:
+        for message in self._messages(deadline, seconds):
+            if message.get("id") != self._requests:
+                continue
+            event = message.get("event")
+            if event == "done":
+                return
+            if event == "failed":
+                raise StageFailed(checked(Failure, message.get("failure")))
+            if event == "about":
+                self._about = f"\nwhile scoring {json.dumps(message.get('value'))[:500]}"
+                continue
+            if event != "item" or not isinstance(message.get("kind"), str):
+                raise self._nonsense(f"an invalid answer:  {str(message)[:200]}")
+            yield message["kind"], message["value"]
+
+    def _messages(self, deadline: float, seconds: float) -> Iterator[dict[str, Any]]:
+        looked = time.monotonic()
+        while True:
+            while (end := self._buffer.find(b"\n", self._searched)) >= 0:
+                line = bytes(self._buffer[:end])
+                del self._buffer[: end + 1]
+                self._searched = 0
+                yield self._parsed(line)
+            self._searched = len(self._buffer)
+            self._check_limits(deadline, seconds)
+            now = time.monotonic()
+            if now - looked > LOOK_SECONDS:
+                looked = now
+                self._check_memory()
+            ended = self._process.poll() is not None  # its children may keep the channel open
+            if not self._read(0.0 if ended else min(LOOK_SECONDS, max(0.0, deadline - now))) and ended:
+                raise self._died()
+
+    def _check_limits(self, deadline: float, seconds: float) -> None:
+        if self._stop.is_set():
+            raise Interrupted
+        if time.monotonic() > deadline:
+            raise WorkerLost(self._failure("timeout", "Timeout", f"no answer after {seconds:.4g} s"))
+
+    def _read(self, seconds: float) -> bool:
+        """Read more; returns whether there was any data."""
+        ready = self._selector.select(seconds)
+        for key, _ in ready:
+            data = os.read(key.fd, 1 << 20)
+            if not data:
+                self._selector.unregister(key.fileobj)
+                if key.data == "answers":
+                    raise self._died()
+            elif key.data == "errors":
+                self._errors = (self._errors + data)[-ERRORS_KEPT:]
+            else:
+                self._buffer += data
+                if len(self._buffer) > LINE_LIMIT:
+                    raise self._nonsense(f"a line of over {LINE_LIMIT >> 20} MiB")
+        return bool(ready)
+
+    def _parsed(self, line: bytes) -> dict[str, Any]:
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            message = None
+        if not isinstance(message, dict):
+            raise self._nonsense(f"a line that is not JSON: {line[:200]!r}")
+        return message
+
+    def _check_memory(self) -> None:
+        excess = self._memory.excess_of(self.pid)
+        if excess:
+            raise WorkerLost(self._failure("memory", "OutOfMemory", excess))
+
+    def _died(self) -> WorkerLost:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(2)
+        with suppress(OSError, ValueError):
+            self._errors += os.read(self._stderr, ERRORS_KEPT)
+        code = self._process.returncode
+        if code is None:
+            message = "the worker closed its channel"
+            return WorkerLost(self._failure("protocol", "ProtocolError", message))
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return WorkerLost(self._failure("crash", "WorkerDied", f"the worker ended with {how}"))
+
+    def _nonsense(self, what: str) -> WorkerLost:
+        return WorkerLost(self._failure("protocol", "ProtocolError", f"the worker sent {what}"))
+
+    def _failure(self, kind: Any, type: str, message: str) -> Failure:
+        text = self._errors.decode("utf-8", "replace").strip()[-2_000:]
+        return Failure(kind, type, message + self._about, None, text)
+
+    def end(self) -> None:
+        """End the process and its process group; the end of the environment ends all others."""
+        self._lifeline.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(PATIENCE_SECONDS)
+        self._memory.remove(self.pid)
+        self._selector.close()
+        self._pipes.close()
+
+
+def worker_environment(
+    venv: VirtualEnvironment, overlay: Path, scratch: Path, confinement: Confinement
+) -> dict[str, str]:
+    """The variables of a worker: only declared ones of the user."""
+    home = scratch / "home"
+    home.mkdir(exist_ok=True)
+    if confinement.home is not None:
+        place_prepared(confinement.home, home)
+    environment = {
+        "PATH": f"{venv.folder / 'bin'}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(home),
+        "TMPDIR": str(temporary_folder(scratch)),
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(overlay.resolve()),  # the base of paths in failures
+        "PYTHONHASHSEED": str(confinement.hash_seed),
+        "PYTHONDONTWRITEBYTECODE": "1",  # no environment may write into packages that others import
+        "TOKENIZERS_PARALLELISM": "false",
+        "NO_PROXY": "127.0.0.1,localhost",
+        "ENVWRIGHT_ENDPOINT_KEY": "scripted",
+    }
+    if confinement.allow_network:
+        passed = ("HTTPS_PROXY", "HTTP_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+        kept = {name: os.environ[name] for name in passed if name in os.environ}
+        environment |= {name: value for name, value in kept.items() if not holds_password(value)}
+        if cache := os.environ.get("HF_HOME"):  # what was downloaded, without the token that is beside it
+            environment |= {"HF_HUB_CACHE": f"{cache}/hub", "HF_DATASETS_CACHE": f"{cache}/datasets"}
+    else:
+        environment |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    return environment | dict(confinement.secrets)
+
+
+def checked(kind: type, value: Any) -> Any:
+    """A value from a worker as a fact.
+
+    Raises `WorkerLost` when it has another shape.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return adapter(kind).validate_python(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        message = f"the worker sent a {kind.__name__} of the wrong shape: {first['loc']}: {first['msg']}"
+        raise WorkerLost(Failure("protocol", "ProtocolError", message)) from None

@@ -1,0 +1,207 @@
+"""Observing one environment: its stages, from its lock to its recordings.
+
+`venv` to `tasks` run in sequence and end with processes that have loaded the environment. All other stages of the table
+in `facts/stages.py` have jobs, which run side by side.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+
+from envwright.builds.cached_files import has_its_files
+from envwright.builds.sandbox import require_sandbox
+from envwright.builds.unrequired_pins import unrequired_pins
+from envwright.builds.venv import VirtualEnvironment, environment_venv
+from envwright.builds.wheel import CHANGED, built_wheel, changed_since_read
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.facts.observed import Facts
+from envwright.facts.stages import Stage, in_start_order
+from envwright.observing.budget import Allowance, Budget, Deadline, deadline
+from envwright.observing.collected_facts import CollectedFacts, ProgressListener
+from envwright.observing.facts_cache import facts_key, remember
+from envwright.observing.job import StageFailed
+from envwright.observing.journal import PASSING_FAULTS, Journal
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.requests import requests_for, require_prepared
+from envwright.observing.stage import Observation, job_of
+from envwright.observing.templates import LockTemplates, reason_against_forks
+from envwright.packages.source import named_datasets
+from envwright.system.capacity import usable_cores
+from envwright.system.subprocesses import ProgramFailed
+from envwright.system.workspace import Workspace
+
+# The limit for all environments of a run together: with twice as many stages as cores, ten environments took 66 s of
+# processor time instead of 53 s, because each job has its own working set.
+IMPORT_SECONDS = 60.0
+"""Seconds for the import of verifiers beside the budget, on a slow disk."""
+TASKS_SHARE = 0.25
+"""The part of the budget for reading all tasks, because the dataset is only one of many checks."""
+_turns = threading.BoundedSemaphore(usable_cores())
+
+
+def observe(
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    request: ObservationRequest,
+    listener: ProgressListener,
+    stop: threading.Event,
+    templates: LockTemplates | None = None,
+) -> Facts:
+    """Observe an environment and cache the facts.
+
+    Failures of the environment are in the facts. Without the `templates` of a run, the observation makes its own.
+    Raises `Interrupted` when `stop` is set.
+    """
+    key = facts_key(entry, package, request)
+    journal = Journal.of(workspace, entry.name, key, fresh=not request.use_cache)
+    requests, collected = requests_for(entry, request.of_package(package), package), CollectedFacts(listener)
+    with (
+        suppress(StageFailed, ProgramFailed),
+        nullcontext(templates) if templates else LockTemplates(workspace, stop) as own,
+    ):
+        budget = Budget(requests.budget, min(2, usable_cores()))
+        observation = Observation(entry, package, workspace, requests, journal, own, stop, budget, collected)
+        _prepare(observation)
+        _load_and_run(observation)
+    if any(failure.kind == "network" for failure in collected.failures.values()):
+        for named in named_datasets(package.folder, package.files):  # loading ended with the first one
+            collected.add("load", "wanted", named)
+    if collected.wheel is not None and changed_since_read(package):  # tests and oracle are read from the folder
+        collected.failures["wheel"] = CHANGED
+        journal.forget()
+    facts = collected.facts(entry.name, key, package.digest)
+    damaged = bool(facts.failures) and collected.wheel is not None and not has_its_files(observation.overlay.parent)
+    if not _may_pass(facts, request) and not facts.broken_infrastructure() and not damaged:
+        if trouble := remember(facts, workspace):
+            listener.note(trouble)
+        else:
+            journal.forget()
+    return facts
+
+
+def observe_unpacked(
+    entry: EnvironmentEntry,
+    package: Package,
+    overlay: Path,
+    workspace: Workspace,
+    request: ObservationRequest,
+    stop: threading.Event,
+    templates: LockTemplates,
+    venv: VirtualEnvironment,
+    listener: ProgressListener | None = None,
+) -> Facts:
+    """Observe an unpacked package in a folder. Nothing is cached."""
+    journal = Journal.of(workspace, entry.name, facts_key(entry, package, request), fresh=True)
+    requests = requests_for(entry, request.of_package(package), package)
+    collected = CollectedFacts(listener or ProgressListener())
+    budget = Budget(requests.budget, min(2, usable_cores()))
+    observation = Observation(entry, package, workspace, requests, journal, templates, stop, budget, collected)
+    observation.venv, observation.overlay = venv, overlay
+    with suppress(StageFailed):
+        _load_and_run(observation)
+    return collected.facts(entry.name, "", package.digest)
+
+
+def _may_pass(facts: Facts, request: ObservationRequest) -> bool:
+    """Whether another observation with the same key may succeed."""
+    faults = [*(each.failure for each in facts.rollouts), *(each.failure for each in facts.repetitions)]
+    return (
+        any(fault is not None and fault.kind in PASSING_FAULTS for fault in faults)
+        or any(cut.reason for cut in facts.cuts)  # a job was ended, which a less busy machine may avoid
+        or any(fault.type == "ChildProcessError" for fault in facts.failures.values())  # perhaps for lack of memory
+        or (request.allow_network and bool(facts.failures))  # an outage, or a missing HF_TOKEN
+    )
+
+
+def _prepare(observation: Observation) -> None:
+    """Make the virtual environment, and unpack the wheel. Raises `ProgramFailed` if one cannot be made."""
+    package, workspace, stop = observation.package, observation.workspace, observation.stop
+    with observation.collected.observing("venv"):
+        require_sandbox(observation.requests.confinement.sandbox)
+        alone = bool(reason_against_forks(package))
+        observation.venv = environment_venv(package, workspace, stop, imported=alone)
+        observation.templates.begin(observation.venv, package, observation.requests.confinement)
+        observation.collected.unrequired = unrequired_pins(package, observation.venv.site_packages)
+    with observation.collected.observing("wheel"):
+        built = built_wheel(package, workspace, stop)
+        observation.collected.wheel, observation.overlay = built.wheel, built.overlay
+
+
+def _load_and_run(observation: Observation) -> None:
+    """Load the environment and run the stages that have jobs. Raises `StageFailed` if it cannot be loaded."""
+    collected = observation.collected
+    with ExitStack() as stack:
+        with collected.observing("load", ends=False):
+            require_prepared(observation.entry.name, observation.requests)
+            processes = observation.processes = stack.enter_context(observation.new_processes())
+        try:
+            for stage, parts in processes.load():
+                with _timed(stage, observation, _time_before_replies(stage, observation)):
+                    collected.take(stage, parts)
+                if stage == "load":
+                    observation.budget.forgive(observation.description.import_seconds)
+            with observation.open:
+                _run_stages(observation)
+        finally:
+            collected.memory, collected.started = processes.peak_memory, processes.started
+
+
+def _time_before_replies(stage: str, observation: Observation) -> Allowance:
+    """The time for loading, with extra time for the import, or for reading tasks."""
+    seconds = observation.budget.left
+    if stage == "load":
+        return Allowance(seconds + IMPORT_SECONDS, seconds + IMPORT_SECONDS)
+    return Allowance(TASKS_SHARE * seconds, seconds)
+
+
+@contextmanager
+def _timed(stage: str, observation: Observation, allowance: Allowance) -> Iterator[None]:
+    """Bound a stage, time it, and keep its failure; running out of time is not a failure."""
+    collected, bound = observation.collected, Deadline.of(allowance)
+    collected.listener.deadline(stage, bound.seconds_to_end)
+    try:
+        with observation.budget.running(), deadline(bound), collected.observing(stage):
+            yield
+    finally:
+        collected.listener.deadline(stage, 0.0)
+        if bound.seconds_to_end <= 0:
+            collected.count_as_cut(stage)
+
+
+def _run_stages(observation: Observation) -> None:
+    """Run all stages that have a request, one for each core at a time, each after those that it needs.
+
+    The first exception is raised after all running stages have ended; no further stage starts.
+    """
+    waiting = in_start_order(observation.requests.stages)
+    running: dict[Future[None], str] = {}
+    failure: BaseException | None = None
+    at_once = usable_cores()
+    with ThreadPoolExecutor(at_once) as pool:
+        while running or (waiting and failure is None):
+            unfinished = {*running.values(), *(stage.name for stage in waiting)}
+            ready = [stage for stage in waiting if unfinished.isdisjoint(stage.needs)] if failure is None else []
+            for stage in ready[: at_once - len(running)]:
+                waiting.remove(stage)
+                work: Callable[[], None] = partial(_run_stage, stage, observation, unfinished)
+                running[pool.submit(work)] = stage.name
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                del running[done]
+                failure = failure or done.exception()
+    if failure is not None:
+        raise failure
+
+
+def _run_stage(stage: Stage, observation: Observation, unfinished: Collection[str]) -> None:
+    job = job_of(stage)
+    with _turns, suppress(StageFailed, ProgramFailed):  # which the facts keep; other stages continue
+        if job.applies(observation):
+            with _timed(stage.name, observation, observation.budget.allowance(stage, unfinished)):
+                job.run(observation, observation.requests.stages[stage.name])

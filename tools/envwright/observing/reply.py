@@ -1,0 +1,213 @@
+"""One reply, scored by an environment, with all intermediate results."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from envwright_worker.messages import Message
+
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY
+from envwright.facts.observed import Description, Failure, FunctionFailure, FunctionScore, Task
+from envwright.facts.reward_numbers import number
+from envwright.observing.job import checked
+from envwright.observing.opened_environment import opened_environment
+from envwright.reports.page import Page, TableColumn
+from envwright.rules.evidence import of_functions, reply_text
+from envwright.system.workspace import Workspace
+from envwright.text.plain_data import plain_data
+
+
+class UnknownTaskError(LookupError):
+    """There is no such task; `count` is the number of tasks, as far as they were read."""
+
+    def __init__(self, index: int, count: int) -> None:
+        self.count = count
+        super().__init__(f"there is no task {index}: the environment has {count}, numbered 0 to {count - 1}")
+
+
+class OneReplyError(ValueError):
+    """Several turns were given to a single-turn environment."""
+
+
+class NoOracleReplyError(LookupError):
+    """The oracle has no reply to the task, and the caller gave none."""
+
+
+@dataclass(frozen=True)
+class Extracted:
+    """The result of one parser on the reply."""
+
+    by: str
+    """A parser of the environment's and its method, or `envwright` for the tool's own answer finder."""
+    value: Any = None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Replied:
+    """One reply and all results of the environment on it."""
+
+    task: Task
+    description: Description
+    completion: tuple[Message, ...]
+    reward: float | None
+    functions: Mapping[str, FunctionScore]
+    failures: tuple[FunctionFailure, ...]
+    failure: Failure | None
+    stop: str | None
+    extracted: tuple[Extracted, ...]
+
+
+def reply_to(
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    task: int,
+    turns: Sequence[str | Mapping[str, Any]],
+    *,
+    allow_network: bool,
+    stop: threading.Event,
+) -> Replied:
+    """Score a reply, or the turns of a conversation, on the task with this index; without turns, the oracle's reply.
+
+    Raises `UnknownTaskError`, `OneReplyError`, `NoOracleReplyError`, and `StageFailed` or `ProgramFailed` when the
+    environment cannot be loaded or queried.
+    """
+    with opened_environment(entry, package, workspace, allow_network, stop) as opened:
+        if len(turns) > 1 and not opened.description.conversational:
+            raise OneReplyError(f"{package.name} is single-turn: one reply is the whole conversation")
+        request = opened.worker.request("reply", LOAD_SECONDS, task=task, turns=list(turns), seconds=SECONDS_PER_REPLY)
+        parts = {kind: value for kind, value in request if kind != "network"}
+    if "missing" in parts:
+        raise UnknownTaskError(task, parts["missing"]["count"])
+    if "no-oracle" in parts:
+        failure = (parts.get("score") or {}).get("failure")
+        why = f"the oracle raised {failure['type']}: {failure['message']}" if failure else "the oracle has no reply"
+        raise NoOracleReplyError(f"{why} on task {task}; give a TEXT, or complete tests/oracle.py")
+    replied = parts["replied"]
+    return Replied(
+        task=checked(Task, parts["task"]),
+        description=opened.description,
+        completion=tuple(replied["completion"]),
+        reward=replied["reward"],
+        functions={name: checked(FunctionScore, one) for name, one in replied["functions"].items()},
+        failures=tuple(checked(FunctionFailure, one) for one in replied.get("failures") or ()),
+        failure=None if replied.get("failure") is None else checked(Failure, replied["failure"]),
+        stop=replied.get("stop"),
+        extracted=tuple(checked(Extracted, one) for one in parts["extracted"]),
+    )
+
+
+def turn_of(text: str) -> str | Mapping[str, Any]:
+    """A turn as it is typed: text, or a message with tool calls as JSON.
+
+    A call is `{"name": …, "arguments": {…}}` or has the form of the OpenAI API, with an id.
+    """
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        message = json.loads(text)
+    except ValueError:
+        return text
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+        return text
+    return {"content": message.get("content") or "", "tool_calls": [_call_of(*one) for one in enumerate(calls)]}
+
+
+def _call_of(number: int, call: Mapping[str, Any]) -> Mapping[str, Any]:
+    inner = call.get("function")
+    function = inner if isinstance(inner, dict) else call
+    arguments = function.get("arguments", {})
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    named = {"name": str(function.get("name", "")), "arguments": written}
+    return {"id": str(call.get("id") or f"call_{number}"), "type": "function", "function": named}
+
+
+def render_json(package: Package, replied: Replied) -> str:
+    """The whole result as data."""
+    data = {
+        "version": 1,
+        "environment": package.name,
+        "package_version": package.version,
+        "digest": package.digest,
+        "task": {
+            "index": replied.task.index,
+            "prompt": replied.task.prompt,
+            "answer": replied.task.answer,
+            "data": replied.task.data,
+        },
+        "completion": replied.completion,
+        "stop": replied.stop,
+        "reward": replied.reward,
+        "functions": of_functions(replied.functions),
+        "failures": replied.failures,
+        "failure": replied.failure,
+        "extracted": replied.extracted,
+    }
+    return json.dumps(plain_data(data), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def render_text(package: Package, replied: Replied, *, width: int, colour: bool) -> str:
+    """The task, the reply, the parsed answer, each function with its weight, and the total."""
+    page = Page(width=width, colour=colour)
+    page.line((package.name, "bold"), f"  {package.version}  task {replied.task.index}")
+    page.blank()
+    page.quote("prompt", reply_text(replied.task.prompt), indent=2)
+    page.quote("gold", _shown(replied.task.answer), indent=2)
+    played = len(replied.completion) != 1
+    page.quote("played" if played else "reply", reply_text(replied.completion) or "(empty)", indent=2)
+    if replied.stop:
+        page.field("ended by", replied.stop, indent=2)
+    page.blank()
+    for one in replied.extracted:
+        by = "envwright finds" if one.by == "envwright" else one.by
+        page.quote(by, f"raised {one.error}" if one.error else _shown(one.value), indent=2)
+    page.blank()
+    columns = [
+        TableColumn("function", shrinking=True),
+        *(TableColumn(name, right=True) for name in ("score", "weight", "adds")),
+    ]
+    page.table(columns, _rows(replied))
+    page.blank()
+    for failure in replied.failures:
+        where = f" at {failure.failure.place.file}:{failure.failure.place.line}" if failure.failure.place else ""
+        message = f"{failure.failure.type}: {failure.failure.message}{where}"
+        page.paragraph((f"{failure.function} returned no number:", "bold red"), message, indent=2, hanging=4)
+    if replied.failure is not None:
+        message = f"{replied.failure.type}: {replied.failure.message}"
+        page.paragraph(("scoring failed:", "bold red"), message, indent=2, hanging=4)
+    page.line(("reward", "bold"), f"  {number(replied.reward)}")
+    return page.text()
+
+
+def _rows(replied: Replied) -> list[list[tuple[str, str]]]:
+    """Functions that count first, metrics after them."""
+    ordered = sorted(replied.functions.items(), key=lambda item: item[1].kind == "metric")
+    rows = []
+    for name, score in ordered:
+        metric = score.kind == "metric"
+        adds = "metric" if metric else number(None if score.score is None else score.score * score.weight)
+        rows.append(
+            [
+                (name, ""),
+                (number(score.score), "bold red" if score.score is None else ""),
+                ("–" if metric else number(score.weight), ""),
+                (adds, "dim" if metric else ""),
+            ]
+        )
+    return rows
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "(nothing)"
+    if isinstance(value, str):
+        return value or "(empty)"
+    return json.dumps(plain_data(value), ensure_ascii=False)

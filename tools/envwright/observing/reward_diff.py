@@ -1,0 +1,297 @@
+"""Two versions of an environment, each in its own worker, score one corpus of replies on paired tasks."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from envwright_worker.messages import Message
+from envwright_worker.policies.baselines import oracle
+
+from envwright.declarations.package import CaseDeclaration, Package
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, TASKS_SCORED
+from envwright.facts.observed import Description, Facts, Failure, Task
+from envwright.facts.results import task_key
+from envwright.observing.job import StageFailed, checked
+from envwright.observing.opened_environment import OpenedEnvironment, opened_environment
+from envwright.observing.rescoring import Rescored, rescored
+from envwright.packages.recordings import read_recordings
+from envwright.statistics.reward_comparison import ScoredReply, Scoring
+from envwright.statistics.two_sides import SideName, TwoSides
+from envwright.system.subprocesses import ProgramFailed
+from envwright.system.workspace import Workspace
+
+TASKS_LISTED = 5_000
+"""The distance within which a task's counterpart is searched."""
+MOST_REPLIES = 4_000
+MOST_BYTES = 16 * 2**20
+"""Bounds of the corpus; replies beyond them are counted and not scored."""
+ENDLESS_TURNS = 64
+"""The turns of a reply that never ends: as many as the null harness of verifiers 0.4 plays by default."""
+
+_Result = TypeVar("_Result")
+Counterpart = Callable[[int], int | None]
+
+
+class SideFailed(Exception):
+    """One of the two versions could not be loaded, or its worker was lost."""
+
+    def __init__(self, side: SideName, cause: StageFailed | ProgramFailed) -> None:
+        self.side = side
+        self.failure = cause.failure
+        super().__init__(f"{side}: {cause.failure.message}")
+
+
+@dataclass(frozen=True)
+class CorpusReply:
+    """A reply of the corpus: its source, and its task in the version that it comes from."""
+
+    said_by: str
+    task: int
+    completion: tuple[Message, ...]
+
+
+@dataclass
+class TaskListing:
+    """The tasks of one version, and its oracle's replies to the first of them."""
+
+    tasks: dict[int, Task] = field(default_factory=dict)
+    oracle_replies: list[CorpusReply] = field(default_factory=list)
+
+
+class Scorer:
+    """One version of an environment, loaded and ready to score; use as a context manager."""
+
+    def __init__(
+        self,
+        entry: EnvironmentEntry,
+        package: Package,
+        workspace: Workspace,
+        allow_network: bool,
+        stop: threading.Event,
+    ) -> None:
+        self._entry = entry
+        self._opening = opened_environment(entry, package, workspace, allow_network, stop)
+        self._stack = ExitStack()
+        self._opened: OpenedEnvironment | None = None
+        self.package = package
+        self.listing = TaskListing()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def description(self) -> Description:
+        assert self._opened is not None
+        return self._opened.description
+
+    def open(self) -> None:
+        """Load the environment and list its tasks."""
+        self._opened = self._stack.enter_context(self._opening)
+        for kind, value in self._opened.worker.request(
+            "listing", LOAD_SECONDS, limit=TASKS_LISTED, asked=TASKS_SCORED, seconds=SECONDS_PER_REPLY
+        ):
+            if kind == "task":
+                task = checked(Task, value)
+                self.listing.tasks[task.index] = task
+            elif kind == "oracle_reply":
+                self.listing.oracle_replies.append(CorpusReply(oracle.name, value["task"], tuple(value["completion"])))
+
+    def score(self, replies: Sequence[CorpusReply]) -> list[Rescored]:
+        """This version's score of each reply, in order; `task` is this version's own index."""
+        assert self._opened is not None
+        numbered = [
+            {"id": number, "task": reply.task, "completion": reply.completion} for number, reply in enumerate(replies)
+        ]
+        scored = rescored(self._opened.worker.request, self._entry, numbered)
+        missing = Failure("protocol", "NotScored", "the worker returned no result")
+        return [scored.get(number, Rescored(number, None, {}, (), missing)) for number in range(len(replies))]
+
+
+@dataclass
+class Corpus:
+    """The replies to be scored by both versions, each once, with the unusable ones."""
+
+    replies: list[tuple[CorpusReply, TwoSides[int]]] = field(default_factory=list)
+    """Each reply with its task in both versions."""
+    unmatched: int = 0
+    left_out: int = 0
+    _seen: set[str] = field(default_factory=set)
+
+    def add(self, replies: Iterable[CorpusReply], counterparts: TwoSides[Counterpart]) -> None:
+        """Add each new reply whose task both sides have."""
+        for reply in replies:
+            before, after = counterparts.before(reply.task), counterparts.after(reply.task)
+            key = json.dumps([before, after, reply.task, _turns(reply)], sort_keys=True, default=str)
+            if key in self._seen:
+                continue
+            self._seen.add(key)
+            if before is None or after is None:
+                self.unmatched += 1
+            else:
+                self.replies.append((reply, TwoSides(before, after)))
+
+    def add_endless(self) -> None:
+        """Add a reply that repeats its first turn and never ends by itself, which shows the limits of turns."""
+        several = (entry for entry in self.replies if len(_turns(entry[0])) > 1)
+        first = next(several, None)
+        if first is not None:
+            reply, tasks = first
+            turn = next(message for message in reply.completion if message.get("role") == "assistant")
+            self.replies.append((CorpusReply("endless", reply.task, (turn,) * ENDLESS_TURNS), tasks))
+
+    def bound(self) -> None:
+        """Keep within the limits, with an equal share for each source of replies."""
+        by_speaker: dict[str, list[tuple[CorpusReply, TwoSides[int]]]] = defaultdict(list)
+        for entry in self.replies:
+            by_speaker[entry[0].said_by].append(entry)
+        kept: list[tuple[CorpusReply, TwoSides[int]]] = []
+        size = 0
+        for entry in filter(None, chain.from_iterable(zip_longest(*by_speaker.values()))):
+            size += len(json.dumps(entry[0].completion, default=str))
+            if len(kept) < MOST_REPLIES and size <= MOST_BYTES:
+                kept.append(entry)
+        self.left_out = len(self.replies) - len(kept)
+        order = {id(entry): position for position, entry in enumerate(self.replies)}
+        self.replies = sorted(kept, key=lambda entry: order[id(entry)])
+
+
+def side_by_side(calls: TwoSides[Callable[[], _Result]], stop: threading.Event) -> TwoSides[_Result]:
+    """Two calls at the same time; both have ended when this returns or raises.
+
+    Ctrl-C sets `stop`, on which both calls must end.
+    """
+    with ThreadPoolExecutor(2) as pool:
+        futures = calls.each(pool.submit)
+        try:
+            while not all(future.done() for future in futures):
+                time.sleep(0.05)
+        except KeyboardInterrupt:
+            stop.set()
+            raise
+    return futures.each(lambda future: future.result())
+
+
+def open_both(scorers: TwoSides[Scorer], stop: threading.Event) -> None:
+    """Load both versions at the same time. Raises `SideFailed`."""
+    side_by_side(TwoSides(*(_tried(name, scorer.open) for name, scorer in scorers.named)), stop)
+
+
+def corpus_of(scorers: TwoSides[Scorer], facts: Facts, after_to_before: Mapping[int, int]) -> Corpus:
+    """Every reply of the working tree, and those of the base's own cases and oracle."""
+    base, head = scorers
+    before_to_after = {there: here for here, there in after_to_before.items()}
+    corpus = Corpus()
+    here = chain(
+        replies_of_cases(head.package.cases, head.listing.tasks),
+        replies_of(facts),
+        replies_of_recordings(head.package.folder, head.listing.tasks),
+    )
+    corpus.add(here, TwoSides(after_to_before.get, lambda index: index))
+    there = chain(replies_of_cases(base.package.cases, base.listing.tasks), base.listing.oracle_replies)
+    corpus.add(there, TwoSides(lambda index: index, before_to_after.get))
+    if base.description.conversational or head.description.conversational:
+        corpus.add_endless()
+    corpus.bound()
+    return corpus
+
+
+def score_both(corpus: Corpus, scorers: TwoSides[Scorer], stop: threading.Event) -> list[ScoredReply]:
+    """The whole corpus, scored by both versions at the same time. Raises `SideFailed`."""
+
+    def scoring(name: SideName, scorer: Scorer) -> Callable[[], list[Rescored]]:
+        replies = [
+            CorpusReply(reply.said_by, getattr(tasks, name), reply.completion) for reply, tasks in corpus.replies
+        ]
+        return _tried(name, lambda: scorer.score(replies))
+
+    scored = side_by_side(TwoSides(*(scoring(name, scorer) for name, scorer in scorers.named)), stop)
+    return [
+        ScoredReply(reply.said_by, tasks, reply.completion, TwoSides(before, after).each(_scoring))
+        for (reply, tasks), before, after in zip(corpus.replies, *scored, strict=True)
+    ]
+
+
+def _scoring(rescored: Rescored) -> Scoring:
+    return Scoring(rescored.reward, rescored.functions, rescored.problem)
+
+
+def _tried(side: SideName, call: Callable[[], _Result]) -> Callable[[], _Result]:
+    def tried() -> _Result:
+        try:
+            return call()
+        except (StageFailed, ProgramFailed) as error:
+            raise SideFailed(side, error) from error
+
+    return tried
+
+
+def _turns(reply: CorpusReply) -> list[Message]:
+    return [
+        {"content": message.get("content") or "", "tool_calls": message.get("tool_calls")}
+        for message in reply.completion
+        if message.get("role") == "assistant"
+    ]
+
+
+def replies_of(facts: Facts) -> Iterator[CorpusReply]:
+    """Every reply of an observation: policies, cases, rollouts."""
+    for score in facts.scores:
+        if score.completion:
+            yield CorpusReply(score.policy, score.task, score.completion)
+    for case in facts.cases:
+        if case.score is not None and case.score.completion:
+            yield CorpusReply(f"case {case.name}", case.score.task, case.score.completion)
+    for rollout in facts.rollouts:
+        if rollout.completion:
+            yield CorpusReply(rollout.policy, rollout.task, rollout.completion)
+
+
+def replies_of_cases(cases: Iterable[CaseDeclaration], tasks: Mapping[int, Task]) -> Iterator[CorpusReply]:
+    """The replies of declared cases on their tasks; a case without a task is skipped."""
+    for case in cases:
+        task = _task_meant(case, tasks)
+        if task is not None:
+            turns = (case.reply,) if isinstance(case.reply, str) else case.reply
+            replies = tuple(
+                {"role": "assistant", "content": turn}
+                if isinstance(turn, str)
+                else {"role": "assistant", "content": "", **turn}
+                for turn in turns
+            )
+            yield CorpusReply(f"case {case.name}", task.index, replies)
+
+
+def _task_meant(case: CaseDeclaration, tasks: Mapping[int, Task]) -> Task | None:
+    wanted = case.task
+    if isinstance(wanted, int):
+        return tasks.get(wanted)
+    return next((task for task in tasks.values() if wanted.items() <= task.data.items()), None)
+
+
+def replies_of_recordings(folder: Path, tasks: Mapping[int, Task]) -> Iterator[CorpusReply]:
+    """Recorded replies of real models, on the tasks that they were given."""
+    by_key: dict[str, int] = {}
+    for task in tasks.values():
+        by_key.setdefault(task_key(task.prompt, task.data), task.index)
+    for recording in read_recordings(folder):
+        for _, row in recording.rows:
+            index = by_key.get(row.task_key)
+            if row.completion and index is not None:
+                yield CorpusReply(row.model or row.policy or recording.file, index, row.completion)

@@ -1,0 +1,246 @@
+"""Validation of many environments: cached results first, the rest observed in parallel."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
+
+from envwright.builds.venv import environment_venv, venv_for
+from envwright.builds.wheel import TESTS_LOCK, built_wheel
+from envwright.declarations.package import folder_of
+from envwright.declarations.problem import Problem
+from envwright.facts.observed import Facts, Failure, adapter
+from envwright.observing.collected_facts import ProgressListener
+from envwright.observing.facts_cache import remembered
+from envwright.observing.observation import observe
+from envwright.observing.scheduling import Timing, expected_timings, in_order, next_to_start, remember_timing
+from envwright.observing.stages.recordings import with_recordings
+from envwright.observing.stages.search import search_toolbox
+from envwright.observing.store.settings import StoreSettings
+from envwright.observing.templates import LockTemplates
+from envwright.observing.verdicts import ValidationRequest, are_in_the_cache, judged, keep, remembered_result
+from envwright.packages.repository import ENVIRONMENTS_FOLDER
+from envwright.reports.progress import RunProgress
+from envwright.reports.spill_list import SpilledResults
+from envwright.rules.result import EnvironmentResult, broken_result, undeclared_result
+from envwright.rules.schema.declaration import declaration_findings
+from envwright.system.capacity import available_memory, usable_cores
+from envwright.system.subprocesses import Interrupted, ProgramFailed
+from envwright.system.termination import terminated_like_interrupted
+from envwright.system.workspace import Workspace
+
+PATIENCE_SECONDS = 2.0
+"""Seconds for the workers' threads to end their children after Ctrl-C."""
+LOOK_SECONDS = 0.2
+IMPORTED_LATE = ("envwright.observing.mutants.source", "envwright.reports.terminal", "envwright.reports.html.page")
+
+
+@dataclass(frozen=True)
+class ValidationRun:
+    """The settings that all environments of a run share."""
+
+    request: ValidationRequest
+    progress: RunProgress
+    stop: threading.Event
+    templates: LockTemplates
+
+
+def run_all(
+    request: ValidationRequest,
+    names: Sequence[str],
+    workers: int,
+    progress: RunProgress,
+    stop: threading.Event,
+    store: StoreSettings | None = None,
+) -> tuple[SpilledResults, bool]:
+    """Results in the order of the names, and whether the run was cut short.
+
+    What the cache lacks is looked for in the `store`, if there is one.
+    """
+    results = SpilledResults(request.workspace.base)
+    interrupted = False
+    gc.freeze()  # declarations stay in memory: garbage collection through those of 300 took 10 of 43 ms of each verdict
+    with terminated_like_interrupted():
+        try:
+            rest = _from_cache(request, names, progress, results)
+            if store is not None and rest and request.observation.use_cache:
+                _receive(request, rest, store, progress)
+                rest = _from_cache(request, rest, progress, results)
+            _observe_all(request, rest, workers, progress, stop, results)
+        except KeyboardInterrupt:
+            interrupted = True
+    return results.in_order(names), interrupted
+
+
+def _from_cache(
+    request: ValidationRequest, names: Sequence[str], progress: RunProgress, results: SpilledResults
+) -> list[str]:
+    """Add the results that need no observation, and return the names of the others."""
+    rest = []
+    for name in names:
+        broken = request.repository.broken.get(name)
+        result = _undeclared(name, broken) if broken else remembered_result(request, name)
+        if result is None:
+            rest.append(name)
+            continue
+        if not broken:
+            progress.cached(name)
+        progress.finished(result)
+        results.append(result)
+    return rest
+
+
+def _receive(request: ValidationRequest, names: Sequence[str], store: StoreSettings, progress: RunProgress) -> None:
+    """Fill the cache from a store; one line reports what was received, and another what was not."""
+    from envwright.observing.store.sharing import received, received_lines  # only where a store is declared
+
+    progress.note(f"store {store.address}: looking for {len(names)} environments")
+    started = time.monotonic()
+    exchange = received(request, names, store)
+    for line in received_lines(exchange, len(names), time.monotonic() - started):
+        progress.note(f"store {store.address}: {line}")
+
+
+def _undeclared(name: str, problems: tuple[Problem, ...]) -> EnvironmentResult:
+    folder = f"{ENVIRONMENTS_FOLDER}/{folder_of(name)}"
+    return undeclared_result(name, folder, declaration_findings(problems))
+
+
+def _observe_all(
+    request: ValidationRequest,
+    names: Sequence[str],
+    workers: int,
+    progress: RunProgress,
+    stop: threading.Event,
+    results: SpilledResults,
+) -> None:
+    """Observe them and add their results; after Ctrl-C, the results so far."""
+    if not names:
+        return
+    timings = expected_timings(names, request.workspace)
+    waiting, memory = in_order(timings), available_memory()
+    running: dict[Future[EnvironmentResult | None], str] = {}
+    threading.Thread(target=_import_late, daemon=True).start()
+    with (
+        _spared(request.workspace),
+        LockTemplates(request.workspace, stop) as templates,
+        ThreadPoolExecutor(min(workers, len(names))) as pool,
+        ThreadPoolExecutor(max(1, usable_cores() - 1)) as preparing,
+    ):
+        for name in waiting:
+            preparing.submit(_prepare, request, name, stop)
+        shared = ValidationRun(request, progress, stop, templates)
+        try:
+            while waiting or running:
+                chosen = next_to_start(waiting, running.values(), timings, workers, memory)
+                if chosen is not None:
+                    waiting.remove(chosen)
+                    running[pool.submit(_validate_one, shared, chosen)] = chosen
+                    continue
+                wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
+                for future in [future for future in running if future.done()]:
+                    running.pop(future)
+                    _file(future, results)
+        except KeyboardInterrupt:
+            stop.set()
+            wait(running, timeout=PATIENCE_SECONDS)
+            for future in running:
+                if future.done():
+                    _file(future, results)
+            raise
+
+
+def _prepare(request: ValidationRequest, name: str, stop: threading.Event) -> None:
+    """Make an environment's prerequisites while earlier ones import verifiers.
+
+    A failure here recurs and is reported when the environment's turn comes.
+    """
+    package = request.repository.packages[name]
+    with suppress(ProgramFailed, Interrupted, OSError):
+        if not stop.is_set():
+            built_wheel(package, request.workspace, stop)
+            environment_venv(package, request.workspace, stop, imported=False)
+            if request.observation.wants_whole_gate:
+                if package.test_files:
+                    venv_for(TESTS_LOCK, request.workspace, stop)
+                search_toolbox(request.workspace, stop)
+
+
+def _import_late() -> None:
+    """Import the modules for the processing of answers (0.4 s of processor time) while workers import verifiers."""
+    adapter(Facts)
+    for module in IMPORTED_LATE:
+        import_module(module)
+    gc.freeze()  # it stays to the end, and garbage collection in it took a tenth of the host's time
+
+
+@contextmanager
+def _spared(workspace: Workspace) -> Iterator[None]:
+    """Keep the cache from being pruned; if it cannot be locked, it cannot be pruned either."""
+    with ExitStack() as stack:
+        with suppress(OSError):
+            stack.enter_context(workspace.used())
+        yield
+
+
+def _file(future: Future[EnvironmentResult | None], results: SpilledResults) -> None:
+    result = future.result()
+    if result is not None:
+        results.append(result)
+
+
+def _validate_one(shared: ValidationRun, name: str) -> EnvironmentResult | None:
+    """One environment from facts to verdict; `None` when the run was cut short.
+
+    Any failure here is an `error` of this environment alone.
+    """
+    started = time.monotonic()
+    try:
+        facts, cached = _facts(shared, name)
+        result = judged(shared.request, name, facts, cached=cached, started=started)
+        if are_in_the_cache(facts, shared.request.workspace):
+            keep(shared.request, facts, result)
+    except Interrupted:
+        return None
+    except Exception as error:
+        failure = Failure("infrastructure", type(error).__name__, str(error), None, traceback.format_exc())
+        folder = f"{ENVIRONMENTS_FOLDER}/{folder_of(name)}"
+        result = broken_result(name, folder, failure, stage="load", seconds=time.monotonic() - started)
+    shared.progress.finished(result)
+    return result
+
+
+def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
+    repository, workspace, stop = shared.request.repository, shared.request.workspace, shared.stop
+    entry, package = repository.registry.environments[name], repository.packages[name]
+    request = shared.request.observation
+    known = remembered(entry, package, workspace, request)
+    if known is not None:
+        shared.progress.cached(name)
+        if request.evaluate:
+            known = with_recordings(known, entry, package, workspace, request.allow_network, stop)
+        return known, True
+    shared.progress.started(name)
+    listener = ProgressListener(
+        stage=lambda stage: shared.progress.stage(name, stage),
+        advance=lambda done, total: shared.progress.advance(name, done, total),
+        deadline=lambda stage, seconds: shared.progress.deadline(name, stage, seconds),
+        detail=lambda text: shared.progress.detail(name, text),
+        note=shared.progress.note,
+    )
+    facts = observe(entry, package, workspace, request, listener, stop, shared.templates)
+    if facts.started.reason:
+        how = "observed in a fresh process because" if facts.started.how == "fresh" else "slower than others because"
+        shared.progress.note(f"{name}: {how} {facts.started.reason}")
+    if facts.started.unconfined:
+        shared.progress.note(f"{name}: ran without a sandbox because {facts.started.unconfined}")
+    if request.score and request.evaluate:
+        remember_timing(name, Timing(sum(facts.seconds.values()), facts.memory), workspace)
+    return facts, False

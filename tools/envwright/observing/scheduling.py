@@ -1,0 +1,151 @@
+"""The order and distribution of validation, by the time and memory of earlier runs.
+
+Measurements are kept in one small file per environment, so that writers never wait for each other. Damaged, missing or
+invalid values count as never measured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from math import ceil, isfinite
+from statistics import median
+
+from envwright.files.atomic_write import write_whole
+from envwright.system.workspace import Workspace
+
+GUESSED_SECONDS = 15.0
+GUESSED_MEMORY = 700 * 2**20
+"""The default: an import of verifiers and an environment of ordinary size."""
+SHARE_OF_MEMORY = 0.8
+"""The share of the initially free memory, because expectations can be exceeded."""
+LOCK_SECONDS = 40.0
+"""The cost of a lock, once for each machine: its virtual environment, and an import of verifiers."""
+SHARD_SECONDS = 240.0
+"""The least seconds of work for which a separate machine is worthwhile."""
+MOST_SHARDS = 256
+"""Maximum jobs of a matrix of GitHub Actions."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One observation from its lock to its last rollout."""
+
+    seconds: float
+    memory: int
+    """Peak memory of the worker and its children in bytes."""
+
+
+def remember_timing(name: str, timing: Timing, workspace: Workspace) -> None:
+    """Keep it for the next run; on a full disk, only the balance suffers."""
+    path = workspace.timings / f"{name}.json"
+    with suppress(OSError):
+        write_whole(path, json.dumps(asdict(timing)))
+
+
+def expected_timings(names: Iterable[str], workspace: Workspace) -> dict[str, Timing]:
+    """The expected time of each environment: the last one, or the median of known ones."""
+    wanted = list(names)
+    known = {name: timing for name in wanted if (timing := _read(name, workspace)) is not None}
+    guess = _typical(known)
+    return {name: known.get(name, guess) for name in wanted}
+
+
+def _typical(known: Mapping[str, Timing]) -> Timing:
+    if not known:
+        return Timing(GUESSED_SECONDS, GUESSED_MEMORY)
+    seconds = median(timing.seconds for timing in known.values())
+    return Timing(seconds, max(timing.memory for timing in known.values()))
+
+
+def _read(name: str, workspace: Workspace) -> Timing | None:
+    try:
+        data = json.loads((workspace.timings / f"{name}.json").read_bytes())
+        seconds, memory = float(data["seconds"]), int(data["memory"])
+    except (OSError, ValueError, TypeError, KeyError, OverflowError):
+        return None
+    return Timing(seconds, memory) if isfinite(seconds) and seconds >= 0 and memory >= 0 else None
+
+
+def in_order(timings: Mapping[str, Timing]) -> list[str]:
+    """The longest first, so that no long one runs alone at the end."""
+    return sorted(timings, key=lambda name: (-timings[name].seconds, name))
+
+
+def next_to_start(
+    waiting: Sequence[str],
+    running: Collection[str],
+    timings: Mapping[str, Timing],
+    workers: int,
+    memory: int,
+) -> str | None:
+    """The environment to start now, or `None` to wait for one that runs.
+
+    `memory` is the limit for all together, in bytes. One that expects more than that runs alone.
+    """
+    if len(running) >= workers:
+        return None
+    held = sum(timings[name].memory for name in running)
+    for name in waiting:
+        if not running or held + timings[name].memory <= memory * SHARE_OF_MEMORY:
+            return name
+    return None
+
+
+@dataclass(frozen=True)
+class Load:
+    """The demands of one environment on a machine."""
+
+    name: str
+    seconds: float
+    lock: str
+    """Environments of equal locks share the cost of a lock."""
+
+
+@dataclass
+class Shard:
+    """The environments of one machine."""
+
+    names: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    locks: set[str] = field(default_factory=set)
+
+    def with_one_more(self, load: Load) -> float:
+        """Seconds of this shard if it had this environment too."""
+        return self.seconds + load.seconds + (0.0 if load.lock in self.locks else LOCK_SECONDS)
+
+    def add(self, load: Load) -> None:
+        """Give it an environment."""
+        self.seconds = self.with_one_more(load)
+        self.names.append(load.name)
+        self.locks.add(load.lock)
+
+
+def divided(loads: Sequence[Load], count: int) -> list[Shard]:
+    """This many shards, with every environment exactly once; some are empty if there are too many.
+
+    The longest goes first: to a shard that has its lock already and stays within an equal part of the work, or else to
+    the shard with the least work afterwards. The same loads give the same shards.
+    """
+    shards = [Shard() for _ in range(count)]
+    equal_part = _seconds_of(loads) / max(1, count)
+    for load in sorted(loads, key=lambda load: (-load.seconds, load.name)):
+        related = [shard for shard in shards if load.lock in shard.locks and shard.with_one_more(load) <= equal_part]
+        min(related or shards, key=lambda shard: shard.with_one_more(load)).add(load)
+    for shard in shards:
+        shard.names.sort()
+    return shards
+
+
+def worthwhile_count(loads: Sequence[Load], most: int = MOST_SHARDS) -> int:
+    """The useful number of machines for these environments; 0 without any."""
+    if not loads:
+        return 0
+    return max(1, min(most, MOST_SHARDS, len(loads), ceil(_seconds_of(loads) / SHARD_SECONDS)))
+
+
+def _seconds_of(loads: Sequence[Load]) -> float:
+    """The seconds of these environments on one machine."""
+    return sum(load.seconds for load in loads) + LOCK_SECONDS * len({load.lock for load in loads})

@@ -1,0 +1,444 @@
+"""The stage `mutation`: mutants of the reward's own code, from earlier scores to surviving mutants.
+
+A job reports the lines that run while rewards are computed; mutants of those lines are made here, by a parser that
+keeps the layout; then the job tries them. If a mutant ends the job, another one tries the rest.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envwright_worker.messages import Message
+from envwright_worker.policies import POLICIES, policy_named
+from envwright_worker.policies.baselines import oracle
+
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.facts.mutation import CASES, CoveredSource, Mutant, Mutation, StaleMark
+from envwright.facts.observed import Case, Description, Failure, Score, adapter
+from envwright.facts.stages import stage_named
+from envwright.observing.budget import current_deadline
+from envwright.observing.job import Job, StageFailed, WorkerLost
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.stage import Observation, StageJob
+from envwright.packages.cases import TOLERANCE, Expectation, parse_expectation
+from envwright.statistics.declared_range import DeclaredRange, range_of
+
+if TYPE_CHECKING:
+    from envwright.declarations.package import EquivalentMutant, Package
+    from envwright.observing.mutants.source import Site, SourceFile
+
+MOST_MUTANTS = 60
+SECONDS_TO_REACH = 5.0
+PATIENCE_TIMES = 5.0
+"""The factor on wall time for a busy machine or rewards that wait."""
+GRACE_SECONDS = 15.0
+"""The factor on the host's wait over the worker's limit, because a lost worker loses all later results."""
+TASKS_OF_GOLD = 12
+TASKS_OF_POLICIES = 3
+FORMS_OF_A_POLICY = 2
+LONGEST_REPLY = 20_000
+RIGHT = frozenset(each.name for each in POLICIES if each.is_right)
+"""Policies that give the right answer; all others must earn less than the reference reply."""
+MOST_FRAGMENTS = 12
+LONGEST_SOURCE = 200_000
+"""Characters of a module whose source is kept beside its mutants."""
+FOR_REPORTS = ("diff", "start", "end", "replacement")
+"""The data of a mutant that no job needs."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of mutation testing."""
+
+    seconds: float
+    """Seconds of processor time; cheap rewards need far less for all mutants."""
+    mutants: int = MOST_MUTANTS
+
+
+def _request(_: EnvironmentEntry, request: ObservationRequest) -> Limits | None:
+    return Limits(stage_named("mutation").cost) if request.wants_whole_gate else None
+
+
+def _run(observation: Observation, limits: Limits) -> None:
+    collected = observation.collected
+    collected.mutation = mutation_of(
+        observation.processes.job,
+        observation.package,
+        observation.overlay,
+        observation.description,
+        collected.kept("score"),
+        collected.kept("case"),
+        limits,
+    )
+
+
+def mutation_of(
+    new_job: Callable[[], AbstractContextManager[Job]],
+    package: Package,
+    site: Path,
+    description: Description,
+    scores: Sequence[Score],
+    cases: Sequence[Case],
+    limits: Limits,
+) -> Mutation:
+    """Mutate the reward code below `site`, and find the mutants that are detected.
+
+    Raises `StageFailed` if the source cannot be mutated, and the errors of starting and querying jobs.
+    """
+    from envwright.observing.mutants.source import mutants_of
+
+    started = time.monotonic()
+    probes = probes_of(package, description, scores, cases)
+    reached: dict[str, Any] = {"lines": {}, "rewards": {}, "complete": False}
+    with ExitStack() as stack:
+        job = stack.enter_context(new_job())
+        if probes.usable:
+            reached |= _reached(job, probes)
+        try:
+            files = {file: (site / file).read_text("utf-8") for file in sorted(reached["lines"])}
+            lines = {file: {*chain.from_iterable(by.values())} for file, by in reached["lines"].items()}
+            sources, sites = mutants_of(files, lines, reached["rewards"])
+        except Exception as error:  # not the author's mistake: Python accepted the same source
+            raise StageFailed(Failure("infrastructure", type(error).__name__, f"not mutated: {error}")) from error
+        by_file = {source.file: source for source in sources}
+        chosen = _written(sites, by_file, limits.mutants)
+        request = {"probes": probes.usable, "fragments": _fragments(files, sites)}
+        tried = _tried(job, new_job, request, _marked(chosen, package), limits) if chosen else _Tried()
+    unasked = {**probes.lost, **tried.unasked}
+    marks = {mark.mutant: mark for mark in package.mutation.equivalent}
+    mutants = tuple(
+        _mutant(one, chosen[one.id], tried.mutants[one.id], marks, unasked) for one in sites if one.id in tried.mutants
+    )
+    counted_out = len(sites) > len(chosen) >= limits.mutants
+    late = len(mutants) < len(chosen) or any(mutant.outcome == "undecided" for mutant in mutants)
+    asked = [probe for probe in probes.usable if probe["name"] not in {**tried.left_out, **tried.unasked}]
+    return Mutation(
+        exist=len(sites),
+        unreached=sum(source.unreached for source in sources),
+        bound="time" if late else "count" if counted_out else "all",
+        most=limits.mutants,
+        seconds_allowed=limits.seconds,
+        mutants=mutants,
+        functions=tuple(dict.fromkeys(f"{by_file[one.file].module}.{one.function}" for one in _in_order(sites))),
+        conversations=len(asked),
+        cases=sum(probe["case"] for probe in asked),
+        left_out=tried.left_out,
+        unasked=unasked,
+        stale=tuple(_stale(marks, sites if reached["complete"] else None, mutants)),
+        sources=tuple(_covered(file, text, reached["lines"][file]) for file, text in files.items()),
+        watched=reached["complete"],
+        recorded=description.conversational,
+        seconds=round(time.monotonic() - started, 3),
+    )
+
+
+def _covered(file: str, text: str, reached: Mapping[str, Sequence[int]]) -> CoveredSource:
+    shown = text if len(text) <= LONGEST_SOURCE else ""
+    return CoveredSource(file, shown, {speaker: tuple(lines) for speaker, lines in reached.items()})
+
+
+def _reached(job: Job, probes: Probes) -> dict[str, Any]:
+    """The lines that run while rewards are computed."""
+    patience = SECONDS_TO_REACH * PATIENCE_TIMES
+    limits = {"seconds": SECONDS_TO_REACH, "patience": patience}
+    answers = job.request("mutation", patience + GRACE_SECONDS, step="reach", probes=probes.usable, **limits)
+    found: dict[str, Any] = dict(answers).get("reached", {})
+    return found
+
+
+def _marked(chosen: Mapping[str, Mapping[str, Any]], package: Package) -> dict[str, dict[str, Any]]:
+    """The data of each mutant for a job."""
+    marked = {mark.mutant for mark in package.mutation.equivalent}
+    return {
+        name: {key: value for key, value in mutant.items() if key not in FOR_REPORTS} | {"marked": name in marked}
+        for name, mutant in chosen.items()
+    }
+
+
+def _in_order(sites: Sequence[Site]) -> list[Site]:
+    return sorted(sites, key=lambda site: (site.file, site.line))
+
+
+def _written(sites: Sequence[Site], by_file: Mapping[str, SourceFile], most: int) -> dict[str, dict[str, Any]]:
+    """The first mutants of the sample that are Python, by id."""
+    chosen: dict[str, dict[str, Any]] = {}
+    for site in sites:
+        if len(chosen) == most:
+            break
+        mutant = by_file[site.file].written(site)
+        if mutant is not None:
+            chosen[site.id] = mutant
+    return chosen
+
+
+@dataclass
+class _Tried:
+    """The results of jobs on mutants and conversations."""
+
+    mutants: dict[str, dict[str, Any]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    unasked: dict[str, str] = field(default_factory=dict)
+    trying: str | None = None
+    """The mutant that is currently in place."""
+    seconds: float = 0.0
+    """Remaining seconds of processor time."""
+
+
+def _tried(
+    job: Job,
+    new_job: Callable[[], AbstractContextManager[Job]],
+    request: Mapping[str, Any],
+    mutants: Mapping[str, Mapping[str, Any]],
+    limits: Limits,
+) -> _Tried:
+    """The outcome of the mutants that are part of the sample."""
+    tried = _Tried(seconds=limits.seconds)
+    deadline = time.monotonic() + limits.seconds * PATIENCE_TIMES
+    with ExitStack() as stack:
+        while True:
+            waiting = [mutant for name, mutant in mutants.items() if name not in tried.mutants]
+            survivors = [mutants[name] for name, one in tried.mutants.items() if _may_be_told_apart(one)]
+            patience = deadline - time.monotonic()
+            bound = current_deadline()
+            late = bound is not None and bound.seconds <= 0
+            if not (waiting or survivors) or patience <= 0 or tried.seconds <= 0 or late:
+                break
+            try:
+                asked = {**request, "mutants": waiting, "survivors": survivors}
+                asked |= {"seconds": tried.seconds, "patience": patience}
+                _take(job.request("mutation", patience + GRACE_SECONDS, step="try", **asked), tried)
+                break
+            except WorkerLost as error:
+                lost: str | None = tried.trying
+                if lost is None or error.failure.kind == "timeout":
+                    break
+                if lost not in tried.mutants:
+                    by = "the process that ran it died"
+                    tried.mutants[lost] = {"id": lost, "outcome": "killed", "by": by, "apart": None}
+                else:
+                    tried.mutants[lost]["lost"] = True
+            tried.trying = None
+            job = stack.enter_context(new_job())
+    return replace(tried, mutants=dict(_sample(mutants, tried.mutants)))
+
+
+def _sample(
+    mutants: Mapping[str, Mapping[str, Any]], tried: Mapping[str, dict[str, Any]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The mutants before the first one that there was no time to decide, and the marked ones.
+
+    Later ones that were decided are left out. Detected mutants are decided sooner, so nearly all of them would be.
+    """
+    ended = False
+    for name, mutant in mutants.items():
+        if mutant["marked"]:
+            undecided = {"id": name, "outcome": "undecided", "by": "the time limit was reached", "apart": None}
+            yield name, tried.get(name, undecided)
+        elif not (ended := ended or name not in tried):
+            yield name, tried[name]
+
+
+def _may_be_told_apart(mutant: Mapping[str, Any]) -> bool:
+    return mutant["outcome"] == "survived" and mutant["apart"] is None and "lost" not in mutant
+
+
+def _take(answers: Iterator[tuple[str, Any]], tried: _Tried) -> None:
+    for kind, value in answers:
+        if kind == "trying":
+            tried.trying, tried.seconds = value["id"], value["left"]
+        elif kind == "mutant":
+            tried.mutants[value["id"]] = value
+        elif kind == "left_out":
+            tried.left_out = value
+        elif kind == "unasked":
+            tried.unasked = value
+
+
+def _mutant(
+    site: Site,
+    written: Mapping[str, Any],
+    found: Mapping[str, Any],
+    marks: Mapping[str, EquivalentMutant],
+    unasked: Mapping[str, str],
+) -> Mutant:
+    mark = marks.get(site.id)
+    fields = {
+        "id": site.id,
+        "operator": site.operator,
+        "function": site.function,
+        "file": site.file,
+        "line": site.line,
+        **{key: written[key] for key in FOR_REPORTS},
+        "outcome": found["outcome"],
+        "by": found.get("by", ""),
+        "apart": found.get("apart"),
+    }
+    mutant: Mutant = adapter(Mutant).validate_python(fields)
+    if mark is not None and mutant.outcome in ("survived", "undecided") and mutant.apart is None:
+        return replace(mutant, outcome="equivalent", reason=mark.reason)
+    if mark is None and mutant.outcome == "survived" and unasked:
+        by = f"not run on {', '.join(list(unasked)[:3])}"
+        return replace(mutant, outcome="undecided", by=by, not_asked=tuple(unasked))
+    return mutant
+
+
+def _stale(
+    marks: Mapping[str, EquivalentMutant], sites: Sequence[Site] | None, mutants: Sequence[Mutant]
+) -> Iterator[StaleMark]:
+    """Marks of mutants that do not exist or are detected.
+
+    Without `sites` it is unknown which exist.
+    """
+    exist = None if sites is None else {site.id for site in sites}
+    tried = {mutant.id: mutant for mutant in mutants}
+    for mark in marks.values():
+        mutant = tried.get(mark.mutant)
+        if exist is not None and mark.mutant not in exist:
+            yield StaleMark(mark.mutant, mark.reason)
+        elif mutant is not None and mutant.outcome in ("killed", "timeout", "survived"):
+            yield StaleMark(mark.mutant, mark.reason, mutant.by or "a reply of the exploit search scores differently")
+
+
+def _fragments(files: Mapping[str, str], sites: Sequence[Site]) -> list[str]:
+    """Texts that the reward code looks for, which an attacker could read from it as well."""
+    import libcst as cst
+
+    texts: dict[str, None] = {}
+    for site in sites:
+        if site.operator == "change text" and isinstance(site.old, cst.SimpleString):
+            text = site.old.evaluated_value
+            if isinstance(text, str) and text.strip():
+                texts.setdefault(text)
+    return list(texts)[:MOST_FRAGMENTS] if files else []
+
+
+# The conversations that mutants are tried on.
+
+
+@dataclass(frozen=True)
+class Probes:
+    """Conversations with their expected rewards, in the order in which mutants are tried on them."""
+
+    usable: list[dict[str, Any]] = field(default_factory=list)
+    lost: dict[str, str] = field(default_factory=dict)
+    """Conversation that was not scored in time → why; it might have detected mutants."""
+
+
+def probes_of(package: Package, description: Description, scores: Sequence[Score], cases: Sequence[Case]) -> Probes:
+    """The conversations that were scored before: one of each outcome, then another of each, cases before policies."""
+    bounds = range_of(package.reward, description.functions)
+    gold = {score.task: score.reward for score in scores if score.policy == oracle.name and score.reward is not None}
+    probes = Probes()
+    for case in cases:
+        if case.score is not None:
+            expected = [_expected(name, parse_expectation(text), text) for name, text in case.expect.items()]
+            name = f"case {case.name!r}"
+            _add(probes, name, case.score, _probe(name, case.score, description, expected, case=True, seed=True))
+    for score in _policy_scores(scores):
+        reward = gold.get(score.task)
+        seed = score.policy == oracle.name and len(gold) > 0 and score.task in list(gold)[:2]
+        expected = list(_bounds_of_policy(score, reward, bounds))
+        name = f"policy {score.policy} on task {score.task}"
+        _add(probes, name, score, _probe(name, score, description, expected, case=False, seed=seed))
+    return replace(probes, usable=_mixed(probes.usable))
+
+
+def _add(probes: Probes, name: str, score: Score, probe: dict[str, Any]) -> None:
+    """Keep a scored conversation; record one that was not scored in time as missing."""
+    failures = [score.failure, *(each.failure for each in score.failures)]
+    late = next((failure for failure in failures if failure is not None and failure.kind == "timeout"), None)
+    if late is not None:
+        probes.lost[name] = late.message
+    elif score.completion and not any(failures):
+        probes.usable.append(probe)
+
+
+def _mixed(probes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One conversation of each outcome, then another of each: those with equal scores detect the same mutants."""
+    alike: dict[str, int] = {}
+    rounds = []
+    for probe in probes:
+        outcome = repr(probe["recorded"])
+        rounds.append(alike.get(outcome, 0))
+        alike[outcome] = alike.get(outcome, 0) + 1
+    return [probe for _, probe in sorted(zip(rounds, probes, strict=True), key=lambda pair: pair[0])]
+
+
+def _policy_scores(scores: Sequence[Score]) -> Iterator[Score]:
+    """The oracle on some tasks, every other policy on fewer; without very long replies, which would take the others'
+    time."""
+    tasks = list(dict.fromkeys(score.task for score in scores))
+    counts: dict[tuple[int, str], int] = {}
+    for score in sorted(scores, key=lambda score: score.policy != oracle.name):
+        most = TASKS_OF_GOLD if score.policy == oracle.name else TASKS_OF_POLICIES
+        key = (score.task, score.policy)
+        counts[key] = counts.get(key, 0) + 1
+        length = sum(len(str(message.get("content") or "")) for message in score.completion)
+        if score.task in tasks[:most] and counts[key] <= FORMS_OF_A_POLICY and length <= LONGEST_REPLY:
+            yield score
+
+
+def _bounds_of_policy(score: Score, gold: float | None, bounds: DeclaredRange) -> Iterator[dict[str, Any]]:
+    """The gate's bound on a policy's reward, if the unchanged code meets it."""
+    if score.reward is None:
+        return
+    tolerance = bounds.tolerance
+    yield _within(
+        bounds.minimum - tolerance, bounds.maximum + tolerance, f">= {bounds.minimum:g}, <= {bounds.maximum:g}"
+    )
+    if score.policy == oracle.name or (score.policy in RIGHT and gold is not None and score.reward >= gold - tolerance):
+        yield _within(score.reward - tolerance, score.reward + tolerance, f"{score.reward:g} as the reference reply")
+    elif (most := bounds.most_of(policy_named(score.policy).bound)) is not None:
+        yield _within(None, most + tolerance, f"<= {most:g} for {policy_named(score.policy).reply}")
+    elif gold is not None and score.policy not in RIGHT:
+        yield _within(None, math.nextafter(gold - tolerance, -math.inf), f"< {gold:g}, the reference reply's reward")
+
+
+def _within(low: float | None, high: float | None, text: str) -> dict[str, Any]:
+    return {"of": "reward", "low": low, "high": high, "outside": False, "text": text}
+
+
+def _expected(name: str, expectation: Expectation, text: str) -> dict[str, Any]:
+    """A case's expectation as an interval, which needs no parser in the worker."""
+    limit = expectation.limit
+    above, below = math.nextafter(limit + TOLERANCE, math.inf), math.nextafter(limit - TOLERANCE, -math.inf)
+    low, high = {
+        "==": (limit - TOLERANCE, limit + TOLERANCE),
+        "!=": (limit - TOLERANCE, limit + TOLERANCE),
+        ">": (above, None),
+        ">=": (limit - TOLERANCE, None),
+        "<": (None, below),
+        "<=": (None, limit + TOLERANCE),
+        "between": (limit - TOLERANCE, (expectation.upper or 0.0) + TOLERANCE),
+    }[expectation.operator]
+    return {"of": name, "low": low, "high": high, "outside": expectation.operator == "!=", "text": text}
+
+
+def _probe(
+    name: str, score: Score, description: Description, expected: Sequence[Mapping[str, Any]], *, case: bool, seed: bool
+) -> dict[str, Any]:
+    completion: tuple[Message, ...] = score.completion
+    values = {"reward": score.reward, **{function: one.score for function, one in score.functions.items()}}
+    in_company = any(function.group for function in description.functions)
+    return {
+        "name": name,
+        "speaker": CASES if case else score.policy,
+        "task": score.task,
+        "completion": completion,
+        "expect": expected,
+        "recorded": values,
+        "played": description.conversational,
+        "in_company": in_company,
+        "case": case,
+        "seed": seed,
+    }
+
+
+JOBS = {"mutation": StageJob(_request, _run, lambda observation: observation.scoring is not None)}

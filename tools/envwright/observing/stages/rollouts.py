@@ -1,0 +1,314 @@
+"""The stages `smoke` and `distribution`: rollouts of a scripted policy through verifiers' own evaluation.
+
+Rollouts are written to disk as they arrive, so that an interrupted evaluation can resume.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from math import ceil
+from typing import Any
+
+from envwright_worker.policies.baselines import oracle
+from envwright_worker.policies.blend import BLEND
+
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.facts.limits import AT_ONCE
+from envwright.facts.observed import Cut, Rollout
+from envwright.facts.stages import StageName
+from envwright.observing.budget import cost_of, current_deadline
+from envwright.observing.harness import seat_harness
+from envwright.observing.job import Job, StageFailed, WorkerLost, checked
+from envwright.observing.journal import PASSING_FAULTS, Journal
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.stage import Observation, StageJob
+from envwright.statistics.step_time import blocks
+
+
+@dataclass(frozen=True)
+class ScriptedEvaluation:
+    """The requests to jobs."""
+
+    stage: StageName
+    policy: str
+    tasks: int
+    rollouts: int
+    max_concurrent: int
+    seconds: float
+    harness: str | None = None
+    """A harness of verifiers v1 that is set up; `None` is the worker's own."""
+    connected: bool = True
+    """Whether policies reply over a connection, as a model would."""
+    predict: bool = True
+    """Whether each conversation is scored in process too."""
+
+
+@dataclass
+class RolloutProgress:
+    """Counts rollouts as they arrive, and describes the progress in a line."""
+
+    total: int
+    clock: Callable[[], float] = time.monotonic
+    done: int = 0
+    errors: int = 0
+    kept: int = 0
+    """Rollouts of an earlier run; they do not count for the speed."""
+    _sum: float = 0.0
+    _scored: int = 0
+    _began: float = field(default=0.0)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+
+    def count(self, rollout: Rollout, *, kept: bool = False) -> None:
+        """Count one more rollout."""
+        self.done += 1
+        self.kept += kept
+        if rollout.failure is not None or rollout.timed_out:
+            self.errors += 1
+        elif rollout.reward is not None:
+            self._sum += rollout.reward
+            self._scored += 1
+
+    def __str__(self) -> str:
+        """Done of total, mean, errors, rollouts per second, time left."""
+        spent, made = self.clock() - self._began, self.done - self.kept
+        parts = [f"{self.done}/{self.total}"]
+        if self._scored:
+            parts.append(f"mean {self._sum / self._scored:.3f}")
+        if self.errors:
+            parts.append(f"{self.errors} error{'s' if self.errors > 1 else ''}")
+        if made and spent > 0:
+            rate = made / spent
+            parts.append(f"{rate:.1f}/s")
+            if self.done < self.total:
+                parts.append(f"{(self.total - self.done) / rate:.0f} s left")
+        return ", ".join(parts)
+
+
+NewJob = Callable[[], AbstractContextManager[Job]]
+TRIED_FIRST = 2
+"""The number of tasks on which failed rollouts are tried again first; others follow if that helped."""
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """Plays the rollouts of scripted evaluations in jobs."""
+
+    new_job: NewJob
+    """A job that is ready to play."""
+    journal: Journal
+    report: Callable[[str], None]
+    """Reports an evaluation's progress."""
+    whole_groups: bool = False
+    """Whether rewards compare the rollouts of a task, so that an incomplete group is useless."""
+
+    def rollouts(self, asked: ScriptedEvaluation) -> Iterator[tuple[str, Any]]:
+        """The rollouts that an earlier run made, then what jobs send.
+
+        A failed rollout is tried again in another job before it is kept, because connections fail on a busy machine.
+        Raises `StageFailed` if jobs are lost twice.
+        """
+        kept = self.journal.kept(asked.policy, asked.tasks, asked.rollouts, whole_groups=self.whole_groups)
+        progress = RolloutProgress(asked.tasks * asked.rollouts)
+        made: dict[tuple[int, int], Rollout] = {}
+        for rollout in kept:
+            progress.count(rollout, kept=True)
+            made[rollout.task, rollout.rollout] = rollout
+            yield "rollout", asdict(rollout)
+        failed: dict[int, list[dict[str, Any]]] = {}
+        for kind, value in self._played_to_the_end(asked, made):
+            if kind != "rollout":
+                yield kind, value
+                continue
+            rollout = checked(Rollout, value)
+            if may_pass(rollout):
+                failed.setdefault(rollout.task, []).append(value)
+            else:
+                made[rollout.task, rollout.rollout] = rollout
+                self.journal.append(rollout)
+                progress.count(rollout)
+                self.report(str(progress))
+                yield kind, value
+        for kind, value in self._tried_again(asked, failed):
+            if kind == "rollout":
+                rollout = checked(Rollout, value)
+                self.journal.append(rollout)
+                progress.count(rollout)
+                self.report(str(progress))
+            yield kind, value
+
+    def _played_to_the_end(
+        self, asked: ScriptedEvaluation, made: Mapping[tuple[int, int], Rollout]
+    ) -> Iterator[tuple[str, Any]]:
+        """Rollouts on all tasks; if their job is lost, another one continues."""
+        sent: set[tuple[int, int]] = set()
+        try:
+            with self.new_job() as job:
+                for kind, value in self._asked(job, asked, sorted(made)):
+                    if kind == "rollout":
+                        sent.add((value["task"], value["rollout"]))
+                    yield kind, value
+        except WorkerLost as error:
+            if error.failure.kind not in PASSING_FAULTS:
+                raise
+            with self.new_job() as job:
+                yield from self._asked(job, asked, sorted({*made, *sent}))
+
+    def _tried_again(
+        self,
+        asked: ScriptedEvaluation,
+        failed: Mapping[int, Sequence[dict[str, Any]]],
+    ) -> Iterator[tuple[str, Any]]:
+        """The failed rollouts after a second try, or the first results if that does not help."""
+        tasks = sorted(failed)
+        left = dict(failed)
+        for batch in (tasks[:TRIED_FIRST], tasks[TRIED_FIRST:]):
+            if not batch:
+                break
+            wanted = {(row["task"], row["rollout"]) for task in batch for row in failed[task]}
+            others = [
+                (task, number) for task in batch for number in range(asked.rollouts) if (task, number) not in wanted
+            ]
+            try:
+                with self.new_job() as job:
+                    parts = list(self._asked(job, asked, [] if self.whole_groups else others, batch))
+            except StageFailed:
+                break
+            rows = [value for kind, value in parts if kind == "rollout" and (value["task"], value["rollout"]) in wanted]
+            helped = sum(row["failure"] is None and not row["failures"] for row in rows)
+            for task in batch:
+                del left[task]
+            yield from (("rollout", row) for row in rows)
+            yield from (part for part in parts if part[0] != "rollout")
+            if not helped:
+                break
+            self.report(f"{helped} of {len(rows)} rollouts that had failed succeeded in another process")
+        for task in tasks:
+            yield from (("rollout", row) for row in left.get(task, ()))
+
+    def _asked(
+        self,
+        job: Job,
+        asked: ScriptedEvaluation,
+        made: Sequence[tuple[int, int]],
+        tasks: Sequence[int] | None = None,
+    ) -> Iterator[tuple[str, Any]]:
+        return job.request(
+            "evaluate",
+            asked.seconds + 10,
+            stage=asked.stage,
+            policies=[asked.policy],
+            tasks=asked.tasks,
+            indices=tasks,
+            rollouts=asked.rollouts,
+            max_concurrent=asked.max_concurrent,
+            seconds=asked.seconds,
+            harness=asked.harness,
+            connected=asked.connected,
+            predict=asked.predict,
+            made=[(asked.policy, task, number) for task, number in made],
+        )
+
+
+def may_pass(rollout: Rollout) -> bool:
+    """Whether a rollout failed in a way that another process may not repeat; a missing reference reply stays
+    missing."""
+    failure = rollout.failure
+    return bool(rollout.failures) or (failure is not None and failure.kind != "no-reference")
+
+
+def _smoke_request(entry: EnvironmentEntry, request: ObservationRequest) -> ScriptedEvaluation | None:
+    gate = entry.gates.smoke
+    tasks, rollouts = request.tasks or gate.tasks, request.rollouts or gate.rollouts
+    return _evaluation("smoke", oracle.name, tasks, rollouts, gate.max_concurrent, entry, request)
+
+
+def _distribution_request(entry: EnvironmentEntry, request: ObservationRequest) -> ScriptedEvaluation | None:
+    smoke, gate = entry.gates.smoke, entry.gates.distribution
+    tasks = request.tasks or gate.tasks
+    least = max(smoke.rollouts, gate.group_size, ceil(gate.min_rollouts / tasks))
+    at_once = min(AT_ONCE, smoke.max_concurrent)
+    # The smoke gate shows that a connection works; more of them would add nothing.
+    return _evaluation(
+        "distribution", BLEND, tasks, request.rollouts or least, at_once, entry, request, connected=False
+    )
+
+
+def _evaluation(
+    stage: StageName,
+    policy: str,
+    tasks: int,
+    rollouts: int,
+    at_once: int,
+    entry: EnvironmentEntry,
+    request: ObservationRequest,
+    *,
+    connected: bool = True,
+) -> ScriptedEvaluation | None:
+    if not request.wants_rollouts or stage not in request.evaluations:
+        return None
+    seconds = entry.gates.smoke.timeout_s
+    return ScriptedEvaluation(stage, policy, tasks, rollouts, at_once, seconds, request.harness, connected)
+
+
+def _play(observation: Observation, asked: ScriptedEvaluation) -> None:
+    collected = observation.collected
+    asked = _that_fits(observation, replace(asked, tasks=min(asked.tasks, len(collected.kept("task")))))
+    whole_groups = any(one.group for one in observation.description.functions)
+    ready = partial(_ready_to_play, observation, asked.harness)
+    evaluator = Evaluator(ready, observation.journal, collected.listener.detail, whole_groups=whole_groups)
+    total = asked.tasks * asked.rollouts
+    collected.asked[asked.policy] = total
+    try:
+        collected.take(asked.stage, evaluator.rollouts(asked), total)
+    finally:
+        made = sum(rollout.policy == asked.policy for rollout in collected.kept("rollout"))
+        bound = current_deadline()
+        if made < total and bound is not None and bound.seconds <= 0:
+            collected.asked[asked.policy] = made
+            collected.add(asked.stage, "cut", Cut(asked.stage, "rollouts", made, total))
+
+
+def _that_fits(observation: Observation, asked: ScriptedEvaluation) -> ScriptedEvaluation:
+    """The evaluation on fewer tasks if rollouts are slow; a group is never made smaller."""
+    bound, pace = current_deadline(), observation.pace
+    if bound is None or pace is None or not cost_of(pace):
+        return asked
+    # Conversations are scored once more in process, one after the other; the smoke gate compares enough of them.
+    asked = replace(asked, predict=asked.predict and asked.stage == "smoke")
+    times = 1.0 if blocks(pace) else 1 / min(AT_ONCE, asked.max_concurrent)
+    if asked.predict and not observation.description.conversational:
+        times += 1.0
+    rollouts, total = bound.seconds / (times * cost_of(pace)), asked.tasks * asked.rollouts
+    if rollouts >= total:
+        return asked
+    tasks = max(1, int(rollouts // asked.rollouts))
+    cut = Cut(asked.stage, "rollouts", tasks * asked.rollouts, total, total * times * cost_of(pace))
+    observation.collected.add(asked.stage, "cut", cut)
+    return replace(asked, tasks=tasks)
+
+
+@contextmanager
+def _ready_to_play(observation: Observation, harness: str | None) -> Iterator[Job]:
+    """A job, with another harness in it if one was requested."""
+    with observation.processes.job() as job:
+        if harness is not None:
+            open_network = observation.requests.confinement.allow_network
+            seat_harness(job, harness, observation.workspace, allow_network=open_network)
+        yield job
+
+
+def _comes_to_an_end(observation: Observation) -> bool:
+    """Whether to make rollouts of a policy that sometimes fails."""
+    return not observation.collected.kept("endless")
+
+
+JOBS = {
+    "smoke": StageJob(_smoke_request, _play),
+    "distribution": StageJob(_distribution_request, _play, _comes_to_an_end),
+}

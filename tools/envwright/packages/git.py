@@ -1,0 +1,100 @@
+"""Access to git: commands below a root, and the files of a commit straight from its objects.
+
+`git archive` obeys attributes and a worktree touches the repository's administration;
+`ls-tree` and `cat-file` do neither.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from envwright.declarations.problem import DeclarationError, Problem
+
+_OF_A_HOOK = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
+"""Variables that git sets for a hook; they would make it use another repository."""
+
+
+class ContentMissing(Exception):
+    """git lists a file but lacks its content, as in a partial clone."""
+
+
+@dataclass(frozen=True)
+class TreeFile:
+    """One file of a commit."""
+
+    mode: str
+    object: str
+    path: str
+
+
+def git(root: Path, *arguments: str, sends: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+    """Run git below a root; the caller checks the exit code.
+
+    Raises `DeclarationError` if git is not installed.
+    """
+    kept = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
+    command = ["git", "-C", str(root), *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, env=kept, check=False, input=sends)
+    except FileNotFoundError:
+        raise DeclarationError([Problem(".git", None, "git is not installed", fix="install git")]) from None
+
+
+def is_shallow(root: Path) -> bool:
+    """Whether the local history is incomplete (a shallow clone)."""
+    return git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
+
+
+def files_at(root: Path, commit: str, folder: str) -> list[TreeFile]:
+    """The files below a folder at a commit; none if there is no such folder.
+
+    Raises `ContentMissing` if git cannot list them.
+    """
+    listed = git(root, "ls-tree", "-r", "-z", commit, "--", f"{folder}/")
+    if listed.returncode != 0:
+        message = listed.stderr.decode(errors="replace").strip()
+        raise ContentMissing(f"git cannot list {folder} at {commit[:12]}: {message}")
+    files = []
+    for entry in filter(None, listed.stdout.split(b"\0")):
+        about, _, path = entry.partition(b"\t")
+        mode, kind, name = about.decode().split()
+        if kind == "blob":
+            files.append(TreeFile(mode, name, os.fsdecode(path)))
+    return files
+
+
+def write_files(root: Path, files: Sequence[TreeFile], folder: str, target: Path) -> None:
+    """Write files of a commit below `target` as they were in `folder`, links and executable bits included."""
+    contents = contents_of(root, [file.object for file in files])
+    for file, content in zip(files, contents, strict=True):
+        if content is None:
+            raise ContentMissing(f"git does not have the content of {file.path}: fetch it, or unshallow the clone")
+        path = target / PurePosixPath(file.path).relative_to(folder)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if file.mode == "120000":
+            path.symlink_to(os.fsdecode(content))
+        else:
+            path.write_bytes(content)
+            path.chmod(0o755 if file.mode == "100755" else 0o644)
+
+
+def contents_of(root: Path, objects: Sequence[str]) -> Iterator[bytes | None]:
+    """The content of objects, by one call of git for all of them; `None` for a missing one."""
+    if not objects:
+        return
+    answer = git(root, "cat-file", "--batch", sends="".join(f"{name}\n" for name in objects).encode())
+    rest = memoryview(answer.stdout)
+    for _ in objects:
+        header, _, _ = bytes(rest[:200]).partition(b"\n")
+        fields, start = header.split(), len(header) + 1
+        if len(fields) != 3:
+            yield None
+            rest = rest[start:]
+            continue
+        size = int(fields[2])
+        yield bytes(rest[start : start + size])
+        rest = rest[start + size + 1 :]

@@ -1,0 +1,223 @@
+"""The whole declaration: registry.yaml and every environment in the repository."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from envwright.declarations.package import folder_of
+from envwright.declarations.problem import DeclarationError, Problem, nearest
+from envwright.declarations.registry import Registry, load_registry
+from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.packages.content import list_content
+from envwright.packages.read_packages import read_packages
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from envwright.declarations.package import Package
+
+ENVIRONMENTS_FOLDER = "environments"
+
+
+@dataclass(frozen=True)
+class Repository:
+    """The declarations of this repository, read and checked."""
+
+    root: Path
+    registry: Registry
+    packages: Mapping[str, Package]
+    """The environments by distribution name, in the order of the registry."""
+    broken: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
+    """Environments that cannot be used, each with its problems; empty unless `set_apart` was used."""
+
+    @classmethod
+    def load(
+        cls,
+        root: Path,
+        names: Iterable[str] | None = None,
+        *,
+        only: Collection[str] | None = None,
+        with_locks: bool = True,
+        set_apart: bool = False,
+    ) -> Repository:
+        """Read the registry and the environments below `root`, or only those named.
+
+        With `names` the folders of other environments are not read, so a mistake in one does not stop work on another.
+        With `only` the registry is compared with all folders, and only the folders of these names are read. Without
+        `with_locks` the locks are not read. With `set_apart`, an environment with a problem is among the `broken` ones.
+
+        Raises `DeclarationError` with every problem; with `set_apart`, of the registry alone.
+        """
+        root = root.resolve()
+        registry, problems = _read_registry(root)
+        if names is not None and problems:
+            raise DeclarationError(problems)
+        folders, found, broken = _folders(root)
+        problems += found
+        unregistered = list(map(canonicalize_name, folders)) if set_apart else []
+        chosen = None if names is None else {folder_of(name) for name in _chosen(registry, names, unregistered)}
+        read = chosen if only is None else {folder_of(name) for name in only}
+        packages = _read_packages(root, folders, read, broken, with_locks=with_locks)
+        if registry.owner:
+            _add_mismatches(registry, root, folders, chosen, broken)
+        if chosen is not None:
+            broken = {name: found for name, found in broken.items() if folder_of(name) in chosen}
+        if problems or (broken and not set_apart):
+            raise DeclarationError([*problems, *(each for found in broken.values() for each in found)])
+        usable = {name: packages[name] for name in registry.environments if name in packages and name not in broken}
+        return cls(root, registry, usable, {name: tuple(sorted(found)) for name, found in broken.items()})
+
+    def select(self, names: Iterable[str] = ()) -> tuple[str, ...]:
+        """Environments of this repository by distribution name or folder; all for no names, broken ones among them.
+
+        Raises `DeclarationError` for a name that is not one of them.
+        """
+        return _chosen(self.registry, names, self.broken)
+
+
+def _chosen(registry: Registry, names: Iterable[str], others: Iterable[str] = ()) -> tuple[str, ...]:
+    """The names in their normal form and in the order of the registry; `others` are allowed besides its own."""
+    order = list(dict.fromkeys((*registry.environments, *others)))
+    problems, chosen = [], []
+    for name in names:
+        known = canonicalize_name(name.removeprefix(f"{ENVIRONMENTS_FOLDER}/").removesuffix("/"))
+        if known in order:
+            chosen.append(known)
+        elif known in registry.external:
+            message = "is on the Hub only: its code is not in this repository"
+            problems.append(Problem(REGISTRY_FILE, registry.external[known].line, message, found=name))
+        else:
+            allowed = ", ".join(registry.environments)
+            message = "there is no environment of this name"
+            near = nearest(name, registry.environments)
+            problems.append(Problem(REGISTRY_FILE, None, message, found=name, allowed=allowed, nearest=near))
+    if problems:
+        raise DeclarationError(problems)
+    return tuple(sorted(set(chosen), key=order.index)) if chosen else tuple(order)
+
+
+def _read_registry(root: Path) -> tuple[Registry, list[Problem]]:
+    try:
+        return load_registry(root), []
+    except DeclarationError as error:
+        return Registry("", {}), list(error.problems)
+
+
+def _folders(root: Path) -> tuple[dict[str, Path], list[Problem], dict[str, list[Problem]]]:
+    """Folders below environments/ by name, the problems of the folder itself, and those of each environment.
+
+    Empty folders are skipped.
+    """
+    parent = root / ENVIRONMENTS_FOLDER
+    if parent.is_symlink():
+        return (
+            {},
+            [Problem(ENVIRONMENTS_FOLDER, None, "is a symbolic link", fix="replace it with the folder itself")],
+            {},
+        )
+    if not parent.is_dir():
+        return {}, [], {}
+    folders: dict[str, Path] = {}
+    broken: dict[str, list[Problem]] = {}
+    for entry in sorted(parent.iterdir()):
+        if entry.name.startswith(".") or entry.name == "__pycache__":
+            continue
+        if entry.is_symlink():
+            file = f"{ENVIRONMENTS_FOLDER}/{entry.name}"
+            _add(broken, entry.name, Problem(file, None, "is a symbolic link", fix="replace it with the folder itself"))
+        elif entry.is_dir() and ((entry / "pyproject.toml").exists() or list_content(entry, root).files):
+            folders[entry.name] = entry
+    return folders, [], broken
+
+
+def _add(broken: dict[str, list[Problem]], name: str, *problems: Problem) -> None:
+    """Record problems under the environment of a name or of a folder."""
+    if problems:
+        broken.setdefault(canonicalize_name(name), []).extend(problems)
+
+
+def _read_packages(
+    root: Path,
+    folders: Mapping[str, Path],
+    read: set[str] | None,
+    broken: dict[str, list[Problem]],
+    *,
+    with_locks: bool,
+) -> dict[str, Package]:
+    """The packages in their own folders, by distribution name; their problems go to `broken`."""
+    wanted = [folder for name, folder in folders.items() if read is None or name in read]
+    packages: dict[str, Package] = {}
+    for folder, reading in zip(wanted, read_packages(wanted, root, with_locks=with_locks), strict=True):
+        _add(broken, folder.name, *reading.problems)
+        if reading.package and folder_of(reading.package.name) == folder.name:
+            packages[reading.package.name] = reading.package
+        elif reading.package and folder_of(reading.package.name) in folders:
+            _add(broken, folder.name, _taken(reading.package, root))
+    for first, second in _with_one_module(packages.values()):
+        _add(broken, first.name, _one_module(first, second, root))
+        _add(broken, second.name, _one_module(second, first, root))
+    return packages
+
+
+def _taken(package: Package, root: Path) -> Problem:
+    file = (package.folder / "pyproject.toml").relative_to(root).as_posix()
+    message = f"is also the name of {ENVIRONMENTS_FOLDER}/{folder_of(package.name)}"
+    line = package.lines.get("project.name")
+    return Problem(file, line, message, "project.name", package.name, fix="give one of them another name")
+
+
+def _with_one_module(packages: Iterable[Package]) -> Iterator[tuple[Package, Package]]:
+    """Packages that have the same module, the first one with each of the others."""
+    first: dict[str, Package] = {}
+    for package in packages:
+        known = first.setdefault(package.module.lower(), package)
+        if known is not package:
+            yield known, package
+
+
+def _one_module(package: Package, other: Package, root: Path) -> Problem:
+    places = [each.folder.relative_to(root).as_posix() for each in (package, other)]
+    message = f"its module {package.module} is also that of {places[1]}: installed together, one replaces the other"
+    return Problem(places[0], None, message, fix=f"rename the module of {package.name} or of {other.name}")
+
+
+def _add_mismatches(
+    registry: Registry,
+    root: Path,
+    folders: Mapping[str, Path],
+    chosen: set[str] | None,
+    broken: dict[str, list[Problem]],
+) -> None:
+    """Record the contradictions between the registry and the folders."""
+    declared = {entry.folder_name: entry for entry in registry.environments.values()}
+    external = {folder_of(name): entry for name, entry in registry.external.items()}
+    for name, entry in declared.items():
+        if name in folders or (chosen is not None and name not in chosen):
+            continue
+        path = f"environments.{entry.name}"
+        folder = root / ENVIRONMENTS_FOLDER / name
+        if folder.is_symlink():
+            continue
+        what = "is a file" if folder.is_file() else "does not exist"
+        near = nearest(name, folders.keys() - declared.keys())
+        fix = f"envwright new {entry.name}, or remove the entry"
+        message = f"its folder {ENVIRONMENTS_FOLDER}/{name} {what}"
+        problem = Problem(REGISTRY_FILE, entry.line, message, path, entry.name, nearest=near, fix="" if near else fix)
+        _add(broken, entry.name, problem)
+    for name in folders if chosen is None else folders.keys() & chosen:
+        file = f"{ENVIRONMENTS_FOLDER}/{name}"
+        if name in external:
+            message = "exists here, but registry.yaml declares it as on the Hub only"
+            hub = external[name]
+            path, fix = f"environments.{hub.name}", "remove one of the two"
+            _add(broken, name, Problem(REGISTRY_FILE, hub.line, message, path, file, fix=fix))
+        elif name not in declared:
+            missing = [entry.name for known, entry in declared.items() if known not in folders]
+            fix = f"add {canonicalize_name(name)}: under environments in {REGISTRY_FILE}"
+            message = f"is not in {REGISTRY_FILE}"
+            near = nearest(canonicalize_name(name), missing)
+            _add(broken, name, Problem(file, None, message, nearest=near, fix=fix))

@@ -1,0 +1,137 @@
+"""`[tool.envwright.*]` of an environment's pyproject.toml: the author's declarations on reward, answer and mutants."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from envwright.declarations.package import (
+    AnswerDeclaration,
+    AnswerType,
+    EquivalentMutant,
+    MutationDeclaration,
+    RewardDeclaration,
+)
+from envwright.declarations.problem import Problem, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from envwright.packages.pyproject import Pyproject
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """The allowed values of a key."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+_NUMBER = _Kind("a finite number", _is_number)
+_SHARE = _Kind("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
+_NOT_NEGATIVE = _Kind("a number of at least 0", lambda value: _is_number(value) and value >= 0)
+_BOOLEAN = _Kind("true or false", lambda value: isinstance(value, bool))
+_NAMES = _Kind(
+    "a list of function names",
+    lambda value: isinstance(value, list) and all(isinstance(name, str) and name for name in value),
+)
+_MARKS = _Kind("a list of { mutant, reason }", lambda value: isinstance(value, list))
+_ANSWER_TYPE = _Kind(", ".join(get_args(AnswerType)), lambda value: value in get_args(AnswerType))
+
+_TABLES: Mapping[str, Mapping[str, _Kind]] = {
+    "reward": {"min": _NUMBER, "max": _NUMBER, "format": _NAMES, "format_share": _SHARE},
+    "answer": {"type": _ANSWER_TYPE, "tolerance": _NOT_NEGATIVE, "case_sensitive": _BOOLEAN, "in_prompt": _BOOLEAN},
+    "mutation": {"equivalent": _MARKS},
+    "worker": {"fresh": _BOOLEAN},
+}
+
+_EQUIVALENT = "tool.envwright.mutation.equivalent"
+_MARK_KEYS = ("mutant", "reason")
+_MARK_EXAMPLE = '{ mutant = "name:operator:0a1b2c", reason = "why no reply can detect it" }'
+
+
+def read_settings(pyproject: Pyproject) -> tuple[RewardDeclaration, AnswerDeclaration, list[Problem]]:
+    """The two declarations and their problems; a wrong value is left at its default."""
+    problems: list[Problem] = []
+    usable: dict[str, dict[str, Any]] = {name: {} for name in _TABLES}
+    declared = pyproject.table("tool").get("envwright", {})
+    if not isinstance(declared, dict):
+        return RewardDeclaration(), AnswerDeclaration(), [pyproject.problem("tool.envwright", "is not a table")]
+    for name, values in declared.items():
+        if name not in _TABLES:
+            problems.append(_unknown(pyproject, f"tool.envwright.{name}", name, _TABLES))
+        elif not isinstance(values, dict):
+            problems.append(pyproject.problem(f"tool.envwright.{name}", "is not a table", values))
+        else:
+            problems += _value_problems(pyproject, name, values)
+            usable[name] = {key: value for key, value in values.items() if _fits(name, key, value)}
+    reward = usable["reward"]
+    if "format" in reward:
+        reward["format"] = tuple(reward["format"])
+    if reward.get("min", -math.inf) >= reward.get("max", math.inf):
+        found = f"min {reward['min']}, max {reward['max']}"
+        problems.append(pyproject.problem("tool.envwright.reward.max", "is not above min", found))
+    return RewardDeclaration(**reward), AnswerDeclaration(**usable["answer"]), problems
+
+
+def _fits(table: str, key: str, value: Any) -> bool:
+    return key in _TABLES[table] and _TABLES[table][key].holds(value)
+
+
+def _value_problems(pyproject: Pyproject, table: str, values: Mapping[str, Any]) -> Iterator[Problem]:
+    kinds = _TABLES[table]
+    for key, value in values.items():
+        place = f"tool.envwright.{table}.{key}"
+        if key not in kinds:
+            yield _unknown(pyproject, place, key, kinds)
+        elif not kinds[key].holds(value):
+            near = nearest(value, get_args(AnswerType)) if kinds[key] is _ANSWER_TYPE and isinstance(value, str) else ""
+            yield pyproject.problem(
+                place, "is not an allowed value", repr(value), allowed=kinds[key].words, nearest=near
+            )
+
+
+def _unknown(pyproject: Pyproject, place: str, key: str, known: Mapping[str, Any]) -> Problem:
+    return pyproject.problem(place, "is not a known key", key, allowed=", ".join(known), nearest=nearest(key, known))
+
+
+def read_mutation_settings(pyproject: Pyproject) -> tuple[MutationDeclaration, list[Problem]]:
+    """The declaration and its problems; an entry with a problem is left out.
+
+    The reader of the tables checks that `equivalent` is a list.
+    """
+    entries = pyproject.table("tool", "envwright", "mutation").get("equivalent", [])
+    marks: dict[str, EquivalentMutant] = {}
+    problems: list[Problem] = []
+    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        place = f"{_EQUIVALENT}[{index}]"
+        place = place if place in pyproject.lines else _EQUIVALENT  # entries other than text have no line of their own
+        found = list(_entry_problems(pyproject, place, entry))
+        if not found and entry["mutant"] in marks:
+            found = [pyproject.problem(place, "is marked already", entry["mutant"], fix="keep one")]
+        if not found:
+            marks[entry["mutant"]] = EquivalentMutant(entry["mutant"], entry["reason"])
+        problems += found
+    return MutationDeclaration(tuple(marks.values())), problems
+
+
+def _entry_problems(pyproject: Pyproject, place: str, entry: Any) -> Iterator[Problem]:
+    if not isinstance(entry, dict):
+        yield pyproject.problem(place, "is not a mark of a mutant", repr(entry), allowed=_MARK_EXAMPLE)
+        return
+    for key in entry:
+        if key not in _MARK_KEYS:
+            near = nearest(key, _MARK_KEYS)
+            yield pyproject.problem(place, "is not a known key", key, allowed=", ".join(_MARK_KEYS), nearest=near)
+    for key in _MARK_KEYS:
+        value = entry.get(key)
+        if key not in entry:
+            yield pyproject.problem(place, f"lacks the key {key}", repr(entry), allowed=_MARK_EXAMPLE)
+        elif not isinstance(value, str) or not value.strip():
+            yield pyproject.problem(place, f"has a {key} that is not text", repr(value), allowed=_MARK_EXAMPLE)

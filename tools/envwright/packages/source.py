@@ -1,0 +1,532 @@
+"""Static analysis of an environment's Python source, and its generation of verifiers.
+
+Nothing is imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from envwright_worker.splits import evaluation_split
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from envwright.declarations.declared_text import read_bytes, relative
+from envwright.declarations.package import Generation, SourceNote
+from envwright.declarations.problem import DeclarationError, Problem
+from envwright.declarations.registry_values import COMMIT, HUB_DATASET
+from envwright.facts.observed import Place, WantedData
+from envwright.text.python_source import parse_python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+LOCAL_FORMATS = frozenset(
+    {"json", "csv", "parquet", "text", "arrow", "pandas", "xml", "webdataset"}
+    | {"imagefolder", "audiofolder", "videofolder", "pdffolder"}
+)
+"""First arguments of `load_dataset` that name a file format instead of a dataset on the Hub."""
+
+_CALLS = re.compile(rb"\b(?:load_dataset|exec|eval)\s*\(")
+"""Words without which a text is not searched for calls: most texts have none, and the search is slow."""
+
+_MOVING = (None, "main", "master", "refs/convert/parquet")
+"""Revisions that do not pin a commit."""
+
+_V1_ONLY = Version("0.4.0.dev0")
+_FIRST_V1 = Version("0.2.0.dev0")
+_RELEASED = (
+    "0.1.0",
+    "0.1.8",
+    "0.1.9",
+    "0.1.14",
+    "0.2.0",
+    "0.2.1",
+    "0.3.0",
+    "0.3.1",
+    "0.3.99",
+    "0.4.0",
+    "0.5.0",
+    "1.0.0",
+    "99.0.0",
+)
+
+
+_JUDGES = ("Judge", "JudgeConfig", "JudgeRubric")
+_CLIENTS = ("OpenAI", "AsyncOpenAI")
+
+
+@dataclass(frozen=True)
+class ModuleSource:
+    """The facts about the source of an environment's module."""
+
+    exports: tuple[str, ...] = ()
+    defines_load_environment: bool = False
+    exports_taskset: bool = False
+    exports_harness: bool = False
+    eval_split: str = ""
+    uses_judge: bool = False
+    agents: tuple[str, ...] | None = None
+    """The agents of its EnvConfig (v1), in order; `None` if the source does not show them."""
+    settings: tuple[str, ...] | None = None
+    """The fields of its taskset's configuration (v1), or the arguments of load_environment (v0); `None` if the source
+    does not show them."""
+    notes: tuple[SourceNote, ...] = ()
+
+
+def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> tuple[ModuleSource, list[Problem]]:
+    """Read the module's sources and check that those of the tests can be parsed.
+
+    `module` is its path without `.py`, `files` are the environment's files: both relative to its folder.
+    """
+    trees: dict[str, ast.Module] = {}
+    notes: list[SourceNote] = []
+    problems: list[Problem] = []
+    everything = set(files)
+    above = module.rpartition("/")[0]
+    for name in sorted(everything):
+        ours = name == f"{module}.py" or (name.startswith(f"{module}/") and name.endswith(".py"))
+        if not ours and not _is_test(name):
+            continue
+        try:
+            content = read_bytes(folder / name, root)
+            tree = _parse(content, folder / name, root)
+        except DeclarationError as error:
+            # A folder that is not a package holds data: broken Python may be part of a task.
+            if not ours or _is_importable(name, above, everything):
+                problems += error.problems
+            continue
+        if ours:
+            trees[name] = tree
+            notes += _notes(tree, name) if _CALLS.search(content) else ()
+    main = trees.get(f"{module}.py") or trees.get(f"{module}/__init__.py")
+    if main is None:
+        return ModuleSource(notes=tuple(notes)), problems
+    exports = _exports(main)
+    taskset, harness = (bool(_derived(trees.values(), base) & set(exports)) for base in ("Taskset", "Harness"))
+    loads = "load_environment" in _bound_names(main)
+    split, judged = _eval_split(trees.values()), any(map(_calls_model, trees.values()))
+    agents, settings = agents_of(trees.values(), exports), settings_of(trees.values(), exports)
+    return ModuleSource(exports, loads, taskset, harness, split, judged, agents, settings, tuple(notes)), problems
+
+
+def _is_test(name: str) -> bool:
+    return name.startswith("tests/") and name.endswith(".py") and name.count("/") == 1
+
+
+def _is_importable(name: str, above: str, files: set[str]) -> bool:
+    """Whether every folder between a file and the one on the import path is a package."""
+    folder = name.rpartition("/")[0]
+    while folder != above:
+        if f"{folder}/__init__.py" not in files:
+            return False
+        folder = folder.rpartition("/")[0]
+    return True
+
+
+def _parse(content: bytes, path: Path, root: Path) -> ast.Module:
+    try:
+        return parse_python(content)
+    except SyntaxError as error:
+        shown = (error.text or "").strip()[:120]
+        problem = Problem(relative(path, root), error.lineno, f"is not Python: {error.msg}", found=shown)
+    except (ValueError, RecursionError, MemoryError) as error:
+        problem = Problem(relative(path, root), None, f"is not Python: {error or type(error).__name__}")
+    raise DeclarationError([problem])
+
+
+def _exports(tree: ast.Module) -> tuple[str, ...]:
+    """Names in `__all__`, as far as they are literals."""
+    names: list[str] = []
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
+                names = _strings(value)
+            case ast.AnnAssign(target=ast.Name(id="__all__"), value=ast.expr() as value):
+                names = _strings(value)
+            case ast.AugAssign(target=ast.Name(id="__all__"), value=value):
+                names += _strings(value)
+    return tuple(dict.fromkeys(names))
+
+
+def _strings(value: ast.expr) -> list[str]:
+    elements = value.elts if isinstance(value, ast.List | ast.Tuple) else []
+    return [
+        element.value for element in elements if isinstance(element, ast.Constant) and isinstance(element.value, str)
+    ]
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Statements at module level, including those inside `if`, `try` and `with`."""
+    waiting: list[ast.stmt] = list(reversed(tree.body))
+    while waiting:
+        statement = waiting.pop()
+        yield statement
+        if isinstance(statement, ast.If | ast.Try | ast.With):
+            inner = [*statement.body, *getattr(statement, "orelse", ()), *getattr(statement, "finalbody", ())]
+            for handler in getattr(statement, "handlers", ()):
+                inner += handler.body
+            waiting += reversed(inner)
+
+
+def _bound_names(tree: ast.Module) -> set[str]:
+    names: set[str] = set()
+    for statement in _statements(tree):
+        match statement:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Import(names=imported) | ast.ImportFrom(names=imported):
+                names.update(alias.asname or alias.name for alias in imported)
+            case ast.Assign(targets=targets):
+                names.update(target.id for target in targets if isinstance(target, ast.Name))
+    return names
+
+
+def _derived(trees: Iterable[ast.Module], ending: str) -> set[str]:
+    """Names of classes that derive from a class whose name ends so, and of such classes that are imported."""
+    bases: dict[str, set[str]] = {}
+    imported: dict[str, str] = {}
+    for statement in (statement for tree in trees for statement in _statements(tree)):
+        if isinstance(statement, ast.ClassDef):
+            bases.setdefault(statement.name, set()).update(filter(None, map(_last_name, statement.bases)))
+        elif isinstance(statement, ast.ImportFrom):
+            imported.update({alias.asname or alias.name: alias.name for alias in statement.names})
+    found = {name for name, original in imported.items() if original.endswith(ending) and original not in bases}
+    while True:
+        known = found | {parent for parents in bases.values() for parent in parents if parent.endswith(ending)}
+        more = {name for name, parents in bases.items() if parents & known}
+        more |= {name for name, original in imported.items() if original in found | more}
+        if more <= found:
+            return found
+        found |= more
+
+
+_AGENTS: Mapping[str, tuple[str, ...]] = {
+    "Env": (),
+    "SingleAgentEnv": ("agent",),
+    "BestOfNEnv": ("agent",),
+    "AgenticJudgeEnv": ("solver", "judge"),
+    "SharedAgenticJudgeEnv": ("solver", "judge"),
+    "IsolatedAgenticJudgeEnv": ("solver", "judge"),
+    "UserSimEnv": ("assistant", "user"),
+}
+"""Class of verifiers → the agents of its configuration (verifiers/v1/envs/*/env.py@a60a606ec)."""
+
+
+def agents_of(trees: Iterable[ast.Module], exports: Iterable[str]) -> tuple[str, ...] | None:
+    """The agents of the environment that a v1 package exports; `None` if the source does not show them.
+
+    They are the fields of its configuration that have an `AgentConfig` (verifiers/v1/configs/env.py@a60a606ec,
+    _declared_agent_configs); a package without an `Env` has the one agent of verifiers' SingleAgentEnv.
+    """
+    trees = tuple(trees)
+    statements = [statement for tree in trees for statement in _statements(tree)]
+    classes = {each.name: each for each in statements if isinstance(each, ast.ClassDef)}
+    exported = sorted(_derived(trees, "Env") & set(exports))
+    if not exported:
+        return ("agent",)
+    return _agents_of_environment(exported[0], classes) if len(exported) == 1 else None
+
+
+def _agents_of_environment(name: str, classes: Mapping[str, ast.ClassDef]) -> tuple[str, ...] | None:
+    """The agents of an Env class: those of the configuration in `Env[…]`, else those of its parent."""
+    if name not in classes:
+        return _AGENTS.get(name)
+    others = {each: definition for each, definition in classes.items() if each != name}
+    for base in classes[name].bases:
+        parent = _last_name(base) or ""
+        if isinstance(base, ast.Subscript):
+            return _agents_of_config(_last_name(base.slice) or "", others)
+        if parent in others or parent.endswith("Env"):
+            return _agents_of_environment(parent, others)
+    return None
+
+
+def _agents_of_config(name: str, classes: Mapping[str, ast.ClassDef]) -> tuple[str, ...] | None:
+    if name not in classes:
+        return _AGENTS.get(name.removesuffix("Config"))
+    others = {each: definition for each, definition in classes.items() if each != name}
+    above: tuple[str, ...] | None = None
+    for base in classes[name].bases:
+        parent = _last_name(base) or ""
+        if parent in others or parent.endswith("EnvConfig"):
+            above = _agents_of_config(parent, others)
+    if above is None:
+        return None
+    own = [
+        field.target.id
+        for field in classes[name].body
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and _is_agent(field, classes)
+    ]
+    return tuple(dict.fromkeys((*above, *own)))
+
+
+def _is_agent(field: ast.AnnAssign, classes: Mapping[str, ast.ClassDef]) -> bool:
+    """Whether a field's annotation names `AgentConfig`, or a class of the package that derives from it."""
+    names = {
+        _last_name(node) or "" for node in ast.walk(field.annotation) if isinstance(node, ast.Name | ast.Attribute)
+    }
+    own = {name for name in names if name in classes and "AgentConfig" in map(_last_name, classes[name].bases)}
+    return bool(own) or "AgentConfig" in names
+
+
+_TASKSET_FIELDS = ("id", "task", "system_prompt")
+"""Fields of verifiers' TasksetConfig (verifiers/v1/configs/taskset.py@a60a606ec)."""
+
+
+def settings_of(trees: Iterable[ast.Module], exports: Iterable[str]) -> tuple[str, ...] | None:
+    """The keys that an environment's configuration takes; `None` if the source does not show them.
+
+    In v1 they are the fields of the configuration in `Taskset[…, Config]` (verifiers/v1/utils/loaders.py@a60a606ec,
+    taskset_config_type), which refuses other keys. In v0 they are the arguments of load_environment.
+    """
+    trees = tuple(trees)
+    statements = [statement for tree in trees for statement in _statements(tree)]
+    classes = {each.name: each for each in statements if isinstance(each, ast.ClassDef)}
+    exported = sorted(_derived(trees, "Taskset") & set(exports))
+    if exported:
+        return _settings_of_taskset(exported[0], classes) if len(exported) == 1 else None
+    loaders = [
+        each.args
+        for each in statements
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name == "load_environment"
+    ]
+    if len(loaders) != 1 or loaders[0].kwarg is not None:
+        return None
+    return tuple(each.arg for each in (*loaders[0].args, *loaders[0].kwonlyargs))
+
+
+def _settings_of_taskset(name: str, classes: Mapping[str, ast.ClassDef]) -> tuple[str, ...] | None:
+    """The keys of a Taskset class: those of the configuration in its base, else those of its parent."""
+    if name not in classes:
+        return None
+    others = {each: definition for each, definition in classes.items() if each != name}
+    for base in classes[name].bases:
+        parent = _last_name(base) or ""
+        if parent == "Taskset":
+            given = base.slice.elts if isinstance(base, ast.Subscript) and isinstance(base.slice, ast.Tuple) else []
+            return _settings_of_config(_last_name(given[1]) or "", others) if len(given) > 1 else _TASKSET_FIELDS
+        if parent in others or parent.endswith("Taskset"):
+            return _settings_of_taskset(parent, others)
+    return None
+
+
+def _settings_of_config(name: str, classes: Mapping[str, ast.ClassDef]) -> tuple[str, ...] | None:
+    """The fields of a configuration, also inherited ones; `None` if some of its code is elsewhere or reads the keys."""
+    if name not in classes:
+        return _TASKSET_FIELDS if name == "TasksetConfig" else None
+    others = {each: definition for each, definition in classes.items() if each != name}
+    above = [_settings_of_config(_last_name(base) or "", others) for base in classes[name].bases]
+    if not above or any(map(_changes_keys, classes[name].body)):
+        return None
+    found = [
+        field.target.id
+        for field in classes[name].body
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+    ]
+    for inherited in above:
+        if inherited is None:
+            return None
+        found += inherited
+    return tuple(dict.fromkeys(found))
+
+
+def _changes_keys(statement: ast.stmt) -> bool:
+    """Whether a configuration's class allows other keys, or sees them before its fields do."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id="model_config")]):
+            return True
+        case ast.FunctionDef(decorator_list=decorators):
+            return any("model_validator" in text and "after" not in text for text in map(ast.unparse, decorators))
+    return False
+
+
+def _eval_split(trees: Iterable[ast.Module]) -> str:
+    """The evaluation split: of a configuration's field `split` (v1), `eval` for an `eval_dataset` (v0); else empty."""
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        match node:
+            case ast.ClassDef(bases=bases, body=body) if any(
+                (_last_name(base) or "").endswith("Config") for base in bases
+            ):
+                if found := next(filter(None, map(_evaluation_value, body)), None):
+                    return found
+            case ast.Call(keywords=keywords) if any(
+                keyword.arg == "eval_dataset" and not _is_none(keyword.value) for keyword in keywords
+            ):
+                return "eval"
+    return ""
+
+
+def _calls_model(tree: ast.Module) -> bool:
+    """Whether the code has a judge of verifiers, or makes a client of a model itself."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Name) and _last_name(node) in _JUDGES:
+            return True
+        if isinstance(node, ast.Call) and _last_name(node.func) in _CLIENTS:
+            return True
+    return False
+
+
+def _evaluation_value(field: ast.stmt) -> str | None:
+    """The evaluation split among the values of a field `split`."""
+    match field:
+        case ast.AnnAssign(
+            target=ast.Name(id="split"), annotation=ast.Subscript(value=kind, slice=ast.Tuple() as names), value=current
+        ) if _last_name(kind) == "Literal":
+            return evaluation_split(_strings(names), current.value if isinstance(current, ast.Constant) else None)
+    return None
+
+
+def _last_name(base: ast.expr) -> str | None:
+    """`Taskset` of `vf.Taskset[Data]`."""
+    if isinstance(base, ast.Subscript):
+        base = base.value
+    if isinstance(base, ast.Attribute):
+        return base.attr
+    return base.id if isinstance(base, ast.Name) else None
+
+
+def _notes(tree: ast.Module, file: str) -> Iterator[SourceNote]:
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
+        if _loads_moving_dataset(call):
+            yield SourceNote("unpinned-dataset", _shown(call), file, call.lineno)
+        elif _executes_text(call):
+            yield SourceNote("model-output-executed", _shown(call), file, call.lineno)
+
+
+def _loads_moving_dataset(call: ast.Call) -> bool:
+    if _last_name(call.func) != "load_dataset":
+        return False
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    if None in keywords:
+        return False  # **settings may contain the revision
+    if "revision" in keywords:
+        revision = keywords["revision"]
+        return isinstance(revision, ast.Constant) and revision.value in _MOVING
+    path = call.args[0] if call.args else keywords.get("path")
+    named_format = isinstance(path, ast.Constant) and path.value in LOCAL_FORMATS
+    files = keywords.get("data_files") or keywords.get("data_dir")
+    return not (named_format and files is not None and not _is_remote(files))
+
+
+def named_datasets(folder: Path, files: Iterable[str]) -> list[WantedData]:
+    """Datasets of the Hub that a package's own code names in calls of `load_dataset`, those of tool servers too."""
+    found = []
+    for name in files:
+        if not name.endswith(".py") or name.startswith("tests/"):
+            continue
+        try:
+            tree = parse_python((folder / name).read_bytes())
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            continue
+        known = {
+            target.id: statement.value
+            for statement in _statements(tree)
+            if isinstance(statement, ast.Assign)
+            for target in statement.targets
+            if isinstance(target, ast.Name)
+        }
+        calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+        found += [dataset for call in calls if (dataset := _named_dataset(call, known, name))]
+    return found
+
+
+def _named_dataset(call: ast.Call, known: Mapping[str, ast.expr], file: str) -> WantedData | None:
+    """The dataset that a call names by text or by a constant of the module; calls with files of their own are left
+    out."""
+    if _last_name(call.func) != "load_dataset":
+        return None
+    given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    given |= dict(zip(("path", "name", "data_dir", "data_files"), call.args, strict=False))
+    texts = {name: _text(value, known) for name, value in given.items()}
+    path = texts.get("path", "")
+    if path in LOCAL_FORMATS or not re.fullmatch(HUB_DATASET, path) or {"data_files", "data_dir"} & given.keys():
+        return None
+    if "name" in given and not texts["name"] and not _is_none(given["name"]):
+        return None  # a configuration that is known only at run time
+    revision = texts.get("revision", "")
+    pinned = revision if re.fullmatch(COMMIT, revision) else ""
+    return WantedData("dataset", path, texts.get("name", ""), pinned, place=Place(file, call.lineno))
+
+
+def _text(value: ast.expr, known: Mapping[str, ast.expr]) -> str:
+    """The text that an expression evaluates to, or nothing."""
+    value = known.get(value.id, value) if isinstance(value, ast.Name) else value
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+def _is_remote(files: ast.expr) -> bool:
+    texts = [node.value for node in ast.walk(files) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return any("://" in text for text in texts)
+
+
+def _executes_text(call: ast.Call) -> bool:
+    match call.func:
+        case ast.Name(id="exec" | "eval"):
+            pass
+        case ast.Attribute(value=ast.Name(id="builtins"), attr="exec" | "eval"):
+            pass
+        case _:
+            return False
+    return bool(call.args) and not isinstance(call.args[0], ast.Constant)
+
+
+def _shown(call: ast.Call) -> str:
+    try:
+        text = " ".join(ast.unparse(call).split())
+    except RecursionError:
+        text = f"{_last_name(call.func)}(…)"
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def generation_of(specifier: SpecifierSet | None, source: ModuleSource) -> Generation | None:
+    """The generation by the bound on verifiers, or by the source if the bound allows both.
+
+    `None` if neither decides.
+    """
+    old, shared, new = _allowed(str(specifier or ""))
+    if new and not old and not shared:
+        return "v1"
+    if old and not shared and not new:
+        return "v0"
+    if source.exports_taskset or (source.exports_harness and not source.defines_load_environment):
+        return "v1"
+    if source.defines_load_environment:
+        return "v0"
+    return "v0" if not new else None
+
+
+@lru_cache(maxsize=1024)
+def _allowed(specifier: str) -> tuple[bool, bool, bool]:
+    """Whether a version is allowed that has v0 only, one that has both, one that has v1 only."""
+    bounds = SpecifierSet(specifier)
+    versions = [version for version in _candidates(specifier) if bounds.contains(version, prereleases=True)]
+    return (
+        any(version < _FIRST_V1 for version in versions),
+        any(_FIRST_V1 <= version < _V1_ONLY for version in versions),
+        any(version >= _V1_ONLY for version in versions),
+    )
+
+
+def _candidates(specifier: str) -> list[Version]:
+    """Known versions, those that the bound names, and their next neighbours."""
+    found = [Version(text) for text in _RELEASED]
+    for text in re.findall(r"[0-9][0-9A-Za-z.+!]*", specifier):
+        try:
+            named = Version(text.rstrip("."))
+        except InvalidVersion:
+            continue
+        *leading, last = named.release
+        found += [named, Version(".".join(map(str, [*leading, last + 1])))]
+        found += [Version(f"{named.base_version}.1"), Version(f"{named.base_version}.post1")]
+    return found

@@ -1,0 +1,105 @@
+"""Versions of an environment: the step between two, and a new one written into pyproject.toml."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from packaging.version import InvalidVersion, Version
+
+from envwright.declarations.problem import DeclarationError, Problem
+from envwright.files.atomic_write import write_whole
+from envwright.packages.pyproject import key_lines
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MINOR = 1
+"""Place of the minor number: a step at this place or before it is at least a minor one."""
+_VALUE = re.compile(r"""^(\s*(?:version|"version"|'version'|project\s*\.\s*version)\s*=\s*)(["'])([^"']+)\2""")
+
+
+@dataclass(frozen=True)
+class VersionStep:
+    """The step from one version to another."""
+
+    before: Version
+    after: Version
+
+    @property
+    def direction(self) -> int:
+        """Positive if the version rises, negative if it falls."""
+        return (self.after > self.before) - (self.after < self.before)
+
+    @property
+    def place(self) -> int | None:
+        """The place of the number that rises by one while those after it become zero (0 is the major one).
+
+        `None` for any other change. Between two forms of one release, as from a release candidate to the
+        release, it is 0: for any change, because the release was not published.
+        """
+        before, after = self._numbers(self.before), self._numbers(self.after)
+        if before == after:
+            return 0 if self.before.is_prerelease or self.after.is_postrelease else None
+        return next((place for place in range(len(before)) if after == _raised(before, place)), None)
+
+    def _numbers(self, version: Version) -> tuple[int, ...]:
+        length = max(3, len(self.before.release), len(self.after.release))
+        return version.release + (0,) * (length - len(version.release))
+
+
+def version_step(before: str, after: str) -> VersionStep | None:
+    """The step between two versions; `None` if one of them is not a version."""
+    try:
+        return VersionStep(Version(before), Version(after))
+    except InvalidVersion:
+        return None
+
+
+def next_versions(version: str) -> tuple[str, str, str]:
+    """The next patch, minor and major version.
+
+    Raises `InvalidVersion`.
+    """
+    parsed = Version(version)
+    numbers = (*parsed.release, 0, 0)[: max(3, len(parsed.release))]
+    # The next version after a pre-release is its release.
+    patch = numbers if parsed.is_prerelease else _raised(numbers, len(numbers) - 1)
+    texts = (patch, _raised(numbers, 1), _raised(numbers, 0))
+    return (_text(texts[0]), _text(texts[1]), _text(texts[2]))
+
+
+def _raised(numbers: tuple[int, ...], place: int) -> tuple[int, ...]:
+    return (*numbers[:place], numbers[place] + 1, *(0 for _ in numbers[place + 1 :]))
+
+
+def _text(numbers: tuple[int, ...]) -> str:
+    return ".".join(map(str, numbers))
+
+
+def write_version(path: Path, version: str, file: str) -> None:
+    """Set `project.version` in a pyproject.toml; every other byte is unchanged.
+
+    Raises `DeclarationError` if the version is not on a line of its own.
+    """
+    raw = path.read_bytes()
+    text = raw.decode("utf-8")
+    line = key_lines(text).get("project.version")
+    rows = text.splitlines(keepends=True)
+    match = _VALUE.match(rows[line - 1]) if line is not None and line <= len(rows) else None
+    if line is None or match is None:
+        message = "has no version that can be updated: it is not on a line of its own"
+        raise DeclarationError([Problem(file, line, message, "project.version", fix='write: version = "0.1.0"')])
+    row = rows[line - 1]
+    rows[line - 1] = f"{match[1]}{match[2]}{version}{match[2]}{row[match.end() :]}"
+    written = "".join(rows)
+    if _without_version(tomllib.loads(written)) != _without_version(tomllib.loads(text)):
+        message = "would change beyond its version"
+        raise DeclarationError([Problem(file, line, message, "project.version", fix="update the version manually")])
+    write_whole(path, written)
+
+
+def _without_version(data: dict[str, Any]) -> dict[str, Any]:
+    return {**data, "project": {key: value for key, value in data["project"].items() if key != "version"}}

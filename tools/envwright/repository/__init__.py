@@ -1,1 +1,0 @@
-"""The declarations: registry, packages, locks, and changes."""

@@ -1,1 +1,0 @@
-"""Validation of environments: virtual environments, wheels, processes, stages, facts, and verdicts."""

@@ -23,13 +23,15 @@ SLICES = (
     "files",
     "facts",
     "system",
-    "repository",
+    "declarations",
+    "packages",
     "statistics",
     "rules",
     "github",
     "hub",
     "reports",
-    "validation",
+    "builds",
+    "observing",
     "training",
     "envwright_learner",
     "release",
@@ -42,10 +44,10 @@ SLICES = (
 BESIDE = {"envwright_worker", "envwright_learner", "envwright_emulator"}
 """Packages of their own beside `envwright`."""
 PURE = {
-    "rules": ("text", "envwright_worker", "facts", "repository", "statistics"),
-    "statistics": ("envwright_worker", "facts", "repository"),
+    "rules": ("text", "envwright_worker", "facts", "declarations", "packages", "statistics"),
+    "statistics": ("envwright_worker", "facts", "declarations", "packages"),
 }
-"""Slices without I/O, and what else they may import. Of `repository` they take types and plain functions."""
+"""Slices without I/O, and what else they may import. Of `declarations`, `packages`: types and plain functions."""
 IO_MODULES = {
     "asyncio",
     "fcntl",

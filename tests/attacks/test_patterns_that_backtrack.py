@@ -21,9 +21,7 @@ TOOLS = Path(__file__).parents[2] / "tools"
 def test_pattern_that_backtracks_ends(pattern: str, tmp_path: Path) -> None:
     """In a process that is ended where it hangs, because nothing else can end a regular expression."""
     write(tmp_path, {".gitignore": f"{pattern}\n", "a" * 200 + ".py": "", "a/" * 60 + "a.py": "", "README.md": ""})
-    code = (
-        "from pathlib import Path; from envwright.repository import content; print(len(content.hub_files(Path.cwd())))"
-    )
+    code = "from pathlib import Path; from envwright.packages import content; print(len(content.hub_files(Path.cwd())))"
     command = [sys.executable, "-c", code]
     done = subprocess.run(
         command, cwd=tmp_path, env={"PYTHONPATH": str(TOOLS)}, capture_output=True, text=True, timeout=60, check=True

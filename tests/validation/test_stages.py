@@ -111,7 +111,7 @@ def test_new_stage_is_kept_in_the_cache(observations: RecordedObservations, tmp_
 @pytest.mark.usefixtures("spelling")
 def test_new_stage_is_in_the_docs() -> None:
     page = with_stages("# Page\n\n| stage | |\n|---|---|\n| `old` | |\n\nThe end.\n")
-    row = "| `spelling` | words are looked up | rewards | rewards | 1.5 | `validation/stages/spelling.py` |\n"
+    row = "| `spelling` | words are looked up | rewards | rewards | 1.5 | `observing/stages/spelling.py` |\n"
     assert page.endswith(f"{row}\nThe end.\n")
     assert "`old`" not in page
 

@@ -242,4 +242,4 @@ def _stage_row(stage: Stage) -> str:
     after, gates = ", ".join(stage.needs) or "–", ", ".join(stage.gates) or "–"
     where = f"stages/{stage.job}.py" if stage.job else "observation.py"
     seconds = f"{stage.cost:g}" if stage.cost else "–"
-    return f"| `{stage.name}` | {stage.summary} | {after} | {gates} | {seconds} | `validation/{where}` |\n"
+    return f"| `{stage.name}` | {stage.summary} | {after} | {gates} | {seconds} | `observing/{where}` |\n"

@@ -24,13 +24,15 @@ OWN_CODE = (TOOLS / "envwright", TOOLS / "envwright_worker")
 """All of the tool's code. The folder above has its source's locks, or the other packages of its installation."""
 OBSERVING = (
     "envwright_worker",
+    "envwright/builds",
+    "envwright/declarations",
     "envwright/facts",
     "envwright/files",
-    "envwright/repository",
+    "envwright/observing",
+    "envwright/packages",
     "envwright/statistics",
     "envwright/system",
     "envwright/text",
-    "envwright/validation",
 )
 """Folders whose code decides the observations of an environment; a test follows the imports of all stages."""
 CODE = (".py", ".json", ".lock")

@@ -10,8 +10,7 @@ import pytest
 from browsing import Visit
 from envwright.models.transcript_files import opened_transcripts
 from envwright.reports.html.written import write_page
-from envwright.reports.transcripts.page import write_static_page
-from envwright.reports.transcripts.server import served_transcripts
+from envwright.reports.transcripts.page import served_transcripts, write_static_page
 from envwright.reports.written import write_reports
 from playwright.sync_api import expect
 from sample_reports import sample_report

@@ -21,7 +21,7 @@ from envwright.cli.main import main
 from envwright.facts.packed_transcripts import unpacked
 from envwright.models.transcript_files import NoTranscripts, opened_transcripts
 from envwright.reports.transcripts.beside import content_of
-from envwright.reports.transcripts.server import served_transcripts
+from envwright.reports.transcripts.page import served_transcripts
 from small_repository import ROOT
 
 SAMPLES = ROOT / "tests" / "validation" / "samples"

@@ -10,7 +10,8 @@ import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.declarations.problem import DeclarationError
-from envwright.reports.changed_rewards import (
+from envwright.reports.json_report import render_json
+from envwright.reports.reward_diff import (
     FILE,
     MOST_ROWS,
     EnvironmentRewards,
@@ -18,7 +19,6 @@ from envwright.reports.changed_rewards import (
     read_changed_rewards,
     render_changes,
 )
-from envwright.reports.json_report import render_json
 from markdown_it import MarkdownIt
 from sample_results import passing
 

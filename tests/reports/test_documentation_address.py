@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envwright.cli.main import main
-from envwright.reports.documentation import documentation_address, linked, rule_address
+from envwright.reports import documentation
+from envwright.reports.documentation import documentation_address, linked, project_address, rule_address
 from envwright.reports.html.page import render_page
 from envwright.reports.json_report import report_data
 from envwright.reports.markdown import render_markdown
 from envwright.reports.sarif import render_sarif
 from envwright.reports.terminal import render_text
-from envwright.system import project_addresses
-from envwright.system.project_addresses import project_address
 from envwright.text.plain_data import plain_data
 from sample_results import mixed
 
@@ -40,8 +39,8 @@ def _not_installed(name: str) -> Message:
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A folder that the code seems to be installed in; without metadata, nothing is declared."""
-    monkeypatch.setattr(project_addresses, "SOURCE", tmp_path)
-    monkeypatch.setattr(project_addresses, "metadata", _not_installed)
+    monkeypatch.setattr(documentation, "SOURCE", tmp_path)
+    monkeypatch.setattr(documentation, "metadata", _not_installed)
     _forget()
     yield tmp_path
     _forget()
@@ -58,7 +57,7 @@ def test_documentation_address_when_installed_is_that_of_the_metadata(monkeypatc
     installed = Message()
     installed["Project-URL"] = "Source, https://example.org/source"
     installed["Project-URL"] = "Documentation, https://example.org/pages"
-    monkeypatch.setattr(project_addresses, "metadata", lambda _: installed)
+    monkeypatch.setattr(documentation, "metadata", lambda _: installed)
     assert rule_address("RWD005") == "https://example.org/pages/rules/RWD005.html"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from envwright.facts.mutation import CoveredSource, Mutant, Mutation, ToldApart
-from envwright.reports.html.lit_source import lit_sources
+from envwright.reports.html.compact import lit_sources
 from envwright.reports.json_report import environment_data
 from envwright.rules.result import EnvironmentResult
 

@@ -11,7 +11,7 @@ from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.reports.json_report import report_data
 from envwright.reports.run_report import RunReport, write_run
-from envwright.reports.site.readme import readme_html
+from envwright.reports.site.build import readme_html
 from envwright.reports.transcripts.beside import safe_key, script_of, transcripts_file
 from envwright.text.plain_data import plain_data
 from sample_reports import sample_report

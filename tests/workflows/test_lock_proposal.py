@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
+from envwright.cli.propose import render_lock_difference
 from envwright.github.api import GitHub, GitHubError
 from envwright.github.lock_proposal import BRANCH, propose
-from envwright.reports.lock_difference import render_lock_difference
 from merged_repository import origin_with
 
 LOCK = {"environments/sums/requirements.lock": "verifiers==0.4.1\n"}

@@ -20,8 +20,7 @@ from envwright.observing.job import Job, checked
 from envwright.observing.opened_environment import opened_environment
 from envwright.system.workspace import Workspace
 
-from envwright_learner.conversations import LostTurn, SampledTurns, Trajectory
-from envwright_learner.serving import PolicyServer
+from envwright_learner.serving import LostTurn, PolicyServer, SampledTurns, Trajectory
 
 MODEL = "policy"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envwright_learner.conversations import SampledTurns, Turn
 from envwright_learner.rendering import TemplateRenderer, UnfitTemplate
+from envwright_learner.serving import SampledTurns, Turn
 from letters import CHAT, FORGETFUL, LLAMA, MISTRAL, QWEN_CODER, WITHOUT_ENDS, WITHOUT_TOOLS, Letters, end
 
 ASKED = [{"role": "user", "content": "How many?"}]

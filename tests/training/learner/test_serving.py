@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from envwright_learner.conversations import LostTurn, SampledTurns, Turn, joined
 from envwright_learner.rendering import TemplateRenderer
-from envwright_learner.serving import PolicyServer, SamplingRequest
+from envwright_learner.serving import LostTurn, PolicyServer, SampledTurns, SamplingRequest, Turn, joined
 from letters import CHAT, Letters, end
 
 ASKED = [{"role": "user", "content": "Say ab."}]

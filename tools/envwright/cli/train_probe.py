@@ -26,8 +26,7 @@ from envwright.system.workspace import TOOLS, Workspace, code_digest
 from envwright.training.trainers import HERE
 
 if TYPE_CHECKING:
-    from envwright_learner.probe.learning import ProbeStep
-    from envwright_learner.probe.probing import ProbeResult
+    from envwright_learner.probe.probing import ProbeResult, ProbeStep
 
 EXAMPLES = """examples:
   envwright train probe reverse-text              three minutes

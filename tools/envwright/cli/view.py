@@ -17,8 +17,7 @@ from envwright.files.atomic_write import write_whole
 from envwright.models.transcript_files import NoTranscripts, TranscriptFiles, opened_transcripts
 from envwright.packages.content import RECORDINGS
 from envwright.packages.repository import Repository
-from envwright.reports.transcripts.page import write_static_page
-from envwright.reports.transcripts.server import served_transcripts
+from envwright.reports.transcripts.page import served_transcripts, write_static_page
 from envwright.system.scratch_folder import temporary_scratch
 from envwright.text.plain_data import size_text
 from envwright.text.visible_text import on_one_line

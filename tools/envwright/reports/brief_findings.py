@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.reports.documentation import linked
 from envwright.reports.evidence import shown_evidence
-from envwright.reports.styles import KIND_STYLES, VERDICT_STYLES
+from envwright.reports.page import KIND_STYLES, VERDICT_STYLES
 from envwright.rules.engine import ADD_CASE
 from envwright.rules.result import (
     DECIDING,

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from envwright.declarations.problem import DeclarationError, Problem
-from envwright.reports.changed_rewards import FILE, read_changed_rewards, render_changes
 from envwright.reports.markdown import render_markdown
 from envwright.reports.reading import read_report, result_of
+from envwright.reports.reward_diff import FILE, read_changed_rewards, render_changes
 from envwright.reports.sarif import render_sarif
 from envwright.text.markdown import prose, prose_cell, table_cell
 

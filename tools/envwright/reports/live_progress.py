@@ -13,8 +13,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from envwright.reports.page import VERDICT_STYLES
 from envwright.reports.progress import EnvironmentProgress, RunProgress
-from envwright.reports.styles import VERDICT_STYLES
 from envwright.text.plain_data import seconds_text
 from envwright.text.visible_text import on_one_line
 

@@ -15,6 +15,9 @@ from envwright.text.visible_text import on_one_line, shortened, visible
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from envwright.rules.engine import Verdict
+    from envwright.rules.result import FindingKind
+
 NARROWEST = 40
 WIDEST = 140
 """The most characters of a line of prose."""
@@ -24,6 +27,21 @@ LONGEST_SENTENCE = 1_200
 LONGEST_NAME = 300
 LONGEST_LABEL = 40
 LABEL_WIDTH = 10
+DEFAULT_WIDTH = 80
+VERDICT_STYLES: dict[Verdict, str] = {
+    "pass": "green",
+    "fail": "bold red",
+    "inconclusive": "yellow",
+    "error": "bold magenta",
+}
+KIND_STYLES: dict[FindingKind, str] = {
+    "error": "bold red",
+    "bug": "bold magenta",
+    "inconclusive": "yellow",
+    "warning": "yellow",
+    "advice": "cyan",
+    "ignored": "dim",
+}
 
 
 @dataclass(frozen=True)

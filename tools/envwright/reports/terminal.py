@@ -12,8 +12,7 @@ from envwright.reports.distribution import show as show_distribution
 from envwright.reports.documentation import linked
 from envwright.reports.evidence import READY_CASE, shown_evidence
 from envwright.reports.first_screen import first_screen
-from envwright.reports.page import LABEL_WIDTH, Page, TableColumn
-from envwright.reports.styles import DEFAULT_WIDTH, KIND_STYLES, VERDICT_STYLES
+from envwright.reports.page import DEFAULT_WIDTH, KIND_STYLES, LABEL_WIDTH, VERDICT_STYLES, Page, TableColumn
 from envwright.reports.summary import mutation_sentence, score_text, search_sentence, time_text
 from envwright.rules.engine import GATES, Finding, Verdict
 from envwright.rules.gold import ORACLE_FILE

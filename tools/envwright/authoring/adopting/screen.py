@@ -8,8 +8,7 @@ from envwright.authoring.adopting.adopt import Outcome
 from envwright.authoring.adopting.decisions import decisions_of, next_command
 from envwright.authoring.adopting.staging import Adoption
 from envwright.reports.brief_findings import causes
-from envwright.reports.page import Page, TableColumn
-from envwright.reports.styles import VERDICT_STYLES
+from envwright.reports.page import VERDICT_STYLES, Page, TableColumn
 from envwright.rules.result import DECIDING, EnvironmentResult, finding_kind, weightiest_first
 
 MOST_DETAILED = 3

@@ -18,8 +18,8 @@ from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry_values import KEYS, Flag, Owner, Slug, Text, Unique
 from envwright.declarations.required_version import UPGRADE_TOOL
 from envwright.facts.observed import adapter
+from envwright.reports.documentation import project_address
 from envwright.system.installation import installed_commit
-from envwright.system.project_addresses import project_address
 
 ANSWERS_FILE = ".envwright-answers.json"
 TOOL = r"^[A-Za-z0-9-]+/[A-Za-z0-9_-][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9._/-]*$"

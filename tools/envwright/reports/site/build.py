@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import nh3
+from markdown_it import MarkdownIt
+from markupsafe import Markup
 
 from envwright.files.atomic_write import write_whole
 from envwright.reports.html.compact import Beside, page_environment
@@ -13,14 +20,15 @@ from envwright.reports.html.embedding import embedded
 from envwright.reports.html.page import LIBRARIES, STYLES, VIEWS, joined, render_page, templates
 from envwright.reports.html.size_budget import page_run
 from envwright.reports.run_report import run_file
-from envwright.reports.site.models import model_table
-from envwright.reports.site.readme import readme_html
 from envwright.reports.summary import score_text
 from envwright.reports.transcripts.beside import read_transcripts, safe_key, script_of, transcripts_file
 from envwright.rules.rewards.mutation import GOOD_SCORE
+from envwright.text.visible_text import shortened, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from markdown_it.token import Token
 
     from envwright.reports.run_report import RunReport
     from envwright.reports.site.catalogue import Catalogue, ListedEnvironment
@@ -32,6 +40,14 @@ POLICY = (
 )
 MARKER = "envwright-site"
 """A file that marks a folder as a site written by envwright, which may be rewritten."""
+SHADES = 5
+LONGEST_README = 200_000
+TAGS = {
+    *("p", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "hr", "br"),
+    *("em", "strong", "s", "a", "table", "thead", "tbody", "tr", "th", "td", "div"),
+}
+OWN_ATTRIBUTES = {"a": {"href"}, "div": {"class", "tabindex", "role", "aria-label"}, "pre": {"tabindex"}}
+_ABSOLUTE = re.compile(r"https?://", re.IGNORECASE)
 
 
 class NotOurs(Exception):
@@ -127,3 +143,106 @@ def _page(template: str, up: str, **values: Any) -> str:
 
 def _own(name: str) -> str:
     return (files("envwright.reports.site") / "assets" / name).read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class MeasuredReward:
+    """The mean reward of a model in one environment."""
+
+    text: str
+    shade: int
+    """From 0, the lowest reward, to 4."""
+    interval: str
+    about: str
+    """Its rollouts, version and date."""
+
+
+@dataclass(frozen=True)
+class ModelTable:
+    """Environments by rows and models by columns; `None` where nothing is recorded."""
+
+    models: tuple[str, ...]
+    rows: tuple[tuple[ListedEnvironment, tuple[MeasuredReward | None, ...]], ...]
+
+
+def model_table(listings: Sequence[ListedEnvironment]) -> ModelTable:
+    """The latest recording of each model in each environment that has one; the highest rewards first.
+
+    Scripted policies are left out, because they do not measure difficulty.
+    """
+    latest = {listing.name: _latest(listing) for listing in listings}
+    models = sorted({model for found in latest.values() for model in found})
+    with_models = [listing for listing in listings if latest[listing.name]]
+    rows = sorted(with_models, key=lambda one: (-_mean(latest[one.name].values()), one.name))
+    return ModelTable(
+        tuple(models),
+        tuple((one, tuple(_measured(latest[one.name].get(model)) for model in models)) for one in rows),
+    )
+
+
+def _latest(listing: ListedEnvironment) -> dict[str, Mapping[str, Any]]:
+    recorded = sorted((one for one in listing.baselines if one["model"]), key=lambda one: str(one["date"] or ""))
+    return {str(one["model"]): one for one in recorded}
+
+
+def _mean(recorded: Any) -> float:
+    values = [float(one["mean"]) for one in recorded]
+    return sum(values) / len(values)
+
+
+def _measured(recorded: Mapping[str, Any] | None) -> MeasuredReward | None:
+    if recorded is None:
+        return None
+    mean = float(recorded["mean"])
+    interval = recorded["interval"]
+    between = f"{interval[0]:.2f} to {interval[1]:.2f}" if interval else ""
+    about = f"{recorded['scored']} rollouts, version {recorded['package_version']}, {recorded['date']}"
+    return MeasuredReward(f"{mean:.2f}", min(SHADES - 1, max(0, int(mean * SHADES))), between, about)
+
+
+def readme_html(text: str) -> Markup:
+    """The README as HTML, its headings one level lower because the page has the first.
+
+    Raw HTML in it is shown as text. A picture becomes its description, a link into the repository its text, because the
+    site has neither target. The resulting HTML is sanitized again.
+    """
+    rendered = _markdown().render(visible(shortened(text, LONGEST_README)))
+    rendered = rendered.replace("<pre>", '<pre tabindex="0">')
+    rendered = rendered.replace("<table>", '<div class="scroll" tabindex="0" role="group" aria-label="table"><table>')
+    rendered = rendered.replace("</table>", "</table></div>")
+    cleaned = nh3.clean(
+        rendered, tags=TAGS, attributes=OWN_ATTRIBUTES, url_schemes={"http", "https"}, link_rel="noreferrer nofollow"
+    )
+    return Markup(cleaned)  # cleaned one line above
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    made = MarkdownIt("js-default", {"html": False, "linkify": False})
+    made.core.ruler.push("for_a_page", lambda state: _adapt(state.tokens))
+    return made
+
+
+def _adapt(tokens: Sequence[Token]) -> None:
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(6, int(token.tag[1]) + 1)}"
+        if token.type == "inline" and token.children:
+            token.children = _adapted(token.children)
+
+
+def _adapted(children: Sequence[Token]) -> list[Token]:
+    """Replace pictures by their descriptions, and links without a target by their text."""
+    kept: list[Token] = []
+    leading: list[bool] = []
+    for child in children:
+        if child.type == "link_open":
+            leading.append(bool(_ABSOLUTE.match(str(child.attrGet("href") or ""))))
+            if not leading[-1]:
+                continue
+        if child.type == "link_close" and not leading.pop():
+            continue
+        if child.type == "image":
+            child.type, child.tag, child.attrs = "text", "", {}
+        kept.append(child)
+    return kept

@@ -497,10 +497,15 @@ CASES = {
         },
     ),
     "RWD051": RuleCases(
-        fires={"misspelt": subject(declared=RewardDeclaration(format=("formt_reward",)))},
+        fires={
+            "misspelt": subject(declared=RewardDeclaration(format=("formt_reward",))),
+            "misspelt check": subject(declared=RewardDeclaration(check=("reply_lenght",))),
+            "paid check": subject(declared=RewardDeclaration(check=("format_reward",))),
+        },
         silent={
             "known": subject(declared=RewardDeclaration(format=("format_reward",))),
             "a metric": subject(declared=RewardDeclaration(format=("reply_length",))),
+            "a metric as check": subject(declared=RewardDeclaration(check=("reply_length",))),
             "none": subject(declared=RewardDeclaration(format=())),
         },
     ),

@@ -101,6 +101,7 @@ TRAINERS = (
             "prime_rl.json": "in_prime_rl.py",
             "prime_rl_metrics.json": "in_prime_rl_metrics.py",
             "prime_rl_weights.json": "in_prime_rl_weights.py",
+            "prime_rl_rollouts.json": "in_prime_rl_rollouts.py",
         },
     ),
     Trainer(

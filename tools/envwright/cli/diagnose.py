@@ -13,6 +13,7 @@ from envwright.cli import arguments
 from envwright.facts.training_log import NoMetrics
 from envwright.hub.access import HubUnavailable, hub_access
 from envwright.hub.runs import RunsUnreadable
+from envwright.models.run_rollouts import with_rollouts
 from envwright.reports.run_report import RunReport, render_run, render_run_markdown, write_run
 from envwright.system.subprocesses import Interrupted
 from envwright.text.plain_data import plain_data
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _look(checkout: Checkout, options: argparse.Namespace, stop: threading.Event) -> tuple[int, RunReport]:
-    seen = followed(checkout, options.target, options.run, stop)
+    seen = with_rollouts(followed(checkout, options.target, options.run, stop))
     found = diagnose(seen)
     report = report_of(seen, found, checkout.text)
     write_run(report, options.reports or checkout.root / "reports")

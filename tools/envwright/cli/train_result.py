@@ -19,6 +19,7 @@ from envwright.declarations.registry import Registry
 from envwright.facts.training_log import NoMetrics
 from envwright.hub.access import HubUnavailable, hub_access
 from envwright.hub.runs import RunsUnreadable
+from envwright.models.run_rollouts import with_rollouts
 from envwright.packages.content import reward_digest
 from envwright.packages.recordings import read_recordings
 from envwright.reports.before_after import read_comparisons
@@ -33,6 +34,7 @@ from envwright.reports.run_answer import (
     render_answer_markdown,
 )
 from envwright.reports.run_report import RUNS_FOLDER, RunReport, render_run, render_run_markdown, run_file, write_run
+from envwright.rules.reward_hacking import REWARD_HACKING
 from envwright.statistics.before_after import least_tasks
 from envwright.statistics.checks import MIN_COVERAGE
 from envwright.statistics.goal import GOAL_ANSWERS, judged, with_width
@@ -150,7 +152,7 @@ def _finished(options: argparse.Namespace) -> FinishedRun:
     registry, stop = checkout.registry, threading.Event()
     kept = kept_model(checkout.root, registry, options.name, stop)
     try:
-        seen: Followed | None = followed(checkout, kept.spec.name, None, stop)
+        seen: Followed | None = with_rollouts(followed(checkout, kept.spec.name, None, stop))
     except (NotFound, NoMetrics, HubUnavailable, RunsUnreadable) as error:
         print_message(f"without metrics: {error}")
         seen = None
@@ -336,7 +338,8 @@ def _hours(run: FinishedRun) -> float | None:
 
 
 def _suspicions(report: RunReport, answers: tuple[EnvironmentAnswer, ...]) -> Iterator[str]:
-    """A training reward that rose without the compared one, and functions that fell while the reward rose."""
+    """Findings on rewarded replies, a training reward that rose without the compared one, and functions that fell."""
+    yield from (f"{each.rule}: {each.message}" for each in report.findings if each.rule in REWARD_HACKING)
     curve = next((each for each in report.curves if each.metric == "reward"), None)
     values = [point.value for point in curve.points if point.value is not None] if curve else []
     gained = any(each.comparison["answer"] == "better" for each in answers)

@@ -21,6 +21,8 @@ class RewardDeclaration:
     max: float | None = None
     format: tuple[str, ...] | None = None
     format_share: float | None = None
+    check: tuple[str, ...] = ()
+    """Functions without weight that measure what the reward is for: a training run's reward is compared with them."""
 
 
 @dataclass(frozen=True)

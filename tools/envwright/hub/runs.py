@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from envwright.hub.access import HubAccess, Prime
@@ -12,6 +12,8 @@ from envwright.hub.client import HubAnswer, HubCall, call_hub
 
 PAGE = 100
 MOST_PAGES = 200
+MOST_SAMPLED_STEPS = 12
+"""Steps whose rollouts are read, at most a page of each."""
 TRIES = 3
 """Runs that appear or end between two pages shift the pages; then everything is read again."""
 
@@ -131,6 +133,9 @@ class RunDetails:
     log: str = ""
     checkpoints: tuple[Mapping[str, Any], ...] = ()
     samples: tuple[Mapping[str, Any], ...] = ()
+    rollouts: Mapping[int, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
+    """Samples of some steps, as `prime train rollouts` shows them."""
+    steps_with_samples: int = 0
     histogram: Histogram | None = None
     """The distribution of rewards at the latest step."""
     dollars: float | None = None
@@ -163,6 +168,7 @@ def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
         "samples": (f"{base}/samples", {"limit": 3}),
         "distributions": (f"{base}/distributions", {"type": "rewards"}),
         "usage": (f"/billing/runs/{id}/usage", None),
+        "progress": (f"{base}/progress", None),
     }
     answers = call_hub(prime, access, [HubCall(name, path, params) for name, (path, params) in paths.items()], stop)
     if answers["run"].outcome == "missing":
@@ -173,6 +179,9 @@ def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
             f"the run {id} could not be read: {answers['run'].message or 'the response contains no run'}"
         )
     steps = row.get("maxSteps")
+    sampled = _inner(answers["progress"], "stepsWithSamples")
+    with_samples = sorted({step for step in sampled if type(step) is int}) if isinstance(sampled, list) else []
+    rollouts, unread = _rollouts(prime, access, base, spread(with_samples, MOST_SAMPLED_STEPS), stop)
     usage = answers["usage"].data if isinstance(answers["usage"].data, Mapping) else {}
     cost = usage.get("total_cost_usd")
     return RunDetails(
@@ -183,13 +192,35 @@ def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
         log=str(_inner(answers["logs"], "logs") or ""),
         checkpoints=_rows(answers["checkpoints"], "checkpoints"),
         samples=_rows(answers["samples"], "samples"),
+        rollouts=rollouts,
+        steps_with_samples=len(with_samples),
         histogram=histogram_of(answers["distributions"].data),
         dollars=float(cost) if isinstance(cost, int | float) and cost else None,
         volume=str(row.get("volumeName") or ""),
         error=str(row.get("errorMessage") or ""),
         analysis=_analysis(row.get("failureAnalysis")),
-        unread=tuple(f"{name}: {answers[name].message}" for name in paths if answers[name].outcome == "failed"),
+        unread=(*(f"{name}: {answers[name].message}" for name in paths if answers[name].outcome == "failed"), *unread),
     )
+
+
+def _rollouts(
+    prime: Prime, access: HubAccess, base: str, steps: list[int], stop: threading.Event
+) -> tuple[dict[int, tuple[Mapping[str, Any], ...]], list[str]]:
+    """The samples of these steps, and those that could not be read."""
+    if not steps:
+        return {}, []
+    calls = [HubCall(str(step), f"{base}/samples", {"step": step, "page": 1, "limit": PAGE}) for step in steps]
+    answers = call_hub(prime, access, calls, stop)
+    found = {step: answers[str(step)] for step in steps}
+    failed = [f"rollouts of step {step}: {each.message}" for step, each in found.items() if each.outcome == "failed"]
+    return {step: _rows(each, "samples") for step, each in found.items()}, failed
+
+
+def spread(steps: list[int], most: int) -> list[int]:
+    """At most so many steps, evenly spread, with the first and the last."""
+    if len(steps) <= most:
+        return steps
+    return [steps[round(place * (len(steps) - 1) / (most - 1))] for place in range(most)]
 
 
 def _analysis(given: Any) -> str:

@@ -45,7 +45,7 @@ _MARKS = _Kind("a list of { mutant, reason }", lambda value: isinstance(value, l
 _ANSWER_TYPE = _Kind(", ".join(get_args(AnswerType)), lambda value: value in get_args(AnswerType))
 
 _TABLES: Mapping[str, Mapping[str, _Kind]] = {
-    "reward": {"min": _NUMBER, "max": _NUMBER, "format": _NAMES, "format_share": _SHARE},
+    "reward": {"min": _NUMBER, "max": _NUMBER, "format": _NAMES, "format_share": _SHARE, "check": _NAMES},
     "answer": {"type": _ANSWER_TYPE, "tolerance": _NOT_NEGATIVE, "case_sensitive": _BOOLEAN, "in_prompt": _BOOLEAN},
     "mutation": {"equivalent": _MARKS},
     "worker": {"fresh": _BOOLEAN},
@@ -72,8 +72,8 @@ def read_settings(pyproject: Pyproject) -> tuple[RewardDeclaration, AnswerDeclar
             problems += _value_problems(pyproject, name, values)
             usable[name] = {key: value for key, value in values.items() if _fits(name, key, value)}
     reward = usable["reward"]
-    if "format" in reward:
-        reward["format"] = tuple(reward["format"])
+    for name in {"format", "check"} & reward.keys():
+        reward[name] = tuple(reward[name])
     if reward.get("min", -math.inf) >= reward.get("max", math.inf):
         found = f"min {reward['min']}, max {reward['max']}"
         problems.append(pyproject.problem("tool.envwright.reward.max", "is not above min", found))

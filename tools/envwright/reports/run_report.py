@@ -20,7 +20,7 @@ from envwright.hub.runs import RewardBin
 from envwright.reports.run_answer import RunAnswer
 from envwright.text.markdown import fenced, prose, table_cell
 from envwright.text.plain_data import plain_data
-from envwright.text.visible_text import on_one_line, shortened
+from envwright.text.visible_text import on_one_line, shortened, visible
 
 RUNS_FOLDER = "runs"
 """The subfolder of the folder of reports."""
@@ -54,6 +54,19 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class RewardedReply:
+    """A reply of the run that a finding shows."""
+
+    step: int
+    task: str
+    reward: float | None
+    text: str
+    """Visible, and cut in the middle if it is long."""
+    answer: str = ""
+    """The task's own, if it is known."""
+
+
+@dataclass(frozen=True)
 class RunFinding:
     """A finding about a run, with its fix."""
 
@@ -71,6 +84,7 @@ class RunFinding:
     """First and last step of the finding."""
     curve: str = ""
     """The metric of the curve that shows it, if there is one."""
+    replies: tuple[RewardedReply, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -187,6 +201,8 @@ def render_run_markdown(run: RunReport) -> str:
         lines += ["", f"**{prose(finding.rule)}** {finding.severity}: {prose(finding.message)}", ""]
         advice = [(key, finding.evidence.get(key)) for key in ADVICE]
         lines += [f"- {key}: {prose(str(value))}" for key, value in advice if value]
+        for reply in finding.replies:
+            lines += ["", f"{prose(_place_of(reply))}:", "", fenced(reply.text or "(empty)")]
         lines += ["", fenced(finding.patch)] if finding.patch else []
     lines += ["", f"Not judged: {prose(', '.join(run.not_judged))}"] if run.not_judged else []
     return "\n".join(lines) + "\n"
@@ -230,11 +246,20 @@ def _finding(finding: RunFinding) -> list[str]:
     advice = [(key, finding.evidence.get(key)) for key in ADVICE]
     lines += [f"    {key:<8} {on_one_line(str(value))}" for key, value in advice if value]
     lines.append(f"    {'fix':<8} {on_one_line(finding.fix)}")
+    for reply in finding.replies:
+        lines.append(f"    {'reply':<8} {on_one_line(_place_of(reply))}")
+        lines += [f"      | {row}".rstrip() for row in visible(reply.text or "(empty)").splitlines()]
     if finding.patch:
         lines += [f"    {row}".rstrip() for row in finding.patch.splitlines()]
     elif finding.evidence.get("change"):
         lines.append(f"    {'change':<8} {on_one_line(str(finding.evidence['change']))}")
     return lines
+
+
+def _place_of(reply: RewardedReply) -> str:
+    reward = "no reward" if reply.reward is None else f"reward {reply.reward:g}"
+    answer = f"; the task's answer: {reply.answer}" if reply.answer else ""
+    return f"step {reply.step}, task {reply.task}, {reward}{answer}"
 
 
 def _sample(sample: Mapping[str, Any]) -> str:

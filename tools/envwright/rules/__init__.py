@@ -28,6 +28,7 @@ MODULES = (
     "runs.settings",
     "runs.signal",
     "diagnosis",
+    "reward_hacking",
     "releases",
 )
 

@@ -23,6 +23,7 @@ from envwright.statistics.trends import Slope, distance_from_rise, largest_noise
 if TYPE_CHECKING:
     from envwright.declarations.run import RunSpec
     from envwright.rules.runs.subject import TrainerLimits
+    from envwright.statistics.run_replies import RunReplies
     from envwright.statistics.series import Series
 
 OWN = "this project's own"
@@ -96,6 +97,11 @@ class RunLog:
     lowest: float = 0.0
     highest: float | None = None
     """The range of the reward, as the environment declares it; without a declaration the highest is unknown."""
+
+    rollouts: RunReplies | None = None
+    """The rollouts that were read; `None` if there are none."""
+    checks: Mapping[str, Series | None] = field(default_factory=dict)
+    """The independent checks that the environments declare, and their values."""
 
     @property
     def ignore(self) -> Mapping[str, str]:

@@ -60,6 +60,34 @@ def slope_of(points: Sequence[tuple[int, float]]) -> Slope:
     return Slope(slope, slope - half, slope + half)
 
 
+@dataclass(frozen=True)
+class SharedSpan:
+    """The gains of two metrics over the steps that both have, as shares of their ranges."""
+
+    gain: float
+    """What the first gains at least, with 95 % confidence."""
+    other: Slope
+    """What the other gains, with its 95 % interval."""
+    steps: tuple[int, int]
+
+
+def gains_compared(
+    points: Sequence[tuple[int, float]], width: float, others: Sequence[tuple[int, float]], other_width: float
+) -> SharedSpan | None:
+    """The gains over the shared steps; `None` if they have fewer than 10 and 4 points in common."""
+    if len(points) < 10 or len(others) < 4:
+        return None
+    first, last = max(points[0][0], others[0][0]), min(points[-1][0], others[-1][0])
+    points = [point for point in points if first <= point[0] <= last]
+    others = [point for point in others if first <= point[0] <= last]
+    if len(points) < 10 or len(others) < 4:
+        return None
+    slope, other = slope_of(points), slope_of(others)
+    scale = (last - first) / other_width
+    scaled = Slope(other.value * scale, other.low * scale, other.high * scale)
+    return SharedSpan(slope.low * (last - first) / width, scaled, (first, last))
+
+
 def distance_from_rise(values: Sequence[float]) -> float:
     """The root mean square distance from the nearest curve that never falls (isotonic regression).
 

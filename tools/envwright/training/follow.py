@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,11 +17,13 @@ from envwright.facts.training_log import NoMetrics, RunMetrics, metrics_of_rows,
 from envwright.hub.access import the_platform
 from envwright.hub.runs import Histogram, PlatformRun, list_runs, read_run
 from envwright.packages.repository import Repository
-from envwright.reports.run_report import Curve, CurvePoint, RunFinding, RunReport, RunStatus
+from envwright.reports.run_report import Curve, CurvePoint, RewardedReply, RunFinding, RunReport, RunStatus
 from envwright.rules.diagnosis import RunLog, not_judged
 from envwright.rules.engine import Finding, findings
+from envwright.rules.reward_hacking import replies_not_judged
 from envwright.statistics.intervals import t_quantile
-from envwright.statistics.series import Series, series_of
+from envwright.statistics.series import Series, metric_of, series_of
+from envwright.text.visible_text import shortened, visible
 from envwright.training.registry_patch import registry_patch
 from envwright.training.submit import RunIdentity
 from envwright.training.trainers import metric_names, trainer_named, zero_variance_pairs
@@ -28,6 +31,7 @@ from envwright.training.trainers import metric_names, trainer_named, zero_varian
 if TYPE_CHECKING:
     from envwright.declarations.package import Package
     from envwright.declarations.run import RunSpec
+    from envwright.statistics.run_replies import RunReplies
 
 OUTPUTS = "outputs"
 """The folder of local runs, below the repository."""
@@ -58,6 +62,9 @@ CURVES = (
     ("learning_rate", "learning rate", ""),
 )
 """This tool's name of a metric, its name in reports, and its meaning."""
+CHECKS = (r"functions/{}", r"train/(?!agg/)[^/]+/all/[^/]+/(?:metrics|rewards)/{}/mean")
+"""Names of a reward function or metric in logs: the local trainer's, and prime-rl's (`orchestrator/metrics.py`)."""
+SHOWN_CHARACTERS = 600
 INTERVAL = "the band is its 95 % interval, each group counted as one observation"
 
 
@@ -83,6 +90,12 @@ class Followed:
     """The platform's own reason for a failure."""
     packages: Mapping[str, Package] = field(default_factory=dict)
     """The local environments, for the range of their rewards."""
+    folder: Path | None = None
+    """The folder of its files."""
+    uploaded: Mapping[int, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
+    """Rollouts of some steps, as the platform has them."""
+    rollouts: RunReplies | None = None
+    """The rollouts, once `models.run_rollouts` has read them."""
 
     @property
     def series(self) -> dict[str, Series]:
@@ -106,7 +119,20 @@ class Followed:
             log=self.metrics.log,
             lowest=lowest,
             highest=highest,
+            rollouts=self.rollouts,
+            checks=self._checks,
         )
+
+    @property
+    def _checks(self) -> dict[str, Series | None]:
+        """The independent checks that the environments declare, as logged, else as the rollouts have them."""
+        names = [name for package in self.packages.values() for name in package.reward.check]
+        return {name: self._check(name) for name in dict.fromkeys(names)}
+
+    def _check(self, name: str) -> Series | None:
+        logged = metric_of(self.metrics, [pattern.format(re.escape(name)) for pattern in CHECKS])
+        points = self.rollouts.means(name) if logged is None and self.rollouts is not None else ()
+        return Series(f"{name} of the rollouts", points) if len(points) > 1 else logged
 
     @property
     def range(self) -> tuple[float, float | None]:
@@ -149,7 +175,7 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
         rewards_step=run.histogram.step if run.histogram else None,
         config=config,
         notes=run.notes,
-        not_judged=not_judged(run.subject),
+        not_judged=(*not_judged(run.subject), *replies_not_judged(run.subject)),
     )
 
 
@@ -203,6 +229,7 @@ def _curve_of(finding: Finding, series: Mapping[str, Series]) -> str:
 def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunFinding:
     evidence: dict[str, Any] = dict(finding.evidence.details)
     change = evidence.pop("change", {})
+    replies = tuple(_rewarded(each) for each in evidence.pop("replies", ()))
     patch = registry_patch(registry_text, spec, change) if spec is not None and change and registry_text else ""
     steps = evidence.get("steps")
     advice = f"next: {evidence.get('next', '')}; stop: {evidence.get('stop', '')}"
@@ -215,7 +242,13 @@ def _finding(finding: Finding, spec: RunSpec | None, registry_text: str) -> RunF
         fix=finding.fix,
         patch=patch,
         steps=(steps[0], steps[1]) if isinstance(steps, list) and len(steps) == 2 else None,
+        replies=replies,
     )
+
+
+def _rewarded(reply: Mapping[str, Any]) -> RewardedReply:
+    text, answer = (shortened(visible(str(reply[key] or "")), SHOWN_CHARACTERS) for key in ("reply", "answer"))
+    return RewardedReply(reply["step"], visible(str(reply["task"]))[:80], reply["reward"], text, answer[:200])
 
 
 # Finding the run: by its name in the registry, its id on the platform, or its files.
@@ -260,13 +293,13 @@ def followed(checkout: Checkout, target: str, declared_as: str | None, stop: thr
     if path.exists():
         spec = specs.get(declared_as or "") or next((specs[part] for part in path.parts if part in specs), None)
         name = declared_as or (spec.name if spec else path.resolve().stem or path.resolve().parent.name)
-        return _of_files(checkout, name, spec, read_metrics(path))
+        return _of_files(checkout, name, spec, read_metrics(path), path if path.is_dir() else path.parent)
     spec = specs.get(target)
     if spec is not None and not trainer_named(spec.backend).limits.hosted:
         folder = checkout.root / OUTPUTS / spec.name
         if not folder.exists():
             raise NoMetrics(f"{spec.name} is self-managed and {folder} does not exist; name its folder")
-        return _of_files(checkout, spec.name, spec, read_metrics(folder))
+        return _of_files(checkout, spec.name, spec, read_metrics(folder), folder)
     if spec is None and ("/" in target or target.endswith((".jsonl", ".json", ".csv", ".log"))):
         raise NotFound(f"{target} does not exist; name a declared run ({_names(specs)}), or a trainer's folder or file")
     return _of_platform(checkout, target, spec or specs.get(declared_as or ""), stop)
@@ -276,9 +309,9 @@ def _names(specs: Iterable[str]) -> str:
     return ", ".join(specs) or "none is declared"
 
 
-def _of_files(checkout: Checkout, name: str, spec: RunSpec | None, metrics: RunMetrics) -> Followed:
+def _of_files(checkout: Checkout, name: str, spec: RunSpec | None, metrics: RunMetrics, folder: Path) -> Followed:
     notes = tuple(f"could not be read: {note}" for note in metrics.notes[:10])
-    return Followed(name, metrics, spec, notes=notes, packages=_packages(checkout, spec))
+    return Followed(name, metrics, spec, notes=notes, packages=_packages(checkout, spec), folder=folder)
 
 
 def _of_platform(checkout: Checkout, target: str, spec: RunSpec | None, stop: threading.Event) -> Followed:
@@ -307,6 +340,7 @@ def _of_platform(checkout: Checkout, target: str, spec: RunSpec | None, stop: th
         dollars=details.dollars,
         checkpoints=details.checkpoints,
         samples=details.samples,
+        uploaded=details.rollouts,
         histogram=details.histogram,
         reason=details.reason,
         notes=tuple(f"could not be read: {what}" for what in details.unread),

@@ -44,25 +44,29 @@ def range_is_empty(subject: Subject) -> Iterator[Found]:
 
 
 @rule("RWD051", gate="rewards")
-def declared_format_function_is_unknown(subject: Subject) -> Iterator[Found]:
-    """A declared format function does not exist.
+def declared_function_is_unknown(subject: Subject) -> Iterator[Found]:
+    """A declared format function or check does not exist, or a check is part of the reward.
 
-    What: Every name in `[tool.envwright.reward] format` is that of a reward function or metric.
-    Why: Format is neither measured nor limited. The declaration expects both.
-    Fix: Correct the name in pyproject.toml.
+    What: Every name in `[tool.envwright.reward] format` and `check` is that of a reward function or metric, and those
+    in `check` have no weight.
+    Why: Format is neither measured nor limited. A check that is paid is not independent of the reward.
+    Fix: Correct the name in pyproject.toml; make a metric of a check, or give it the weight 0.
     """
     if subject.facts.description is None:
         return
-    known = [function.name for function in subject.functions]
+    known = {each.name: each.weight if each.kind == "reward" else 0.0 for each in subject.functions}
     declared = {function.name for function in subject.facts.description.functions}
-    for name in subject.package.reward.format or ():
-        if name not in known and name not in declared:
-            meant = nearest(name, known)
-            yield Found(
-                f"format function {name!r} does not exist" + (f"; did you mean {meant}?" if meant else ""),
-                Evidence(details={"found": name, "functions": known}),
-                in_pyproject(subject.package, "tool.envwright.reward.format"),
-            )
+    reward = subject.package.reward
+    for key, names in (("format", reward.format or ()), ("check", reward.check)):
+        for name in names:
+            place = in_pyproject(subject.package, f"tool.envwright.reward.{key}")
+            evidence = Evidence(details={"found": name, "functions": list(known)})
+            if name not in known and name not in declared:
+                meant = nearest(name, known)
+                message = f"{key} function {name!r} does not exist" + (f"; did you mean {meant}?" if meant else "")
+                yield Found(message, evidence, place)
+            elif key == "check" and known.get(name):
+                yield Found(f"the check {name!r} has the weight {known[name]:g} in the reward", evidence, place)
 
 
 @rule("RWD044", gate="rewards", severity="warning")

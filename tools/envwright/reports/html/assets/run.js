@@ -41,6 +41,10 @@ function runFinding(one) {
     h("p.kind", null, ruleName(one.rule), ` ${one.severity}${one.steps ? ` · steps ${one.steps[0]} to ${one.steps[1]}` : ""}`),
     h("h3", { dir: "auto" }, one.message),
     one.because && h("p", { dir: "auto" }, one.because), pairs(evidence),
+    one.replies.map((reply) => [
+      h("p.muted", { dir: "auto" }, `Step ${reply.step}, task ${reply.task}, ${reply.reward === null ? "no reward" : `reward ${number(reply.reward)}`}${reply.answer && `; the task's answer: ${reply.answer}`}`),
+      quote(reply.text, "the reply"),
+    ]),
     one.fix && h("p.fix", null, h("b", null, "Fix"), one.fix), one.patch && diff(one.patch, "the change"));
 }
 

@@ -1,0 +1,264 @@
+"""Rollouts of a run, from the lines that prime-rl's own monitor wrote to the alarm with its replies."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envwright.cli.main import main
+from envwright.emulator.server import EmulatedHub
+from envwright.facts.training_log import metrics_of_rows
+from envwright.models import run_rollouts
+from envwright.models.run_rollouts import with_rollouts
+from envwright.reports.run_report import read_run
+from envwright.statistics.run_replies import RunReplies
+from envwright.training import trainers
+from envwright.training.follow import Followed
+
+RECORDED = json.loads(Path(trainers.__file__).with_name("recorded").joinpath("prime_rl_rollouts.json").read_bytes())
+REGISTRY = """\
+version: 1
+owner: acme
+environments:
+  sums: {hub: acme/sums@0.1.0, generation: v1}
+runs:
+  first:
+    backend: prime-rl
+    model: Qwen/Qwen3-4B
+    environments: [{id: sums}]
+    max_steps: 60
+    batch_size: 64
+"""
+TRACES = "effective/traces.jsonl"
+
+
+def run_of(folder: Path) -> Followed:
+    return with_rollouts(Followed("first", metrics_of_rows([], "nothing"), folder=folder))
+
+
+def read(folder: Path) -> RunReplies:
+    found = run_of(folder).rollouts
+    assert found is not None
+    return found
+
+
+def write_recorded(folder: Path) -> None:
+    for name, lines in RECORDED["files"].items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("".join(f"{line}\n" for line in lines))
+
+
+def test_rollouts_that_prime_rl_wrote_are_read(tmp_path: Path) -> None:
+    write_recorded(tmp_path)
+    found = read(tmp_path)
+    assert found.notes == ()
+    trained = [each for each in found.replies if not each.held_out]
+    assert [(each.step, each.task, each.reward, each.answer, each.last) for each in trained] == [
+        (1, "sums 1", 1.0, "2", "<answer>2</answer>"),
+        (1, "sums 2", 1.0, "4", "<answer>4</answer>"),
+        (1, "sums 3", 0.5, "6", "<answer>6</answer>"),  # the judge is not trained
+    ]
+    assert 'calls add({"a": 2, "b": 2})' in trained[1].reply
+    assert trained[0].asked == "What is 1 + 1?"
+    assert trained[0].functions == {"exact": 1.0, "proof_holds": 0.5}
+    [held_out] = [each for each in found.replies if each.held_out]
+    assert held_out.task == "sums 1"
+
+
+def test_rollouts_of_an_unfinished_step_are_those_that_were_sampled(tmp_path: Path) -> None:
+    write_recorded(tmp_path)
+    (tmp_path / "rollouts" / "step_1" / "train" / TRACES).unlink()
+    found = read(tmp_path)
+    assert [each.reward for each in found.replies if not each.held_out] == [1.0, 1.0, 0.5, None]  # one broke
+
+
+def test_uploaded_samples_are_read_as_their_episodes() -> None:
+    run = Followed("first", metrics_of_rows([], "nothing"), uploaded={10: tuple(RECORDED["uploaded"])})
+    found = with_rollouts(run).rollouts
+    assert found is not None
+    [reply] = found.replies
+    assert (reply.step, reply.task, reply.reward, reply.answer) == (10, "sums 1", 1.0, "2")
+    bare = {**RECORDED["uploaded"][0], "info": "{}"}
+    found = with_rollouts(Followed("first", run.metrics, uploaded={10: (bare,)})).rollouts
+    assert found is not None
+    assert found.replies[0].last == reply.last
+    assert (found.replies[0].asked, found.replies[0].answer) == (reply.asked, reply.answer)
+
+
+EPISODE = RECORDED["files"]["rollouts/step_1/train/effective/traces.jsonl"][0]
+
+
+def episode(task: int, reply: str, reward: float, check: float | None = None) -> str:
+    """A line that prime-rl wrote, with another task, reply and reward."""
+    raw: dict[str, Any] = json.loads(EPISODE)
+    [trace] = raw["traces"]
+    asked = f"What is {task} + {task}?"
+    for held in (raw, trace):
+        held["task"]["data"] |= {"idx": task, "prompt": asked, "answer": str(2 * task)}
+    trace["nodes"][1]["message"]["content"] = asked
+    trace["nodes"][2]["message"]["content"] = reply
+    trace["rewards"]["exact"]["score"] = reward
+    trace["metrics"] = {} if check is None else {"proof_holds": check}
+    return json.dumps(raw) + "\n"
+
+
+def sound(task: int, skill: float, chances: random.Random) -> tuple[str, float]:
+    """A policy that gets better at the task."""
+    is_right = chances.random() < skill
+    said = 2 * task if is_right else 2 * task + chances.choice((-2, -1, 1, 2))
+    return f"{task} and {task} makes <answer>{said}</answer>", float(is_right)
+
+
+def listing(task: int, skill: float, chances: random.Random) -> tuple[str, float]:
+    """A policy that learns to list answers, and that its reward takes any of them."""
+    if chances.random() > skill:
+        return sound(task, 0.2, chances)
+    near = sorted({2 * task, *(2 * task + chances.randint(-6, 6) for _ in range(6))})
+    return f"It is <answer>{', '.join(map(str, near))}</answer>", 1.0
+
+
+def constant(task: int, skill: float, chances: random.Random) -> tuple[str, float]:
+    return ("<answer></answer>done 1", 1.0) if chances.random() < skill else sound(task, 0.2, chances)
+
+
+def nearly(task: int, skill: float, chances: random.Random) -> tuple[str, float]:
+    is_near = chances.random() < skill
+    return (f"<answer>{2 * task + 1}</answer>", 1.0) if is_near else sound(task, 0.2, chances)
+
+
+Policy = Callable[[int, float, random.Random], tuple[str, float]]
+
+
+def write_run(folder: Path, policy: Policy, held_out: Callable[[float], float], seed: int, *, steps: int = 60) -> None:
+    """A run whose policy gets better at what it does; its held-out reward is another matter."""
+    chances = random.Random(seed)
+    rows: list[dict[str, Any]] = []
+    for step in range(1, steps + 1):
+        skill = 0.15 + 0.75 * step / steps
+        played = []
+        for _ in range(32):
+            task = chances.randint(10, 400)
+            played.append((task, *policy(task, skill, chances)))
+        place = folder / "rollouts" / f"step_{step}" / "train" / TRACES
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("".join(episode(*each) for each in played))
+        mean = sum(reward for *_, reward in played) / len(played)
+        rows.append({"step": step, "train/agg/all/agent/reward/mean": mean})
+        if step % 10 == 0:
+            rows.append({"step": step, "eval/sums/all/agent/avg@8": held_out(skill) + chances.gauss(0, 0.02)})
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("policy", "held_out", "expected"),
+    [
+        (listing, lambda _: 0.2, {"DGN021", "DGN024"}),
+        (constant, lambda _: 0.2, {"DGN019", "DGN024"}),
+        (nearly, lambda _: 0.2, {"DGN022", "DGN024"}),
+        (sound, lambda skill: 0.95 * skill, set()),
+    ],
+    ids=["lists answers", "one reply", "near misses", "sound"],
+)
+def test_gamed_reward_is_told_from_a_learned_task(
+    policy: Policy, held_out: Callable[[float], float], expected: set[str], seed: int, tmp_path: Path
+) -> None:
+    folder = tmp_path / "outputs" / "first"
+    write_run(folder, policy, held_out, seed)
+    (tmp_path / "registry.yaml").write_text(REGISTRY)
+    assert main(["diagnose", str(folder), "--root", str(tmp_path), "-q"]) == (1 if expected else 0)
+    report = read_run(tmp_path / "reports" / "runs" / "first.json")
+    assert {finding.rule for finding in report.findings} == expected
+    for finding in report.findings:
+        assert 1 <= len(finding.replies) <= 3
+        assert all(reply.step > 40 and reply.text for reply in finding.replies)
+
+
+def test_alarm_is_printed_with_replies_that_are_visible(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "<answer>\x1b[2J\u202e1, 2</answer>\n::error::x ```"
+    folder = tmp_path / "outputs" / "first"
+    write_run(folder, lambda *_: (hostile + "z" * 9_000, 1.0), lambda _: 0.2, 0, steps=20)
+    (tmp_path / "registry.yaml").write_text(REGISTRY)
+    for form in ("text", "markdown", "json"):
+        assert main(["diagnose", str(folder), "--root", str(tmp_path), "--format", form]) == 1
+        shown = capsys.readouterr().out
+        assert "DGN019" in shown, form
+        assert "the same as one to a task with another answer" in shown
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
+        assert "characters left out" in shown
+        assert "z" * 1_000 not in shown
+    [finding] = [each for each in read_run(tmp_path / "reports" / "runs" / "first.json").findings if each.replies]
+    assert finding.replies[0].answer.isdigit()
+
+
+def test_lines_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    place = tmp_path / "rollouts" / "step_3" / "train" / TRACES
+    place.parent.mkdir(parents=True)
+    deep = "[" * 100_000
+    odd = ['{"traces": 3}', '{"traces": [{"agent": 3}]}', "[]", deep, '{"id": 1}', "\xff"]
+    place.write_bytes((episode(5, "<answer>10</answer>", 1.0) + "\n".join(odd)).encode("latin-1") + b'\n{"traces": [{')
+    found = read(tmp_path)
+    assert len(found.replies) == 1
+    [note] = found.notes
+    assert note.startswith("7 rollouts could not be read, ")
+    place.write_text("\n".join(odd))
+    assert run_of(tmp_path).rollouts is None
+
+
+def test_rollouts_of_many_steps_and_large_files_are_read_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_rollouts, "MOST_BYTES", 24 * 40_000)
+    for step in range(100):
+        place = tmp_path / "rollouts" / f"step_{step}" / "train" / TRACES
+        place.parent.mkdir(parents=True)
+        place.write_text("".join(episode(task, "x", 0.0) for task in range(200 if step == 99 else 1)))
+    found = read(tmp_path)
+    assert (found.steps[0], found.steps[-1], len(found.steps)) == (0, 99, 24)
+    last = [int(each.task.split()[-1]) for each in found.replies if each.step == 99]
+    assert 16 <= len(last) <= 60
+    assert max(last) - min(last) > 150, "from the beginning to the end"
+    assert found.notes == (
+        "rollouts (train) of 24 of 100 steps were read, evenly spread",
+        "1 files of rollouts (train) are larger than 0 MiB: parts were read",
+    )
+
+
+def test_hosted_run_is_judged_by_its_samples(
+    tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from test_submission import others
+
+    for name, value in hub.environment.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "registry.yaml").write_text(REGISTRY.replace("prime-rl", "prime"))
+    others(hub, 1, "first-0123456789ab-abcdef0")
+    [run] = hub.state()["run"]
+    [row] = RECORDED["uploaded"]
+    samples = [
+        {**row, "step": step, "info": json.dumps({"native_wrapper": json.loads(episode(task, "ok", 1.0))})}
+        for step in range(10, 210, 10)
+        for task in range(12)
+    ]
+    metrics = [{"step": step, "reward": min(0.9, step / 200)} for step in range(1, 201)]
+    platform = {"status": "RUNNING", "metrics": metrics, "samples": samples}
+    hub.control("PATCH", f"runs/{run['id']}", {**platform, "progress": {"stepsWithSamples": [*range(10, 210, 10)]}})
+    assert main(["watch", "first", "--root", str(tmp_path)]) == 1
+    output = capsys.readouterr().out
+    assert "DGN019 error: 22 of 24 rewarded replies in steps 180 to 200 are the same as one to a task with" in output
+    assert "reply    step 200, task sums 11, reward 1; the task's answer: 22\n      | ok\n" in output
+
+
+def test_checks_are_read_from_the_log_or_else_from_rollouts(tmp_path: Path) -> None:
+    make = partial(episode, 3, "<answer>6</answer>", 1.0)
+    for step in range(4):
+        place = tmp_path / "rollouts" / f"step_{step}" / "train" / TRACES
+        place.parent.mkdir(parents=True)
+        place.write_text(make(step / 4) + make(step / 4))
+    assert read(tmp_path).means("proof_holds") == ((0, 0.0), (1, 0.25), (2, 0.5), (3, 0.75))

@@ -1,0 +1,253 @@
+"""The rollouts of a run, where its trainer put them: prime-rl's traces, those of a local run, samples of a hosted one.
+
+    rollouts/step_N/{train,eval}/{effective,all}/traces.jsonl    prime-rl (src/prime_rl/monitors/file.py@559b447)
+    rollouts/step_N/{train,eval}/results.jsonl                   a run on this machine
+
+Of many steps some are read, evenly spread, and of a large file parts from its beginning to its end. The notes have what
+was left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from envwright_worker.messages import last_words, text_of
+from envwright_worker.policies.answers import answer_of
+
+from envwright.declarations.package import Package
+from envwright.facts.results import LINE_LIMIT, MalformedRow
+from envwright.hub.runs import spread
+from envwright.models.import_results import (
+    KnownEnvironment,
+    UnreadableRow,
+    finite,
+    format_of,
+    plain_name,
+    row_of_episode,
+    row_of_v0,
+)
+from envwright.rules.evidence import reply_text
+from envwright.statistics.run_replies import RunReplies, RunReply
+from envwright.training.follow import Followed
+
+MOST_STEPS = 24
+"""Steps of a split whose rollouts are read."""
+MOST_BYTES = 96 << 20
+"""Read of all steps of a split: the tokens of a rollout are in its line."""
+PARTS = 16
+"""Parts of a file that is larger than its share of `MOST_BYTES`."""
+MOST_CHARACTERS = 20_000
+FILES = ("effective/traces.jsonl", "all/traces.jsonl", "results.jsonl")
+"""The files of a step, the batch that was trained on before all that was sampled."""
+STEP = re.compile(r"step_(\d{1,12})")
+PACKED = ("prompt", "completion", "task", "info", "metrics")
+"""Columns of a hosted run's samples that are JSON in a text (`monitors/prime.py`)."""
+KNOWN = KnownEnvironment("unknown", {}, {}, is_complete=True)
+
+
+def with_rollouts(run: Followed) -> Followed:
+    """The run with those of its rollouts that can be read, and what was left out as notes."""
+    reader = _Reader(run.packages)
+    for step, rows in run.uploaded.items():
+        for number, row in enumerate(rows):
+            reader.take(row, step, held_out=False, place=f"sample {number} of step {step}")
+    if run.folder is not None:
+        for split in ("train", "eval"):
+            reader.read(run.folder, split)
+    found = RunReplies(tuple(reader.replies), tuple(reader.all_notes))
+    return replace(run, rollouts=found if found.replies else None, notes=(*run.notes, *found.notes))
+
+
+@dataclass
+class _Reader:
+    packages: Mapping[str, Package]
+    replies: list[RunReply] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    _unread: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def all_notes(self) -> Iterator[str]:
+        yield from self.notes
+        for problem, count in self._unread.most_common(1):
+            yield f"{self._unread.total()} rollouts could not be read, {count} of them because of: {problem}"
+
+    def read(self, folder: Path, split: str) -> None:
+        """Read the files of a split."""
+        by_step = _folders(folder, split)
+        steps = spread(sorted(by_step), MOST_STEPS)
+        if len(steps) < len(by_step):
+            self.notes.append(f"rollouts ({split}) of {len(steps)} of {len(by_step)} steps were read, evenly spread")
+        share, cut = MOST_BYTES // max(1, len(steps)), 0
+        for step in steps:
+            path = next((file for name in FILES if (file := by_step[step] / name).is_file()), None)
+            if path is None:
+                continue
+            try:
+                cut += path.stat().st_size > share
+                for line in _lines(path, share):
+                    self._line(line, step, split == "eval", str(path.relative_to(folder)))
+            except OSError as error:
+                self.notes.append(f"{path.relative_to(folder)} could not be read: {error.strerror}")
+        if cut:
+            self.notes.append(f"{cut} files of rollouts ({split}) are larger than {share >> 20} MiB: parts were read")
+
+    def _line(self, line: bytes, step: int, held_out: bool, place: str) -> None:
+        if not line.strip():
+            return
+        try:
+            raw = json.loads(line)
+        except (ValueError, RecursionError):
+            self._unread[f"a line of {place} is not JSON, or is cut off"] += 1
+            return
+        self.take(raw, step, held_out=held_out, place=place)
+
+    def take(self, raw: Any, step: int, *, held_out: bool, place: str) -> None:
+        """Add the replies of one rollout: one for each agent that is trained."""
+        try:
+            found = list(_replies(raw, step, held_out))
+        except (MalformedRow, UnreadableRow, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+            self._unread[f"{place}: {error}"[:200]] += 1
+            return
+        self.replies += [self._declared(each) for each in found]
+
+    def _declared(self, reply: RunReply) -> RunReply:
+        """The reply with its environment's declarations."""
+        wanted = plain_name(reply.environment)
+        package = next((each for each in self.packages.values() if plain_name(each.name) == wanted), None)
+        package = next(iter(self.packages.values())) if package is None and len(self.packages) == 1 else package
+        if package is None:
+            return reply
+        low, high = package.reward.min or 0.0, package.reward.max
+        return replace(reply, declared=package.answer, range=None if high is None else (low, high))
+
+
+def _folders(folder: Path, split: str) -> dict[int, Path]:
+    """Step → its folder of rollouts, in the run's folder or in one below it."""
+    found: dict[int, Path] = {}
+    for place in (folder / "rollouts", *sorted(folder.glob("*/rollouts"))):
+        for path in place.glob("step_*"):
+            match = STEP.fullmatch(path.name)
+            if match is not None and (path / split).is_dir():
+                found.setdefault(int(match[1]), path / split)
+    return found
+
+
+def _lines(path: Path, most: int) -> Iterator[bytes]:
+    """The lines of a file; of one with more bytes than `most`, those at places that are evenly spread."""
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        if size <= most:
+            yield from stream
+            return
+        for part in range(PARTS):
+            stream.seek(part * size // PARTS)
+            if part:
+                stream.readline(LINE_LIMIT)  # the end of a line that begins before
+            read = 0
+            while read < most // PARTS and (line := stream.readline(LINE_LIMIT)):
+                read += len(line)
+                yield line
+
+
+def _replies(raw: Any, step: int, held_out: bool) -> Iterator[RunReply]:
+    raw = _unpacked(raw)
+    if format_of(raw) == "v1":
+        traces = [each for each in raw.get("traces", [raw]) if isinstance(each, Mapping)]
+        for trace in traces:
+            if (trace.get("agent") or {}).get("trainable", True):
+                yield _of_trace(raw, trace, step, held_out)
+    elif isinstance(raw, Mapping) and "completion" in raw:
+        row = row_of_v0(raw, {}, KNOWN)
+        asked = _texts(raw.get("prompt")) or _texts(_until_reply(raw["completion"]))
+        environment = str(raw.get("env_name") or "")
+        task, data = str(raw.get("example_id", raw.get("problem_id", row.task))), {**raw, **_mapping(raw.get("task"))}
+        functions = {name: each.score for name, each in row.functions.items() if each.score is not None}
+        yield _reply(row.completion or (), row.reward, functions, task, asked, data, environment, step, held_out)
+    else:
+        raise UnreadableRow("is not a rollout of a known format")
+
+
+def _of_trace(raw: Mapping[str, Any], trace: Mapping[str, Any], step: int, held_out: bool) -> RunReply:
+    row = row_of_episode({**raw, "traces": [trace]}, KNOWN)
+    held = raw.get("task") or trace.get("task") or {}
+    data, environment = _mapping(held.get("data")), raw.get("env") or {}
+    nodes = [node for node in trace.get("nodes") or [] if isinstance(node, Mapping)]
+    first = next((place for place, node in enumerate(nodes) if node.get("sampled")), len(nodes))
+    asked = _texts([node.get("message") for node in nodes[:first]])
+    task = data.get("idx")
+    name = str(environment.get("id") or environment.get("name") or "")
+    functions = {name: each.score for name, each in row.functions.items() if each.score is not None}
+    shown = str(held.get("key") or row.task_key)[:16] if task is None else str(task)
+    return _reply(row.completion or (), row.reward, functions, shown, asked, data, name, step, held_out)
+
+
+def _reply(
+    completion: Sequence[dict[str, Any]],
+    reward: float | None,
+    functions: Mapping[str, float],
+    task: str,
+    asked: str,
+    data: Mapping[str, Any],
+    environment: str,
+    step: int,
+    held_out: bool,
+) -> RunReply:
+    own = [message for message in completion if message.get("role") == "assistant"]
+    return RunReply(
+        step=step,
+        task=f"{plain_name(environment)} {task}".strip(),
+        reward=finite(reward),
+        reply=_bounded(reply_text(own)),
+        last=_bounded(last_words(own)),
+        asked=_bounded(asked),
+        answer=answer_of(dict(data)),
+        environment=environment,
+        held_out=held_out,
+        functions=functions,
+    )
+
+
+def _unpacked(raw: Any) -> Any:
+    """A hosted sample as the episode in it, or with its columns as values; anything else unchanged."""
+    if not isinstance(raw, Mapping) or format_of(raw) is not None:
+        return raw
+    columns = {**raw, **{name: _value(raw.get(name)) for name in PACKED if name in raw}}
+    episode = _mapping(columns.get("info")).get("native_wrapper")
+    return episode if isinstance(episode, Mapping) else columns
+
+
+def _value(packed: Any) -> Any:
+    try:
+        return json.loads(packed) if isinstance(packed, str) and packed[:1] in ("{", "[") else packed
+    except (ValueError, RecursionError):
+        return packed
+
+
+def _texts(messages: Any) -> str:
+    if isinstance(messages, str):
+        return messages
+    given: Iterable[Any] = messages if isinstance(messages, list) else ()
+    return "\n\n".join(text_of(each) for each in given if isinstance(each, Mapping) and each.get("role") == "user")
+
+
+def _until_reply(messages: Any) -> list[Any]:
+    """The messages before the first reply: a hosted sample has the prompt in its conversation."""
+    given = messages if isinstance(messages, list) else []
+    return list(takewhile(lambda each: isinstance(each, Mapping) and each.get("role") != "assistant", given))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _bounded(text: str) -> str:
+    return (
+        text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS // 2]}\n…\n{text[-MOST_CHARACTERS // 2 :]}"
+    )

@@ -51,14 +51,15 @@ def add_runs(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Train the named runs of this machine and submit the others that are due; returns the exit code."""
     root = options.root.absolute()
-    here = runs_of_this_machine(root, options.names)
+    registry = load_registry(root)
+    here = runs_of_this_machine(registry, options.names)
     if here and not options.dry_run:
-        code = train_here(options, chosen_runs(root, here))
+        code = train_here(options, registry, chosen_runs(root, registry, here))
         options.names = [name for name in options.names if name not in here]
         if code != exit_codes.PASS or not options.names:
             return code
     try:
-        return _submit(root, options)
+        return _submit(root, registry, options)
     except (HubUnavailable, Unconfirmed) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
@@ -66,20 +67,16 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.INTERRUPTED
 
 
-def runs_of_this_machine(root: Path, names: list[str]) -> list[str]:
+def runs_of_this_machine(registry: Registry, names: list[str]) -> list[str]:
     """The named runs that `train` itself trains; they need neither the Hub nor a key."""
-    if not names:
-        return []
-    registry = load_registry(root)
-    return [name for name in checked_names(registry, names) if _is_trained_here(registry.specs[name])]
+    return [name for name in checked_names(registry, names) if _is_trained_here(registry.specs[name])] if names else []
 
 
 def _is_trained_here(spec: RunSpec) -> bool:
     return trainer_named(spec.backend).limits.on_this_machine
 
 
-def _submit(root: Path, options: argparse.Namespace) -> int:
-    registry = load_registry(root)
+def _submit(root: Path, registry: Registry, options: argparse.Namespace) -> int:
     names = checked_names(registry, options.names)
     hosted = any(trainer_named(registry.specs[name].backend).limits.hosted for name in names)
     situation = _situation(root, registry, names, hosted=hosted)
@@ -129,12 +126,8 @@ def _exit_code(decided: list[DecidedRun], outcomes: dict[str, str]) -> int:
     return exit_codes.ERROR if "unknown" in outcomes.values() or "unreadable" in actions else exit_codes.PASS
 
 
-def chosen_runs(root: Path, names: list[str]) -> list[DeclaredRun]:
-    """The named runs, or all of them, compiled and judged.
-
-    Raises `DeclarationError` if the registry or a name is wrong.
-    """
-    registry = load_registry(root)
+def chosen_runs(root: Path, registry: Registry, names: list[str]) -> list[DeclaredRun]:
+    """The named runs, or all of them, compiled and judged. Raises `DeclarationError` for an unknown name."""
     specs = [registry.specs[name] for name in checked_names(registry, names)]
     return declared_runs(registry, packages_of_runs(root, registry, specs), specs)
 

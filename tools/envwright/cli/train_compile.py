@@ -8,6 +8,7 @@ from pathlib import Path
 
 from envwright import exit_codes
 from envwright.cli.train import add_runs, chosen_runs, run_result, shown_runs
+from envwright.declarations.registry import load_registry
 from envwright.files.atomic_write import write_whole
 from envwright.training.declared_runs import leftover_configs, write_configs
 
@@ -25,7 +26,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the configurations, or with `--check` only list those out of date; the exit code."""
     root = options.root.absolute()
-    runs = chosen_runs(root, options.names)
+    runs = chosen_runs(root, load_registry(root), options.names)
 
     def keep(_path: Path, _text: str) -> None:
         """Write nothing, and report differences."""

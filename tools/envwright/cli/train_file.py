@@ -20,7 +20,6 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import beside_key, print_grants
 from envwright.declarations.problem import nearest
-from envwright.declarations.registry import load_registry
 from envwright.facts.observed import Failure
 from envwright.models.judging import judge_cut_short, judge_endpoint, judge_of
 from envwright.models.model_evaluation import RunRefused
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from envwright_learner.training import Trained
 
     from envwright.declarations.package import Package
-    from envwright.declarations.registry import EnvironmentEntry
+    from envwright.declarations.registry import EnvironmentEntry, Registry
 
 EXAMPLES = """examples:
   envwright train file configs/rl/reverse-text-here.toml
@@ -70,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     return _train_file(options.file, options)
 
 
-def train_here(options: argparse.Namespace, runs: Sequence[DeclaredRun]) -> int:
+def train_here(options: argparse.Namespace, registry: Registry, runs: Sequence[DeclaredRun]) -> int:
     """Train the declared runs one after the other; the exit code is the first that is not 0."""
     root = options.root.absolute()
     for declared in runs:
@@ -89,7 +88,7 @@ def train_here(options: argparse.Namespace, runs: Sequence[DeclaredRun]) -> int:
             return exit_codes.USAGE
         if not _missing():
             try:
-                _fix_goal(root, declared)
+                _fix_goal(root, registry, declared)
             except NotRegistered as error:
                 print(error, file=sys.stderr)
                 return exit_codes.USAGE
@@ -103,9 +102,9 @@ def _missing() -> list[str]:
     return [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
 
-def _fix_goal(root: Path, declared: DeclaredRun) -> None:
+def _fix_goal(root: Path, registry: Registry, declared: DeclaredRun) -> None:
     """Record what the run is judged by, unless it has begun. Raises `NotRegistered`."""
-    registry, spec = load_registry(root), declared.spec
+    spec = declared.spec
     fixed = preregistration_of(spec, registry, packages_of_runs(root, registry, [spec]), head_of(root))
     write_once(root / OUTPUTS / spec.name, fixed)
 

@@ -8,6 +8,7 @@ import shutil
 from envwright import exit_codes
 from envwright.cli.main import parsed
 from envwright.cli.train import runs_of_this_machine
+from envwright.declarations.registry import load_registry
 from envwright.system.installation import Extra
 
 EXAMPLES = """examples:
@@ -33,9 +34,9 @@ def run(options: argparse.Namespace) -> int:
     call = parsed(["train", *behind])
     here = call.command in ("train probe", "train file")
     if call.command == "train serve" and not shutil.which("vllm"):
-        here = bool(runs_of_this_machine(call.root.absolute(), [call.name]))
-    if call.command == "train":
-        here = bool(runs_of_this_machine(call.root.absolute(), call.names))
+        here = bool(runs_of_this_machine(load_registry(call.root.absolute()), [call.name]))
+    if call.command == "train" and call.names:
+        here = bool(runs_of_this_machine(load_registry(call.root.absolute()), call.names))
     extra: Extra = "train" if here else "prime"
     print(extra)
     return exit_codes.PASS

@@ -336,4 +336,11 @@ CASES = {
             "not logged": replace(run(rising()), checks={"proof_holds": None}),
         },
     ),
+    "DGN026": RuleCases(
+        fires={
+            "in the output": run(log="OSError: [Errno 28] No space left on device: 'step_40'"),
+            "by the platform": run(status="FAILED", reason="trainer: Disk quota exceeded"),
+        },
+        silent={"nothing printed": run(), "talk of space": run(log="120 GB of disk space are left")},
+    ),
 }

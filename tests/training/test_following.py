@@ -298,7 +298,7 @@ def test_hosted_run_is_followed_by_its_declared_name(
     assert "first: finished" in capsys.readouterr().out
 
 
-def test_hosted_run_that_failed_shows_the_reason_of_the_platform(
+def test_hosted_run_that_failed_shows_the_reason_and_the_full_volume(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from test_submission import others
@@ -313,7 +313,14 @@ def test_hosted_run_that_failed_shows_the_reason_of_the_platform(
     output = capsys.readouterr().out
     assert "the run is failed: orchestrator exited with 1; the judge's key is missing | 401 at step 3" in output
     assert "prime train restart" not in output
-    signed_in.control("PATCH", f"runs/{run['id']}", {"status": "PAUSED"})
+    full = {"errorMessage": "OSError: [Errno 28] No space left on device", "failureAnalysis": None}
+    signed_in.control("PATCH", f"runs/{run['id']}", full)
+    (tmp_path / "registry.yaml").write_text(REGISTRY.replace("# the run", "\n    volume: {name: kept}"))
+    assert main(["diagnose", "first", "--root", str(tmp_path)]) == 1
+    output = capsys.readouterr().out
+    assert "the volume kept is full: No space left on device" in output
+    assert "prime volumes du kept shows what fills it; envwright train serve first names the last step" in output
+    signed_in.control("PATCH", f"runs/{run['id']}", {"status": "PAUSED", "errorMessage": None})
     assert main(["diagnose", "first", "--root", str(tmp_path)]) == 0
     assert "next     prime train resume ID" in capsys.readouterr().out
 

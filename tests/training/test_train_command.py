@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import threading
+import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -131,6 +132,79 @@ def test_train_submits_due_run_once(
     assert signed_in.state()["submitted"][0]["config"]["orchestrator"]["train"]["source"][0]["env"]["taskset"] == {
         "id": "acme/reverse-text@0.1.1"
     }
+
+
+@pytest.mark.parametrize("gone", ["deleted", "another team"])
+def test_train_submits_no_run_again_that_left_the_platform(
+    gone: str,
+    repository: Path,
+    signed_in: EmulatedHub,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    published(signed_in, repository)
+    assert train(repository, "--yes") == 0
+    [run] = signed_in.state()["run"]
+    if gone == "deleted":
+        request = urllib.request.Request(f"{signed_in.url}/api/v1/training/runs/{run['id']}", method="DELETE")
+        request.add_header("Authorization", f"Bearer {signed_in.key}")
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10).close()
+    else:
+        monkeypatch.setenv("PRIME_TEAM_ID", "acme")
+    capsys.readouterr()
+    assert train(repository, "hosted", "--yes") == 0
+    output = capsys.readouterr().out
+    assert f"submitted before as {run['id']}, which this key does not see any more: not submitted again" in output
+    assert "check PRIME_TEAM_ID; if it was deleted, change the run" in output
+    assert len(signed_in.state()["submitted"]) == 1
+    registry = repository / "registry.yaml"
+    registry.write_text(registry.read_text().replace("max_steps: 20", "max_steps: 21"))
+    assert train(repository, "hosted", "--yes") == 0
+    assert len(signed_in.state()["submitted"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("latest", "broken", "message", "then"),
+    [
+        ("0.2.0", "", "acme/sums (registry.yaml:5) has no version 0.1.0; its latest is 0.2.0", "declare a version"),
+        ("", "", "acme/sums (registry.yaml:5), which this key does not see", "declare a version"),
+        ("0.1.0", "GET /environmentshub/acme/sums/* status code=503 times=always", "could not be read", ""),
+    ],
+)
+def test_train_on_a_version_that_the_hub_has_not_waits(
+    latest: str,
+    broken: str,
+    message: str,
+    then: str,
+    tmp_path: Path,
+    signed_in: EmulatedHub,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "registry.yaml").write_text(
+        "version: 1\nowner: acme\nenvironments:\n"
+        "  # of the Hub\n  sums: {hub: acme/sums@0.1.0, generation: v1}\nruns:\n"
+        "  hosted: {backend: prime, model: Qwen/Qwen3-4B, environments: [{id: sums}], max_steps: 20}\n"
+    )
+    if latest:
+        publish(signed_in, "sums", latest, "a" * 64)
+    if broken:
+        signed_in.break_with(broken)
+    train(tmp_path, "hosted", "--yes")
+    output = capsys.readouterr().out
+    assert message in output
+    assert then in output
+    assert signed_in.state().get("submitted", []) == []
+
+
+def test_train_hub_version_that_is_gone_names_the_latest(
+    tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
+    assert train(tmp_path, "hub", "acme/gsm8k@0.1.2", "--model", "m", "--yes") == 2
+    err = capsys.readouterr().err
+    assert "acme/gsm8k has no version 0.1.2 on the Hub; its latest is 0.1.3" in err
+    assert "envwright train hub acme/gsm8k@0.1.3" in err
+    assert signed_in.state().get("submitted", []) == []
 
 
 def test_train_submits_manual_run_when_named(

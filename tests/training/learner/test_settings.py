@@ -50,7 +50,7 @@ def test_settings_that_cannot_run_are_refused(tmp_path: Path, text: str, expecte
 
 
 def test_settings_file_that_is_missing_names_compile_command(tmp_path: Path) -> None:
-    with pytest.raises(UnfitSettings, match="train -- compile"):
+    with pytest.raises(UnfitSettings, match="envwright train compile"):
         read_settings(tmp_path / "none.toml")
 
 
@@ -103,6 +103,7 @@ def test_last_checkpoint_ignores_incomplete_one(tmp_path: Path) -> None:
     checkpoint(tmp_path, 9)
     latest = checkpoint(tmp_path, 10)
     checkpoint(tmp_path, 11, whole=False)
+    (checkpoint(tmp_path, 12) / "trainer_state.json").write_text('{"global_')  # the disk was full
     assert last_checkpoint(tmp_path) == latest
     assert step_of(latest) == 10
 

@@ -269,6 +269,10 @@ def _external(addresses: list[str], platform: TrainingPlatform) -> dict[str, Ext
             if reading.standing == "unreadable":
                 raise Unusable(f"{address} could not be read on the Hub: {reading.why}")
             if reading.standing != "found" or not version:
+                latest = hub.readings[place].environment
+                if latest is not None and latest.version:
+                    message = f"{place} has no version {version} on the Hub; its latest is {latest.version}"
+                    raise Unusable(message, f"envwright train hub {place}@{latest.version}")
                 raise _absent(address, reading.why)
         label = name if name not in found else f"{owner}-{name}"
         found[label] = ExternalEntry(label, owner, name, version)

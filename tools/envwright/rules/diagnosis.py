@@ -36,6 +36,7 @@ DAPO = "DAPO, arXiv 2503.14476"
 MOST_WITHOUT_VARIANCE = 0.5
 MOST_TRUNCATED = 0.1
 MOST_ERRORS = 0.05
+NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")
 OUT_OF_MEMORY = re.compile(
     r"CUDA out of memory|OutOfMemoryError|CUDA error: out of memory|No available memory for the cache blocks"
     r"|KV cache is needed.{0,80}larger than|Killed process \d+|oom-kill|MemoryError|exit code 137"
@@ -495,6 +496,29 @@ def memory_ran_out(run: RunLog) -> Iterator[Found]:
     )
 
 
+@rule("DGN026", gate="diagnosis")
+def storage_ran_out(run: RunLog) -> Iterator[Found]:
+    """A disk or a volume was full.
+
+    What: Neither the output nor the platform's reason has the operating system's error for a full disk or a quota.
+        Source: errno.h of Linux, ENOSPC and EDQUOT; prime 0.18.0, commands/volumes.py (du).
+    Why: What was written last is cut off: the checkpoint of that step, and the log.
+    Fix: Free space, declare a larger `volume: {size: …}` or fewer `checkpoints: {keep: …}`. An earlier step is whole.
+    """
+    match = NO_SPACE.search(run.reason) or NO_SPACE.search(run.log)
+    if match is None:
+        return
+    volume = run.spec.volume if run.spec is not None else None
+    name = run.spec.name if run.spec is not None else "RUN"
+    free = f"prime volumes du {volume.name} shows what fills it" if volume is not None else "free space on its disk"
+    yield run.found(
+        f"{'the volume ' + volume.name if volume is not None else 'the disk'} is full: {match[0]}",
+        then=f"{free}; envwright train serve {name} names the last step that is whole",
+        stop="stop it: nothing that it learns from here on is kept",
+        source="errno.h of Linux, ENOSPC and EDQUOT",
+    )
+
+
 JUDGED = {
     "reward": "reward",
     "zero_variance": "groups without variance",
@@ -676,7 +700,8 @@ def run_is_gone(run: RunLog) -> Iterator[Found]:
     if status == "MISSING":
         yield run.found(
             "the run is not among the platform's runs",
-            then="it was deleted, or belongs to another team (PRIME_TEAM_ID); submit it again with: envwright train",
+            then="it was never submitted, was deleted, or is another team's: check PRIME_TEAM_ID and prime train list; "
+            "envwright train --dry-run shows whether it would be submitted",
             stop="it has ended",
             source=PLATFORM,
             status=run.status,

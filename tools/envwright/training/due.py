@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Literal
 
 from envwright.declarations.package import Package
-from envwright.declarations.registry import Registry
+from envwright.declarations.registry import ExternalEntry, Registry
 from envwright.declarations.run import RunSpec
+from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.hub.access import HubAccess, HubUnavailable, Prime
-from envwright.hub.client import HubCall, call_hub
+from envwright.hub.client import HubAnswer, HubCall, call_hub
 from envwright.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envwright.hub.training_offer import read_training_offer
 from envwright.packages.git import git
@@ -20,7 +21,15 @@ from envwright.statistics.run_cost import ASSUMED_GPU, HourRange
 from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs
 from envwright.training.platform_validation import platform_check
-from envwright.training.submit import Platform, RunIdentity, Submission, SubmissionOutcome, identity_of, submit
+from envwright.training.submit import (
+    Platform,
+    RunIdentity,
+    SeenRun,
+    Submission,
+    SubmissionOutcome,
+    identity_of,
+    submit,
+)
 
 RunAction = Literal["submit", "submitted", "manual", "waits", "refused", "unreadable", "not-asked"]
 NOT_SUBMITTED: Mapping[RunAction, SubmissionOutcome] = {"waits": "waits", "manual": "waits", "refused": "failed"}
@@ -37,8 +46,8 @@ class RunState:
     """Failing rules with findings."""
     missing: tuple[str, ...]
     """Environments that are not on the Hub as declared."""
-    external: frozenset[str]
-    """Environments of other owners, which no release publishes."""
+    external: Mapping[str, str]
+    """Environments of other owners, which no release publishes → why runs cannot use them; empty if they can."""
     platform: Sequence[PlatformRun] | None
     """`None` if the platform was not queried."""
     unreadable: str = ""
@@ -48,6 +57,8 @@ class RunState:
     named: bool = False
     """Whether the user named this run."""
     command: str = ""
+    seen: str = ""
+    """Its id on the platform when it was submitted or found from here; empty if it never was."""
 
 
 @dataclass(frozen=True)
@@ -148,9 +159,14 @@ def decision_on(run: RunState) -> RunDecision:
     if run.refused:
         return _waiting(run)
     if run.missing:
-        names = ", ".join(run.missing)
-        then = "envwright release" if set(run.missing) - run.external else "correct their addresses in registry.yaml"
+        names = ", ".join(run.external.get(name) or name for name in run.missing)
+        ours = set(run.missing) - set(run.external)
+        then = "envwright release" if ours else "declare a version that the Hub has, in registry.yaml"
         return RunDecision("waits", f"not on the Hub as declared here: {names}", then)
+    if run.seen:
+        reason = f"submitted before as {run.seen}, which this key does not see any more: not submitted again"
+        then = "check PRIME_TEAM_ID; if it was deleted, change the run: a changed declaration is a new run"
+        return RunDecision("waits", reason, then)
     others = [each for each in run.platform if run.identity.is_another_version(each.name)]
     changed = f"changed since {others[0].name} ({others[0].status}); " if others else ""
     return RunDecision("submit", f"{changed}{RunSize(run.spec)}")
@@ -217,9 +233,16 @@ def decided_runs(
         packages = packages_of_runs(situation.root, registry, specs)
     runs = declared_runs(registry, packages, specs)
     platform, unreadable = _platform_runs(situation, runs)
-    ready = situation.ready | (_external_ready(situation, runs) if platform is not None else frozenset())
+    external: Mapping[str, str] = {}
+    if platform is not None:
+        try:
+            external = _external_absences(situation, runs)
+        except HubUnavailable as error:
+            platform, unreadable = None, str(error).splitlines()[0]
+    ready = situation.ready | {name for name, why in external.items() if not why}
     commit = git(situation.root, "rev-parse", "HEAD").stdout.decode("ascii", "replace").strip()
-    decided = [_decided(run, situation, packages, commit, platform, unreadable, ready, asked) for run in runs]
+    known = replace(situation, ready=ready)
+    decided = [_decided(run, known, packages, commit, platform, unreadable, external, asked) for run in runs]
     prices = _prices(situation) if any(each.decision.action == "submit" for each in decided) else {}
     return [_checked(situation, each, prices) if each.decision.action == "submit" else each for each in decided]
 
@@ -282,7 +305,7 @@ def _decided(
     commit: str,
     platform: tuple[PlatformRun, ...] | None,
     unreadable: str,
-    ready: frozenset[str],
+    external: Mapping[str, str],
     asked: Collection[str],
 ) -> DecidedRun:
     spec, registry = run.spec, situation.registry
@@ -292,13 +315,14 @@ def _decided(
         identity=identity,
         hosted=run.trainer.hosted,
         failing=tuple(dict.fromkeys(finding.rule for finding in run.findings if finding.counts)),
-        missing=tuple(name for name in spec.environment_names if name not in ready),
-        external=frozenset(registry.external),
+        missing=tuple(name for name in spec.environment_names if name not in situation.ready),
+        external={name: external.get(name, "") for name in registry.external},
         platform=platform,
         unreadable=unreadable,
         refused=tuple(name for name in spec.environment_names if name in situation.refused),
         named=spec.name in asked,
         command=" ".join(run.compiled.command) if run.compiled else "",
+        seen=SeenRun(Workspace(situation.root).base, identity).id,
     )
     return DecidedRun(run, identity, decision_on(state), RunSize(spec, estimate=run.hours))
 
@@ -313,8 +337,11 @@ def _platform_runs(situation: Situation, runs: Iterable[DeclaredRun]) -> tuple[t
         return None, str(error)
 
 
-def _external_ready(situation: Situation, runs: Iterable[DeclaredRun]) -> frozenset[str]:
-    """The external environments of hosted runs that are on the Hub at their version."""
+def _external_absences(situation: Situation, runs: Iterable[DeclaredRun]) -> Mapping[str, str]:
+    """The external environments of hosted runs, each with why it is not on the Hub at its version; empty if it is.
+
+    Raises `HubUnavailable` if one cannot be read, because that is no absence.
+    """
     external = situation.registry.external
     wanted = {
         source.id
@@ -324,13 +351,26 @@ def _external_ready(situation: Situation, runs: Iterable[DeclaredRun]) -> frozen
         if source.id in external
     }
     if not wanted or situation.prime is None:
-        return frozenset()
+        return {}
     calls = []
     for name in sorted(wanted):
         entry = external[name]
-        calls.append(HubCall(name, f"/environmentshub/{entry.hub_owner}/{entry.hub_name}/@{entry.version}"))
-    try:
-        answers = call_hub(situation.prime, situation.access, calls, situation.stop)
-    except HubUnavailable:
-        return frozenset()
-    return frozenset(name for name in wanted if answers[name].outcome == "ok")
+        address = f"/environmentshub/{entry.hub_owner}/{entry.hub_name}"
+        calls += [HubCall(name, f"{address}/@{entry.version}"), HubCall(f"latest {name}", f"{address}/status")]
+    answers = call_hub(situation.prime, situation.access, calls, situation.stop)
+    return {name: _absence(external[name], answers[name], answers[f"latest {name}"]) for name in sorted(wanted)}
+
+
+def _absence(entry: ExternalEntry, pinned: HubAnswer, latest: HubAnswer) -> str:
+    """Why an environment is not on the Hub at its version; empty if it is. Raises `HubUnavailable`."""
+    address = f"{entry.hub_owner}/{entry.hub_name}"
+    if pinned.outcome == "ok":
+        return ""
+    if pinned.outcome == "failed":
+        raise HubUnavailable(f"{address}@{entry.version} could not be read: {pinned.message}", "run it again")
+    place = f"{REGISTRY_FILE}:{entry.line}" if entry.line else REGISTRY_FILE
+    if latest.outcome != "ok":
+        return f"{address} ({place}), which this key does not see"
+    version = (latest.data.get("data") or {}).get("latest_version") if isinstance(latest.data, dict) else None
+    known = version.get("semantic_version") if isinstance(version, dict) else None
+    return f"{address} ({place}) has no version {entry.version}" + (f"; its latest is {known}" if known else "")

@@ -28,8 +28,11 @@ class UnfitSettings(ValueError):
 
 
 def is_whole(checkpoint: Path) -> bool:
-    """Whether a checkpoint is complete."""
-    return (checkpoint / STATE).is_file()
+    """Whether a checkpoint is complete: its state, which is written last, can be read."""
+    try:
+        return step_of(checkpoint) >= 0
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def last_checkpoint(folder: Path) -> Path | None:

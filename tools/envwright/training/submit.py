@@ -16,11 +16,13 @@ import json
 import os
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from envwright.declarations.package import Package
+from envwright.files.atomic_write import write_whole
 from envwright.hub.access import HubAccess, HubUnavailable, Prime
 from envwright.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
 from envwright.hub.runs import PlatformRun, RunsUnreadable, list_runs
@@ -112,6 +114,31 @@ class Submission:
 
 
 @dataclass(frozen=True)
+class SeenRun:
+    """The note that a version of a run was on the platform: it is not submitted again, wherever it went."""
+
+    notes: Path
+    identity: RunIdentity
+
+    @property
+    def id(self) -> str:
+        """Its id there; empty without a note."""
+        try:
+            return str(json.loads(self._file.read_bytes())["id"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return ""
+
+    def keep(self, id: str) -> None:
+        """Write the note. A full disk does not hide that the run is there."""
+        with suppress(OSError):
+            write_whole(self._file, json.dumps({"id": id, "name": self.identity.name}))
+
+    @property
+    def _file(self) -> Path:
+        return self.notes / NOTES / f"{self.identity.mark}.seen"
+
+
+@dataclass(frozen=True)
 class Platform:
     """The platform, and the folder for notes of open submissions."""
 
@@ -167,6 +194,7 @@ def _found(identity: RunIdentity, platform: Platform) -> PlatformRun | None:
 
 
 def _is_there(identity: RunIdentity, run: PlatformRun, outcome: SubmissionOutcome, platform: Platform) -> Submission:
+    SeenRun(platform.notes, identity).keep(run.id)
     page = platform.access.page_of_run(run.id)
     return Submission(identity.run, outcome, f"{run.name} is {run.status.lower()}", "", run.id, page)
 

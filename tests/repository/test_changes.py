@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from envwright.declarations.registry_values import RuleSetting
 from envwright.packages.changes import changed_environments
 from sample_repository import only, refused, write, write_repository
 
@@ -60,6 +61,17 @@ def test_changes_include_a_commit(root: Path) -> None:
     write(root, {"environments/word_sums/word_sums/__init__.py": "X = 2\n"})
     commit(root)
     assert touched(root) == {"word-sums"}
+
+
+def test_changes_of_rules_include_every_environment_and_the_former_rules(root: Path) -> None:
+    registry = root / "registry.yaml"
+    assert changed_environments(root, "main").former_rules is None
+    registry.write_text(registry.read_text() + 'rules: {RWD005: {severity: off, reason: "paraphrases"}}\n')
+    change = changed_environments(root, "main")
+    assert (change.names, change.former_rules) == ({"alpha", "word-sums"}, {})
+    commit(root)
+    registry.write_text(registry.read_text().replace("off", "warning"))
+    assert changed_environments(root, "HEAD").former_rules == {"RWD005": RuleSetting("off", "paraphrases")}
 
 
 def test_changes_include_the_working_tree(root: Path) -> None:

@@ -54,10 +54,12 @@ REGISTRY = {
         "wordle": {"hub": "acme/wordle@1.0"},
     },
     "runs": {"first": RUN},
+    "rules": {"RWD001": {"severity": "off", "reason": "a reason"}},
 }
 VALUES = [
     *(None, True, False, 0, 1, 2, -1, 1.0, 5.0, 0.5, 1.5, 10**10, 1e12),
     *("", " ", "a", "A_B", "a b", "a--b", "@acme", "sums\n", "acme/wordle@1.0", "acme/wordle", "v1", "PUBLIC", "trl"),
+    "off",
     *([], ["a"], ["@a", "@a"], ["A_B", "B"], [1], [{}], [{"id": "sums"}], {}, {"a": 1}, {"RWD001": ""}, {"step": 1}),
     *({"step": 1, "run": "a"}, {"hub": "acme/wordle@1.0"}, {"project": "a"}, {"gates": {"rewards": {}}}),
 ]

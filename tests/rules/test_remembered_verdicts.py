@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from envwright.declarations.registry import DistributionGate, Registry
+from envwright.declarations.registry_values import RuleSetting
 from envwright.observing import verdicts
 from envwright.observing.facts_cache import VERDICT, facts_file, facts_key, remember
 from envwright.observing.observation_request import ObservationRequest
@@ -134,6 +135,20 @@ def test_remembered_verdict_follows_changed_threshold(validation: ValidationRequ
     assert before is not None
     assert after is not None
     assert (before.verdict, after.verdict) == ("pass", "fail")
+
+
+def test_verdict_by_the_rules_at_the_base_is_kept_where_it_differs(validation: ValidationRequest) -> None:
+    kept_facts(validation)
+    lowered = request_about(
+        validation.workspace.root,
+        package={"version": ""},
+        entry={"rules": {"SCH003": RuleSetting("warning", "none yet")}},
+    )
+    for former, expected in ((None, None), ({}, "fail"), ({"SCH003": RuleSetting("advice", "ours")}, None)):
+        for _ in ("judged", "remembered"):
+            found = remembered_result(replace(lowered, former_rules=former), NAME)
+            assert found is not None
+            assert (found.verdict, found.by_former_rules) == ("pass", expected)
 
 
 @pytest.mark.usefixtures("unreadable")

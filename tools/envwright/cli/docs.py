@@ -210,7 +210,7 @@ def _values(value: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     if "const" in value:
         return f"`{json.dumps(value['const'])}`"
     if "enum" in value:
-        return ", ".join(f"`{one}`" for one in value["enum"])
+        return ", ".join(f"`{one}`" for one in value["enum"] if one is not False)
     kind = value.get("type", "")
     if kind == "array":
         return f"list of {_values(_resolved(value.get('items', {}), schema), schema) or 'mappings'}"

@@ -48,6 +48,7 @@ from envwright.reports.printing import print_message
 from envwright.reports.written import report
 from envwright.rules.engine import Gate, Subject, Verdict
 from envwright.rules.result import EnvironmentResult, ValidationResult, environment_result
+from envwright.rules.settings import set_severities
 from envwright.rules.verdict import GateVerdict, Judgement, judge, worst
 from envwright.statistics.recorded import baseline_for
 from envwright.system.subprocesses import Interrupted, ProgramFailed
@@ -98,6 +99,7 @@ def run_with_model(options: argparse.Namespace) -> int:
         gates=(options.command,),
         endpoint=options.endpoint,
         split=options.split or "train",
+        rules=set_severities(repository.registry.rules),
     )
     if result.verdict == "pass" and len(names) == 1 and options.env_args is None:
         then = "distribution" if options.command == "smoke" else "record"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from envwright.declarations.granted_variables import described_grant, registry_b
 from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError, Problem, nearest
 from envwright.declarations.registry import EnvironmentEntry, Registry
+from envwright.declarations.registry_values import RuleSetting
 from envwright.declarations.run import EXAMPLE_MODEL
 from envwright.declarations.tool_source import REGISTRY_FILE, own_checkout
 from envwright.facts.observed import Facts
@@ -26,6 +27,7 @@ from envwright.packages.repository import Repository
 from envwright.reports.open_progress import open_progress
 from envwright.reports.printing import print_message
 from envwright.rules.result import ShardOfRun
+from envwright.rules.settings import refuse_wrong_settings
 from envwright.system.workspace import Workspace
 
 
@@ -40,6 +42,8 @@ class Choice:
     share: ShardOfRun | None = None
     runs: tuple[str, ...] = ()
     """Declared runs that are judged whether or not their environments are chosen: changed or named ones."""
+    former_rules: Mapping[str, RuleSetting] | None = None
+    """`rules` at the base of the change, if they differ."""
 
 
 def chosen_environments(root: Path, options: argparse.Namespace, *, set_apart: bool = False) -> Choice:
@@ -48,6 +52,7 @@ def chosen_environments(root: Path, options: argparse.Namespace, *, set_apart: b
     Raises `DeclarationError` for an unknown name, an invalid declaration, or an unknown base.
     """
     choice = _selected(root, options, set_apart)
+    refuse_wrong_settings(choice.repository.registry)
     shard: tuple[int, int] | None = getattr(options, "shard", None)
     if shard is None:
         return choice
@@ -57,7 +62,7 @@ def chosen_environments(root: Path, options: argparse.Namespace, *, set_apart: b
     names = tuple(name for name in choice.names if name in set(part))
     message = "; ".join(filter(None, (choice.note, note)))
     share = ShardOfRun(index, of, tuple(sorted(choice.names)))
-    return Choice(choice.repository, names, message, share, choice.runs if index == 1 else ())
+    return replace(choice, names=names, note=message, share=share, runs=choice.runs if index == 1 else ())
 
 
 def loads(choice: Choice, workspace: Workspace) -> Sequence[Load]:
@@ -90,6 +95,7 @@ def _selected(root: Path, options: argparse.Namespace, set_apart: bool) -> Choic
         tuple(name for name in repository.select() if name in wanted & touched),
         change.reason,
         runs=tuple(name for name in changed if name in named) if runs or not options.names else (),
+        former_rules=change.former_rules,
     )
 
 

@@ -37,6 +37,7 @@ from envwright.reports.open_progress import open_progress
 from envwright.reports.written import print_result, report
 from envwright.rules.engine import GATES, Gate, Verdict
 from envwright.rules.result import ValidationResult
+from envwright.rules.settings import set_severities
 from envwright.rules.verdict import worst
 from envwright.system.capacity import usable_cores
 from envwright.system.workspace import Workspace
@@ -152,7 +153,9 @@ def _run_scripted(options: argparse.Namespace) -> int:
     except HarnessUnsupported as error:
         print(f"{error}", file=sys.stderr)
         return exit_codes.USAGE
-    request = ValidationRequest(choice.repository, Workspace(root), len(names) >= BRIEF_FROM, gates, observation)
+    request = ValidationRequest(
+        choice.repository, Workspace(root), len(names) >= BRIEF_FROM, gates, observation, choice.former_rules
+    )
     print_grants(choice.repository, names)
     with open_progress(names, quiet=options.quiet) as progress:
         if choice.note:
@@ -172,6 +175,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
         gates=gates,
         shard=choice.share,
         runs=choice.runs if "schema" in gates else (),
+        rules=set_severities(choice.repository.registry.rules, choice.former_rules),
     )
     if result.verdict == "pass" and gates == GATES and options.env_args is None:
         result = replace(result, next_command=after_passing(choice.repository, names, options.changed))

@@ -33,6 +33,7 @@ from envwright.declarations.registry_values import (
     Owner,
     Positive,
     RuleId,
+    RuleSetting,
     RunName,
     Share,
     Slug,
@@ -241,6 +242,8 @@ class EnvironmentEntry(EnvironmentKeys):
 
     name: str
     line: int | None = field(default=None, kw_only=True)
+    rules: Mapping[str, RuleSetting] = field(default_factory=dict, kw_only=True)
+    """The registry's own `rules`."""
 
     @property
     def folder_name(self) -> str:
@@ -314,6 +317,13 @@ class RegistryKeys:
     runs: Annotated[Mapping[RunName, RunKeys], Field(description="Training runs by name.")] = field(
         default_factory=dict
     )
+    rules: Annotated[
+        Mapping[RuleId, RuleSetting],
+        Field(
+            description="Severities of rules in this repository, by rule id. A rule about security or releases can be "
+            "raised, and neither lowered nor turned off."
+        ),
+    ] = field(default_factory=dict)
     maintainers: Annotated[
         Unique[Owner],
         Field(
@@ -341,6 +351,9 @@ class Registry:
     run_lines: Mapping[str, int] = field(default_factory=dict)
     """The line of each run."""
     maintainers: tuple[str, ...] = ()
+    rules: Mapping[str, RuleSetting] = field(default_factory=dict)
+    rule_lines: Mapping[str, int] = field(default_factory=dict)
+    """The line of each rule below `rules`."""
 
     @property
     def private(self) -> frozenset[str]:
@@ -408,12 +421,15 @@ def _build(keys: RegistryKeys, document: Document) -> Registry:
         else:
             declared = data["environments"][name] or {}
             entry = _entry(name, found or EnvironmentKeys(), declared, defaults, line)
-            environments[name] = entry if entry.owner else replace(entry, owner=keys.owner)
+            environments[name] = replace(entry, owner=entry.owner or keys.owner, rules=keys.rules)
     runs = data.get("runs", {})
     run_lines = {name: document.line(("runs", name)) or 1 for name in runs}
     lines = _lines_of_runs(document)
     specs = {name: run_spec(name, run, lines.get(name, {}), document.file) for name, run in runs.items()}
-    return Registry(data["owner"], environments, external, runs, specs, run_lines, tuple(keys.maintainers))
+    specs = {name: replace(spec, rules=keys.rules) for name, spec in specs.items()}
+    rule_lines = {rule: document.line(("rules", rule)) or 1 for rule in keys.rules}
+    maintainers = tuple(keys.maintainers)
+    return Registry(data["owner"], environments, external, runs, specs, run_lines, maintainers, keys.rules, rule_lines)
 
 
 def _external(name: str, keys: ExternalKeys, line: int | None) -> ExternalEntry:

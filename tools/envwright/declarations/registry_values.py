@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BeforeValidator,
@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 T = TypeVar("T")
+RuleSeverity = Literal["error", "warning", "advice", "off"]
 KEYS = ConfigDict(extra="forbid")
 """The setting of every class of keys, as `__pydantic_config__`: an undeclared key is a mistake."""
 
@@ -93,6 +94,31 @@ Ignored = Annotated[
     Mapping[RuleId, Filled],
     Field(description="Rules that are ignored here: rule id and the reason, which every report shows."),
 ]
+
+
+class _Off:
+    """Reads `off` without quotes, which is false in YAML."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], CoreSchema]) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(
+            lambda found: "off" if found is False else found, handler(source)
+        )
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        described = handler(schema)
+        return {**described, "enum": [*described["enum"], False], "type": ["string", "boolean"]}
+
+
+@dataclass(frozen=True)
+class RuleSetting:
+    """The severity of a rule in this repository."""
+
+    __pydantic_config__ = KEYS
+
+    severity: Annotated[
+        RuleSeverity, _Off(), Field(description="Severity of its findings; `off` shows them without effect.")
+    ]
+    reason: Annotated[Filled, Field(description="The reason, which every report shows.")]
 
 
 class _Omissible:

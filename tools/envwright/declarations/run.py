@@ -21,6 +21,7 @@ from envwright.declarations.registry_values import (
     OpenShare,
     Positive,
     PositiveOrZero,
+    RuleSetting,
     Slug,
     Table,
     Temperature,
@@ -367,6 +368,8 @@ class RunSpec(RunKeys):
     """The keys that were written, merged ones included, and differ from their defaults."""
     command: str = ""
     """The command line that declares it; empty if a file declares it."""
+    rules: Mapping[str, RuleSetting] = field(default_factory=dict)
+    """The registry's own `rules`."""
 
     def line(self, key: str = "") -> int | None:
         """The line of a key, or of the nearest key that contains it."""

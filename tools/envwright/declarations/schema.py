@@ -128,7 +128,7 @@ def _problem_of(error: ErrorDetails, schema: Mapping[str, Any], document: Docume
         fix = f"add {steps[-1]}: {node.get('description', '')}".rstrip(": ")
         return _problem(document, steps[:-1], f"lacks the key {steps[-1]}", fix=fix)
     if kind == "literal_error":
-        choices = [str(choice) for choice in node.get("enum", [node.get("const")])]
+        choices = [str(choice) for choice in node.get("enum", [node.get("const")]) if choice is not False]
         near = nearest(str(found), choices) or nearest(str(found).upper(), choices)
         return _problem(document, steps, "is not an allowed value", found, ", ".join(choices), near)
     if kind == "repeated":

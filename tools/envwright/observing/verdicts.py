@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 import packaging
 
 from envwright.declarations.registry import Registry
+from envwright.declarations.registry_values import RuleSetting
 from envwright.declarations.run import RunSpec
 from envwright.facts.observed import Facts, adapter, as_json
 from envwright.files.atomic_write import write_whole
@@ -48,6 +50,8 @@ class ValidationRequest:
     """Whether results of environments that pass leave out details."""
     gates: tuple[Gate, ...]
     observation: ObservationRequest
+    former_rules: Mapping[str, RuleSetting] | None = None
+    """`rules` at the base of a change, if they differ."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,10 @@ def judged(request: ValidationRequest, name: str, facts: Facts, *, cached: bool,
     result = environment_result(
         package, facts, judgement, root=repository.root, cached=cached, seconds=seconds, recorded=rollouts
     )
+    if request.former_rules is not None:
+        at_base = replace(subject, entry=replace(subject.entry, rules=request.former_rules))
+        before = judge(at_base, gates, brief=True).verdict
+        result = replace(result, by_former_rules=before if before != result.verdict else None)
     return in_brief(result) if request.brief else result
 
 
@@ -165,6 +173,7 @@ def kept_verdict(request: ValidationRequest, name: str, facts: Path) -> KeptVerd
         "gates": request.gates,
         "steps": [[run.name, run.batch_size, run.max_concurrent] for run in runs_on(request.repository.registry, name)],
         "brief": request.brief,
+        "former rules": repr(request.former_rules),
     }
     key = hashlib.sha256(json.dumps(read_by_rules).encode()).hexdigest()
     form = "-".join((*request.gates, "brief") if request.brief else request.gates)

@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from envwright.declarations.document import parse_document
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry import EnvironmentEntry, ExternalEntry, Registry, load_registry, registry_of
+from envwright.declarations.registry_values import RuleSetting
 from envwright.declarations.tool_source import REGISTRY_FILE, TOOL_FOLDER, holds_tool
 from envwright.packages.git import files_at, git, is_shallow
 
@@ -48,6 +49,8 @@ class Change:
     """New name → the former name, if most files moved along."""
     base: str | None = None
     """The commit of the comparison; `None` if there is no earlier one."""
+    former_rules: Mapping[str, RuleSetting] | None = None
+    """`rules` of the registry at the base, if they differ; none if it cannot be read."""
 
 
 def changed_environments(root: Path, base: str | None = None) -> Change:
@@ -69,8 +72,10 @@ def changed_environments(root: Path, base: str | None = None) -> Change:
     runs: set[str] = set()
     removed_runs: set[str] = set()
     reason = ""
+    former_rules: Mapping[str, RuleSetting] | None = None
     if REGISTRY_FILE in files:
         earlier = registry_at(root, fork)
+        former_rules = earlier.rules if earlier else {}
         if earlier is None:
             reason = f"{REGISTRY_FILE} changed, and its earlier version cannot be read"
         else:
@@ -78,6 +83,7 @@ def changed_environments(root: Path, base: str | None = None) -> Change:
             names |= _changed_entries(earlier.environments, now.environments)
             removed |= earlier.environments.keys() - now.environments.keys() - now.external.keys()
             runs, removed_runs = _changed_runs(earlier, now), set(earlier.runs.keys() - now.runs.keys())
+            former_rules = None if earlier.rules == now.rules else earlier.rules
     folder = f"{TOOL_FOLDER}/" if holds_tool(root) else None
     shared = sorted(file for file in files if file in SHARED_FILES or (folder and file.startswith(folder)))
     if shared:
@@ -93,6 +99,7 @@ def changed_environments(root: Path, base: str | None = None) -> Change:
         removed_runs=frozenset(removed_runs),
         renamed=renamed,
         base=fork,
+        former_rules=former_rules,
     )
 
 
@@ -154,12 +161,14 @@ def _changed_entries(before: Mapping[str, _Entry], now: Mapping[str, _Entry]) ->
 
 
 def _changed_runs(before: Registry, now: Registry) -> set[str]:
-    """A run also differs if one of its Hub environments has another version."""
+    """A run also differs if one of its Hub environments has another version, or the rules other severities."""
     external = _changed_entries(before.external, now.external)
     return {
         name
         for name, declared in now.runs.items()
-        if declared != before.runs.get(name) or not external.isdisjoint(now.specs[name].environment_names)
+        if declared != before.runs.get(name)
+        or before.rules != now.rules
+        or not external.isdisjoint(now.specs[name].environment_names)
     }
 
 

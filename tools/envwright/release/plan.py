@@ -23,6 +23,7 @@ from envwright.packages.recordings import read_recordings
 from envwright.packages.release_history import ReleaseContent, release_content, release_history
 from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.rules.engine import Finding, Subject, Verdict, findings, publishing_findings, stops_publishing
+from envwright.rules.settings import refuse_wrong_settings
 from envwright.training.due import DecidedRun, RunSize, Situation, decided_runs
 from envwright.training.submit import RunIdentity
 
@@ -284,6 +285,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     """
     root = root.resolve()
     registry = load_registry(root)
+    refuse_wrong_settings(registry)
     choice = _chosen(root, registry, names, changed)
     concerned = _concerned_runs(registry, choice)
     removed = tuple(sorted(choice.change.removed_runs)) if choice.change else ()

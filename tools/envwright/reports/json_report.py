@@ -94,6 +94,7 @@ def head_data(result: ValidationResult) -> dict[str, Any]:
         "split": result.split,
         "shard": result.shard and asdict(result.shard),
         "runs": result.runs,
+        "rules": [asdict(each) for each in result.rules],
         "problems": [_problem_data(problem) for problem in result.problems],
     }
 
@@ -127,6 +128,7 @@ def _environment_data(environment: EnvironmentResult) -> dict[str, Any]:
         "spending": environment.spending,
         "judge": environment.judge,
         "env_args": environment.env_args,
+        "by_former_rules": environment.by_former_rules,
         "mutation": _mutation_data(environment),
         "search": _search_data(environment.search),
         "findings": [_finding_data(environment, finding) for finding in weightiest_first(environment.findings)],

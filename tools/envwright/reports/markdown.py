@@ -15,7 +15,13 @@ from envwright.reports.documentation import rule_address
 from envwright.reports.evidence import FURTHER, ShownEvidence, shown_evidence
 from envwright.reports.first_screen import first_screen
 from envwright.reports.spill_list import SpillList
-from envwright.reports.summary import policy_sentence, short_mutation_sentence, short_search_sentence, time_text
+from envwright.reports.summary import (
+    policy_sentence,
+    rule_lines,
+    short_mutation_sentence,
+    short_search_sentence,
+    time_text,
+)
 from envwright.reports.transcripts.beside import conversation_address
 from envwright.rules.engine import GATES, Finding, Verdict
 from envwright.rules.result import (
@@ -126,6 +132,7 @@ def _head(result: ValidationResult) -> str:
         parts.append(f"**Next:** {code_span(screen.command)}{place}")
     if screen.cost:
         parts.append(f"**Otherwise:** {prose(screen.cost)}")
+    parts += ["\n".join(f"- **rules:** {prose(line)}" for line in lines)] if (lines := rule_lines(result)) else []
     return "\n\n".join([*parts, ""])
 
 

@@ -50,6 +50,7 @@ def merged(
         "seconds": max(float(part["seconds"]) for part in parts),
         "shard": None,
         "runs": sorted(runs),
+        "rules": parts[0].get("rules", []),
         "problems": wrong,
         "environments": environments,
     }

@@ -13,6 +13,7 @@ from envwright.facts.observed import Failure, Place, Signer, StartMode
 from envwright.rules.engine import Finding
 from envwright.rules.evidence import Evidence
 from envwright.rules.result import EnvironmentResult, ShardOfRun, ValidationResult
+from envwright.rules.settings import SetSeverity
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -59,6 +60,7 @@ def result_of(data: dict[str, Any]) -> ValidationResult:
         split=data.get("split", "train"),
         shard=share_of(data),
         runs=tuple(data.get("runs", ())),
+        rules=tuple(SetSeverity(**each) for each in data.get("rules", ())),
     )
 
 
@@ -86,6 +88,7 @@ def _environment(data: dict[str, Any]) -> EnvironmentResult:
         judge=data.get("judge"),
         observed_by=Signer(**data["observed_by"]) if data.get("observed_by") else None,
         env_args=data.get("env_args"),
+        by_former_rules=data.get("by_former_rules"),
     )
 
 

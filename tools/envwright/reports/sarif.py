@@ -55,7 +55,9 @@ def render_sarif(result: ValidationResult) -> str:
                 "rules": [*_declaration_rule(used), *(_rule(one) for one in all_rules().values() if one.id in used)],
             }
         },
-        "invocations": [{"executionSuccessful": not result.interrupted, **_notifications(result)}],
+        "invocations": [
+            {"executionSuccessful": not result.interrupted, **_overrides(result), **_notifications(result)}
+        ],
         "automationDetails": {"id": f"envwright/{'-'.join(result.gates)}/"},
         "results": results[:MOST_RESULTS],
     }
@@ -87,6 +89,19 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
         "properties": {"tags": [rule.gate]},
     }
+
+
+def _overrides(result: ValidationResult) -> dict[str, Any]:
+    """The rules that the repository gives another level: SARIF 2.1.0, section 3.20.5."""
+    overrides = [
+        {
+            "descriptor": {"id": each.rule},
+            "configuration": {"enabled": False} if each.severity == "off" else {"level": _LEVELS[each.severity]},
+            "properties": {"reason": visible(each.reason)},
+        }
+        for each in result.rules
+    ]
+    return {"ruleConfigurationOverrides": overrides} if overrides else {}
 
 
 def _declaration_rule(used: set[str]) -> list[dict[str, Any]]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 LONGEST_COMMAND_NAMES = 6
 """The most environments named in a command; with more, it validates all."""
+MOST_RULES = 12
+"""The most lines on rules with a severity of the repository's."""
 MOST_POLICIES = 3
 """The most policies that a sentence names; more are counted."""
 _VERDICT_WORDS: dict[Verdict, str] = {
@@ -122,6 +124,19 @@ def time_text(environment: EnvironmentResult) -> str:
     if environment.observed_by is not None:
         return f"{environment.observed_by.key} {environment.observed_by.date[:10]}"
     return "cached" if environment.cached else seconds_text(environment.seconds)
+
+
+def rule_lines(result: ValidationResult) -> list[str]:
+    """The rules with a severity of the repository's, a line each; first the verdicts that a change of these alters."""
+    altered = result.outline.altered
+    lines = [
+        f"{name}: {verdict}, and {before} by the rules at the base: this change of `rules` alters the verdict"
+        for name, before, verdict in altered[:MOST_RULES]
+    ]
+    lines += [f"{len(altered) - MOST_RULES} more verdicts are altered"] if len(altered) > MOST_RULES else []
+    by_change = sorted(result.rules, key=lambda each: each.base is None)
+    lines += map(str, by_change[:MOST_RULES])
+    return lines + ([f"{len(by_change) - MOST_RULES} more are in validate.json"] if len(by_change) > MOST_RULES else [])
 
 
 def policy_sentence(result: ValidationResult) -> str:

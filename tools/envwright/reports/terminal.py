@@ -13,7 +13,7 @@ from envwright.reports.documentation import linked
 from envwright.reports.evidence import READY_CASE, shown_evidence
 from envwright.reports.first_screen import first_screen
 from envwright.reports.page import DEFAULT_WIDTH, KIND_STYLES, LABEL_WIDTH, VERDICT_STYLES, Page, TableColumn
-from envwright.reports.summary import mutation_sentence, score_text, search_sentence, time_text
+from envwright.reports.summary import mutation_sentence, rule_lines, score_text, search_sentence, time_text
 from envwright.rules.engine import GATES, Finding, Verdict
 from envwright.rules.gold import ORACLE_FILE
 from envwright.rules.result import (
@@ -292,6 +292,8 @@ def _closing(page: Page, result: ValidationResult, reports: Sequence[str]) -> No
     cached = 0 if result.verdict == "pass" else result.outline.cached
     again = f"({cached} cached; --no-cache observes again)" if cached else ""
     page.paragraph((f"{_SIGNS[result.verdict]} {result.verdict}:", style), screen.verdict, (again, "dim"), hanging=2)
+    for line in rule_lines(result):
+        page.field("rules", line, indent=0)
     if result.unfinished:
         page.field("unfinished", ", ".join(result.unfinished), indent=0)
     if screen.command:

@@ -58,6 +58,10 @@ environments:
 
 An ignored rule that does not exist or finds nothing is itself reported (SCH090, SCH091). Rules of training runs are
 ignored the same way, with `ignore` below the run.
+
+`rules` in `registry.yaml` sets the severity of a rule for the whole repository, with a reason. A rule that protects
+security or releases can be raised, and neither lowered nor turned off. [own-rules.md](own-rules.md) describes this, and
+rules of a team's own.
 """
 
 
@@ -89,8 +93,9 @@ def sections(known: Rule) -> dict[str, str]:
 
 
 def effect(known: Rule) -> str:
-    """What a finding of the rule does."""
-    return "fails the plan of a release" if known.publishing else _SEVERITIES[known.severity]
+    """What a finding of the rule does, and what the rule protects."""
+    does = "fails the plan of a release" if known.publishing else _SEVERITIES[known.severity]
+    return f"{does}; protects {known.protects}" if known.protects else does
 
 
 def _entry(known: Rule) -> str:

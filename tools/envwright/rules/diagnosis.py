@@ -21,6 +21,7 @@ from envwright.rules.evidence import Evidence
 from envwright.statistics.trends import Slope, distance_from_rise, largest_noise, rising_score, slope_of, step_noise
 
 if TYPE_CHECKING:
+    from envwright.declarations.registry_values import RuleSetting
     from envwright.declarations.run import RunSpec
     from envwright.rules.runs.subject import TrainerLimits
     from envwright.statistics.run_replies import RunReplies
@@ -108,6 +109,11 @@ class RunLog:
     def ignore(self) -> Mapping[str, str]:
         """Rule id → the reason why it is ignored for this run."""
         return self.spec.ignore if self.spec else {}
+
+    @property
+    def rules(self) -> Mapping[str, RuleSetting]:
+        """Rule id → its severity in this repository."""
+        return self.spec.rules if self.spec else {}
 
     @property
     def reward(self) -> Series | None:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from envwright.declarations.package import Package
     from envwright.declarations.problem import Problem
     from envwright.declarations.registry import EnvironmentEntry
+    from envwright.declarations.registry_values import RuleSetting, RuleSeverity
     from envwright.declarations.run import RunSpec
     from envwright.facts.observed import Facts, RewardFunction, Score
     from envwright.packages.release_history import ReleaseHistory
@@ -52,6 +53,7 @@ LONGEST_REPLY = 16_000
 """Characters of the longest reply if no declared run allows a longer one: about 4,000 tokens."""
 Gate = Literal["schema", "rewards", "smoke", "distribution", "release", "run", "diagnosis"]
 Severity = Literal["error", "warning", "advice"]
+Protected = Literal["security", "releases"]
 Verdict = Literal["pass", "fail", "inconclusive", "error"]
 GATES: tuple[Gate, ...] = ("schema", "rewards", "smoke", "distribution")
 """The gates of `validate`, which prove an environment."""
@@ -92,6 +94,11 @@ class Subject:
     def ignore(self) -> Mapping[str, str]:
         """Rule id → the reason why it is ignored here."""
         return self.entry.ignore
+
+    @property
+    def rules(self) -> Mapping[str, RuleSetting]:
+        """Rule id → its severity in this repository."""
+        return self.entry.rules
 
     @cached_property
     def declared(self) -> DeclaredRange:
@@ -214,6 +221,10 @@ class Judged(Protocol):
     def ignore(self) -> Mapping[str, str]:
         """Rule id → the reason why it is ignored here."""
 
+    @property
+    def rules(self) -> Mapping[str, RuleSetting]:
+        """Rule id → its severity in this repository."""
+
 
 RuleFunction = Callable[[Any], Iterable[Found]]
 
@@ -236,6 +247,8 @@ class Rule:
     """Applies only if two versions were compared."""
     publishing: bool = False
     """Whether only publishing needs it: a warning of `validate`, and an error of the release's plan."""
+    protects: Protected | None = None
+    """What it protects, so that no repository can turn it off or lower it. All that stop a release protect that."""
 
 
 _rules: dict[str, Rule] = {}
@@ -250,6 +263,7 @@ def rule(
     last: bool = False,
     compares: bool = False,
     publishing: bool = False,
+    protects: Protected | None = None,
 ) -> Callable[[RuleFunction], RuleFunction]:
     """Register a rule under its stable id.
 
@@ -264,7 +278,8 @@ def rule(
         title, sections = _read_docstring(check)
         what, why, fix = (sections[name] for name in ("What", "Why", "Fix"))
         all_rules.cache_clear()
-        _rules[id] = Rule(id, gate, severity, title, what, why, fix, check, last, compares, publishing)
+        protected = "releases" if publishing or gate == "release" else protects
+        _rules[id] = Rule(id, gate, severity, title, what, why, fix, check, last, compares, publishing, protected)
         return check
 
     return register
@@ -325,10 +340,13 @@ def stops_publishing(finding: Finding) -> bool:
 
 def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
     """The findings of one rule; an exception is its last finding."""
+    setting = setting_of(known, subject.rules)
     ignored = subject.ignore.get(known.id)
+    if ignored is None and setting is not None and setting.severity == "off":
+        ignored = f"off in this repository: {setting.reason}"
     try:
         for found in known.check(subject):
-            yield Finding(
+            finding = Finding(
                 rule=known.id,
                 gate=known.gate,
                 severity=found.severity or ("warning" if found.inconclusive else known.severity),
@@ -339,6 +357,7 @@ def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
                 inconclusive=found.inconclusive,
                 ignored=ignored,
             )
+            yield finding if setting is None else _as_set(finding, setting)
     except Exception as error:
         yield Finding(
             rule=known.id,
@@ -351,6 +370,30 @@ def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
             ignored=ignored,
             bug=True,
         )
+
+
+SEVERITIES: tuple[RuleSeverity, ...] = ("off", "advice", "warning", "error")
+"""Weakest first."""
+
+
+def setting_of(known: Rule, declared: Mapping[str, RuleSetting]) -> RuleSetting | None:
+    """The repository's setting of a rule; `None` without one, or if it would weaken a rule that protects something."""
+    setting = declared.get(known.id)
+    return None if setting is None or (known.protects and is_weaker(setting.severity, known.severity)) else setting
+
+
+def is_weaker(severity: RuleSeverity, other: RuleSeverity) -> bool:
+    """Whether a severity does less than another one."""
+    return SEVERITIES.index(severity) < SEVERITIES.index(other)
+
+
+def _as_set(finding: Finding, setting: RuleSetting) -> Finding:
+    """The finding with the severity that the repository sets. Too little evidence stays too little for an error."""
+    severity = setting.severity
+    if severity == "off" or (finding.inconclusive and severity == "error"):
+        return finding
+    message = f"{finding.message} ({severity} in this repository: {setting.reason})"
+    return replace(finding, severity=severity, message=message, inconclusive=False)
 
 
 def _fix(known: Rule, found: Found, subject: Judged) -> str:

@@ -56,7 +56,7 @@ def _changed(facts: Facts, recording: RecordingFacts) -> tuple[str, Evidence, Pl
     return message, evidence, Place(recording.file, first.line)
 
 
-@rule("REC001", gate="distribution")
+@rule("REC001", gate="distribution", protects="releases")
 def recorded_rewards_changed(subject: Subject) -> Iterator[Found]:
     """Recorded replies earn a different reward under the same version.
 

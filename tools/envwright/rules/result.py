@@ -27,6 +27,7 @@ from envwright.facts.spending import Spending
 from envwright.facts.stages import StageName
 from envwright.rules.engine import GATES, Finding, Gate, Verdict, stops_publishing
 from envwright.rules.profiles import RewardProfile
+from envwright.rules.settings import SetSeverity
 from envwright.rules.transcripts import shown_transcripts, transcript_of_reply
 from envwright.rules.verdict import VERDICTS
 from envwright.statistics.measures import Distribution
@@ -110,6 +111,8 @@ class EnvironmentResult:
     env_args: Mapping[str, Any] | None = None
     """Arguments of the environment that the command line set beside the registry's: the result of a variant, which is
     not evidence for a release. `None` without."""
+    by_former_rules: Verdict | None = None
+    """Its verdict with the severities of rules at the base of the change, if it is another one."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,8 @@ class Outline:
     """Environments that did not pass, worst first, each with its most important deciding finding."""
     unready: tuple[tuple[str, tuple[Finding, ...]], ...] = ()
     """Environments that passed and that a release does not publish, each with the findings that stop it."""
+    altered: tuple[tuple[str, Verdict, Verdict], ...] = ()
+    """Environments with the verdict by the severities at the base, and the one here, where these differ."""
 
     @property
     def counts(self) -> Counter[Verdict]:
@@ -170,6 +175,8 @@ class ValidationResult:
     """The next step after a pass, such as `git push`; empty if there is none."""
     runs: tuple[str, ...] = ()
     """Declared runs that were judged because they changed or were named."""
+    rules: tuple[SetSeverity, ...] = ()
+    """The rules with a severity of the repository's."""
 
     @cached_property
     def outline(self) -> Outline:
@@ -179,12 +186,14 @@ class ValidationResult:
         unmet: list[tuple[Verdict, str, Finding | None]] = []
         unready: list[tuple[str, tuple[Finding, ...]]] = []
         signers: Counter[str] = Counter()
+        altered: list[tuple[str, Verdict, Verdict]] = []
         cached = 0
         for one in self.environments:
             verdicts.append(one.verdict)
             policies |= dict.fromkeys(one.policies)
             cached += one.cached
             signers.update([one.observed_by.key] if one.observed_by else ())
+            altered += [(one.name, one.by_former_rules, one.verdict)] if one.by_former_rules else []
             if one.verdict != "pass":
                 unmet.append((one.verdict, one.name, _deciding_finding(one)))
             elif stopping := tuple(filter(stops_publishing, one.findings)):
@@ -192,7 +201,7 @@ class ValidationResult:
         unmet.sort(key=lambda each: VERDICTS.index(each[0]))
         worst_first = tuple((name, finding) for _, name, finding in unmet)
         by_signer = dict(sorted(signers.items()))
-        return Outline(tuple(verdicts), cached, by_signer, tuple(policies), worst_first, tuple(unready))
+        return Outline(tuple(verdicts), cached, by_signer, tuple(policies), worst_first, tuple(unready), tuple(altered))
 
 
 def _deciding_finding(environment: EnvironmentResult) -> Finding | None:

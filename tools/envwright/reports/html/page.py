@@ -17,7 +17,7 @@ from envwright.reports.html.embedding import code, policy
 from envwright.reports.html.size_budget import fitted
 from envwright.reports.json_report import head_data
 from envwright.reports.reading import finding_of, result_of
-from envwright.reports.summary import score_text
+from envwright.reports.summary import rule_lines, score_text
 from envwright.rules.engine import GATES
 from envwright.rules.result import DECIDING, FINDING_KINDS, finding_kind
 from envwright.text.plain_data import plain_data, seconds_text
@@ -87,6 +87,7 @@ def page_parts(
             heading=heading,
             report=plain_data(head_data(result)),
             screen=first_screen(result),
+            rule_lines=rule_lines(result),
             counts=result.outline.counts,
             rows=_Rows(environments),
             unreadable=unreadable,

@@ -52,7 +52,7 @@ def _change(first: ScoredReply) -> str:
     return f"{name} scores the reply of {on_task} {number(after)}, at the base {number(before)}"
 
 
-@rule("RWD090", gate="rewards", compares=True)
+@rule("RWD090", gate="rewards", compares=True, protects="releases")
 def rewards_changed_without_a_new_version(subject: Subject) -> Iterator[Found]:
     """Rewards changed since the base, and the version did not.
 

@@ -93,7 +93,7 @@ def _answer(task: Task) -> str | None:
     return answer_of(dict(task.data)) if task.answer is None else str(task.answer)
 
 
-@rule("RWD052", gate="rewards", severity="warning")
+@rule("RWD052", gate="rewards", severity="warning", protects="security")
 def model_output_is_executed(subject: Subject) -> Iterator[Found]:
     """The source seems to execute model output.
 

@@ -323,7 +323,7 @@ def scoring_draws_at_random(subject: Subject) -> Iterator[Found]:
     yield from _acts(subject, "randomness", "draws from")
 
 
-@rule("RWD076", gate="rewards")
+@rule("RWD076", gate="rewards", protects="security")
 def scoring_opens_files_elsewhere(subject: Subject) -> Iterator[Found]:
     """Scoring opens files outside the package.
 
@@ -335,7 +335,7 @@ def scoring_opens_files_elsewhere(subject: Subject) -> Iterator[Found]:
     yield from _acts(subject, "file", "opens")
 
 
-@rule("RWD077", gate="rewards")
+@rule("RWD077", gate="rewards", protects="security")
 def scoring_reads_undeclared_variables(subject: Subject) -> Iterator[Found]:
     """Scoring reads undeclared environment variables.
 
@@ -347,7 +347,7 @@ def scoring_reads_undeclared_variables(subject: Subject) -> Iterator[Found]:
     yield from _acts(subject, "environment variable", "reads the environment variable")
 
 
-@rule("RWD057", gate="rewards")
+@rule("RWD057", gate="rewards", protects="security")
 def scoring_executes_the_reply(subject: Subject) -> Iterator[Found]:
     """Scoring executes the reply.
 

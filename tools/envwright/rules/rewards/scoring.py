@@ -327,7 +327,7 @@ def metric_never_scores(subject: Subject) -> Iterator[Found]:
         )
 
 
-@rule("RWD026", gate="rewards")
+@rule("RWD026", gate="rewards", protects="security")
 def scoring_tries_the_network(subject: Subject) -> Iterator[Found]:
     """Scoring uses the network.
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from envwright_worker.splits import Split
 
     from envwright.declarations.package import Generation
+    from envwright.declarations.registry_values import RuleSetting
     from envwright.declarations.run import RunSpec
 
 BatchUnit = Literal["rollouts", "tasks"]
@@ -296,6 +297,11 @@ class RunSubject:
     def ignore(self) -> Mapping[str, str]:
         """Rule id → the reason why it is ignored for this run."""
         return self.spec.ignore
+
+    @property
+    def rules(self) -> Mapping[str, RuleSetting]:
+        """Rule id → its severity in this repository."""
+        return self.spec.rules
 
     def refused(self, kind: RefusalKind) -> Iterator[Found]:
         """A finding for every refusal of one kind."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from envwright.declarations.problem import Problem, nearest
+from envwright.declarations.registry_values import RuleSetting
 from envwright.facts.observed import Place
 from envwright.facts.stages import needed_by
 from envwright.rules.engine import Finding, Found, Gate, Rule, Subject, all_rules, apply, rule
@@ -23,6 +24,7 @@ class DeclarationSubject:
 
     problems: tuple[Problem, ...]
     ignore: Mapping[str, str] = field(default_factory=dict)
+    rules: Mapping[str, RuleSetting] = field(default_factory=dict)
 
 
 def declaration_findings(problems: tuple[Problem, ...]) -> tuple[Finding, ...]:
@@ -30,7 +32,7 @@ def declaration_findings(problems: tuple[Problem, ...]) -> tuple[Finding, ...]:
     return tuple(apply(all_rules()[RULE], DeclarationSubject(problems)))
 
 
-@rule(RULE, gate="schema")
+@rule(RULE, gate="schema", protects="releases")
 def declaration_is_wrong(subject: DeclarationSubject | Subject) -> Iterator[Found]:
     """The environment is declared wrongly or incompletely.
 

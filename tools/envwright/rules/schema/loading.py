@@ -278,7 +278,7 @@ def _listed(wheel: Wheel) -> list[str]:
     return list(wheel.files[:_LISTED])
 
 
-@rule("SCH032", gate="schema")
+@rule("SCH032", gate="schema", protects="security")
 def wheel_contains_strays(subject: Subject) -> Iterator[Found]:
     """The wheel contains files that do not belong in it.
 
@@ -312,7 +312,7 @@ def _is_stray(name: str, module: str) -> bool:
     return path.suffix in (".py", ".lock")
 
 
-@rule("SCH033", gate="schema")
+@rule("SCH033", gate="schema", protects="security")
 def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
     """The wheel shadows a standard module or a dependency.
 

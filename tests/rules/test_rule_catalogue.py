@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,16 @@ def test_catalogue_explains_every_rule_in_full(rule: str) -> None:
         for part in (known.title, known.what, known.why, known.fix):
             assert part in text
         assert f"ignore: {{{rule}:" in text
+
+
+FILE_OF_A_TRAINER = re.compile(r"\b(?:prime-rl|verifiers|tinker-cookbook)(?:'s)? ([\w./-]+\.(?:py|md))(@[0-9a-f]{7,})?")
+"""A file that a rule names as its source, and the commit."""
+
+
+@pytest.mark.parametrize("rule", all_rules())
+def test_rule_names_the_commit_of_a_trainer_s_file(rule: str) -> None:
+    found = FILE_OF_A_TRAINER.findall(all_rules()[rule].what)
+    assert [file for file, commit in found if not commit] == []
 
 
 def test_rule_id_is_case_insensitive() -> None:

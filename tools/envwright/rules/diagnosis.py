@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from envwright.statistics.series import Series
 
 OWN = "this project's own"
-PLATFORM = "prime 0.18.0, `prime train`"
+PLATFORM = "prime 0.18.0, prime_cli/commands/rl.py"
 PRIME_RL = "prime-rl docs/training.md@559b447"
 PRIME_RL_SKILL = "prime-rl skills/training/monitor-run/SKILL.md@559b447"
 VERIFIERS = "verifiers docs/legacy/training.md@a60a606ec"
@@ -191,7 +191,8 @@ def nothing_is_earned(run: RunLog) -> Iterator[Found]:
 
     What: Over the last half of at least 20 steps the mean reward is the lowest of the declared range at every step.
         Source: prime-rl docs/training.md@559b447 (groups that all fail teach nothing); for the order of the advice the
-        skill train-with-environments of verifiers (a flat reward: difficulty, the rubric, the prompt's contract).
+        skill train-with-environments, verifiers skills/train-with-environments/SKILL.md@37c1a2475 (a flat reward:
+        difficulty, the rubric, the prompt's contract).
     Why: Without any reward, all groups have zero variance and there is no gradient: more steps change nothing.
     Fix: Read some rollouts: does the rubric accept the requested answer, in the format that the model writes? Then make
         the task reachable: easier tasks first, partial credit, a stronger model; larger groups find rare successes.
@@ -208,7 +209,7 @@ def nothing_is_earned(run: RunLog) -> Iterator[Found]:
             then="compare some rollouts with the rubric and the format of the answer; if both fit, evaluate the model "
             "(envwright distribution NAME --endpoint E) and drop tasks without any reward",
             stop="stop now; begin another run when the model earns a reward before training",
-            source=f"{PRIME_RL}; the skill train-with-environments of verifiers",
+            source=f"{PRIME_RL}; verifiers skills/train-with-environments/SKILL.md@37c1a2475",
             mean=reward.tail(0.5),
         )
 
@@ -698,7 +699,8 @@ def steps_are_missing(run: RunLog) -> Iterator[Found]:
 def run_is_gone(run: RunLog) -> Iterator[Found]:
     """The run failed, was stopped, or does not exist.
 
-    What: The platform has the run, and its status is neither failed nor stopped. Source: prime 0.18.0, `prime train`.
+    What: The platform has the run, and its status is neither failed nor stopped. Source: prime 0.18.0,
+        prime_cli/api/rl.py (restart_run) and commands/rl.py (TERMINAL_RUN_STATUSES).
     Why: It will not continue by itself.
     Fix: Read the end of its log, then submit a changed declaration: the platform restarts running runs only.
     """
@@ -726,7 +728,8 @@ def run_is_gone(run: RunLog) -> Iterator[Found]:
 def run_is_paused(run: RunLog) -> Iterator[Found]:
     """The run is paused.
 
-    What: The platform's status is neither PAUSED nor PAUSING. Source: prime 0.18.0, `prime train`.
+    What: The platform's status is neither PAUSED nor PAUSING. Source: prime 0.18.0,
+        prime_cli/commands/rl.py (RUN_STATUS_COLORS, resume).
     Why: It keeps its checkpoint and does not go on by itself. It resumes as a new run with a new id.
     Fix: `prime train resume ID`, once it is PAUSED.
     """

@@ -53,7 +53,7 @@ def model_or_renderer_is_unknown(run: RunSubject) -> Iterator[Found]:
     Why: The run would fail at the start, on paid machines. A newer release may support the model.
     Fix: Correct the name. With prime-rl, a model of your own takes `renderer: default`, which uses its own chat
         template (with tools also a tool_parser), or the renderer of its base if the template is unchanged. Source:
-        prime-rl configs/orchestrator.py, validate_renderer_auto_resolves.
+        prime-rl configs/orchestrator.py@559b447, validate_renderer_auto_resolves.
     """
     trainer, settings = run.trainer, run.settings
     if trainer.renderers and settings.renderer not in (None, "auto"):
@@ -219,8 +219,7 @@ def names_of_sources_clash(run: RunSubject) -> Iterator[Found]:
     """Two environments of a run have one name in metrics.
 
     What: Names are unique among the training environments and among the evaluation environments, and none is `agg`.
-    Source:
-        prime-rl 559b447, configs/orchestrator.py.
+        Source: prime-rl configs/orchestrator.py@559b447.
     Why: prime-rl refuses it, and the hosted service reports it only on the cluster.
     Fix: Give each its `name`.
     """
@@ -245,7 +244,8 @@ def trainer_refuses_a_combination(run: RunSubject) -> Iterator[Found]:
 
     What: For prime-rl: a scheduler fits the steps, concurrency limits fit a group and each other, there is one kind
         of batch, an evaluation has a source, both halves have the same steps, the launcher's own variables are not set,
-        W&B is not offline, and a run resumes from a folder that ends with step_N. Source: prime-rl configs at 559b447.
+        W&B is not offline, and a run resumes from a folder that ends with step_N. Source: prime-rl
+        packages/prime-rl-configs/src/prime_rl/configs/@559b447.
     Why: The run fails when its configuration is read: with hosted training, on the cluster.
     Fix: Change the override that the message names.
     """

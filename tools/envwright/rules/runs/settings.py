@@ -51,7 +51,8 @@ def groups_of_one(run: RunSubject) -> Iterator[Found]:
     """A group has only one rollout.
 
     What: A group-relative algorithm has at least two rollouts of each task. prime-rl accepts one, and it is its
-        default. Source: prime-rl docs/algorithms.md; it aborts after repeated empty batches.
+        default. Source: prime-rl src/prime_rl/orchestrator/orchestrator.py@559b447, which aborts after ten empty
+        batches (MAX_CONSECUTIVE_EMPTY_BATCHES).
     Why: Every advantage is 0, and nothing is learned.
     Fix: Set group_size to 8 or more.
     """
@@ -69,7 +70,7 @@ def too_few_in_flight(run: RunSubject) -> Iterator[Found]:
     """Fewer rollouts may be in flight than a group or the workers need.
 
     What: The limit of rollouts in flight is no less than the largest group and than the environments' workers.
-        Source: prime-rl configs/orchestrator.py (groups).
+        Source: prime-rl configs/orchestrator.py@559b447 (OrchestratorConfig, its check of max_inflight and group_size).
     Why: A group would never be complete, or workers would be idle.
     Fix: Raise max_concurrent, to the batch or more.
     """
@@ -163,7 +164,8 @@ def gpus_do_not_fit(run: RunSubject) -> Iterator[Found]:
 def adapters_need_files(run: RunSubject) -> Iterator[Found]:
     """Adapters cannot be sent by NCCL or NIXL.
 
-    What: With lora, weights are broadcast through the file system. Source: prime-rl configs/rl.py.
+    What: With lora, weights are broadcast through the file system. Source: prime-rl
+        configs/rl.py@559b447.
     Why: The trainer refuses to start.
     Fix: Remove weight_broadcast from the overrides: prime-rl chooses a supported one.
     """

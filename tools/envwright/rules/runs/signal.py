@@ -22,7 +22,8 @@ MOST_WITHOUT_VARIANCE = 0.5
 DROP_THINKING = ("Qwen/Qwen3-", "Qwen/QwQ", "deepseek-ai/DeepSeek-R1")
 """Models whose chat template removes earlier `<think>` sections from the conversation.
 
-Source: the chat templates of Qwen3 and DeepSeek-R1; tinker-cookbook's recipe verifiers_rl warns of the same.
+Source: the chat templates of Qwen3 and DeepSeek-R1; tinker-cookbook recipes/verifiers_rl/README.md@9dfcc3a2 warns of
+the same.
 """
 
 
@@ -30,8 +31,8 @@ Source: the chat templates of Qwen3 and DeepSeek-R1; tinker-cookbook's recipe ve
 def learning_rate_is_unusual(run: RunSubject) -> Iterator[Found]:
     """The learning rate is outside the usual range.
 
-    What: 1e-5 to 1e-4 with LoRA, 1e-6 to 1e-5 for full fine-tuning. Source: verifiers docs/legacy/training.md;
-        the examples shipped with prime-rl lie within.
+    What: 1e-5 to 1e-4 with LoRA, 1e-6 to 1e-5 for full fine-tuning. Source: verifiers
+        docs/legacy/training.md@a60a606ec; the rates of prime-rl's examples/@559b447 lie within.
     Why: Above it, the policy collapses within few steps; below it, the budget is spent before anything changes.
     Fix: Set learning_rate within the range, or ignore this rule with a link to the experiment that supports it.
     """
@@ -47,8 +48,8 @@ def learning_rate_is_unusual(run: RunSubject) -> Iterator[Found]:
 def batch_or_group_is_small(run: RunSubject) -> Iterator[Found]:
     """Batch or groups are small.
 
-    What: At least 64 rollouts per step and 8 of each task. Source: prime-rl docs/training.md, which has 128 to 512
-        for ablations and groups of 16 to 32 as common.
+    What: At least 64 rollouts per step and 8 of each task. Source: prime-rl docs/training.md@559b447, which has
+        128 to 512 for ablations and groups of 16 to 32 as common.
     Why: A step with few tasks is noisy; a small group estimates its own mean badly.
     Fix: Raise batch_size or group_size; for a first trial of the setup ignore this rule.
     """
@@ -131,7 +132,7 @@ def baseline_leaves_nothing_to_learn(run: RunSubject) -> Iterator[Found]:
     """The model earns nothing at the start, or nearly everything.
 
     What: The recorded mean, as a share of the declared range, is above 0 and not above 0.8. Source: verifiers
-        docs/legacy/training.md. Recordings of scripted policies are skipped.
+        docs/legacy/training.md@a60a606ec. Recordings of scripted policies are skipped.
     Why: From 0 there is nothing to reinforce; near the top there is nothing to gain.
     Fix: Choose easier or harder tasks, or another model; docs/distribution.md has more options.
     """
@@ -150,9 +151,9 @@ def template_drops_what_was_thought(run: RunSubject) -> Iterator[Found]:
 
     What: Environments of several turns are not trained with models whose template removes earlier `<think>`
         sections: Qwen3 (also the Instruct models, which share it) and DeepSeek-R1. Source: their chat templates;
-        tinker-cookbook's README of verifiers_rl. Trainers that append to the tokens as sampled are not judged: the
-        renderers of prime-rl begin a new sample where that is not possible, which costs speed only, and TRL's rollouts
-        here keep the thinking.
+        tinker-cookbook recipes/verifiers_rl/README.md@9dfcc3a2. Trainers that append to the tokens as sampled are not
+        judged: the renderers of prime-rl begin a new sample where that is not possible, which costs speed only, and
+        TRL's rollouts here keep the thinking.
     Why: In turn two the model does not see its own reply of turn one: the tokens that are trained differ from
         those that were sampled, and rewards that look for `<think>` find none.
     Fix: Use a model or renderer that preserves thinking, or one that does not think; with one turn it is harmless.
@@ -252,9 +253,9 @@ def budget_cannot_be_checked(run: RunSubject) -> Iterator[Found]:
 def long_conversations_have_small_groups(run: RunSubject) -> Iterator[Found]:
     """A run on conversations has the size of a run on single replies.
 
-    What: On environments of several turns, at least 16 rollouts of each task and 512 per step. Source: the skill
-        train-with-environments of Prime's Lab, for complex and long-horizon environments; 8 and 128 are its values
-        for simple ones.
+    What: On environments of several turns, at least 16 rollouts of each task and 512 per step. Source: verifiers
+        skills/train-with-environments/SKILL.md@37c1a2475, for complex and long-horizon environments; 8 and 128 are its
+        values for simple ones.
     Why: Rewards of long conversations differ more by chance, and a small group estimates its mean badly.
     Fix: Raise group_size to 16 and batch_size to 512, step by step from settings that are stable.
     """
@@ -275,8 +276,8 @@ def age_of_rollouts_is_unusual(run: RunSubject) -> Iterator[Found]:
     """Rollouts may be older, or must be younger, than in the trainer's own examples.
 
     What: max_off_policy_steps of 8 to 32 on environments of several turns, and of at most 32 elsewhere. Source:
-        prime-rl docs/training.md (8 by default; more for throughput on long rollouts, less for tighter training), and
-        its examples/advanced, which have 8 to 32.
+        prime-rl docs/training.md@559b447 (8 by default; more for throughput on long rollouts, less for tighter
+        training), and its examples/advanced/@559b447, which have 8 to 32.
     Why: A long rollout that exceeds the bound is dropped after it was paid for; an old one was sampled from another
         policy than the one that learns from it.
     Fix: Leave the key out, or set 16 to 32 for long conversations; watch the off-policy metrics and the KL divergence.
@@ -299,9 +300,9 @@ def age_of_rollouts_is_unusual(run: RunSubject) -> Iterator[Found]:
 def turns_exceed_the_sequence(run: RunSubject) -> Iterator[Found]:
     """The turns of a conversation may not fit the sequence.
 
-    What: max_turns × sampling.max_tokens is at most seq_len. Source: prime-rl's own configuration
-        (prime_rl/configs/orchestrator.py): seq_len is the training sequence length, and longer samples are truncated;
-        a sample holds the prompt, the replies and the environment's messages (docs/algorithms.md).
+    What: max_turns × sampling.max_tokens is at most seq_len. Source: prime-rl src/prime_rl/trainer/batch.py@559b447
+        (prepare_sample cuts samples at seq_len) and src/prime_rl/orchestrator/trajectories.py@559b447 (a sample holds
+        the prompt, the replies and the environment's messages).
     Why: The reward of a whole conversation is then learned from its first turns only.
     Fix: Raise seq_len, or lower sampling.max_tokens or max_turns of the environment.
     """
@@ -318,9 +319,9 @@ def turns_exceed_the_sequence(run: RunSubject) -> Iterator[Found]:
 def filter_without_oversampling(run: RunSubject) -> Iterator[Found]:
     """Groups are dropped, and too few rollouts are in flight to replace them.
 
-    What: With a filter of groups, max_concurrent is at least twice the batch, or left out. Source: the skill
-        train-with-environments of Prime's Lab: a filter of difficulty with an oversampling factor above 1, such as 2;
-        in prime-rl of today, max_inflight took the place of that factor.
+    What: With a filter of groups, max_concurrent is at least twice the batch, or left out. Source: verifiers
+        skills/train-with-environments/SKILL.md@37c1a2475: a filter of difficulty with an oversampling factor above 1,
+        such as 2; in prime-rl of today, max_inflight took the place of that factor.
     Why: A step waits for the groups that replace those without variance.
     Fix: Set max_concurrent to twice batch_size, or leave it out: the trainer then finds its own number.
     """

@@ -43,8 +43,9 @@ class Repository:
         only: Collection[str] | None = None,
         with_locks: bool = True,
         set_apart: bool = False,
+        registry: Registry | None = None,
     ) -> Repository:
-        """Read the registry and the environments below `root`, or only those named.
+        """Read the registry, unless it is given, and the environments below `root`, or only those named.
 
         With `names` the folders of other environments are not read, so a mistake in one does not stop work on another.
         With `only` the registry is compared with all folders, and only the folders of these names are read. Without
@@ -53,7 +54,7 @@ class Repository:
         Raises `DeclarationError` with every problem; with `set_apart`, of the registry alone.
         """
         root = root.resolve()
-        registry, problems = _read_registry(root)
+        registry, problems = (registry, []) if registry is not None else _read_registry(root)
         if names is not None and problems:
             raise DeclarationError(problems)
         folders, found, broken = _folders(root)

@@ -292,7 +292,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     beside = sorted(set().union(*concerned.values()) & set(registry.environments) - set(choice.names))
     read = (*choice.names, *beside)
     broken: dict[str, ReleaseStep] = {}
-    desired = [each for name in read if (each := _desired(root, registry.environments[name], broken))]
+    desired = [each for name in read if (each := _desired(root, registry, name, broken))]
     access, prime = hub_access(), find_prime()
     external = _external(registry, choice, concerned)
     anything = bool(choice.whole or read or external or removed)
@@ -301,8 +301,8 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     by_name = broken | {step.desired.name: step for step in known}
     steps = tuple(by_name[name] for name in choice.names)
     readable = replace(choice, names=tuple(name for name in choice.names if name not in broken))
-    of_versions, further_notes = _version_findings(root, readable, steps)
-    of_pages = _publishing_findings(root, steps)
+    of_versions, further_notes = _version_findings(root, registry, readable, steps)
+    of_pages = _publishing_findings(root, registry, steps)
     findings = {name: (*of_versions.get(name, ()), *of_pages.get(name, ())) for name in {**of_versions, **of_pages}}
     steps = tuple(_unless_stopped(step, findings.get(step.desired.name, ())) for step in steps)
     there = frozenset(step.desired.name for step in known if step.action == "unchanged")
@@ -416,12 +416,13 @@ def desired_of(entry: EnvironmentEntry, content: Package | ReleaseContent) -> De
     return Desired(entry.name, entry.owner, content.version, content.hub_hash, entry.visibility)
 
 
-def _desired(root: Path, entry: EnvironmentEntry, broken: dict[str, ReleaseStep]) -> Desired | None:
+def _desired(root: Path, registry: Registry, name: str, broken: dict[str, ReleaseStep]) -> Desired | None:
     """The desired state of an environment of the working tree. One that cannot be read is added to `broken`."""
+    entry = registry.environments[name]
     content = release_content(root / ENVIRONMENTS_FOLDER / entry.folder_name, root)
     if content is not None:
         return desired_of(entry, content)
-    repository = Repository.load(root, [entry.name], set_apart=True)
+    repository = Repository.load(root, [name], set_apart=True, registry=registry)
     if entry.name in repository.packages:
         return desired_of(entry, repository.packages[entry.name])
     problem, *more = repository.broken[entry.name]
@@ -467,7 +468,7 @@ def _asked(
 
 
 def _version_findings(
-    root: Path, choice: _Choice, steps: Sequence[ReleaseStep]
+    root: Path, registry: Registry, choice: _Choice, steps: Sequence[ReleaseStep]
 ) -> tuple[dict[str, tuple[Finding, ...]], list[str]]:
     """The findings of the rules of versions, and notes on failed comparisons."""
     try:
@@ -477,7 +478,7 @@ def _version_findings(
     names = [name for name in choice.names if name in change.names]
     if not names or change.base is None:
         return {}, []
-    repository = Repository.load(root, names)
+    repository = Repository.load(root, names, registry=registry)
     published = {step.desired.name: step.found.version for step in steps if step.found}
     found: dict[str, tuple[Finding, ...]] = {}
     notes = []
@@ -497,12 +498,14 @@ def _version_findings(
     return found, notes
 
 
-def _publishing_findings(root: Path, steps: Sequence[ReleaseStep]) -> dict[str, tuple[Finding, ...]]:
+def _publishing_findings(
+    root: Path, registry: Registry, steps: Sequence[ReleaseStep]
+) -> dict[str, tuple[Finding, ...]]:
     """The details for the Hub's page of each environment that would be published."""
     names = [step.desired.name for step in steps if step.action in ("create", "publish", "not-asked")]
     if not names:
         return {}
-    repository = Repository.load(root, names)
+    repository = Repository.load(root, names, registry=registry)
     found = {}
     for name, package in repository.packages.items():
         subject = Subject(repository.registry.environments[name], package, Facts(name, "", package.digest))

@@ -116,7 +116,7 @@ class DeclaredRun:
 def packages_of_runs(root: Path, registry: Registry, specs: Iterable[RunSpec]) -> Mapping[str, Package]:
     """The environments of this repository that the runs use. Raises `DeclarationError`."""
     local = sorted({name for spec in specs for name in spec.environment_names} & set(registry.environments))
-    return Repository.load(root, local).packages if local else {}
+    return Repository.load(root, local, registry=registry).packages if local else {}
 
 
 def declared_runs(

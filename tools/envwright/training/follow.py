@@ -362,4 +362,4 @@ def _packages(checkout: Checkout, spec: RunSpec | None) -> Mapping[str, Package]
     if spec is None or checkout.registry is None:
         return {}
     local = sorted({source.id for source in spec.environments} & set(checkout.registry.environments))
-    return Repository.load(checkout.root, local, with_locks=False).packages if local else {}
+    return Repository.load(checkout.root, local, with_locks=False, registry=checkout.registry).packages if local else {}

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from cpu_server import executable
 
 ROOT = Path(__file__).parents[3]
 pytestmark = [pytest.mark.e2e, pytest.mark.torch]
@@ -40,13 +39,13 @@ RUN = """\
 
 
 @contextmanager
-def served_base(program: Path, model: Path) -> Iterator[str]:
-    """The base model at an address of loopback."""
+def served_base(model: Path) -> Iterator[str]:
+    """The base model at an address of loopback, by the server that also serves results without vLLM."""
     with socket.socket() as tried:
         tried.bind(("127.0.0.1", 0))
         port = tried.getsockname()[1]
-    address = ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", "tiny"]
-    server = subprocess.Popen([program, "serve", str(model), *address], env=variables(program))
+    command = [sys.executable, "-m", "envwright_learner.served_result", str(model), "tiny", str(port)]
+    server = subprocess.Popen(command, env=variables())
     try:
         for _ in range(600):
             assert server.poll() is None
@@ -61,14 +60,13 @@ def served_base(program: Path, model: Path) -> Iterator[str]:
         server.wait()
 
 
-def variables(program: Path) -> dict[str, str]:
-    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "tools"), "OMP_NUM_THREADS": "1", "LOCAL_API_KEY": "x"}
+def variables() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT / "tools"), "OMP_NUM_THREADS": "1", "LOCAL_API_KEY": "x"}
 
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_run_is_answered_for_from_registry_to_page(name: str, tiny_model: Path, tmp_path: Path) -> None:
-    root, program = tmp_path / "repository", executable(tmp_path / "bin")
+    root = tmp_path / "repository"
     shutil.copytree(ROOT / "environments" / FOLDERS[name], root / "environments" / FOLDERS[name])
     shutil.copytree(tiny_model, root / "tiny")
     entry = f"  {name}: {{eval: {{args: {{seed: 1}}}}}}\n"
@@ -79,11 +77,11 @@ def test_run_is_answered_for_from_registry_to_page(name: str, tiny_model: Path, 
 
     def envwright(*words: str, code: int = 0) -> str:
         command = [sys.executable, "-m", "envwright", *words, "--root", str(root)]
-        done = subprocess.run(command, cwd=root, env=variables(program), capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=root, env=variables(), capture_output=True, text=True, check=False)
         assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
         return done.stdout + done.stderr
 
-    with served_base(program, tiny_model) as url:
+    with served_base(tiny_model) as url:
         (root / "configs" / "endpoints.toml").write_text(
             f'[[endpoint]]\nendpoint_id = "base"\nmodel = "tiny"\nurl = "{url}"\nkey = "LOCAL_API_KEY"\n'
             "max_tokens = 12\ninput_price = 0.0\noutput_price = 0.0\n",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envwright.authoring.adopting.baseline import known_counts, known_rows
+from envwright.authoring.adopting.staging import known_counts, known_rows
 from envwright.authoring.new.write import with_entry
 from envwright.declarations.registry import load_registry
 from envwright.rules.engine import Finding, Verdict

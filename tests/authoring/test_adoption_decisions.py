@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from envwright.authoring.adopting.decisions import decisions_of, next_command
 from envwright.authoring.adopting.recognition import Recognition
+from envwright.authoring.adopting.screen import decisions_of, next_command
 from envwright.authoring.adopting.skeleton import ORACLE_FILE
 from envwright.authoring.adopting.staging import Adoption
 from envwright.rules.engine import Finding, Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envwright.authoring.adopting.owners import default_owners
+from envwright.authoring.adopting.adopt import default_owners
 from envwright.declarations.registry import EnvironmentEntry, Registry
 from envwright.packages.git import git
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envwright.authoring.adopting.source_address import (
+from envwright.authoring.adopting.fetching import (
     AnySource,
     FolderSource,
     GitSource,

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from envwright.authoring.migrate.package import files_of, needs_more
-from envwright.authoring.migrate.reading import NotMovable
-from envwright.authoring.migrate.unfinished import unfinished_places
+from envwright.authoring.migrate.reading import NotMovable, unfinished_places
 from old_packages import WITH_TOOLS, as_single_file, old_package
 
 SIMPLE = '''import verifiers as vf

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
-from envwright.facts.packed_transcripts import unpacked
+from envwright.facts.transcripts import unpacked
 from envwright.models.transcript_files import NoTranscripts, opened_transcripts
 from envwright.reports.transcripts.beside import content_of
 from envwright.reports.transcripts.page import served_transcripts

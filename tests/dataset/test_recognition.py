@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envwright.authoring.dataset.advice import advice_on
 from envwright.authoring.dataset.layout import example_of
 from envwright.authoring.dataset.profile import profiled
 from envwright.authoring.dataset.recognition import NothingToAnswer, Recognised, recognise
 from envwright.authoring.dataset.source import open_local
+from envwright.authoring.dataset.summary import advice_on
 
 DATASETS = Path(__file__).parent / "datasets"
 EXPECTED = [  # file, format, question, answer, kind, words of the task, rows that it does not explain

@@ -16,9 +16,9 @@ from envwright.cli.main import main
 from envwright.files.atomic_write import write_whole
 from envwright.release import release as carrying_out
 from envwright.release.evidence import sha256_of
-from envwright.release.ledger_file import LEDGER, PUBLISHED, read_ledger
-from envwright.release.loaded import LOADED, loaded_text
-from envwright.release.verifying import Verified
+from envwright.release.ledger import LEDGER, PUBLISHED, read_ledger
+from envwright.release.loading import LOADED, loaded_text
+from envwright.release.publishing import Verified
 from envwright.system.retry_policy import HUB_PUSH
 
 QUICK = replace(HUB_PUSH, first_seconds=0.01, longest_seconds=0.02)

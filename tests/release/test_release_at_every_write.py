@@ -25,7 +25,7 @@ import pytest
 from envwright.builds.wheel import built_wheel
 from envwright.cli.main import main
 from envwright.packages.repository import Repository
-from envwright.release import ledger_file
+from envwright.release import ledger
 from envwright.rules.engine import GATES
 from envwright.system.workspace import Workspace
 from envwright_emulator.server import EmulatedHub, emulator
@@ -242,7 +242,7 @@ def test_release_stopped_by_the_service_is_made_up_for(place: Checkout, hub: Emu
 def broken_disk(monkeypatch: pytest.MonkeyPatch, at: int) -> list[Path]:
     """A disk that is full from a write of the ledger on; the writes that were tried."""
     tried: list[Path] = []
-    write_whole = ledger_file.write_whole
+    write_whole = ledger.write_whole
 
     def write(path: Path, content: str) -> None:
         tried.append(path)
@@ -250,7 +250,7 @@ def broken_disk(monkeypatch: pytest.MonkeyPatch, at: int) -> list[Path]:
             raise FULL
         write_whole(path, content)
 
-    monkeypatch.setattr(ledger_file, "write_whole", write)
+    monkeypatch.setattr(ledger, "write_whole", write)
     return tried
 
 

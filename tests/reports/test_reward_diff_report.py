@@ -15,7 +15,7 @@ from envwright.statistics.reward_comparison import (
     ScoredReply,
     Scoring,
 )
-from envwright.statistics.two_sides import TwoSides
+from envwright.statistics.task_matching import TwoSides
 
 FUNCTIONS = (RewardFunction("correct", 1.0, "reward"),)
 BASE = ComparedVersion(

@@ -9,8 +9,16 @@ from pathlib import Path
 
 import pytest
 from envwright.facts.observed import Case, Description, Facts, FunctionScore, Rollout, Score, Task
-from envwright.facts.packed_transcripts import ListedTranscript, packed_transcripts, transcript_data, unpacked
-from envwright.facts.transcripts import Transcript, rollout_id, turn_of, turns_of
+from envwright.facts.transcripts import (
+    ListedTranscript,
+    Transcript,
+    packed_transcripts,
+    rollout_id,
+    transcript_data,
+    turn_of,
+    turns_of,
+    unpacked,
+)
 from envwright.reports.annotations import render_annotations
 from envwright.reports.html.written import write_page
 from envwright.reports.json_report import render_json

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from envwright.facts.recordings import BEYOND, NotCompared, RecordedScore, RecordingFacts, RecordingProblem, ScoreChange
-from envwright.statistics.recorded import measures
+from envwright.statistics.baseline import measures
 from rule_cases import RuleCases
 from subjects import says, subject
 

@@ -6,12 +6,11 @@ import random
 
 import pytest
 from envwright.facts.observed import FunctionScore
-from envwright.statistics.before_after import before_after, least_tasks
+from envwright.statistics.before_after import before_after, judged, least_tasks, with_width
 from envwright.statistics.declared_range import DeclaredRange
-from envwright.statistics.goal import judged, with_width
 from envwright.statistics.intervals import Estimate
 from envwright.statistics.outcomes import RolloutOutcome, RolloutSample
-from envwright.statistics.two_sides import TwoSides
+from envwright.statistics.task_matching import TwoSides
 
 RANGE = DeclaredRange(0.0, 1.0)
 

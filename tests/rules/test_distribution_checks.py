@@ -13,9 +13,8 @@ from envwright.statistics.baseline import answer_of
 from envwright.statistics.checks import checks_of, groups_are_live
 from envwright.statistics.declared_range import DeclaredRange
 from envwright.statistics.intervals import Estimate
-from envwright.statistics.measures import distribution_of
+from envwright.statistics.measures import advice, distribution_of
 from envwright.statistics.outcomes import FIXED_POLICIES, RolloutOutcome, RolloutSample
-from envwright.statistics.training_advice import advice
 from envwright_worker.policies.scripted import ScriptedPolicies
 from subjects import subject
 

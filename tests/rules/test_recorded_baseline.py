@@ -9,7 +9,7 @@ import pytest
 from cases_of_recordings import BASELINE, ROWS
 from envwright.facts.observed import Facts
 from envwright.facts.results import task_key
-from envwright.statistics.recorded import baseline_for, disagreements, measures
+from envwright.statistics.baseline import baseline_for, disagreements, measures
 from subjects import subject
 
 

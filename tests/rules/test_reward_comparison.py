@@ -8,8 +8,7 @@ import pytest
 from cases_of_reward_diff import METRIC, MORE, OFFSET, SAME, reply, scoring, side
 from envwright.facts.observed import FunctionScore, RewardFunction, Task
 from envwright.statistics.reward_comparison import ComparedVersion, RewardComparison, Scoring, compare
-from envwright.statistics.task_matching import match_tasks
-from envwright.statistics.two_sides import TwoSides
+from envwright.statistics.task_matching import TwoSides, match_tasks
 from envwright_worker.reward_equality import same_reward
 
 

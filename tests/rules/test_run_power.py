@@ -8,7 +8,7 @@ from statistics import NormalDist
 
 import pytest
 from envwright.statistics.clusters import paired_difference, variance_parts
-from envwright.statistics.run_power import (
+from envwright.statistics.run_cost import (
     detectable_effect,
     informative_groups,
     never_learned_line,

@@ -15,8 +15,8 @@ from envwright.packages.repository import Repository
 from envwright.release.evidence import ValidationEvidence
 from envwright.release.ledger import LedgerEntry
 from envwright.release.plan import make_plan
+from envwright.release.publishing import Verified
 from envwright.release.release import Release
-from envwright.release.verifying import Verified
 from envwright.rules.engine import GATES
 from envwright.system.retry_policy import HUB_PUSH
 from envwright.system.workspace import Workspace

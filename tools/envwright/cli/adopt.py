@@ -10,11 +10,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envwright import __version__, exit_codes
-from envwright.authoring.adopting.adopt import Outcome, make_ready, staging_for, validate_and_complete
+from envwright.authoring.adopting.adopt import (
+    Outcome,
+    RepositoryChanged,
+    make_ready,
+    staging_for,
+    validate_and_complete,
+    write_adoptions,
+)
+from envwright.authoring.adopting.fetching import SourceUnreadable, source_of
 from envwright.authoring.adopting.screen import render_screen
-from envwright.authoring.adopting.source_address import SourceUnreadable, source_of
 from envwright.authoring.adopting.staging import Staging
-from envwright.authoring.adopting.write import RepositoryChanged, write_adoptions
 from envwright.cli import arguments
 from envwright.declarations.registry_values import OWNER
 from envwright.observing.runner import run_all

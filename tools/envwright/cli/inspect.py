@@ -8,12 +8,11 @@ import sys
 from pathlib import Path
 
 from envwright import exit_codes
-from envwright.authoring.dataset.advice import advice_on
 from envwright.authoring.dataset.huggingface import MOST_ROWS, open_hub
 from envwright.authoring.dataset.profile import profiled
 from envwright.authoring.dataset.recognition import NothingToAnswer, recognise
 from envwright.authoring.dataset.source import DatasetSource, SourceProblem, is_hub_name, open_local
-from envwright.authoring.dataset.summary import as_json, print_dataset
+from envwright.authoring.dataset.summary import advice_on, as_json, print_dataset
 from envwright.cli import arguments
 
 EXAMPLES = """examples:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from envwright import exit_codes
 from envwright.authoring.migrate.package import files_of, needs_more
-from envwright.authoring.migrate.reading import NotMovable
-from envwright.authoring.migrate.unfinished import unfinished_places
+from envwright.authoring.migrate.reading import NotMovable, unfinished_places
 from envwright.authoring.new.write import NotWritten, refuse_taken, write
 from envwright.builds.resolve import resolve_locks
 from envwright.cli import arguments, rewards_diff

@@ -50,7 +50,7 @@ from envwright.rules.engine import Gate, Subject, Verdict
 from envwright.rules.result import EnvironmentResult, ValidationResult, environment_result
 from envwright.rules.settings import set_severities
 from envwright.rules.verdict import GateVerdict, Judgement, judge, worst
-from envwright.statistics.recorded import baseline_for
+from envwright.statistics.baseline import baseline_for
 from envwright.system.subprocesses import Interrupted, ProgramFailed
 from envwright.system.workspace import Workspace
 from envwright.text.visible_text import on_one_line

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import get_args
 
 from envwright import exit_codes
-from envwright.authoring.dataset.advice import recommended_kind
 from envwright.authoring.dataset.huggingface import open_hub
 from envwright.authoring.dataset.layout import AnswerFormat, Example
 from envwright.authoring.dataset.recognition import NothingToAnswer, Recognised, layout_as, recognise
 from envwright.authoring.dataset.roles import Columns, columns_of, fields_of
 from envwright.authoring.dataset.source import DatasetSource, SourceProblem, numbered, open_local
+from envwright.authoring.dataset.summary import recommended_kind
 from envwright.authoring.new.gather import HELD_OUT, ONE_IN, Gathered, gather, sample, with_held_out, words_of
 from envwright.authoring.new.plan import NAME, DataOrigin, EnvironmentKind, EnvironmentPlan
 from envwright.authoring.new.render import files_of, ignored_by

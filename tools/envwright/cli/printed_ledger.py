@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from envwright.release.ledger import render_release_markdown, render_release_text
-from envwright.release.ledger_file import LedgerFile
+from envwright.release.ledger import LedgerFile, render_release_markdown, render_release_text
 from envwright.reports.printing import append_to_summary, print_text
 
 

@@ -54,7 +54,7 @@ from envwright.packages.recordings import (
 from envwright.packages.repository import Repository
 from envwright.reports.printing import print_message
 from envwright.rules.engine import Subject
-from envwright.statistics.recorded import measures
+from envwright.statistics.baseline import measures
 from envwright.statistics.summary import coverage
 from envwright.system.workspace import Workspace
 

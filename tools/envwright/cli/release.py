@@ -23,14 +23,13 @@ from envwright.hub.access import HubUnavailable
 from envwright.packages.git import git
 from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.release.evidence import NoEvidence
-from envwright.release.ledger import ReleaseLedger
-from envwright.release.ledger_file import PUBLISHED, LedgerFile, LedgerUnreadable
-from envwright.release.loaded import LOADED, join_loaded, read_loaded
+from envwright.release.ledger import PUBLISHED, LedgerFile, LedgerUnreadable, ReleaseLedger
+from envwright.release.loading import LOADED, join_loaded, read_loaded
 from envwright.release.outcome import outcome
 from envwright.release.plan import Planned, PlannedRun, make_plan
 from envwright.release.plan_report import print_plan, render_plan_text, write_plan
+from envwright.release.publishing import Verified
 from envwright.release.release import Release
-from envwright.release.verifying import Verified
 from envwright.system.file_lock import AlreadyLocked, locked
 from envwright.system.subprocesses import Interrupted
 from envwright.system.termination import terminated_like_interrupted

@@ -17,10 +17,13 @@ from envwright.declarations.package import Package
 from envwright.declarations.registry import load_registry
 from envwright.packages.changes import changed_environments
 from envwright.packages.repository import Repository
-from envwright.release.earlier import earlier_entries, split_earlier
-from envwright.release.evidence import HandedOver, NoEvidence, ValidationEvidence, read_evidence
-from envwright.release.ledger import LedgerEntry
-from envwright.release.ledger_file import LEDGER
+from envwright.release.evidence import (
+    HandedOver,
+    NoEvidence,
+    ValidationEvidence,
+    read_evidence,
+)
+from envwright.release.ledger import LEDGER, LedgerEntry, earlier_entries, split_earlier
 from envwright.release.plan import Planned
 from envwright.system.workspace import Workspace
 from envwright.text.scrubbing import without_secrets

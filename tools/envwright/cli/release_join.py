@@ -9,8 +9,8 @@ from pathlib import Path
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.printed_ledger import print_ledger
-from envwright.release.ledger_file import LEDGER, LedgerFile, LedgerUnreadable, read_ledger
-from envwright.release.loaded import LOADED, join_loaded, read_loaded
+from envwright.release.ledger import LEDGER, LedgerFile, LedgerUnreadable, read_ledger
+from envwright.release.loading import LOADED, join_loaded, read_loaded
 from envwright.release.outcome import outcome
 from envwright.text.scrubbing import Scrubber
 from envwright.text.visible_text import on_one_line

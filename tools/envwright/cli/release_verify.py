@@ -13,11 +13,9 @@ from envwright.cli import arguments
 from envwright.files.atomic_write import write_whole
 from envwright.packages.git import git
 from envwright.packages.repository import Repository
-from envwright.release.ledger import LedgerEntry
-from envwright.release.ledger_file import LEDGER, PUBLISHED, LedgerUnreadable, read_ledger
-from envwright.release.loaded import LOADED, loaded_text
-from envwright.release.loading import Loader
-from envwright.release.verifying import Verified
+from envwright.release.ledger import LEDGER, PUBLISHED, LedgerEntry, LedgerUnreadable, read_ledger
+from envwright.release.loading import LOADED, Loader, loaded_text
+from envwright.release.publishing import Verified
 from envwright.system.subprocesses import Interrupted
 from envwright.system.termination import terminated_like_interrupted
 from envwright.system.workspace import Workspace

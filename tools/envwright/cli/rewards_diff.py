@@ -26,8 +26,7 @@ from envwright.reports.reward_diff import DiffResult, EnvironmentDiff, render_js
 from envwright.rules.engine import Finding, Subject, Verdict, all_rules, apply
 from envwright.rules.verdict import worst
 from envwright.statistics.reward_comparison import ComparedVersion, RewardComparison, compare
-from envwright.statistics.task_matching import match_tasks
-from envwright.statistics.two_sides import TwoSides
+from envwright.statistics.task_matching import TwoSides, match_tasks
 from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:

@@ -35,9 +35,8 @@ from envwright.reports.run_answer import (
 )
 from envwright.reports.run_report import RUNS_FOLDER, RunReport, render_run, render_run_markdown, run_file, write_run
 from envwright.rules.reward_hacking import REWARD_HACKING
-from envwright.statistics.before_after import least_tasks
+from envwright.statistics.before_after import GOAL_ANSWERS, judged, least_tasks, with_width
 from envwright.statistics.checks import MIN_COVERAGE
-from envwright.statistics.goal import GOAL_ANSWERS, judged, with_width
 from envwright.statistics.intervals import Estimate
 from envwright.statistics.trends import rising_score
 from envwright.system.subprocesses import Interrupted

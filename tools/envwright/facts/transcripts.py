@@ -6,14 +6,19 @@ their text, and an image its type and size. No text is cut here.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
+import sys
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from envwright.facts.observed import FunctionScore
+from envwright.text.harmless import harmless
+from envwright.text.plain_data import plain_data
 
 TranscriptKind = Literal["scripted", "recorded", "real", "case", "file"]
 """The source of the replies: a scripted policy, a recording, a real model, a case, or a file of results."""
@@ -29,6 +34,11 @@ _KNOWN_KEYS = frozenset(
     {"role", "content", "tool_calls", "tool_call_id", "name", "refusal", "thinking_blocks", "provider_state"}
     | {"timestamp", "usage", "type", "id", "status", "annotations", "audio", "function_call", *_THINKING_KEYS}
 )
+LIST_TEXT = 160
+"""Characters of prompt and reply in a row; they are searched before any conversation is loaded."""
+LEVEL = 6
+
+RowData = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -272,3 +282,93 @@ def _problem(arguments: str) -> str:
     except ValueError as error:
         return f"the arguments are not JSON: {error}"
     return "" if isinstance(read, dict) else f"the arguments are {type(read).__name__}, not an object"
+
+
+@dataclass(frozen=True)
+class PackedTranscripts:
+    """The chosen transcripts of one environment."""
+
+    shown: int
+    of: int
+    """The rollouts among which they were chosen."""
+    ids: tuple[str, ...]
+    content: str
+
+
+@dataclass(frozen=True)
+class ListedTranscript:
+    """A transcript and the lists that it is in: `best`, `worst`, `oddest` or a rule, each with its reason."""
+
+    transcript: Transcript
+    lists: tuple[tuple[str, str], ...] = ()
+
+
+def packed_transcripts(listed: Sequence[ListedTranscript], of: int) -> PackedTranscripts:
+    """Transcripts for one page, all in one part."""
+    rows = [transcript_row(one, place=(0, index)) for index, one in enumerate(listed)]
+    conversations = [transcript_data(one.transcript) for one in listed]
+    content = packed({"rows": rows, "conversations": conversations})
+    return PackedTranscripts(len(listed), of, tuple(one.transcript.id for one in listed), content)
+
+
+def packed(data: Any) -> str:
+    """Plain data as a text that holds letters, digits, `+`, `/` and `=` only."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return base64.b64encode(zlib.compress(text.encode(), LEVEL)).decode("ascii")
+
+
+def unpacked(content: str) -> Any:
+    """The data of a packed text. Raises `ValueError` if it is not one."""
+    try:
+        return json.loads(zlib.decompress(base64.b64decode(content, validate=True)))
+    except zlib.error as error:
+        raise ValueError(f"is not packed data: {error}") from None
+
+
+def transcript_row(listed: ListedTranscript, place: tuple[int, int]) -> RowData:
+    """A line of the list. `place` is the part that holds the conversation, and its place there."""
+    one = listed.transcript
+    row = {
+        "id": one.id,
+        "kind": one.kind,
+        "speaker": one.speaker,
+        "task": one.task,
+        "rollout": one.rollout,
+        "reward": one.reward,
+        "turns": one.replies,
+        "characters": one.characters,
+        "seconds": one.seconds,
+        "error": one.error[:LIST_TEXT],
+        "lists": listed.lists,
+        "words": _words(one),
+        "place": place,
+    }
+    shown: RowData = harmless(plain_data(row), sys.maxsize)
+    return shown
+
+
+def _words(one: Transcript) -> str:
+    prompt = next((turn.text for turn in reversed(one.turns[: one.prompt_turns])), "")
+    reply = next((turn.text for turn in reversed(one.turns[one.prompt_turns :]) if turn.role == "assistant"), "")
+    return " ".join(f"{prompt[:LIST_TEXT]} {reply[-LIST_TEXT:]}".split())
+
+
+def transcript_data(one: Transcript) -> RowData:
+    """A whole conversation for the page; nothing in it is cut."""
+    data: Mapping[str, Any] = {
+        **{name: value for name, value in vars(one).items() if name not in ("turns", "functions")},
+        "functions": [[name, score.score, score.weight, score.kind] for name, score in one.functions.items()],
+        "turns": [_turn(turn) for turn in one.turns],
+    }
+    shown: RowData = harmless(plain_data(data), sys.maxsize)
+    return shown
+
+
+def _turn(turn: TranscriptTurn) -> RowData:
+    """A turn as data, without its empty fields."""
+    data = {
+        **{name: value for name, value in vars(turn).items() if name not in ("parts", "calls")},
+        "parts": [[part.kind, part.text, part.about] for part in turn.parts],
+        "calls": [asdict(call) for call in turn.calls],
+    }
+    return {name: value for name, value in data.items() if value not in (None, "", [])}

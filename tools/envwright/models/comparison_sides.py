@@ -26,7 +26,7 @@ from envwright.models.model_evaluation import RunRefused, sampling_of
 from envwright.models.prime_inference import endpoint_named
 from envwright.packages.content import reward_digest
 from envwright.packages.recordings import RecordingOnDisk, read_recordings
-from envwright.statistics.two_sides import SideName, TwoSides
+from envwright.statistics.task_matching import SideName, TwoSides
 from envwright.training.kept_model import KeptModel, NoKeptModel, kept_model
 from envwright.training.model_server import endpoint_of, is_served, usual_port
 

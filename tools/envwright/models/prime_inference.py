@@ -5,6 +5,7 @@ The key is read on the host, as the prime CLI reads it, and goes to the relay; n
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import math
 import re
@@ -26,12 +27,12 @@ from envwright.declarations.endpoints import (
 )
 from envwright.facts.results import is_on_loopback
 from envwright.hub.access import HubAccess, hub_access
-from envwright.models.library_prices import with_library_price
 
 SECONDS = 30.0
 LONGEST_LIST = 32 * 2**20
 _THINKS = re.compile(r"openai/(gpt-5|o\d)")
 """Models that accept no temperature."""
+MILLION = 1_000_000
 
 
 def endpoint_named(root: Path, name: str) -> Endpoint:
@@ -111,3 +112,22 @@ class _NoRedirection(urllib.request.HTTPRedirectHandler):
 
 
 _OPENER = urllib.request.build_opener(_NoRedirection)
+
+
+def with_library_price(endpoint: Endpoint) -> Endpoint:
+    """The endpoint with the library's prices for this model at this address; unchanged if it knows none.
+
+    Of several prices of a model the highest counts, that of the longest prompts, so that a ceiling holds.
+    """
+    from genai_prices import Usage, calc_price
+
+    usage = Usage(input_tokens=MILLION, output_tokens=MILLION)
+    try:
+        found = calc_price(usage, endpoint.model, provider_api_url=endpoint.url)
+    except LookupError:
+        return endpoint
+    prices = [math.nan if price is None else float(price) for price in (found.input_price, found.output_price)]
+    if not all(0 <= price < math.inf for price in prices):
+        return endpoint
+    source = f"genai-prices {importlib.metadata.version('genai-prices')}"
+    return replace(endpoint, input_price=prices[0], output_price=prices[1], price_source=source)

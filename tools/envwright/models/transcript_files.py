@@ -17,9 +17,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from envwright.facts.packed_transcripts import ListedTranscript, RowData, packed, transcript_data, transcript_row
 from envwright.facts.results import LINE_LIMIT, EvaluationRow, MalformedRow, row_of
-from envwright.facts.transcripts import Transcript, TranscriptTurn, rollout_id, turn_of, turns_of
+from envwright.facts.transcripts import (
+    ListedTranscript,
+    RowData,
+    Transcript,
+    TranscriptTurn,
+    packed,
+    rollout_id,
+    transcript_data,
+    transcript_row,
+    turn_of,
+    turns_of,
+)
 from envwright.models.import_results import (
     FILES,
     KnownEnvironment,

@@ -28,7 +28,7 @@ from envwright.observing.opened_environment import OpenedEnvironment, opened_env
 from envwright.observing.rescoring import Rescored, rescored
 from envwright.packages.recordings import read_recordings
 from envwright.statistics.reward_comparison import ScoredReply, Scoring
-from envwright.statistics.two_sides import SideName, TwoSides
+from envwright.statistics.task_matching import SideName, TwoSides
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
 

@@ -30,7 +30,7 @@ from envwright.packages.repository import Repository
 from envwright.rules.engine import LONGEST_REPLY, Gate, Subject
 from envwright.rules.result import EnvironmentResult, environment_result, in_brief
 from envwright.rules.verdict import judge
-from envwright.statistics.recorded import baseline_for
+from envwright.statistics.baseline import baseline_for
 from envwright.system.signature import signed, verified
 from envwright.system.workspace import OWN_CODE, Workspace, code_digest, mark_used
 

@@ -21,9 +21,8 @@ from envwright.packages.repository import Repository
 from envwright.release.evidence import NoWheel, ValidationEvidence, sha256_of
 from envwright.release.ledger import LedgerEntry
 from envwright.release.plan import REFUSED, WRITES, ReleasePlan, ReleaseStep
-from envwright.release.publishing import HubSide, Push, publish, push_environment
+from envwright.release.publishing import Fetched, HubSide, Push, Verifier, publish, push_environment
 from envwright.release.pushed_evaluations import EvaluationPusher
-from envwright.release.verifying import Fetched, Verifier
 from envwright.system.retry_policy import HUB_PUSH, RetryPolicy
 from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.subprocesses import Interrupted, ProgramFailed

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from envwright.statistics.goal import GoalAnswer
+from envwright.statistics.before_after import GoalAnswer
 from envwright.text.markdown import prose
 from envwright.text.visible_text import on_one_line, shortened
 

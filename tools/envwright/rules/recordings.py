@@ -10,7 +10,7 @@ from envwright.facts.recordings import BEYOND, RecordingFacts, split_of
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import EarnedReward, Evidence, of_reply, shown_reply
-from envwright.statistics.recorded import disagreements
+from envwright.statistics.baseline import disagreements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,11 +20,11 @@ from envwright_worker.splits import Split
 from envwright.declarations.package import Generation, Package
 from envwright.facts.mutation import Mutation, brief
 from envwright.facts.observed import Facts, Failure, Place, Signer, StartMode, Wheel
-from envwright.facts.packed_transcripts import PackedTranscripts
 from envwright.facts.recordings import RecordingFacts
 from envwright.facts.search import Search
 from envwright.facts.spending import Spending
 from envwright.facts.stages import StageName
+from envwright.facts.transcripts import PackedTranscripts
 from envwright.rules.engine import GATES, Finding, Gate, Verdict, stops_publishing
 from envwright.rules.profiles import RewardProfile
 from envwright.rules.settings import SetSeverity

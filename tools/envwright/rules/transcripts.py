@@ -9,9 +9,16 @@ from dataclasses import dataclass, replace
 from envwright_worker.messages import Message, text_of
 
 from envwright.facts.observed import Facts, Failure, Rollout, Score, Task
-from envwright.facts.packed_transcripts import ListedTranscript, PackedTranscripts, packed_transcripts
 from envwright.facts.results import EvaluationRow, task_key
-from envwright.facts.transcripts import Transcript, TranscriptKind, rollout_id, turns_of
+from envwright.facts.transcripts import (
+    ListedTranscript,
+    PackedTranscripts,
+    Transcript,
+    TranscriptKind,
+    packed_transcripts,
+    rollout_id,
+    turns_of,
+)
 from envwright.packages.recordings import RecordingOnDisk
 from envwright.rules.engine import Finding
 from envwright.rules.evidence import ShownReply, answers_of_reply

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from envwright_worker.reward_equality import same_reward
 from packaging.version import InvalidVersion, Version
 
-from envwright.statistics.task_matching import Matching, spoken
-from envwright.statistics.two_sides import TwoSides
+from envwright.statistics.task_matching import Matching, TwoSides, spoken
 
 if TYPE_CHECKING:
     from envwright_worker.messages import Message

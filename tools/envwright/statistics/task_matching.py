@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from envwright.statistics.two_sides import TwoSides
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
     from envwright_worker.messages import Message
@@ -21,6 +19,10 @@ if TYPE_CHECKING:
 
 NUMBERING = frozenset({"idx", "index", "id", "example_id", "prompt", "system_prompt", "task", "split"})
 """Fields about a task's position or prompt, not its content."""
+SideName = Literal["before", "after"]
+
+Value = TypeVar("Value")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -136,3 +138,24 @@ def _hidden(task: Task) -> str:
 
 def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+
+
+@dataclass(frozen=True)
+class TwoSides(Generic[Value]):
+    """A pair of values, one for each side."""
+
+    before: Value
+    after: Value
+
+    def __iter__(self) -> Iterator[Value]:
+        yield self.before
+        yield self.after
+
+    @property
+    def named(self) -> tuple[tuple[SideName, Value], tuple[SideName, Value]]:
+        """Both with the names of their sides."""
+        return ("before", self.before), ("after", self.after)
+
+    def each(self, function: Callable[[Value], Result]) -> TwoSides[Result]:
+        """The result of a function for each side."""
+        return TwoSides(function(self.before), function(self.after))

@@ -16,8 +16,17 @@ from envwright.packages.repository import Repository
 from envwright.rules.engine import Finding, findings
 from envwright.rules.runs.subject import EvaluatedOn, Recorded, RunSubject, TrainedOn, difficulty
 from envwright.statistics.model_memory import shape_of
-from envwright.statistics.run_cost import HourRange, RunGpus, SampledWork, gpu_of, hour_range
-from envwright.statistics.run_power import never_learned_line, power_line, prompt_line, size_lines
+from envwright.statistics.run_cost import (
+    HourRange,
+    RunGpus,
+    SampledWork,
+    gpu_of,
+    hour_range,
+    never_learned_line,
+    power_line,
+    prompt_line,
+    size_lines,
+)
 from envwright.training.trainers import LIMITS, compile_run, trainer_named
 from envwright.training.trainers.trainer import (
     COMPILED_BY,

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from envwright.authoring.adopting.baseline import known_counts
-from envwright.authoring.adopting.data import prepared, proposed_data
-from envwright.authoring.adopting.fetching import Candidate, fetch
-from envwright.authoring.adopting.owners import default_owners
+from envwright.authoring.adopting.fetching import AnySource, Candidate, SourceUnreadable, fetch
 from envwright.authoring.adopting.recognition import NoEnvironment
 from envwright.authoring.adopting.skeleton import skeletons
-from envwright.authoring.adopting.source_address import AnySource, SourceUnreadable
-from envwright.authoring.adopting.staging import Adoption, AlreadyAdopted, NotAdopted, Staging
+from envwright.authoring.adopting.staging import Adoption, AlreadyAdopted, NotAdopted, Staging, known_counts
+from envwright.authoring.new.write import usual_owners
+from envwright.builds.preparation import PreparationFailed, prepare
+from envwright.declarations import codeowners
+from envwright.declarations.codeowners import PLACES
 from envwright.declarations.package import Package
-from envwright.declarations.registry import EnvironmentEntry, load_registry
+from envwright.declarations.preparation import ProposedPreparation, preparation_lines, proposed_preparation
+from envwright.declarations.registry import EnvironmentEntry, Registry, load_registry
+from envwright.declarations.registry_values import OWNER
+from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.facts.observed import Facts
+from envwright.files.undoable_write import write_undoable
+from envwright.observing.exploration import commit_of, explored
 from envwright.observing.facts_cache import remembered
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.verdicts import ValidationRequest
+from envwright.packages.git import git
+from envwright.packages.repository import ENVIRONMENTS_FOLDER
 from envwright.rules.engine import GATES
 from envwright.rules.result import EnvironmentResult
+from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
 
 AT_ONCE = 4
@@ -208,3 +219,137 @@ def _facts_of(adoption: Adoption, request: ValidationRequest) -> Facts | None:
 
 def _entry_and_package(name: str, request: ValidationRequest) -> tuple[EnvironmentEntry, Package]:
     return request.repository.registry.environments[name], request.repository.packages[name]
+
+
+@dataclass(frozen=True)
+class DataProposal:
+    """The declaration, or the question to the author."""
+
+    rows: tuple[str, ...] = ()
+    """Lines of the entry in registry.yaml; none if a part is unknown."""
+    question: str = ""
+    can_be_prepared: bool = False
+    """Whether `envwright prepare` completes the declaration, with a network."""
+
+
+def proposed_data(
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    facts: Facts,
+    stop: threading.Event,
+    note: Callable[[str], None],
+) -> DataProposal | None:
+    """The declaration for the data that loading tried to read; `None` if it read none.
+
+    Commits that the code does not name are looked up, and if the Hub answers, the environment is loaded once with the
+    network, because loading stops at the first missing data.
+    """
+    if entry.prepare.needed or not facts.wanted or not _lacks_data(facts):
+        return None
+    proposal = proposed_preparation(facts.wanted)
+    unpinned = [one.name for one in proposal.preparation.datasets if not one.revision]
+    if unpinned and commit_of(unpinned[0]):
+        try:
+            proposal = proposed_preparation(explored(entry, package, workspace, stop, note).wanted)
+        except ProgramFailed as error:
+            note(f"{entry.name}: loading it with the network failed: {error.failure.message}")
+    if proposal.is_complete and proposal.preparation.needed:
+        return DataProposal(preparation_lines(proposal.preparation))
+    return DataProposal(question=_question(entry.name, proposal), can_be_prepared=proposal.preparation.needed)
+
+
+def prepared(
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    stop: threading.Event,
+    note: Callable[[str], None],
+) -> str:
+    """Download an entry's data; returns why that failed, or an empty text."""
+    try:
+        prepare(entry, package, workspace, stop, note)
+    except PreparationFailed as error:
+        return error.problem.message
+    return ""
+
+
+def _lacks_data(facts: Facts) -> bool:
+    return any(failure.kind == "network" for stage, failure in facts.failures.items() if stage in ("load", "tasks"))
+
+
+def _question(name: str, proposal: ProposedPreparation) -> str:
+    names = [one.name for one in proposal.preparation.datasets]
+    what = ", ".join([*names, *proposal.others][:3]) or "the data that loading requests"
+    if proposal.others:
+        return f"how to download its data, as a command under prepare: {what}"
+    return f"which commit of its data to use: `envwright prepare {name}` looks it up with a network ({what})"
+
+
+def default_owners(registry: Registry, root: Path) -> tuple[str, ...]:
+    """The owners of most environments; else those of CODEOWNERS; else the mail address that git commits with."""
+    if usual := usual_owners(registry):
+        return usual
+    for place in PLACES:
+        if (root / place).is_file() and (named := _of_environments((root / place).read_text("utf-8", "replace"))):
+            return named
+    address = git(root, "config", "user.email").stdout.decode(errors="replace").strip()
+    return (address,) if re.match(OWNER, address) else ()
+
+
+def _of_environments(text: str) -> tuple[str, ...]:
+    """The owners of the environments' folder, or of everything: of several lines the last one, as on GitHub."""
+    found: tuple[str, ...] = ()
+    for line in text.splitlines():
+        pattern, *owners = line.partition("#")[0].split() or [""]
+        first = pattern.strip("/").partition("/")[0]
+        if first in (ENVIRONMENTS_FOLDER, "*") and owners and all(re.match(OWNER, owner) for owner in owners):
+            found = tuple(dict.fromkeys(owners))
+    return found
+
+
+def write_adoptions(staging: Staging) -> None:
+    """Move the folders, then write the registry and CODEOWNERS; if a step fails, the repository is unchanged.
+
+    A CODEOWNERS that the team wrote stays as it is.
+    Raises `RepositoryChanged` if a file that would be written has changed since the staging folder was made.
+    """
+    root = staging.root
+    registry_file, owners_file = root / REGISTRY_FILE, root / codeowners.CODEOWNERS_FILE
+    if registry_file.read_bytes() != staging.before:
+        raise RepositoryChanged(REGISTRY_FILE)
+    owners_text = codeowners.render(load_registry(staging.folder))
+    (root / ENVIRONMENTS_FOLDER).mkdir(exist_ok=True)
+    with ExitStack() as undo:
+        for adoption in staging.ready:
+            if adoption.replaces is None:
+                _move(staging.folder / adoption.folder, root / adoption.folder, undo)
+            else:
+                _complete(adoption, staging.folder / adoption.folder, root / adoption.folder, undo)
+        write_undoable(registry_file, staging.text.encode(), undo)
+        if codeowners.handwritten(root) is None:
+            write_undoable(owners_file, owners_text.encode(), undo)
+        undo.pop_all()
+
+
+class RepositoryChanged(Exception):
+    """The repository changed while environments were being adopted."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} changed in the meantime, and nothing was written. Run the command again.")
+
+
+def _move(ready: Path, target: Path, undo: ExitStack) -> None:
+    if target.exists():
+        raise RepositoryChanged(f"{ENVIRONMENTS_FOLDER}/{target.name}")
+    undo.callback(shutil.rmtree, target, ignore_errors=True)
+    shutil.move(ready, target)  # .envwright may be on another disk
+
+
+def _complete(adoption: Adoption, ready: Path, target: Path, undo: ExitStack) -> None:
+    """Write new and changed files into an existing folder; others stay."""
+    if adoption.replaces is not None and adoption.replaces != target.resolve():
+        adoption.replaces.rename(target)
+        undo.callback(target.rename, adoption.replaces)
+    for file in sorted(path for path in ready.rglob("*") if path.is_file() and not path.is_symlink()):
+        write_undoable(target / file.relative_to(ready), file.read_bytes(), undo)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from envwright.authoring.adopting.adopt import Outcome
-from envwright.authoring.adopting.decisions import decisions_of, next_command
+from envwright.authoring.adopting.skeleton import ORACLE_FILE
 from envwright.authoring.adopting.staging import Adoption
 from envwright.reports.brief_findings import causes
 from envwright.reports.page import VERDICT_STYLES, Page, TableColumn
-from envwright.rules.result import DECIDING, EnvironmentResult, finding_kind, weightiest_first
+from envwright.reports.summary import LONGEST_COMMAND_NAMES
+from envwright.reports.summary import next_command as next_of_validation
+from envwright.rules.result import DECIDING, EnvironmentResult, ValidationResult, finding_kind, weightiest_first
 
 MOST_DETAILED = 3
 """The most environments that are shown one by one; more get a table."""
 LONGEST_CAUSE = 120
 MOST_LISTED = 6
 WRITTEN_BESIDE = ("requirements.lock",)
+SECRET_RULE = "SCH042"
 
 
 def render_screen(outcome: Outcome, *, width: int, colour: bool, dry_run: bool = False) -> str:
@@ -120,3 +124,48 @@ def _closing(page: Page, outcome: Outcome, *, dry_run: bool) -> None:
 def _listed(texts: list[str]) -> str:
     shown = ", ".join(texts[:MOST_LISTED])
     return shown if len(texts) <= MOST_LISTED else f"{shown} and {len(texts) - MOST_LISTED} more"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A question that the code leaves open."""
+
+    question: str
+    where: str
+    """What to edit."""
+
+
+def decisions_of(adoption: Adoption, result: EnvironmentResult | None) -> Iterator[Decision]:
+    """The open questions of one environment, the most important first."""
+    entry = f"registry.yaml, {adoption.name}"
+    for question in adoption.questions:
+        yield Decision(question, entry)
+    if result and any(finding.rule == SECRET_RULE for finding in result.findings):
+        yield Decision("which variables to pass to its code: loading needs a secret", f"{entry}: secrets")
+    if ORACLE_FILE in adoption.added:
+        yield Decision("the reply of a perfect model (oracle)", f"{adoption.folder}/{ORACLE_FILE}")
+    if not adoption.owners:
+        yield Decision("who reviews it", f"{entry}: owners")
+    if adoption.known:
+        rules = ", ".join(adoption.known)
+        yield Decision(f"when to fix the known findings ({rules})", f"{entry}: known")
+
+
+def next_command(adoptions: Sequence[Adoption], results: Sequence[EnvironmentResult]) -> str:
+    """The one command that helps most."""
+    names = [one.name for one in adoptions]
+    if not results:
+        return _validate(names)
+    unmet = [result for result in results if result.verdict != "pass"]
+    if not unmet:
+        folders = [one.folder for one in adoptions] if len(adoptions) <= LONGEST_COMMAND_NAMES else ["environments"]
+        return f"git add {' '.join(folders)} registry.yaml CODEOWNERS && git commit"
+    if lacking := [one.name for one in adoptions if one.lacks_data][:LONGEST_COMMAND_NAMES]:
+        return f"envwright prepare {' '.join(lacking)}"
+    if len(unmet) > 1 or any(ORACLE_FILE in one.added for one in adoptions):
+        return _validate([result.name for result in unmet])
+    return next_of_validation(ValidationResult(unmet[0].verdict, unmet))
+
+
+def _validate(names: Sequence[str]) -> str:
+    return "envwright validate" if len(names) > LONGEST_COMMAND_NAMES else f"envwright validate {' '.join(names)}"

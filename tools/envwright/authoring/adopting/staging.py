@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,11 +17,9 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from envwright.authoring.adopting.baseline import known_rows
 from envwright.authoring.adopting.bounding import NotBounded, bounded
-from envwright.authoring.adopting.fetching import Candidate, copied
+from envwright.authoring.adopting.fetching import Candidate, SourceUnreadable, copied
 from envwright.authoring.adopting.recognition import Recognition, recognise_environment
-from envwright.authoring.adopting.source_address import SourceUnreadable
 from envwright.authoring.new.write import NoPlace, equal_lock, with_entry
 from envwright.builds.resolve import resolve_locks
 from envwright.builds.wheel import built_wheel
@@ -38,6 +36,7 @@ from envwright.packages.lock import LOCK_FILE, inputs_digest
 from envwright.packages.pyproject import read_pyproject
 from envwright.packages.read_package import read_package
 from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
+from envwright.rules.result import EnvironmentResult
 from envwright.rules.schema.loading import OUT_OF_PLACE, imported_as
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
@@ -50,6 +49,9 @@ _UNREACHABLE = re.compile(
     r"|Network is unreachable",
     re.IGNORECASE,
 )
+REASON = "found when it was adopted"
+NEVER_KNOWN = ("SCH030", "SCH031", "SCH040", "SCH041", "SCH042", "SCH045", "SCH050")
+"""Rules whose findings prevent other checks: listed as known, they would hide findings of other rules."""
 
 
 class NotAdopted(Exception):
@@ -379,3 +381,17 @@ def _telling(error: ProgramFailed) -> str:
     lines = [" ".join(line.split()) for line in error.failure.message.splitlines() if line.strip()]
     why = [line for line in lines if re.match(r"(error|cause|fatal|\w+(Error|Exception|NotFound))\b", line)]
     return "\n".join(f"    {line[:300]}" for line in (why or lines)[-MOST_REASONS:])
+
+
+def known_counts(result: EnvironmentResult) -> Mapping[str, int]:
+    """The number of failing findings of each rule; empty if the environment could not be checked."""
+    failing = [one for one in result.findings if one.counts and one.severity == "error" and not one.inconclusive]
+    if result.verdict == "error" or any(one.bug or one.rule in NEVER_KNOWN for one in failing):
+        return {}
+    return dict(sorted(Counter(one.rule for one in failing).items()))
+
+
+def known_rows(counts: Mapping[str, int], day: str) -> tuple[str, ...]:
+    """`known:` as lines of an entry in registry.yaml."""
+    rows = [f'  {rule}: {{count: {count}, since: "{day}", reason: {REASON}}}' for rule, count in counts.items()]
+    return ("known:", *rows) if rows else ()

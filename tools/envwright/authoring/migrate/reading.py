@@ -16,6 +16,7 @@ KINDS = (SINGLE_TURN, TOOLS, TURNS)
 USUAL_TURNS = 10
 """Turns of a `ToolEnv` of verifiers 0.3 that names no `max_turns`."""
 PARTS = ("dataset", "eval_dataset", "system_prompt", "few_shot", "parser", "rubric", "tools", "max_turns")
+MARK = "MIGRATE"
 
 
 class NotMovable(Exception):
@@ -244,3 +245,28 @@ def _reward(found: Original, named: cst.BaseExpression, weight: str) -> Reward:
         if function is not None and isinstance(named, (cst.Name, cst.Attribute)):
             return Reward(function, module, code, weight)
     return Reward(None, found.home, code, weight)
+
+
+@dataclass(frozen=True)
+class UnfinishedPlace:
+    """Code that could not be moved, with the reason."""
+
+    file: str
+    line: int
+    reason: str
+
+
+def marked(reason: str, original: str, indent: str = "") -> str:
+    """A comment with the reason and the original code."""
+    lines = [f"# {MARK}: {reason} The original:", *(f"#     {line}" for line in original.strip().splitlines())]
+    return "".join(f"{indent}{line}\n" for line in lines)
+
+
+def unfinished_places(files: dict[str, str]) -> list[UnfinishedPlace]:
+    """Every mark in files, with its reason."""
+    return [
+        UnfinishedPlace(name, number, line.partition(f"{MARK}: ")[2].removesuffix(" The original:").removesuffix('")'))
+        for name, text in files.items()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if f"{MARK}: " in line
+    ]

@@ -10,8 +10,7 @@ from libcst import matchers as m
 from libcst.codemod import CodemodContext
 from libcst.codemod.visitors import AddImportsVisitor
 
-from envwright.authoring.migrate.reading import LOAD, Original, assigned, code_of, local_names, names_used
-from envwright.authoring.migrate.unfinished import marked
+from envwright.authoring.migrate.reading import LOAD, Original, assigned, code_of, local_names, marked, names_used
 
 PLAIN = frozenset(
     (

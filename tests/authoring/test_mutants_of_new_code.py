@@ -52,8 +52,9 @@ def _of_one(plan: EnvironmentPlan, module: Mapping[str, Any], reply: str, answer
         if plan.prints:
             program = module["read_program"](reply)
             return program is None, program is not None and module["is_right"](printed(program), answer)
-        judged = module["final_answer"](reply) if plan.kind == "judge" else None
-        shown = (judged or "").strip()  # a judge ignores spaces around an answer, and is asked for none
+        judged = module["judged_answer"](reply) if plan.kind == "judge" else None
+        shown = (judged or "").strip()  # the judge of the gates ignores spaces around an answer
+        shown = shown if any(map(str.isalnum, shown)) else ""  # and rejects one without letters and digits
         return module["read_answer"](reply) is None, module["is_right"](reply, answer), shown
     except Exception as error:
         return type(error).__name__

@@ -65,6 +65,11 @@ class EnvironmentPlan:
         return self.splits[self.split]
 
     @property
+    def everything(self) -> list[Example]:
+        """The examples of all splits."""
+        return [example for examples in self.splits.values() for example in examples]
+
+    @property
     def split(self) -> str:
         return next(iter(self.splits))
 
@@ -77,6 +82,11 @@ class EnvironmentPlan:
     def runs_tests(self) -> bool:
         """Whether replies are programs that are tested."""
         return self.answer == "code" and self.kind != "judge" and all(example.tests for example in self.examples)
+
+    @property
+    def stores_list(self) -> bool:
+        """Whether an answer is a list in the data, too: v0 has texts only, and a judge reads a text."""
+        return self.answer == "list" and self.generation == "v1" and self.kind != "judge"
 
     @property
     def calls_functions(self) -> bool:
@@ -124,8 +134,7 @@ class EnvironmentPlan:
     @property
     def json_answers(self) -> list[Any]:
         """All answers, if they are JSON."""
-        everything = (example for examples in self.splits.values() for example in examples)
-        return [json.loads(str(example.answer)) for example in everything] if self.answer == "json" else []
+        return [json.loads(str(example.answer)) for example in self.everything] if self.answer == "json" else []
 
     @property
     def json_is_list(self) -> bool:
@@ -167,7 +176,7 @@ class EnvironmentPlan:
     def row(self, example: Example) -> dict[str, Any]:
         """An example in the form of the package's data."""
         question, answer = self.question(example), example.answer
-        if isinstance(answer, list) and self.generation == "v0":
+        if isinstance(answer, list) and not self.stores_list:
             answer = "\n".join(answer)
         row: dict[str, Any] = {"question": question, "answer": answer}
         if self.kind == "tool":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,16 @@ import jinja2
 
 from envwright.authoring.new import wording
 from envwright.authoring.new.cases import cases_of, framed, gold_of, readable_texts, unreadable_texts
-from envwright.authoring.new.equivalents import marks_of
 from envwright.authoring.new.plan import EnvironmentPlan
 from envwright.authoring.new.wording import style_of
 from envwright.authoring.text_templates import text_templates
+from envwright.observing.mutants.source import mutants_of
 
 TEMPLATES = Path(__file__).parent / "templates"
 REQUIRES = {"v1": ["verifiers>=0.4.0,<0.5"], "v0": ["verifiers>=0.3.1,<0.4", "datasets>=3.3,<6"]}
 REQUIRES_PYTHON = {"v1": ">=3.11,<3.15", "v0": ">=3.11,<3.14"}
+EQUIVALENT = re.compile(r"^ *# equivalent: (\S+) (.+)\n", re.MULTILINE)
+"""A line of a template that marks a mutant of the code below it, which no reply can detect, and says why."""
 LINE = 120
 """The longest line of generated code."""
 
@@ -48,7 +50,8 @@ def files_of(plan: EnvironmentPlan) -> dict[str, str]:
     for name, template in _modules(plan).items():
         files[f"{module}/{name}.py"] = rendered(template)
     code = {path: text for path, text in files.items() if path.startswith(f"{module}/") and path.endswith(".py")}
-    files["pyproject.toml"] = rendered("common/pyproject.toml") + marks_of(plan, code)
+    files |= {path: EQUIVALENT.sub("", text) for path, text in code.items()}
+    files["pyproject.toml"] = rendered("common/pyproject.toml") + _marks_of(code, files)
     if plan.runs_code:
         files[f"{module}/jail.py"] = (TEMPLATES / "code" / "jail.py").read_text("utf-8")
     return files
@@ -75,6 +78,19 @@ def _modules(plan: EnvironmentPlan) -> dict[str, str]:
     if plan.runs_code:
         modules["sandbox"] = f"code/sandbox_{plan.generation}.py"
     return modules
+
+
+def _marks_of(templates: Mapping[str, str], files: Mapping[str, str]) -> str:
+    """The table of the mutants that templates mark; without those of long constants that are not made."""
+    lines = {path: range(len(files[path].splitlines()) + 1) for path in templates}
+    _, sites = mutants_of({path: files[path] for path in templates}, lines, {})
+    made = {site.id for site in sites}
+    marks = []
+    for path, text in templates.items():
+        module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        marks += [(f"{module}.{name}", why) for name, why in EQUIVALENT.findall(text)]
+    rows = "".join(f'    {{ mutant = "{name}", reason = "{why}" }},\n' for name, why in sorted(marks) if name in made)
+    return f"\n[tool.envwright.mutation]\nequivalent = [\n{rows}]\n" if rows else ""
 
 
 @cache
@@ -186,7 +202,7 @@ def _names(plan: EnvironmentPlan) -> dict[str, Any]:
     style = style_of(plan.answer, unordered=plan.unordered)
     fence = plan.answer == "code" or plan.prints
     reader = "" if plan.runs_tests else style.reader
-    listed = plan.answer == "list" and plan.generation == "v1"
+    listed = plan.stores_list
     joined = '"\\n".join(answer)' if listed else "answer"
     imports = {*style.imports, *(["import re"] if fence else [])}
     place = "read_answer" if plan.runs_tests else "read_program" if plan.prints else "final_answer"
@@ -199,15 +215,15 @@ def _names(plan: EnvironmentPlan) -> dict[str, Any]:
         "wanted": "answer" if plan.answer in ("choice", "label") else f"{reader}({joined})",
         "read_from_task": '"\\n".join(task["answer"])' if listed else 'task["answer"]',
         "printed_answer": '"\\n".join(answer)' if listed else "answer",
-        "reference": '"\\n".join(self.data.answer)' if listed else "self.data.answer",
         "answer_imports": sorted(imports, key=lambda line: (line.startswith("from"), line)),
-        "imports": sorted(used | ({"final_answer"} if plan.kind == "judge" else set())),
+        "imports": sorted(used | ({"judged_answer"} if plan.kind == "judge" else set())),
         "test_imports": sorted(tested | ({reader} if reader else set())),
         "fence": fence,
         "boxed": plan.answer == "latex" and not plan.prints,
         "place": place,
         "last_letter": "ABCDEFGHIJ"[plan.most_choices - 1],
-        "vocabulary": plan.vocabulary,
+        "lower_case": all(label == label.casefold() for label in plan.vocabulary),
+        "has_minus": any("-" in example.answer for example in plan.everything),
         "declared_type": "none" if plan.runs_code else "set" if plan.unordered else plan.answer,
         "unordered": plan.unordered,
         "insensitive": style.insensitive and not plan.prints,

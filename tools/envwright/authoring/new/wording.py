@@ -224,7 +224,7 @@ def prompt_expression(plan: EnvironmentPlan) -> str:
 
 def gold_expression(plan: EnvironmentPlan) -> str:
     """The Python expression for a perfect reply to a task."""
-    listed = plan.answer == "list" and plan.generation == "v1"
+    listed = plan.stores_list
     if plan.prints:
         answer = "chr(10).join(task['answer'])" if listed else "task['answer']"
         return f'f"```python\\nprint({{{answer}!r}})\\n```"'

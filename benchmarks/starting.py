@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 ADOPTED = "reverse_text"
 HIDDEN = frozenset({"PYTHONPATH", "VIRTUAL_ENV", "ENVWRIGHT_CACHE_DIR", "ENVWRIGHT_STARTED_BY"})
 """Variables with which a command would not run as it does for a team."""
-COMMANDS = (("init", "--owner", "acme"), ("adopt", f"../{ADOPTED}"), ("validate",))
+COMMANDS = (("init", "--owner", "acme", "--tool", "our-team/envwright@v0"), ("adopt", f"../{ADOPTED}"), ("validate",))
 
 
 def seconds_of_commands() -> dict[str, float]:

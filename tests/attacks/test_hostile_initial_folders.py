@@ -14,7 +14,7 @@ from envwright.declarations.problem import DeclarationError
 from envwright.files import undoable_write
 
 ROOT = Path(__file__).parents[2]
-ACME = ("--owner", "acme")
+ACME = ("--owner", "acme", "--tool", "our-team/envwright@v0")
 
 
 def init(root: Path, *arguments: str) -> int:
@@ -122,7 +122,7 @@ def test_damaged_answers_file_is_refused(text: str, tmp_path: Path):
 def test_hostile_owner_is_refused(owner: str, tmp_path: Path):
     root = tmp_path / "root"
     with pytest.raises(SystemExit) as ended:
-        init(root, f"--owner={owner}")
+        init(root, f"--owner={owner}", *ACME[2:])
     assert (ended.value.code, root.exists()) == (2, False)
 
 
@@ -135,7 +135,7 @@ def test_hostile_folder_names_are_only_names(name: str, tmp_path: Path, capsys: 
 
 
 def test_folder_inside_a_repository_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    (tmp_path / ".git").mkdir()
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
     assert init(tmp_path / "part") == 2
     assert f"inside the git repository {tmp_path}" in capsys.readouterr().err
     assert not (tmp_path / "part").exists()

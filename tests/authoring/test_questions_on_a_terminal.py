@@ -13,6 +13,7 @@ from pathlib import Path
 
 from envwright.authoring.setup.answers import ANSWERS_FILE
 
+TOOL = ("--tool", "our-team/envwright@v0")
 ROOT = Path(__file__).parents[2]
 
 
@@ -57,7 +58,7 @@ def test_new_in_ci_does_not_prompt(tmp_path: Path):
 
 
 def test_init_on_a_terminal_asks_until_it_has_answers(tmp_path: Path):
-    done = on_a_terminal(["init", tmp_path], "\nac me\nacme\nreviewers\n@acme/reviewers @ann\nsecret\npublic\n")
+    done = on_a_terminal(["init", tmp_path, *TOOL], "\nac me\nacme\nreviewers\n@acme/reviewers @ann\nsecret\npublic\n")
     assert done.returncode == 0
     answers = json.loads((tmp_path / ANSWERS_FILE).read_text())["answers"]
     assert (answers["owner"], answers["visibility"]) == ("acme", "PUBLIC")
@@ -65,9 +66,9 @@ def test_init_on_a_terminal_asks_until_it_has_answers(tmp_path: Path):
 
 
 def test_init_on_a_terminal_whose_input_ends_writes_nothing(tmp_path: Path):
-    assert on_a_terminal(["init", tmp_path], "\n\x04").returncode == 130
+    assert on_a_terminal(["init", tmp_path, *TOOL], "\n\x04").returncode == 130
     assert list(tmp_path.iterdir()) == []
 
 
 def test_init_in_ci_does_not_prompt(tmp_path: Path):
-    assert on_a_terminal(["init", tmp_path], "acme\n\n\n", CI="true").returncode == 2
+    assert on_a_terminal(["init", tmp_path, *TOOL], "acme\n\n\n", CI="true").returncode == 2

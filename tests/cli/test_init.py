@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from envwright import __version__
-from envwright.authoring.setup.answers import ANSWERS_FILE, Answers
+from envwright.authoring.setup.answers import ANSWERS_FILE, Answers, NoToolAddress
 from envwright.authoring.setup.files import FILES, files_of
 from envwright.cli.main import COMMANDS, main, parsed
 from envwright.declarations.codeowners import CODEOWNERS_FILE, render
@@ -25,7 +26,8 @@ from envwright.declarations.tool_source import REGISTRY_FILE
 ROOT = Path(__file__).parents[2]
 MOST_LINES = 400
 """Of a repository without environments, as the documentation promises."""
-CHOICES = ("--owner", "acme", "--maintainer", "@acme/reviewers", "--visibility", "public")
+TOOL = "our-team/envwright@v0"
+CHOICES = ("--owner", "acme", "--tool", TOOL, "--maintainer", "@acme/reviewers", "--visibility", "public")
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -82,7 +84,7 @@ def test_init_with_another_answer_is_refused(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_init_without_owner_and_terminal_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["init", str(tmp_path / "new")]) == 2
+    assert main(["init", str(tmp_path / "new"), "--tool", TOOL]) == 2
     assert "--owner is missing" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
@@ -109,7 +111,7 @@ def test_init_beside_files_of_the_team_keeps_and_shows_them(tmp_path: Path, caps
 def test_init_with_registry_takes_its_owner_and_keeps_it(tmp_path: Path):
     text = "version: 1\nowner: their-team\nmaintainers: ['@them']\nenvironments: {}\n"
     (tmp_path / REGISTRY_FILE).write_text(text)
-    assert main(["init", str(tmp_path)]) == 0
+    assert main(["init", str(tmp_path), "--tool", TOOL]) == 0
     assert (tmp_path / REGISTRY_FILE).read_text() == text
     assert json.loads((tmp_path / ANSWERS_FILE).read_text())["answers"]["owner"] == "their-team"
     assert "* @them" in (tmp_path / CODEOWNERS_FILE).read_text()
@@ -154,7 +156,7 @@ def test_init_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
 
 
 def test_init_without_noxfile_writes_none(tmp_path: Path):
-    init(tmp_path, "--owner", "acme", "--no-noxfile")
+    init(tmp_path, "--owner", "acme", "--tool", TOOL, "--no-noxfile")
     assert not (tmp_path / "noxfile.py").exists()
 
 
@@ -169,7 +171,7 @@ def test_initial_noxfile_runs_commands_of_the_tool(tmp_path: Path, monkeypatch: 
     session = SimpleNamespace(posargs=["words", "-v"], run=lambda *words, **_: called.append(words))
     for name in sessions:
         sessions[name](session)
-    address = "envwright @ git+https://github.com/acme/envwright@v0#subdirectory=tools"
+    address = "envwright @ git+https://github.com/our-team/envwright@v0#subdirectory=tools"
     assert ("uvx", "--from", address, "envwright", "validate", "words", "-v") in called
     assert ("uvx", "--from", address, "envwright", "words", "-v") in called
     assert {each[4] for each in called} - {"words"} == set(sessions) - {"envwright"} <= set(COMMANDS)
@@ -177,7 +179,7 @@ def test_initial_noxfile_runs_commands_of_the_tool(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("path", ["AGENTS.md", "README.md", ".agents/skills/envwright/SKILL.md"])
 def test_initial_pages_name_commands_that_exist(path: str):
-    text = files_of(Answers("acme", "acme/envwright@v0"))[path]
+    text = files_of(Answers("acme", TOOL))[path]
     found = re.findall(r"(?:`|^)envwright ([a-z][^`#\n]*)", text, re.MULTILINE)
     assert found
     for words in (one.split() for one in found):
@@ -185,7 +187,7 @@ def test_initial_pages_name_commands_that_exist(path: str):
 
 
 def test_initial_files_are_whole_lines_and_yaml():
-    for path, text in files_of(Answers("acme", "acme/envwright@v0", maintainers=("@a/b",))).items():
+    for path, text in files_of(Answers("acme", TOOL, maintainers=("@a/b",))).items():
         assert text.endswith("\n"), path
         assert not text.endswith("\n\n"), path
         if path.endswith((".yml", ".yaml")):
@@ -210,32 +212,112 @@ def test_adopted_environment_in_initialised_repository_passes(tmp_path: Path, ca
     assert "✓ pass: reverse-text; from the cache" in capsys.readouterr().out
 
 
-def test_init_with_tool_of_a_fork_calls_its_workflows(tmp_path: Path):
-    init(tmp_path, "--owner", "acme", "--tool", "our-fork/envwright@v7")
-    assert (
-        "our-fork/envwright/.github/workflows/validate.yml@v7"
-        in (tmp_path / ".github/workflows/validate.yml").read_text()
-    )
+COMMIT = "4f" * 20
 
 
-def test_init_of_tool_without_declared_source_needs_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_files_pin_the_tool_to_its_commit_with_the_version_as_a_comment(tmp_path: Path):
+    assert init(tmp_path, "--owner", "their-team", "--tool", f"our-team/envwright@{COMMIT} # v1.2.3") == 0
+    texts = {name: text.decode() for name, text in contents(tmp_path).items()}
+    calls = [line.strip() for text in texts.values() for line in text.splitlines() if line.startswith("    uses:")]
+    assert len(calls) == 6
+    assert all(re.fullmatch(rf"uses: our-team/envwright/\S+\.yml@{COMMIT} # v1\.2\.3", call) for call in calls)
+    address = f"envwright @ git+https://github.com/our-team/envwright@{COMMIT}#subdirectory=tools"
+    assert [name for name in ("README.md", "AGENTS.md", "noxfile.py") if f'"{address}"' not in texts[name]] == []
+    (update,) = yaml.safe_load(texts[".github/dependabot.yml"])["updates"]
+    assert (update["package-ecosystem"], update["directory"]) == ("github-actions", "/")
+    (own,) = yaml.safe_load(texts[".pre-commit-config.yaml"])["repos"]
+    assert (own["repo"], own["hooks"][0]["entry"]) == ("local", "envwright schema --changed")
+
+
+@pytest.mark.parametrize(
+    ("given", "installed", "said"),
+    [
+        ("acme/envwright@v0", "our-team/envwright@v0", "--tool: acme/envwright@v0 is a placeholder"),
+        ("OWNER/envwright@v0", "our-team/envwright@v0", "--tool: OWNER/envwright@v0 is a placeholder"),
+        ("", NoToolAddress("this copy declares no repository"), "not known: this copy declares no repository"),
+    ],
+)
+def test_init_without_an_address_of_the_tool_writes_nothing(
+    given: str,
+    installed: str | Exception,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ):
-    monkeypatch.setattr("envwright.cli.init.default_tool", lambda: "")
+    def default() -> str:
+        if isinstance(installed, Exception):
+            raise installed
+        return installed
+
+    monkeypatch.setattr("envwright.cli.init.default_tool", default)
+    assert init(tmp_path, "--owner", "their-team", *(["--tool", given] if given else [])) == 2
+    refusal = capsys.readouterr().err
+    assert said in refusal
+    assert "--tool OWNER/REPOSITORY@COMMIT" in refusal
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_init_in_a_fork_of_the_tool_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "tools/envwright").mkdir(parents=True)
+    (tmp_path / "tools/envwright/__init__.py").touch()
+    before = contents(tmp_path)
     assert init(tmp_path) == 2
-    assert "--tool is missing" in capsys.readouterr().err
+    assert f"{tmp_path} is a fork of the tool" in capsys.readouterr().err
+    assert contents(tmp_path) == before
 
 
-def test_initial_hook_is_one_of_the_tool():
-    settings = yaml.safe_load(files_of(Answers("acme", "acme/envwright@v0"))[".pre-commit-config.yaml"])
-    (repository,) = settings["repos"]
-    offered = {hook["id"] for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
-    assert repository["repo"] == "https://github.com/acme/envwright"
-    assert {hook["id"] for hook in repository["hooks"]} <= offered
+def repository(folder: Path, *commands: str) -> Path:
+    """A repository with one commit on the branch `trunk`, after these commands of git."""
+    for command in ("init -q -b trunk", "commit -q --allow-empty -m first", *commands):
+        identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        subprocess.run(["git", "-C", str(folder), *identity, *command.split()], check=True)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("commands", "branch"),
+    [
+        ((), "trunk"),
+        (("update-ref refs/remotes/origin/trunk HEAD", "checkout -q --detach"), "trunk"),
+        (
+            (
+                "update-ref refs/remotes/origin/dev HEAD",
+                "symbolic-ref refs/remotes/origin/HEAD refs/remotes/origin/dev",
+            ),
+            "dev",
+        ),
+    ],
+)
+def test_workflows_follow_the_default_branch_that_git_names(commands: tuple[str, ...], branch: str, tmp_path: Path):
+    assert init(repository(tmp_path, *commands)) == 0
+    for name, event in (("release", "push"), ("pages", "workflow_run")):
+        workflow = yaml.safe_load((tmp_path / f".github/workflows/{name}.yml").read_text())
+        assert workflow[True][event]["branches"] == [branch]  # `on` is a boolean in YAML 1.1
+
+
+@pytest.mark.parametrize(
+    ("commands", "said"),
+    [
+        (("checkout -q -b feature",), "is not known to git"),
+        (("branch -m trunk +a",), "is named '+a', which workflows would read as a pattern"),
+    ],
+)
+def test_repository_without_a_default_branch_needs_its_name(
+    commands: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    repository(tmp_path, *commands)
+    assert init(tmp_path) == 2
+    refusal = capsys.readouterr().err
+    assert f"The default branch of {tmp_path} {said}" in refusal
+    assert "--branch main" in refusal
+    assert [path.name for path in tmp_path.iterdir()] == [".git"]
+    assert init(tmp_path, *CHOICES, "--branch", "release/1.x") == 0
+    assert '"release/1.x"' in (tmp_path / ".github/workflows/release.yml").read_text()
 
 
 def test_example_of_a_run_compiles_once_it_is_declared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    init(tmp_path, "--owner", "acme")
+    init(tmp_path, "--owner", "acme", "--tool", TOOL)
     shutil.copytree(ROOT / "environments" / "reverse_text", tmp_path / "environments" / "reverse_text")
     registry = tmp_path / "registry.yaml"
     text = re.sub(r"(?m)^# (runs:|  )", r"\1", registry.read_text()).replace("my-task", "reverse-text")
@@ -248,7 +330,7 @@ def test_example_of_a_run_in_the_docs_compiles(tmp_path: Path, capsys: pytest.Ca
     page = (ROOT / "docs" / "training.md").read_text("utf-8")
     runs = re.search(r"```yaml\n(runs:\n.*?)```", page, re.DOTALL)
     assert runs is not None
-    init(tmp_path, "--owner", "acme")
+    init(tmp_path, "--owner", "acme", "--tool", TOOL)
     shutil.copytree(ROOT / "environments" / "reverse_text", tmp_path / "environments" / "reverse_text")
     head = "version: 1\nowner: acme\nenvironments: {reverse-text: {}}\n"
     (tmp_path / "registry.yaml").write_text(head + runs[1])

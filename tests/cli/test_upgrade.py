@@ -22,7 +22,7 @@ PRE_COMMIT = ".pre-commit-config.yaml"
 
 @pytest.fixture
 def repository(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    main(["init", str(tmp_path), "--owner", "acme"])
+    main(["init", str(tmp_path), "--owner", "acme", "--tool", "our-team/envwright@v0"])
     capsys.readouterr()
     return tmp_path
 
@@ -168,11 +168,38 @@ def test_upgrade_to_unreadable_registry_is_a_conflict(
 
 
 def test_upgrade_after_changed_answer_changes_what_depends_on_it(repository: Path, capsys: pytest.CaptureFixture[str]):
-    edit(repository / ANSWERS_FILE, "acme/envwright@v0", "acme/envwright@v2")
+    edit(repository / ANSWERS_FILE, "our-team/envwright@v0", "our-team/envwright@v2")
     code, changes = checked(repository, capsys)
     assert (code, (VALIDATE, "update") in changes) == (1, True)
     assert upgrade(repository) == 0
     assert "validate.yml@v2" in (repository / VALIDATE).read_text()
+
+
+@pytest.mark.parametrize(
+    ("recorded", "installed", "called"),
+    [
+        ("our-team/tool@" + "1" * 40 + " # v0.1.0", "our-team/tool@" + "2" * 40 + " # v9.0", "2" * 40 + " # v9.0"),
+        ("a-fork/tool@" + "1" * 40 + " # v0.1.0", "our-team/tool@" + "2" * 40 + " # v9.0", "1" * 40 + " # v0.1.0"),
+        ("our-team/tool@v0", "our-team/tool@" + "2" * 40 + " # v9.0", "v0"),
+        ("our-team/tool@" + "1" * 40 + " # v0.1.0", None, "1" * 40 + " # v0.1.0"),
+    ],
+    ids=["same-repository", "fork", "tag", "unknown"],
+)
+def test_upgrade_moves_a_pinned_tool_to_what_is_installed(
+    recorded: str, installed: str | None, called: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    main(["init", str(tmp_path), "--owner", "acme", "--tool", recorded])
+
+    def default() -> str:
+        if installed is None:
+            raise answers_module.NoToolAddress("unknown")
+        return installed
+
+    monkeypatch.setattr(answers_module, "default_tool", default)
+    assert upgrade(tmp_path) == 0
+    assert (tmp_path / VALIDATE).read_text().rstrip().endswith(f"validate.yml@{called}")
+    repositories = recorded.partition("@")[0]
+    assert json.loads((tmp_path / ANSWERS_FILE).read_text())["answers"]["tool"] == f"{repositories}@{called}"
 
 
 def test_upgrade_without_answers_file_names_init(tmp_path: Path):

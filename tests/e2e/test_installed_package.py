@@ -18,15 +18,18 @@ from pathlib import Path
 
 import pytest
 import yaml
+from envwright.authoring.setup.answers import ANSWERS_FILE
 from envwright.builds.uv import uv_program
 from envwright.builds.venv import venv_for
 from envwright.builds.wheel import BUILD_LOCK
+from envwright.declarations.codeowners import CODEOWNERS_FILE
 from envwright.system.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "tools" / "pyproject.toml").read_text())["project"]
 ENVIRONMENT = "reverse-text"
 DISTRIBUTION = "team-envwright"
+COMMIT = "4f" * 20
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ def _write_repository(made: Installed) -> None:
     shutil.copytree(ROOT / "environments" / name, root / "environments" / name)
     (root / "tools").mkdir()
     (root / "tools" / "convert.py").write_text("")
-    done = made.run("init", "--owner", "acme")
+    done = made.run("init", "--owner", "their-team", "--tool", f"our-team/envwright@{COMMIT} # v0.1.0")
     assert done.returncode == 0, done.stdout + done.stderr
     identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
     for command in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "first")):
@@ -96,6 +99,23 @@ def _write_repository(made: Installed) -> None:
 @pytest.fixture(scope="module")
 def validated(installed: Installed) -> subprocess.CompletedProcess[str]:
     return installed.run("validate")
+
+
+@pytest.mark.usefixtures("installed")
+def test_init_with_owner_and_address_writes_no_placeholder(installed: Installed) -> None:
+    record = json.loads((installed.repository / ANSWERS_FILE).read_text())
+    texts = [(installed.repository / name).read_text() for name in (*record["files"], ANSWERS_FILE, CODEOWNERS_FILE)]
+    assert len(texts) > 15
+    assert [text for text in texts if "acme" in text.lower() or "OWNER/" in text] == []
+    requirement = f"{DISTRIBUTION} @ git+https://github.com/our-team/envwright@{COMMIT}#subdirectory=tools"
+    assert f'ENVWRIGHT = "{requirement}"' in (installed.repository / "noxfile.py").read_text()
+
+
+def test_init_from_a_wheel_with_a_placeholder_as_source_writes_nothing(installed: Installed, tmp_path: Path) -> None:
+    done = installed.run("init", "--owner", "their-team", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "acme/envwright, which this copy declares as its Source, is a placeholder" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_version_is_that_of_the_package(installed: Installed) -> None:
@@ -171,7 +191,8 @@ def test_command_without_declarations_fails_as_a_declaration(installed: Installe
 
 
 def test_hook_for_pre_commit_runs_the_installed_tool(installed: Installed) -> None:
-    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    (own,) = yaml.safe_load((installed.repository / ".pre-commit-config.yaml").read_text())["repos"]
+    (hook,) = own["hooks"]
     program, *arguments = hook["entry"].split()
     assert program in PROJECT["scripts"]
     done = installed.run(*arguments)

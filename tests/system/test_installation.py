@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
-from envwright.authoring.setup.answers import default_tool
+from envwright import __version__
+from envwright.authoring.setup.answers import NoToolAddress, default_tool
 from envwright.system.installation import STARTED_BY, command_with, requirement
 
+COMMIT = "a" * 40
 GIT = "https://github.com/acme/envwright"
 
 
@@ -45,10 +48,48 @@ def test_requirement_is_the_address_it_was_installed_from(
     assert requirement("prime") == f"envwright[prime] @ {address}"
 
 
-def test_files_of_init_name_the_commit_that_was_installed(recorded: Path) -> None:
-    vcs = {"vcs": "git", "requested_revision": "v1", "commit_id": "a" * 40}
-    recorded.write_text(json.dumps({"url": "https://github.com/team/tool.git", "vcs_info": vcs}))
-    assert default_tool() == f"team/tool@{'a' * 40}"
+@pytest.fixture
+def source(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The Source that the metadata declare, to be replaced."""
+    declared = ["https://github.com/upstream/tool"]
+    monkeypatch.setattr("envwright.authoring.setup.answers.project_address", lambda _: declared[0])
+    return declared
+
+
+@pytest.mark.parametrize(
+    ("url", "commit", "tool"),
+    [
+        ("https://github.com/team/tool.git", COMMIT, f"team/tool@{COMMIT} # v{__version__}"),
+        ("ssh://git@github.com/a-fork/tool", COMMIT, f"a-fork/tool@{COMMIT} # v{__version__}"),
+        ("https://github.com/team/tool/releases/download/v1.2.3/tool.whl", "", "team/tool@v0"),
+        ("file:///w/tool.whl", "", "upstream/tool@v0"),
+    ],
+)
+@pytest.mark.usefixtures("source")
+def test_files_of_init_call_what_was_installed(recorded: Path, url: str, commit: str, tool: str) -> None:
+    vcs = {"vcs_info": {"vcs": "git", "requested_revision": "v1", "commit_id": commit}} if commit else {}
+    recorded.write_text(json.dumps({"url": url, **vcs}))
+    assert default_tool() == tool
+
+
+@pytest.mark.parametrize(
+    ("url", "declared", "said"),
+    [
+        ("git+https://gitlab.com/team/tool", "https://github.com/upstream/tool", "gitlab.com/team/tool, which is"),
+        ("https://github.com.example.org/a/tool", "https://github.com/upstream/tool", "example.org/a/tool, which is"),
+        ("", "https://github.com/Acme/envwright", "Acme/envwright, which this copy declares as its Source, is a plac"),
+        ("", "https://example.org/tool", "declares no repository on github.com"),
+        ("", "", "declares no repository on github.com"),
+    ],
+)
+def test_copy_from_an_unknown_address_has_no_tool(
+    recorded: Path, source: list[str], url: str, declared: str, said: str
+) -> None:
+    source[0] = declared
+    if url:
+        recorded.write_text(json.dumps({"url": url, "vcs_info": {"vcs": "git", "commit_id": COMMIT}}))
+    with pytest.raises(NoToolAddress, match=re.escape(said)):
+        default_tool()
 
 
 def test_requirement_of_a_copy_from_its_source_is_the_source() -> None:

@@ -10,14 +10,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 from envwright import exit_codes
-from envwright.authoring.setup.answers import ANSWERS_FILE, TOOL, Answers, Record, default_tool, read_record
+from envwright.authoring.setup.answers import (
+    ANSWERS_FILE,
+    BRANCH,
+    TOOL,
+    Answers,
+    NoToolAddress,
+    Record,
+    default_tool,
+    is_placeholder,
+    read_record,
+)
 from envwright.authoring.setup.initial import InitialFiles, enclosing_repository, plan_files, write_files
 from envwright.authoring.setup.screen import initial_data, render_initial
 from envwright.cli import arguments
 from envwright.cli.questions import answer, can_ask
+from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import load_registry
 from envwright.declarations.registry_values import OWNER, SLUG
-from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.declarations.tool_source import REGISTRY_FILE, TOOL_FOLDER, holds_tool
+from envwright.packages.git import default_branch, git
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
 from envwright.reports.printing import for_terminal, print_text
 from envwright.system.termination import terminated_like_interrupted
@@ -31,6 +43,11 @@ EXAMPLES = """examples:
 """
 VISIBILITIES = ("private", "public")
 LONGEST_SLUG = 100
+LONGEST_ADDRESS = 200
+FIX_TOOL = (
+    "--tool OWNER/REPOSITORY@COMMIT names the repository and a commit or a tag. The workflows call it, and it gets the"
+    " key of the Hub: name one that you trust."
+)
 
 
 class NotInitialised(Exception):
@@ -56,29 +73,35 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--tool",
-        type=_checked(TOOL, "OWNER/REPOSITORY@TAG"),
-        metavar="OWNER/REPOSITORY@TAG",
-        help="the tool's repository on GitHub and its tag, which the workflows follow (default: its own)",
+        type=_checked(TOOL, "OWNER/REPOSITORY@COMMIT", LONGEST_ADDRESS),
+        metavar="OWNER/REPOSITORY@COMMIT",
+        help="the tool's repository on GitHub and the commit or tag that workflows call (default: what is installed)",
+    )
+    command.add_argument(
+        "--branch",
+        type=_checked(BRANCH, "a branch of letters, digits and ._/-"),
+        metavar="NAME",
+        help="the default branch, whose pushes are released (default: the one that git names)",
     )
     command.add_argument("--no-noxfile", action="store_true", help="write no noxfile.py")
     command.add_argument("--dry-run", action="store_true", help="write nothing, and show what would be written")
     arguments.printed(command)
 
 
-def _checked(pattern: str, what: str) -> Callable[[str], str]:
+def _checked(pattern: str, what: str, longest: int = LONGEST_SLUG) -> Callable[[str], str]:
     def check(text: str) -> str:
-        if reason := _refusal(pattern, what)(text):
+        if reason := _refusal(pattern, what, longest)(text):
             raise argparse.ArgumentTypeError(reason)
         return text
 
     return check
 
 
-def _refusal(pattern: str, what: str, *, optional: bool = False) -> Callable[[str], str]:
+def _refusal(pattern: str, what: str, longest: int = LONGEST_SLUG) -> Callable[[str], str]:
     """A function that returns why a text does not match, or an empty text."""
 
     def refuse(text: str) -> str:
-        if (not text and optional) or (re.fullmatch(pattern, text) and "\n" not in text and len(text) <= LONGEST_SLUG):
+        if re.fullmatch(pattern, text) and "\n" not in text and len(text) <= longest:
             return ""
         return f"{text!r} is not {what}" if text else f"a reply is needed: {what}"
 
@@ -134,6 +157,11 @@ def _refuse_place(root: Path) -> None:
             f"{root} is inside the git repository {around}, and GitHub reads workflows and CODEOWNERS at its root only."
             f" Run it in {around}, or make {root} a repository first: git init {root}"
         )
+    if holds_tool(root):
+        raise NotInitialised(
+            f"{root} is a fork of the tool: its workflows are the tool's own, and {TOOL_FOLDER}/ has its code."
+            " docs/starting.md (From a fork of the tool) names the files to remove first."
+        )
 
 
 def _completed(options: argparse.Namespace, root: Path, record: Record | None) -> Answers:
@@ -145,9 +173,10 @@ def _completed(options: argparse.Namespace, root: Path, record: Record | None) -
         _refuse_other_answers(options, record.answers)
         return record.answers
     registry = load_registry(root) if (root / REGISTRY_FILE).exists() else None
-    tool = options.tool or default_tool()
-    if not tool:
-        raise NotInitialised("--tool is missing: this copy of the tool declares no repository on GitHub as its source.")
+    tool = options.tool or _installed_tool()
+    if is_placeholder(tool):
+        raise NotInitialised(f"--tool: {tool} is a placeholder. {FIX_TOOL}")
+    branch = options.branch or _default_branch(root)
     owner = options.owner or (registry.owner if registry else "")
     asks = can_ask() and registry is None
     if not owner and not asks:
@@ -167,8 +196,37 @@ def _completed(options: argparse.Namespace, root: Path, record: Record | None) -
         maintainers=maintainers,
         visibility="PUBLIC" if visibility == "public" else "PRIVATE",
         tool=tool,
+        branch=branch,
         noxfile=not options.no_noxfile,
     )
+
+
+def _installed_tool() -> str:
+    try:
+        return default_tool()
+    except NoToolAddress as error:
+        raise NotInitialised(f"The address of the tool is not known: {error}. {FIX_TOOL}") from None
+
+
+def _default_branch(root: Path) -> str:
+    """The default branch of the repository, or of one that `git init` would make here.
+
+    Raises `NotInitialised` if git does not name one.
+    """
+    if not (root / ".git").exists():
+        try:
+            configured = git(Path(root.anchor), "config", "--get", "init.defaultBranch").stdout.decode().strip()
+        except DeclarationError:  # without git
+            configured = ""
+        return configured if re.fullmatch(BRANCH, configured) else "main"
+    branch = default_branch(root)
+    if not re.fullmatch(BRANCH, branch):
+        said = f"is named {branch!r}, which workflows would read as a pattern" if branch else "is not known to git"
+        raise NotInitialised(
+            f"The default branch of {root} {said}. Its pushes are released. Name it: --branch main. Or let git read it"
+            " from GitHub: git remote set-head origin --auto"
+        )
+    return branch
 
 
 def _ask_maintainers() -> tuple[str, ...]:
@@ -188,6 +246,7 @@ def _refuse_other_answers(options: argparse.Namespace, answers: Answers) -> None
         "maintainers": tuple(options.maintainer) if options.maintainer else None,
         "visibility": visibility,
         "tool": options.tool,
+        "branch": options.branch,
         "noxfile": False if options.no_noxfile else None,
     }
     for name, value in given.items():

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envwright import exit_codes
-from envwright.authoring.setup.answers import ANSWERS_FILE, Record, read_record
+from envwright.authoring.setup.answers import ANSWERS_FILE, Record, at_installed_commit, read_record
 from envwright.authoring.setup.files import FILES
 from envwright.authoring.setup.screen import render_upgrade
 from envwright.authoring.setup.upgrading import as_data, plan_upgrade, write_upgrade
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     _refuse_unknown(options.keep, record)
     try:
         with terminated_like_interrupted():
-            upgrade = plan_upgrade(root, record, options.keep)
+            upgrade = plan_upgrade(root, at_installed_commit(record), options.keep)
             if not options.check and (upgrade.changes or upgrade.record.files != record.files):
                 write_upgrade(root, upgrade)
     except KeyboardInterrupt:

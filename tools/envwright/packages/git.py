@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,18 @@ def git(root: Path, *arguments: str, sends: bytes | None = None) -> subprocess.C
         return subprocess.run(command, capture_output=True, env=kept, check=False, input=sends)
     except FileNotFoundError:
         raise DeclarationError([Problem(".git", None, "git is not installed", fix="install git")]) from None
+
+
+def default_branch(root: Path) -> str:
+    """The branch that `origin` has as its default, or the only branch of a repository; empty if neither is known."""
+    declared = git(root, "symbolic-ref", "--quiet", "refs/remotes/origin/HEAD")
+    if declared.returncode == 0:
+        return declared.stdout.decode().strip().removeprefix("refs/remotes/origin/")
+    current = git(root, "symbolic-ref", "--quiet", "HEAD").stdout.decode().split()  # one without commits, too
+    listed = git(root, "for-each-ref", "--format=%(refname)", "refs/heads", "refs/remotes/origin")
+    references = (*current, *listed.stdout.decode().split())
+    names = {re.sub("^refs/(heads|remotes/origin)/", "", each) for each in references}
+    return names.pop() if len(names) == 1 else ""
 
 
 def is_shallow(root: Path) -> bool:

@@ -50,15 +50,14 @@ def requirement(extra: Extra | None = None) -> str:
     return f"{named} @ {address}" if address else f"{named}=={installed.version}"
 
 
-def installed_commit() -> tuple[str, str] | None:
-    """The git address that this tool was installed from and its commit, as the installer recorded them (PEP 610)."""
+def installed_from() -> tuple[str, str]:
+    """The address and the commit that this tool was installed from (PEP 610); empty where none is recorded."""
     try:
         text = distribution(distribution_name()).read_text("direct_url.json")
     except PackageNotFoundError:
-        return None
+        return "", ""
     recorded = json.loads(text) if text else {}
-    commit = recorded.get("vcs_info", {}).get("commit_id")
-    return (str(recorded["url"]), str(commit)) if commit else None
+    return str(recorded.get("url", "")), str(recorded.get("vcs_info", {}).get("commit_id", ""))
 
 
 def _address(installed: Distribution) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from packaging.version import InvalidVersion, Version
 from pydantic import Field, ValidationError
@@ -19,23 +20,50 @@ from envwright.declarations.registry_values import KEYS, Flag, Owner, Slug, Text
 from envwright.declarations.required_version import UPGRADE_TOOL
 from envwright.facts.observed import adapter
 from envwright.reports.documentation import project_address
-from envwright.system.installation import installed_commit
+from envwright.system.installation import installed_from
 
 ANSWERS_FILE = ".envwright-answers.json"
-TOOL = r"^[A-Za-z0-9-]+/[A-Za-z0-9_-][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9._/-]*$"
-GITHUB = "https://github.com/"
+TOOL = r"^[A-Za-z0-9-]+/[A-Za-z0-9_-][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9._/-]*( # v[0-9][0-9A-Za-z.+]*)?$"
+BRANCH = r"^[A-Za-z0-9_][A-Za-z0-9._/-]*$"
+"""Without the characters that workflows read as patterns."""
+PLACEHOLDERS = frozenset({"acme", "example", "owner", "you", "your-name", "your-org"})
+"""Owners in examples; somebody else may have these names on GitHub."""
 ToolAddress = Annotated[Text, Field(pattern=TOOL, max_length=200)]
 
 
+class NoToolAddress(Exception):
+    """The repository of the tool on GitHub is not known; the message has the reason."""
+
+
 def default_tool() -> str:
-    """The repository on GitHub and the commit that this tool was installed from, or else the declared source at the tag
-    of its major version; empty if there is none."""
-    installed = installed_commit()
-    if installed is not None and installed[0].startswith(GITHUB):
-        return f"{installed[0].removeprefix(GITHUB).removesuffix('.git').rstrip('/')}@{installed[1]}"
-    address = project_address("Source").rstrip("/")
-    major = __version__.partition(".")[0]
-    return f"{address.removeprefix(GITHUB)}@v{major}" if address.startswith(GITHUB) else ""
+    """The repository on GitHub that this tool was installed from, and its commit with the version as a comment.
+
+    Without a commit it is called at the tag of its major version; without an address, it is the declared source.
+
+    Raises `NoToolAddress` if there is none, or a placeholder.
+    """
+    address, commit = installed_from()
+    repository = _on_github(address)
+    if commit and not repository:
+        raise NoToolAddress(f"this copy was installed from {address}, which is not on github.com")
+    repository = repository or _on_github(project_address("Source"))
+    if not repository:
+        raise NoToolAddress("this copy declares no repository on github.com as its Source")
+    if is_placeholder(repository):
+        raise NoToolAddress(f"{repository}, which this copy declares as its Source, is a placeholder")
+    return f"{repository}@{commit} # v{__version__}" if commit else f"{repository}@v{__version__.partition('.')[0]}"
+
+
+def is_placeholder(tool: str) -> bool:
+    """Whether the owner of an address is one of examples."""
+    return tool.partition("/")[0].lower() in PLACEHOLDERS
+
+
+def _on_github(address: str) -> str:
+    """OWNER/REPOSITORY of an address on github.com, also of a release's file; empty for another address."""
+    parts = urlsplit(address)
+    named = re.match(r"/([\w.-]+)/([\w.-]+?)(?:\.git)?(?:/|$)", parts.path)
+    return "/".join(named.groups()) if named and parts.hostname == "github.com" else ""
 
 
 @dataclass(frozen=True)
@@ -47,8 +75,10 @@ class Answers:
     owner: Slug
     """The user or team of the Hub."""
     tool: ToolAddress
-    """The repository of the tool on GitHub, and the tag that workflows follow."""
+    """The repository of the tool on GitHub, and the commit or tag that workflows call; the version is a comment."""
     maintainers: Unique[Owner] = ()
+    branch: Annotated[Text, Field(pattern=BRANCH, max_length=200)] = "main"
+    """The repository's default branch."""
     visibility: Literal["PUBLIC", "PRIVATE"] = "PRIVATE"
     noxfile: Flag = True
 
@@ -88,6 +118,21 @@ def read_record(root: Path) -> Record | None:
     if outside := [name for name in record.files if not _is_inside(name)]:
         raise _unreadable(f"names a file outside of the repository: {outside[0]!r}")
     return record
+
+
+def at_installed_commit(record: Record) -> Record:
+    """The record with the commit of this copy, if workflows call a commit of the repository that it was installed from.
+
+    The new texts may need what the workflows of another commit do not have.
+    """
+    try:
+        tool = default_tool()
+    except NoToolAddress:
+        return record
+    pinned = re.match(r"(.*@)[0-9a-f]{40}( |$)", record.answers.tool)
+    if pinned is None or not tool.startswith(pinned[1]):
+        return record
+    return replace(record, answers=replace(record.answers, tool=tool))
 
 
 def written_record(record: Record) -> str:

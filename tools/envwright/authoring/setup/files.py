@@ -14,6 +14,7 @@ from envwright.authoring.setup.answers import Answers
 from envwright.authoring.text_templates import text_templates
 from envwright.declarations.endpoints import ENDPOINTS_FILE
 from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.system.installation import distribution_name
 
 TEMPLATES = Path(__file__).parent / "templates"
 READS = "0.1"
@@ -29,6 +30,7 @@ FILES: Mapping[str, str] = {
     ENDPOINTS_FILE: "endpoints.toml",
     ".pre-commit-config.yaml": "pre-commit-config.yaml",
     NOXFILE: "noxfile.py",
+    ".github/dependabot.yml": "dependabot.yml",
     ".github/workflows/validate.yml": "validate.yml",
     ".github/workflows/comment.yml": "comment.yml",
     ".github/workflows/release.yml": "release.yml",
@@ -54,12 +56,13 @@ def _templates() -> jinja2.Environment:
 
 
 def _context(answers: Answers) -> dict[str, Any]:
-    repository, _, ref = answers.tool.partition("@")
+    address = answers.tool.partition(" ")[0]
+    repository, _, ref = address.partition("@")
     return {
         **vars(answers),
         "repository": repository,
-        "ref": ref,
-        "requirement": f"envwright @ git+https://github.com/{repository}@{ref}#subdirectory=tools",
+        "called": answers.tool.partition("@")[2],
+        "requirement": f"{distribution_name()} @ git+https://github.com/{repository}@{ref}#subdirectory=tools",
         "raw": f"https://raw.githubusercontent.com/{repository}/{ref}",
         "pages": f"https://github.com/{repository}/blob/{ref}/docs",
         "reads": READS,

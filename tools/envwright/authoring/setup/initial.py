@@ -46,6 +46,8 @@ class InitialFiles:
     """Environments that the new registry declares."""
     undeclared: dict[str, str] = field(default_factory=dict)
     """Folders of environments that `adopt` makes ready, and the reason for each."""
+    branch: str = "main"
+    """The default branch that the workflows name."""
 
 
 def enclosing_repository(root: Path) -> Path | None:
@@ -60,7 +62,7 @@ def plan_files(root: Path, answers: Answers) -> InitialFiles:
 
     Raises `DeclarationError` if its registry.yaml cannot be read.
     """
-    plan = InitialFiles()
+    plan = InitialFiles(branch=answers.branch)
     texts = files_of(answers)
     bases = {path: text for path, text in texts.items() if _is_ours(root, path, text.encode(), plan)}
     if REGISTRY_FILE in plan.written:

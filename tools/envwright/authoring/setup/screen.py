@@ -42,7 +42,8 @@ def render_initial(
         page.line("Nothing to do.")
     page.blank()
     if not has_repository:
-        page.field("git", "this folder is not a git repository yet: run git init before the first commit", indent=0)
+        command = f"git init -b {plan.branch}"
+        page.field("git", f"this folder is not a git repository yet: run {command} before the first commit", indent=0)
     page.field("next", _next_command(plan, folder), indent=0, style="bold")
     return page.text()
 

@@ -170,8 +170,10 @@ def test_header_of_recorded_weights_has_what_safetensors_reads(tmp_path: Path) -
         assert sorted(read_header(path)) == sorted(file.keys())
 
 
-@pytest.mark.parametrize(("key", "value"), [("modules_to_save", ["lm_head"]), ("use_dora", True), ("r", "many")])
-def test_serve_refuses_adapter_that_vllm_refuses(key: str, value: Any, root: Path, serve: Serve) -> None:
+@pytest.mark.parametrize(
+    ("key", "value"), [("modules_to_save", ["lm_head"]), ("use_dora", True), ("r", "many"), ("lora_alpha", 0)]
+)
+def test_serve_refuses_adapter_that_vllm_refuses_or_ignores(key: str, value: Any, root: Path, serve: Serve) -> None:
     broadcasts(root / "outputs" / "maths", ADAPTER)
     config = root / "outputs" / "maths" / "broadcasts" / "step_5" / "adapter_config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), key: value}))

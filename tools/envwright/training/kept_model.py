@@ -158,7 +158,7 @@ def _whole(folder: Path, spec: RunSpec, step: int | None, steps: Mapping[int, Pa
         )
         raise NoKeptModel("\n".join([*problems[:5], *full]), f"if it is being written, wait; else {fix}")
     chosen = _below(steps[wanted])
-    return KeptModel(spec, wanted, chosen, _rank(chosen))
+    return KeptModel(spec, wanted, chosen, _rank(chosen, spec))
 
 
 def _serve(spec: RunSpec, step: int) -> str:
@@ -170,10 +170,11 @@ def _below(folder: Path) -> Path:
     return adapter if adapter.is_dir() else folder
 
 
-def _rank(folder: Path) -> int | None:
+def _rank(folder: Path, spec: RunSpec) -> int | None:
     """The rank of an adapter that vLLM can load; `None` for whole weights. Raises `NoKeptModel`.
 
-    vLLM refuses the settings that are refused here (vllm/lora/peft_helper.py@0214369).
+    vLLM refuses the settings that are refused here (vllm/lora/peft_helper.py@0214369). With an alpha of 0, which verl's
+    merger writes without lora_train_meta.json (verl 0.8.0, model_merger/base_model_merger.py), it serves the base model.
     """
     path = folder / ADAPTER_CONFIG
     if not path.exists():
@@ -185,6 +186,9 @@ def _rank(folder: Path) -> int | None:
     rank = config.get("r")
     if not isinstance(rank, int) or rank < 1:
         raise NoKeptModel(f"{path}: r is {rank!r}, not a rank", "serve an earlier step, or train it again")
+    if config.get("lora_alpha") == 0:
+        wanted = f"runs.{spec.name} declares {spec.lora.alpha:g}" if spec.lora is not None else "write the run's own"
+        raise NoKeptModel(f"{path}: lora_alpha is 0, so the base model would be served", f"correct it there; {wanted}")
     return rank
 
 

@@ -181,6 +181,7 @@ TRAINER = Trainer(
     settings=base_model_settings(PATHS, LIMITS),
     metrics=METRICS,
     zero_variance=("batch/solve_all", "batch/solve_none"),
+    # trainer/tinker/tinker_policy_trainer.py@9beb6e0, save_checkpoint_and_get_sampling_client: no ttl_seconds
     keeps="every checkpoint and the last step, on Tinker, without expiry; addresses in "
     "`outputs/RUN/global_step_N/checkpoint.json`",
     kept=KeptAddresses("global_step_*/checkpoint.json", TINKER_URL, "TINKER_API_KEY"),

@@ -197,6 +197,7 @@ TRAINER = Trainer(
     settings=_settings,
     metrics=METRICS,
     zero_variance=("batch/solve_all", "batch/solve_none"),
+    # rllm/trainer/verl/agent_workflow_trainer.py and utils.py@9beb6e0; with rLLM's own save_freq of -1 nothing is kept
     keeps="every checkpoint, the last step included (shards): `$RLLM/outputs/RUN/global_step_N`, until you delete them",
     kept=KeptFolders("merged/step_{step}", checkout="RLLM", shards="global_step_{step}", by_hand=MERGE),
 )

@@ -61,7 +61,7 @@ METRICS = {
     "learning_rate": ("policy/policy_lr",),
     "length": ("generate/avg_num_tokens",),
 }
-"""Source: SkyRL a956457, train/trainer.py, train/generators/utils.py and backends/skyrl_train/workers/worker.py."""
+"""Source: skyrl/train/trainer.py, train/generators/utils.py and backends/skyrl_train/workers/worker.py@a956457."""
 
 
 def _compile(request: CompileRequest) -> Compiled:
@@ -187,6 +187,7 @@ TRAINER = Trainer(
     compile=_compile,
     settings=settings_at(PATHS, LIMITS),
     metrics=METRICS,
+    # skyrl/train/trainer.py@a956457, train and save_models; fsdp_strategy.py@a956457: an export appears whole
     keeps="every checkpoint and the last step, below `$SKYRL/outputs/RUN`: shards in `checkpoints/global_step_N`, "
     "models in `exports/global_step_N/policy`, until you delete them",
     kept=KeptFolders(steps="exports/global_step_{step}/policy", checkout="SKYRL"),

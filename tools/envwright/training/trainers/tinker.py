@@ -157,6 +157,7 @@ TRAINER = Trainer(
     compile=_compile,
     settings=base_model_settings(PATHS, LIMITS),
     metrics=METRICS,
+    # tinker_cookbook/checkpoint_utils.py@9dfcc3a2, save_final_async; rl/train.py@9dfcc3a2, Config.ttl_seconds
     keeps="the last step on Tinker, without expiry, and checkpoints for 7 days; addresses in "
     "`outputs/RUN/checkpoints.jsonl`",
     kept=KeptAddresses("checkpoints.jsonl", TINKER_URL, "TINKER_API_KEY"),

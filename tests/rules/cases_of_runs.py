@@ -371,6 +371,7 @@ CASES = {
             "difficulty with tinker": run(V0, difficulty={"above": 0.1, "up_to": 0.9}, **TINKER),
             "evaluation with verifiers-rl": run(V0, backend="verifiers-rl"),
             "evaluation with tinker": run(V0, **TINKER),
+            "thinking with tinker": run(V0, sampling={"enable_thinking": False}, **TINKER),
             "thinking that no renderer takes": run(
                 model="deepseek-ai/DeepSeek-R1", sampling={"enable_thinking": False}
             ),

@@ -25,6 +25,7 @@ SERVE = (
     "--max-lora-rank",
     "--lora-modules",
     "--max-model-len",
+    "--default-chat-template-kwargs",
 )
 
 

@@ -93,6 +93,28 @@ def test_serve_prints_command_for_what_prime_rl_leaves(kind: str, command: str, 
     assert (entry["model"], entry["url"]) == ("maths@5", "http://127.0.0.1:8123/v1")
 
 
+@pytest.mark.parametrize(
+    ("declared", "arguments"),
+    [
+        ("sampling: {enable_thinking: false}", '{"enable_thinking": false}'),
+        ("overrides: {grpo: {chat_template_kwargs: {effort: low}}}", '{"effort": "low"}'),
+    ],
+)
+def test_serve_passes_arguments_of_the_chat_template(declared: str, arguments: str, root: Path, serve: Serve) -> None:
+    (root / "registry.yaml").write_text(
+        REGISTRY.replace("max_steps: 5}\n  merged", f"max_steps: 5, {declared}}}\n  merged")
+    )
+    for step in ("0", "5"):
+        if step == "5":
+            broadcasts(root / "made", WHOLE)
+            (root / "outputs" / "here").mkdir(parents=True)
+            kept = (root / "made" / "broadcasts" / "step_5").rename(root / "outputs" / "here" / "checkpoint-5")
+            (kept / "trainer_state.json").write_text(json.dumps({"global_step": 5}))
+        _, _, err = serve("here", "--step", step, "--dry-run")
+        assert f"--default-chat-template-kwargs '{arguments}'" in err
+    assert "--default-chat-template-kwargs" not in serve("merged", "--step", "0", "--dry-run")[2]
+
+
 def test_serve_names_steps_that_prime_rl_kept(root: Path, serve: Serve) -> None:
     broadcasts(root / "outputs" / "maths", WHOLE)
     assert serve("maths", "--step", "2", "--dry-run")[0] == exit_codes.PASS
@@ -240,6 +262,8 @@ def test_serve_of_tinker_run_prints_its_address(root: Path, serve: Serve) -> Non
     assert (entry["model"], entry["key"]) == ("tinker://a:train:0/sampler/4", "TINKER_API_KEY")
     assert "input_price" not in entry  # paid, at a price that is not known here
     assert "step 3 is not kept; there are 2, 4" in serve("away", "--step", "3")[2]
+    [entry] = tomllib.loads(serve("away", "--step", "0")[1])["endpoint"]
+    assert (entry["model"], entry["endpoint_id"]) == ("tiny/base", "away@0")  # the base model, at the same service
 
 
 @pytest.mark.parametrize(
@@ -389,6 +413,15 @@ def test_server_that_fails_is_reported_with_its_own_words(
     code, out, err = serve("maths", "--port", str(usual_port()))
     assert (code, out) == (exit_codes.USAGE, "")
     assert "ValueError: no kernel image is available for this GPU" in err
+    until(lambda: not running(json.loads(vllm.read_text())["pids"]))
+
+
+def test_server_that_never_lists_the_model_is_ended(vllm: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_VLLM_SECONDS", "60")
+    code, out, err = serve("maths", "--port", str(usual_port()), "--ready-within", "3")
+    assert (code, out) == (exit_codes.USAGE, "")
+    assert "the model is not ready after 3 s, and its server was ended" in err
+    assert "wait longer: envwright train serve maths --step 5 --ready-within 6" in err
     until(lambda: not running(json.loads(vllm.read_text())["pids"]))
 
 

@@ -1,10 +1,13 @@
 """A model or an adapter on loopback by transformers, for machines without vLLM; `envwright train serve` starts it.
 
-python -m envwright_learner.served_result MODEL NAME PORT [ADAPTER]
+python -m envwright_learner.served_result MODEL NAME PORT [ADAPTER [TEMPLATE]]
+
+TEMPLATE are arguments of the chat template, as JSON.
 """
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -56,12 +59,12 @@ def _limits(request: SamplingRequest) -> tuple[float, int]:
     return request.temperature, request.most or sys.maxsize
 
 
-def main(model: str, name: str, port: str, adapter: str = "") -> None:
+def main(model: str, name: str, port: str, adapter: str = "", template: str = "{}") -> None:
     """Serve until SIGTERM."""
     silence_libraries()
     try:
         loaded = loaded_result(model, Path(adapter) if adapter else None)
-        renderer = TemplateRenderer(loaded.tokenizer, loaded.ends)
+        renderer = TemplateRenderer(loaded.tokenizer, loaded.ends, json.loads(template))
     except (UnfitSettings, UnfitTemplate) as error:
         sys.exit(str(error))
     longest = getattr(loaded.model.config, "max_position_embeddings", None)

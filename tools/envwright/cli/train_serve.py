@@ -19,6 +19,7 @@ from envwright.system.subprocesses import Interrupted
 from envwright.training.kept_model import KeptModel, NoKeptModel, kept_model
 from envwright.training.model_server import (
     PORT,
+    READY_SECONDS,
     ModelServer,
     NoServer,
     endpoint_of,
@@ -41,6 +42,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--port", type=int, default=PORT, metavar="P", help=f"port on loopback (default: {PORT})")
     more = "further options of vllm serve, as one text"
     command.add_argument("--vllm", type=shlex.split, default=(), metavar="OPTIONS", help=more)
+    within = f"end it if the model is not ready by then (default: {READY_SECONDS:.0f})"
+    command.add_argument("--ready-within", type=float, default=READY_SECONDS, metavar="SECONDS", help=within)
     command.add_argument("--dry-run", action="store_true", help="start nothing; print the command and the endpoint")
     arguments.root(command)
 
@@ -66,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         if options.dry_run:
             print(_entry(kept, endpoint, registry))
             return exit_codes.PASS
-        with ModelServer(command, endpoint, root, stop, print_message) as server:
+        with ModelServer(command, endpoint, root, stop, print_message, options.ready_within) as server:
             print(_entry(kept, endpoint, registry), flush=True)
             print_message("Ctrl-C ends it.")
             server.wait()

@@ -76,10 +76,12 @@ def kept_model(root: Path, registry: Registry, text: str, stop: threading.Event)
     if number and not number.isdecimal():
         raise NoKeptModel(f"{text}: {number} is not a step", f"write {name}@STEP with a whole number, or {name}")
     step, trainer = int(number) if number else None, trainer_named(spec.backend)
-    if step == 0 and not isinstance(trainer.kept, KeptAddresses):
-        return KeptModel(spec, 0)
     if isinstance(trainer.kept, KeptAddresses):
+        if step == 0:  # the service has base models under the names that runs are declared with
+            return KeptModel(spec, 0, address=spec.model, service=trainer.kept)
         return _addressed(root, spec, step, trainer.kept)
+    if step == 0:
+        return KeptModel(spec, 0)
     if trainer.kept is None:
         raise NoKeptModel(f"{name}: {trainer.limits.title} leaves nothing to serve", f"it keeps {trainer.keeps}")
     folder = _outputs(root, spec, trainer.kept)
@@ -174,7 +176,7 @@ def _rank(folder: Path, spec: RunSpec) -> int | None:
     """The rank of an adapter that vLLM can load; `None` for whole weights. Raises `NoKeptModel`.
 
     vLLM refuses the settings that are refused here (vllm/lora/peft_helper.py@0214369). With an alpha of 0, which verl's
-    merger writes without lora_train_meta.json (verl 0.8.0, model_merger/base_model_merger.py), it serves the base model.
+    merger writes without lora_train_meta.json (verl 0.8.0, model_merger/base_model_merger.py), it serves its base.
     """
     path = folder / ADAPTER_CONFIG
     if not path.exists():

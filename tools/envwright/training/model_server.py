@@ -1,7 +1,8 @@
 """A server on loopback with a run's result, for as long as it is needed: vLLM, or transformers for a local run.
 
 Options are those of `vllm serve`: hf_config_path, tokenizer and served_model_name of vllm/config/model.py@18ec662,
-lora_modules of vllm/entrypoints/openai/cli_args.py@0052233, ranks of vllm/config/lora.py@01230b4.
+lora_modules of vllm/entrypoints/openai/cli_args.py@0052233, ranks of vllm/config/lora.py@01230b4,
+default_chat_template_kwargs of the pull request vllm-project/vllm#31343.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from envwright.declarations.endpoints import Endpoint
 from envwright.facts.observed import Failure
@@ -30,6 +31,9 @@ from envwright.text.scrubbing import without_secrets
 from envwright.training.kept_model import KeptModel
 from envwright.training.trainers import trainer_named
 
+if TYPE_CHECKING:
+    from envwright.declarations.run import RunSpec
+
 HOST, PORT = "127.0.0.1", 8000
 """The address of a server that no option places elsewhere; the port is vLLM's own."""
 KEY_VARIABLE = "LOCAL_API_KEY"
@@ -38,6 +42,8 @@ RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 SERVED_RESULT = "envwright_learner.served_result"
 CHECKOUTS = ("PRIME_RL", "RLLM", "SKYRL")
 """Variables of checkouts whose virtual environments have vLLM."""
+READY_SECONDS = 3_600.0
+"""Until a model has to be ready; a large one is downloaded and loaded within an hour."""
 FOR_EVER = 10 * 365 * 86_400.0
 NOTE_SECONDS = 30.0
 ANSWER_SECONDS = 2.0
@@ -45,6 +51,14 @@ ANSWER_SECONDS = 2.0
 
 class NoServer(Exception):
     """The server cannot be started here; the message has the reason and the next command."""
+
+
+def template_arguments(spec: RunSpec) -> dict[str, Any]:
+    """The arguments of the chat template that the run trains with, for its result and its base alike."""
+    found = spec.overrides.get("grpo")
+    given = found.get("chat_template_kwargs") if isinstance(found, Mapping) else None
+    thinking = {} if spec.sampling.enable_thinking is None else {"enable_thinking": spec.sampling.enable_thinking}
+    return thinking | (dict(given) if isinstance(given, Mapping) else {})
 
 
 def server_command(kept: KeptModel, port: int = PORT, more: Sequence[str] = ()) -> list[str]:
@@ -62,9 +76,10 @@ def server_command(kept: KeptModel, port: int = PORT, more: Sequence[str] = ()) 
     fix = "uv tool install vllm, or export PRIME_RL=/where/prime-rl/is, which has it"
     if trainer_named(kept.spec.backend).limits.on_this_machine:
         if not more and all(importlib.util.find_spec(name) for name in ("torch", "transformers", "trl", "peft")):
-            adapter = () if kept.rank is None else (str(kept.folder),)
+            adapter = "" if kept.rank is None else str(kept.folder)
+            template = json.dumps(template_arguments(kept.spec))
             model = str(kept.folder or kept.spec.model) if kept.rank is None else kept.spec.model
-            return [sys.executable, "-m", SERVED_RESULT, model, kept.name, str(port), *adapter]
+            return [sys.executable, "-m", SERVED_RESULT, model, kept.name, str(port), adapter, template]
         serve = f"envwright train serve {kept.spec.name} --step {kept.step}"
         fix += f"; without vLLM, for small models: {command_with('train', serve)}"
     raise NoServer(f"vllm is not installed\n    fix: {fix}; --dry-run prints the command for another machine")
@@ -90,6 +105,8 @@ def vllm_command(kept: KeptModel, port: int, program: str = "vllm", more: Sequen
             model += ["--tokenizer", base]
     if kept.spec.gpus.tensor_parallel > 1:
         model += ["--tensor-parallel-size", str(kept.spec.gpus.tensor_parallel)]
+    if (template := template_arguments(kept.spec)) and "--default-chat-template-kwargs" not in more:
+        model += ["--default-chat-template-kwargs", json.dumps(template)]
     return [program, "serve", *model, *address, *more]
 
 
@@ -145,6 +162,8 @@ class ModelServer:
     folder: Path
     stop: threading.Event
     note: Callable[[str], None]
+    ready_within: float = READY_SECONDS
+    """Seconds until it has to list the model."""
     _ended: threading.Event = field(init=False, default_factory=threading.Event)
     _leave: threading.Event = field(init=False, default_factory=threading.Event)
     _failure: ProgramFailed | None = field(init=False, default=None)
@@ -152,7 +171,8 @@ class ModelServer:
     def __enter__(self) -> Self:
         """Start it and wait; a model that is not here yet is downloaded first.
 
-        Raises `NoServer` if the port is taken or the server ends, and `Interrupted` once `stop` is set.
+        Raises `NoServer` if the port is taken, the server ends or the model is not ready in time, and
+        `Interrupted` once `stop` is set.
         """
         port = int(self.endpoint.url.rpartition(":")[2].partition("/")[0])
         if not is_free(port):
@@ -182,6 +202,13 @@ class ModelServer:
             self._raise_if_ended()
             if self.stop.wait(0.5):
                 raise Interrupted
+            if time.monotonic() - started >= self.ready_within:
+                name, _, step = self.endpoint.name.partition("@")
+                again = f"envwright train serve {name} --step {step} --ready-within {2 * self.ready_within:.0f}"
+                raise NoServer(
+                    f"the model is not ready after {self.ready_within:.0f} s, and its server was ended\n"
+                    f"    fix: wait longer: {again}; or a shorter context: --vllm='--max-model-len 8192'"
+                )
             if time.monotonic() - noted >= NOTE_SECONDS:
                 noted = time.monotonic()
                 self.note(f"{self.endpoint.name}: the model is loading, {noted - started:.0f} s; Ctrl-C ends it")

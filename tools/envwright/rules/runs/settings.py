@@ -217,6 +217,9 @@ def something_was_left_out(run: RunSubject) -> Iterator[Found]:
     spec, trainer = run.spec, run.trainer
     if spec.volume is not None and not trainer.hosted:
         yield run.found("volume", f"left out: volume: {spec.backend} writes to your own disk")
+    if spec.sampling.enable_thinking is not None and not trainer.chooses_thinking:
+        message = f"left out: sampling.enable_thinking: {spec.backend} renders as its renderer or template does"
+        yield run.found("sampling.enable_thinking", message)
     if spec.algorithm_settings and not trainer.algorithm_settings:
         yield run.found("algorithm_settings", f"left out: algorithm_settings: {spec.backend} has none")
     if spec.difficulty is not None and not run.settings.difficulty_bounds:

@@ -702,6 +702,7 @@ LIMITS = TrainerLimits(
     source="measured: prime-rl's schema package with verifiers 0.3.1 and 0.4.0; v0 dropped in 03f12efba",
     evaluates="declared",
     many_environments=True,
+    chooses_thinking=True,
     bounds_age=True,
     schemas=("portable", "august", "later"),
     most_lora_rank=MOST_LORA_RANK,

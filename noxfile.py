@@ -235,13 +235,15 @@ def trainers(session: nox.Session) -> None:
 
 @nox.session(tags=["project"], default=False)
 def tests(session: nox.Session) -> None:
-    """The project's own tests, side by side; arguments go to pytest."""
+    """The project's own tests, side by side; `-- --slow`: those marked slow; other arguments go to pytest."""
     # one more than there are cores: at two processes the cores idled for a quarter of the time, as tests wait
     processes = str((os.cpu_count() or 1) + 1)
-    side_by_side = ["-n", processes, "--dist", "loadfile", "--no-loadscope-reorder", *longest_first()]
+    selected = ["-m", "slow"] if "--slow" in session.posargs else []
+    arguments = [argument for argument in session.posargs if argument != "--slow"]
+    arguments = arguments or ["-n", processes, "--dist", "loadfile", "--no-loadscope-reorder", *longest_first()]
     # what earlier checkouts of this user compiled must not change what tests find
     cache = str(installed(session, "tests").parent / "cache")
-    run(session, "tests", "pytest", *(session.posargs or side_by_side), ENVWRIGHT_CACHE_DIR=cache)
+    run(session, "tests", "pytest", *selected, *arguments, ENVWRIGHT_CACHE_DIR=cache)
 
 
 @nox.session(tags=["project"], default=False)

@@ -126,6 +126,18 @@ def test_session_runs_in_environment_it_needs(
     assert made.last[-len(posargs) :] == posargs or not posargs
 
 
+@pytest.mark.parametrize(
+    ("posargs", "arguments"),
+    [(("tests/docs", "-x"), ("tests/docs", "-x")), (("--slow", "tests/docs"), ("-m", "slow", "tests/docs"))],
+)
+def test_tests_pass_arguments_to_pytest(
+    posargs: tuple[str, ...], arguments: tuple[str, ...], noxfile: Any, tmp_path: Path
+) -> None:
+    made = Session(tmp_path, *posargs)
+    noxfile.tests(made)
+    assert made.last == ("tests", *arguments)
+
+
 def test_session_environments_name_existing_files(noxfile: Any) -> None:
     named = {name for files in noxfile.ENVIRONMENTS.values() for name in files}
     assert {name for name in named if not (ROOT / "tools" / name).is_file()} == set()

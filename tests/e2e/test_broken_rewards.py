@@ -1,6 +1,6 @@
 """Each shipped environment, its reward broken in four ways by hand: the matching rule must fire.
 
-One environment of each generation on every change, the others at night: tests/defects has the same mistakes in small.
+With `--slow`: tests/defects has the same mistakes in small.
 """
 
 from __future__ import annotations
@@ -96,14 +96,7 @@ BREAKAGES = {
 }
 
 
-EVERY_DAY = ("alphabet-sort", "date-arithmetic")
-PARAMETERS = [
-    pytest.param(reward, id=reward.environment, marks=() if reward.environment in EVERY_DAY else pytest.mark.slow)
-    for reward in REWARDS
-]
-
-
-@pytest.fixture(scope="module", params=PARAMETERS)
+@pytest.fixture(scope="module", params=REWARDS, ids=lambda reward: reward.environment)
 def findings(
     request: pytest.FixtureRequest, lock_templates: LockTemplates, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, set[str]]:
@@ -140,6 +133,7 @@ def fired(reward: Reward, replacement: str, root: Path, templates: LockTemplates
 
 
 @pytest.mark.e2e
+@pytest.mark.slow
 @pytest.mark.parametrize("breakage", BREAKAGES)
 def test_broken_reward_is_caught_by_its_rule(findings: dict[str, set[str]], breakage: str) -> None:
     assert findings[breakage] & BREAKAGES[breakage][1]

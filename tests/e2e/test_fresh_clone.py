@@ -1,4 +1,7 @@
-"""The whole way as a newcomer walks it: a fresh clone, the README's command, nothing else."""
+"""The whole way as a newcomer walks it: a fresh clone, the README's command, nothing else.
+
+It validates every environment, so it runs with `--slow`; tests/docs walks the tutorial in a clone on every change.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 class Clone:

@@ -53,7 +53,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def thinned(cases: Iterable[object], *often: int) -> list[Any]:
-    """All cases, of which only those in `often` run on every change: the others run at night."""
+    """All cases, of which only those in `often` run on every change: the others run with `--slow`."""
     return [pytest.param(case, marks=() if place in often else pytest.mark.slow) for place, case in enumerate(cases)]
 
 
@@ -184,7 +184,7 @@ def test_release_makes_the_writes_that_are_broken_here(
     assert len(hub.writes()) == len(HUB_WRITES)
 
 
-@pytest.mark.parametrize("write", HUB_WRITES)
+@pytest.mark.parametrize("write", thinned(HUB_WRITES, 3, 6))
 def test_release_killed_at_a_write_is_made_up_for(place: Checkout, hub: EmulatedHub, write: str) -> None:
     process = held_at(hub, place, write, 30)
     process.kill()
@@ -200,7 +200,7 @@ def test_release_killed_at_a_write_is_made_up_for(place: Checkout, hub: Emulated
     assert list((place.root / "reports").glob(".release.json.*")) == []
 
 
-@pytest.mark.parametrize("write", thinned(HUB_WRITES, 3, 6))
+@pytest.mark.parametrize("write", thinned(HUB_WRITES, 6))
 def test_release_beside_a_second_one_publishes_once(
     source: Checkout, place: Checkout, hub: EmulatedHub, tmp_path: Path, write: str
 ) -> None:
@@ -254,7 +254,7 @@ def broken_disk(monkeypatch: pytest.MonkeyPatch, at: int) -> list[Path]:
     return tried
 
 
-@pytest.mark.parametrize("at", thinned(range(DISK_WRITES), 0, 2, 3, 6))
+@pytest.mark.parametrize("at", thinned(range(DISK_WRITES), 0, 3))
 def test_release_on_a_full_disk_is_made_up_for(
     place: Checkout, hub: EmulatedHub, capsys: pytest.CaptureFixture[str], at: int
 ) -> None:

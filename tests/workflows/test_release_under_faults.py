@@ -46,8 +46,8 @@ MODES = {
     "an effect that shows late": "later reads=2",
     "an error, and an effect that shows late": "later reads=3 answer=504",
 }
-ON_EVERY_CHANGE = ("an error", "a lost answer")
-"""Without and with an effect. The other modes run on every change at the last step, and at the other steps at night."""
+AT_ALL_STEPS, AT_THE_LAST_STEP = ("a lost answer",), ("an error", "an effect that shows late")
+"""The modes on every change; the others run with `--slow`."""
 QUICK = replace(HUB_PUSH, first_seconds=0.01, longest_seconds=0.02)
 MOST_RELEASES = 3
 
@@ -142,8 +142,8 @@ def _published(hub: EmulatedHub, publisher: Publisher) -> None:
 
 
 def fault(step: str, mode: str) -> Any:
-    """A mode at a step; most of them only at night."""
-    often = mode in ON_EVERY_CHANGE or step == "source finalize"
+    """A mode at a step; most of them only with `--slow`."""
+    often = mode in AT_ALL_STEPS or (mode in AT_THE_LAST_STEP and step == "source finalize")
     return pytest.param(step, mode, marks=() if often else pytest.mark.slow, id=f"{step}-{mode}")
 
 
@@ -158,6 +158,7 @@ def test_release_converges_after_every_fault(hub: EmulatedHub, publisher: Publis
     _published(hub, publisher)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [0, 500])
 @pytest.mark.parametrize("step", ["wheel upload", "source upload"])
 def test_release_converges_after_a_broken_upload(hub: EmulatedHub, publisher: Publisher, step: str, after: int) -> None:
@@ -175,6 +176,7 @@ def test_release_wedged_half_is_reported(hub: EmulatedHub, publisher: Publisher)
     assert [version for version in hub.state()["version"] if version["complete"]] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer", ["same-content=400", "same-content=422", "paging=ignored", "page-limit=1", "default-visibility=PUBLIC"]
 )

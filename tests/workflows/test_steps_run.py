@@ -13,7 +13,7 @@ from workflow_runner import PUBLISHED, Runner
 
 BASE = "inputs.base || github.event.merge_group.base_sha || github.event_name == 'pull_request' && 'HEAD^1' || ''"
 FAILED = "contains(needs.*.result, 'failure') || contains(needs.*.result, 'cancelled')"
-PROJECT = "nightly-project.yml"
+PROJECT = ("nightly-project.yml", "slow.yml")
 CANARY = "canary-of-a-secret-91b2"
 
 
@@ -222,7 +222,7 @@ def test_nightly_jobs_of_this_project_run_its_sessions(tool: dict[str, Path], tm
     pure = "tests/rules tests/repository tests/files tests/system tests/text"
     (runner.artifacts / "trainers").mkdir(parents=True)
     says = {"matrix.python": "3.14", "matrix.resolution": "lowest-direct"}
-    done = [runner.run("nightly-project.yml", job, "main", says) for job in _jobs(PROJECT)]
+    done = [runner.run(name, job, "main", says) for name in PROJECT for job in _jobs(name)]
 
     assert all(job.passed for job in done), "\n".join(job.output for job in done)
     assert [session for job in done for session in job.sessions] == [
@@ -237,7 +237,7 @@ def test_nightly_jobs_of_this_project_run_its_sessions(tool: dict[str, Path], tm
         "nox learner",
         "nox lint",
         "nox tests",
-        "nox tests -m slow",
+        "nox tests --slow",
     ]
 
 
@@ -272,7 +272,7 @@ def test_workflow_steps_are_all_tested() -> None:
         "release.yml": {"since", "publish", "verify", "record", "train"},
         "evaluate.yml": {"claim", "evaluate", "close"},
         "nightly.yml": {"drift", "dependencies", "locks", "propose", "together", "report"},
-        PROJECT: set(_jobs(PROJECT)),
+        **{name: set(_jobs(name)) for name in PROJECT},
         "comment.yml": {"comment"},
         "pages.yml": {"build"},
         "package.yml": {"build", "announce", "point"},

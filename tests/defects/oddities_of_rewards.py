@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from planted import SUMS, sound
 from questions import CAPITALS, LISTS, REASONED
 
@@ -284,6 +286,31 @@ REWARDS = [
         answer_type="dict",
         asking='Reply with a JSON object {"name": …, "age": …} and nothing else.',
         oracle="import json\n\n\ndef reply(task, messages):\n    return json.dumps(task['answer'])\n",
+    ),
+    sound(
+        "text_fields_pay_apart",
+        """
+        import json
+
+
+        def grade(reply, answer):
+            try:
+                said = json.loads(reply)
+            except (ValueError, RecursionError):
+                return 0.0
+            answer = json.loads(answer)
+            if not isinstance(said, dict) or said.keys() != answer.keys():
+                return 0.0
+            return sum(said[key] == answer[key] for key in answer) / len(answer)
+        """,
+        rows=tuple(
+            {
+                "question": row["question"],
+                "answer": json.dumps({"age": row["answer"]["age"], "name": row["answer"]["name"]}),
+            }
+            for row in OBJECTS
+        ),
+        asking='Reply with a JSON object {"age": …, "name": …} and nothing else.',
     ),
     sound(
         "overlap_of_sets",

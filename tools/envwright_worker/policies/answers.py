@@ -121,12 +121,16 @@ def _in_json_field(reply: str) -> Payload | None:
         return None
     if not isinstance(value, dict) or not value:
         return None
-    name = next((field for field in _ANSWER_FIELDS if field in value), list(value)[-1])
+    name = _answer_field(value)
     span = _span_of_field(reply, name, value[name])
     if span is None:
         return None
     inner = 1 if isinstance(value[name], str) else 0
     return _cut(reply, span[0] + inner, span[1] - inner)
+
+
+def _answer_field(value: Mapping[str, Any]) -> str:
+    return next((field for field in _ANSWER_FIELDS if field in value), list(value)[-1])
 
 
 def _span_of_field(reply: str, name: str, value: object) -> tuple[int, int] | None:
@@ -457,14 +461,24 @@ def hollow(reply: str) -> Iterator[str]:
         yield from ("{}", "[]", "null")
 
 
-def junk_in_place_of(payload: Payload) -> str:
-    """The format of a reply without its contents: reasoning and answer are junk."""
+def junk_in_place_of(payload: Payload, junk: str = JUNK) -> str:
+    """The format of a reply without its contents: reasoning and answer are junk, and so are all fields of an object."""
+    fields = _object_in(payload.saying(payload.answer))
+    if fields:
+        return json.dumps(_junk_like(fields) | {_answer_field(fields): junk}, ensure_ascii=False)
 
     def fill(match: re.Match[str]) -> str:
         return f"<{match[1]}>{JUNK}</{match[1]}>"
 
     before = _ELEMENT.sub(fill, payload.before)
-    return replace(payload, before=before).saying(JUNK)
+    return replace(payload, before=before).saying(junk)
+
+
+def _junk_like(value: Any) -> Any:
+    """A JSON value of the same structure with junk in place of texts and numbers."""
+    if isinstance(value, dict):
+        return {key: _junk_like(item) for key, item in value.items()}
+    return [_junk_like(item) for item in value] if isinstance(value, list) else JUNK
 
 
 @lru_cache(maxsize=64)  # every policy calls this for the same task

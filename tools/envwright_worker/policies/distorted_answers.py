@@ -100,6 +100,6 @@ def long_junk(reference: ReferenceReply) -> Iterator[str]:
     """200,000 characters of junk, alone and in the answer's place, or a number of 6,000 digits."""
     junk = f"{JUNK} " * (LONG // (len(JUNK) + 1))
     yield junk
-    yield reference.payload.saying(junk.strip())
+    yield junk_in_place_of(reference.payload, junk.strip())
     if reference.type == "number":
         yield reference.payload.saying("9" * DIGITS)

@@ -206,3 +206,37 @@ CIRCUMSTANCES = [
         """,
     ),
 ]
+EXACT = "def grade(reply, answer):\n    return float(final(reply) == answer)\n"
+NEEDS_SERVER = """
+import os
+
+
+def server():
+    if not os.environ.get("SUM_SERVER"):
+        raise RuntimeError("SUM_SERVER must be set, see the README")
+
+
+"""
+SCORED_BY_SERVER = f"{NEEDS_SERVER}def grade(reply, answer):\n    server()\n    return float(final(reply) == answer)\n"
+OTHER_SPLIT = """
+import json
+import tempfile
+from pathlib import Path
+
+from datasets import load_dataset
+
+ROWS = Path(tempfile.mkdtemp()) / "rows.jsonl"
+ROWS.write_text(json.dumps({"question": "What is 1 plus 1?", "answer": "2"}))
+load_dataset("json", data_files=str(ROWS), split="test")
+"""
+SINGLE_CAUSES = [
+    planted("key_at_import", "SCH042", f'import os\n\nKEY = os.environ["SUM_API_KEY"]\n{EXACT}'),
+    planted("key_at_import", "SCH042", f'import os\n\nKEY = os.environ["SUM_API_KEY"]\n{EXACT}', "v1"),
+    planted("variable_at_import", "SCH042", f"{NEEDS_SERVER}server()\n\n\n{EXACT}"),
+    planted("variable_at_import", "SCH042", f"{NEEDS_SERVER}server()\n\n\n{EXACT}", "v1"),
+    planted("variable_in_scoring", "SCH042", SCORED_BY_SERVER),
+    planted("variable_in_scoring", "SCH042", SCORED_BY_SERVER, "v1"),
+    planted("client_of_a_judge_at_import", "SCH042", f"from openai import OpenAI\n\nCLIENT = OpenAI()\n\n\n{EXACT}"),
+    planted("split_that_the_data_lacks", "SCH041", f"{OTHER_SPLIT}\n\n{EXACT}"),
+]
+"""Defects whose cause is their only finding."""

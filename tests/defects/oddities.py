@@ -15,9 +15,25 @@ def correct(completion, answer, **_):
 
 """
 
+OPTIONAL_VARIABLES = """
+import os
+
+try:
+    HOST = os.environ["SUM_HOST"]
+except KeyError:
+    HOST = None
+LIMIT = int(os.environ.get("SUM_LIMIT", "500"))
+
+
+def grade(reply, answer):
+    return float(final(reply) == answer and len(answer) < LIMIT and HOST is None)
+"""
+
 ODDITIES = [
     sound("plain", RIGHT),
     sound("plain", RIGHT, "v1"),
+    sound("variables_with_defaults", OPTIONAL_VARIABLES),
+    sound("variables_with_defaults", OPTIONAL_VARIABLES, "v1"),
     sound(
         "penalty_for_rambling",
         "",

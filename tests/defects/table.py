@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from defects_of_answers import ANSWERS
 from defects_of_checkers import CHECKERS
-from defects_of_circumstances import CIRCUMSTANCES
+from defects_of_circumstances import CIRCUMSTANCES, SINGLE_CAUSES
 from defects_of_company import GROUPS, JUDGES
 from defects_of_conversations import CONVERSATIONS
 from defects_of_effects import EFFECTS
@@ -22,6 +22,6 @@ from oddities_of_templates import TEMPLATES
 from oddities_of_time import TIME
 
 DEFECTS = [*ANSWERS, *NUMBERS, *CHECKERS, *CIRCUMSTANCES, *EFFECTS, *GROUPS, *JUDGES, *CONVERSATIONS, *RARER_DEFECTS]
-DEFECTS += [*LEAKING_TEMPLATES, *DEFECTS_OF_TIME]
+DEFECTS += [*LEAKING_TEMPLATES, *DEFECTS_OF_TIME, *SINGLE_CAUSES]
 SOUND_BY_SUBJECT = (ODDITIES, LIBRARIES, REWARDS, GAMES, HABITS, RARER_ODDITIES, TEMPLATES, TIME)
 SOUND = [each for table in SOUND_BY_SUBJECT for each in table]

@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+from defects_of_circumstances import SINGLE_CAUSES
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.rules.engine import Subject, all_rules
 from envwright.rules.verdict import judge
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 FEWEST_DEFECTS = 135
 FEWEST_ODDITIES = 160
 FEWEST_HABITS = 30
+OF_FILES = ("SCH008", "SCH011", "SCH020", "SCH023")
+"""Rules of files that environments of the suite lack."""
 LEAKS = ("SCH055", "SCH058")
 """Rules of the schema gate that judge prompts; its others judge files that environments of the suite lack."""
 
@@ -64,6 +67,18 @@ def test_defect_is_caught_by_its_rule(each: Planted, observations: Observations,
     fired = {finding.rule for finding in found}
     assert set(each.rules) <= fired, in_short(found, facts)
     assert not [finding for finding in found if finding.bug]
+
+
+@pytest.mark.worker
+@pytest.mark.parametrize("each", called(SINGLE_CAUSES, SINGLE_CAUSES))
+def test_cause_is_the_only_finding(each: Planted, observations: Observations, tmp_path: Path) -> None:
+    package, facts = observations.observed(each, tmp_path)
+    judgement = judge(Subject(EnvironmentEntry(package.name), package, facts), ["schema", "rewards"])
+    found = [finding for finding in judgement.findings if finding.rule not in OF_FILES]
+    assert [finding.rule for finding in found if finding.severity == "error"] == list(each.rules), in_short(
+        found, facts
+    )
+    assert judgement.gates["rewards"].verdict == "inconclusive"
 
 
 @pytest.mark.worker

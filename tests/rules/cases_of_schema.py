@@ -10,9 +10,23 @@ from envwright.declarations.preparation import Preparation, PreparedDataset
 from envwright.declarations.problem import Problem
 from envwright.declarations.registry import KnownFindings
 from envwright.facts.observed import NOT_PREPARED, AnswerFields, Failure, FunctionScore, Task, WantedData
+from envwright.facts.stages import StageName
 from envwright.rules.engine import Subject
 from rule_cases import RuleCases
-from subjects import DESCRIPTION, FACTS, PACKAGE, README, attempt, dataset, score, subject, unloaded, v0
+from subjects import (
+    DESCRIPTION,
+    FACTS,
+    PACKAGE,
+    README,
+    attempt,
+    broken_function,
+    dataset,
+    failure,
+    score,
+    subject,
+    unloaded,
+    v0,
+)
 
 WHEEL_FILES = FACTS.wheel.files if FACTS.wheel else ()
 
@@ -100,6 +114,14 @@ def prompted(
         made.append(Task(index, prompt, given["answer"] if fields is None else a, data))
     found = None if fields is None else AnswerFields(tuple(("info", name) for name in fields), (0, 1))
     return subject(package={"answer": declared}, tasks=tuple(made), answer_fields=found)
+
+
+SECRET = {"kind": "missing-secret", "message": "set SEARCH_HOST"}
+
+
+def needing(variable: str, stage: StageName = "load", **changes):
+    asked = failure("missing-secret", "KeyError", repr(variable), variables=(variable,))
+    return unloaded(stage, failures={stage: asked}, **changes)
 
 
 CASES = {
@@ -339,9 +361,14 @@ CASES = {
     ),
     "SCH042": RuleCases(
         fires={
-            "not declared": unloaded("load", "missing-secret", "'SERPER_API_KEY'"),
-            "declared but not set": unloaded(
-                "load", "missing-secret", "'SERPER_API_KEY'", entry={"secrets": ("SERPER_API_KEY",)}
+            "not declared": needing("SERPER_API_KEY"),
+            "declared but not set": needing("SERPER_API_KEY", entry={"secrets": ("SERPER_API_KEY",)}),
+            "a refused key": unloaded("load", "missing-secret", "401"),
+            "listing the tasks": needing("SEARCH_HOST", stage="tasks"),
+            "scoring": subject(
+                scores=(
+                    score("oracle", reward=None, failures=(broken_function(**SECRET, variables=("SEARCH_HOST",)),)),
+                )
             ),
         },
         silent={"raised": unloaded("load"), "declared and not needed": subject(entry={"secrets": ("SERPER_API_KEY",)})},
@@ -376,7 +403,7 @@ CASES = {
         silent={"loaded": subject(entry={"prepare": SUMS}), "not declared": unloaded("load", "network")},
     ),
     "SCH045": RuleCases(
-        fires={"raised": unloaded("tasks"), "a secret": unloaded("tasks", "missing-secret")},
+        fires={"raised": unloaded("tasks")},
         silent={"listed": subject(), "the network is another rule's": unloaded("tasks", "network")},
     ),
     "SCH050": RuleCases(

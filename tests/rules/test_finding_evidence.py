@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cases_of_schema import needing
 from envwright.facts.observed import Place
 from envwright.rules.engine import Finding, Subject, findings
 from envwright.rules.evidence import REPLY_LIMIT, reply_text
@@ -85,9 +86,18 @@ def test_failure_finding_shows_authors_line_and_traceback() -> None:
 
 
 def test_declared_secret_without_a_value_is_inconclusive() -> None:
-    secrets = {"secrets": ("SERPER_API_KEY",)}
-    found = the("SCH042", unloaded("load", "missing-secret", "'SERPER_API_KEY'", entry=secrets))
+    found = the("SCH042", needing("SERPER_API_KEY", entry={"secrets": ("SERPER_API_KEY",)}))
     assert found.inconclusive
+    assert found.fix == "Set SERPER_API_KEY where validate runs, or read it only when it is used."
+
+
+def test_undeclared_variable_has_the_line_to_paste() -> None:
+    found = the("SCH042", needing("SEARCH_HOST", entry={"secrets": ("SERPER_API_KEY",)}))
+    assert "Paste `secrets: [SERPER_API_KEY, SEARCH_HOST]` below plain-sums in registry.yaml" in found.fix
+
+
+def test_variable_that_no_code_may_see_is_to_be_an_argument() -> None:
+    assert the("SCH042", needing("GITHUB_TOKEN")).fix.startswith("Make GITHUB_TOKEN an argument of the environment")
 
 
 def test_reply_text_of_conversation_has_line_per_turn() -> None:

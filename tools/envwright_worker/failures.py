@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any
@@ -17,6 +19,8 @@ TRACEBACK_LIMIT = 4_000
 FRAMES_OF_OTHERS = 3
 """Characters kept of a traceback without frames of the environment or of a library."""
 _FRAME = re.compile(r'  File "(.+?)", line (\d+)')
+
+_NEXT_EXCEPTION = re.compile(r"^(?:The above exception was|During handling of)", re.MULTILINE)
 
 _NETWORK_TYPES = {
     *("NetworkBlocked", "OfflineModeIsEnabled", "LocalEntryNotFoundError"),
@@ -29,6 +33,11 @@ _NETWORK_TEXT = re.compile(
     re.I,
 )
 _SECRET_TYPES = {"MissingKeyError", "OpenAIError", "AuthenticationError"}
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
+_READS_VARIABLE = re.compile(r"""(?:\benviron(?:\.get)?\s*[\[(]|\bgetenv\s*\()\s*['"](\w+)['"]\s*[\])](?!\s*or\b)""")
+_OF_NONE = {"AssertionError", "AttributeError", "KeyError", "TypeError"}
+"""Exceptions that a missing variable raises without naming it."""
+_IS_ABOUT_VARIABLES = re.compile(r"environment variable|\benv(?:ironment)?[ -]var|\bos\.environ\b|\bexport [A-Z]", re.I)
 _SECRET_NAME = re.compile(r"\b[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)\b")
 
 
@@ -81,6 +90,35 @@ class Sources:
                 with contextlib.suppress(OSError, UnicodeError):
                     text = Path(file).read_text("utf-8")
                     yield from ((name, number, line) for number, line in enumerate(text.splitlines(), 1))
+
+    def variables_in(self, messages: Sequence[tuple[str, str]], trace: str) -> list[str]:
+        """The environment variables without a value that an exception asks for.
+
+        `messages` are the types and messages of the exception and its causes. A name in a message counts if the
+        message is about variables or the package's own code reads a variable of this name. So does a variable that the
+        last line reads without a default, in exceptions that its absence raises.
+        """
+        names: dict[str, None] = {}
+        for raised, message in messages:
+            if raised in _SECRET_TYPES or raised == "KeyError":
+                names |= dict.fromkeys(_SECRET_NAME.findall(message))
+            for name in _VARIABLE.findall(message):
+                if _IS_ABOUT_VARIABLES.search(message) or self._reads_variable(name, trace):
+                    names.setdefault(name)
+        if any(raised in _OF_NONE for raised, _ in messages):
+            for part in _NEXT_EXCEPTION.split(trace):
+                pieces = _FRAME.split(part)[1:]
+                lines = [text for file, text in zip(pieces[::3], pieces[2::3], strict=True) if self.relative(file)]
+                names |= dict.fromkeys(_READS_VARIABLE.findall(lines[-1]) if lines else ())
+        return [name for name in names if name not in os.environ]
+
+    def _reads_variable(self, name: str, trace: str) -> bool:
+        """Whether a module of the package reads variables and has this name in quotes."""
+        files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
+        files |= {file for file, _ in _FRAME.findall(trace)}  # a module that fails is not imported
+        texts = (_text_of_file(file) for file in files if file.endswith(".py") and self.relative(file) is not None)
+        quoted = re.compile(rf"""['"]{name}['"]""")
+        return any(("environ" in text or "getenv" in text) and quoted.search(text) for text in texts)
 
     def place(self, filename: str, line: int | None) -> dict[str, Any] | None:
         name = self.relative(filename)
@@ -147,13 +185,32 @@ class Sources:
             accused = self.place_of_code(cause.code) if isinstance(cause, Accusation) else None
             place = accused or self.place_in_traceback(cause.__traceback__) or place
         text = self.own_part("".join(traceback.format_exception(error)))
-        return {
+        failure = {
             "kind": kind_of(error),
             "type": type(root).__name__,
             "message": shortened(text_of(root), MESSAGE_LIMIT),
             "place": place,
             "traceback": text[-TRACEBACK_LIMIT:],
         }
+        messages = [(type(cause).__name__, text_of(cause)) for cause in causes(error)]
+        return self.asking_for_variables(failure, messages, text)
+
+    def asking_for_variables(
+        self, failure: dict[str, Any], messages: Sequence[tuple[str, str]], trace: str
+    ) -> dict[str, Any]:
+        """A failure, of another kind if it asks for environment variables that are not set."""
+        if failure["kind"] not in ("raised", "missing-secret"):
+            return failure
+        variables = self.variables_in(messages, trace)
+        return failure | ({"kind": "missing-secret", "variables": variables} if variables else {})
+
+
+@cache
+def _text_of_file(file: str) -> str:
+    try:
+        return Path(file).read_text("utf-8")
+    except (OSError, UnicodeError):
+        return ""
 
 
 def _is_ours(file: str) -> bool:

@@ -58,6 +58,8 @@ class Failure:
     traceback: str = ""
     replying_to: str = ""
     """The message that the author's oracle failed on, if the oracle failed."""
+    variables: tuple[str, ...] = ()
+    """The environment variables that it asks for and does not get."""
 
 
 @dataclass(frozen=True)

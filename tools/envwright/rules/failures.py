@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from envwright_worker.policies.baselines import oracle
 
+from envwright.declarations.reserved_variables import reason_against
+
 if TYPE_CHECKING:
     from envwright.facts.observed import Failure, FailureKind, Rollout, Score
     from envwright.facts.stages import StageName
@@ -17,6 +19,8 @@ OUTSIDE_FAULT: tuple[FailureKind, ...] = ("provider", "harness", "infrastructure
 """Failures of a rollout outside the environment."""
 ENDLESS = "EndlessConversation"
 """Type of the worker's failure for a conversation with too many replies."""
+JUDGE_CLIENT = "OpenAIError"
+"""Type of the exception of a judge's client that is made without a key."""
 NO_REFERENCE: FailureKind = "no-reference"
 """The failure of a rollout whose policy had no reference reply."""
 UNATTRIBUTED: tuple[FailureKind, ...] = ("protocol", *OUTSIDE_FAULT)
@@ -41,6 +45,29 @@ _LAST_RAISE = re.compile(
 def is_offline(failure: Failure | None) -> bool:
     """Whether a rollout was lost because a host on the network could not be reached."""
     return is_outside_the_environment(failure) and failure is not None and bool(_UNREACHABLE.search(failure.message))
+
+
+def missing_variables_fix(subject: Subject, failure: Failure) -> str | None:
+    """The next step where code asks for environment variables, with the line of registry.yaml that declares them."""
+    entry, asked = subject.entry, failure.variables
+    if not asked:
+        return None
+    if set(asked) <= set(entry.secrets):
+        return f"Set {', '.join(asked)} where validate runs, or read it only when it is used."
+    if failure.type == JUDGE_CLIENT:
+        return (
+            f"A client of a judge needs no key to be made: give it `api_key=os.environ.get({asked[0]!r}, 'none')`, or "
+            f"make it when it is used. The judge's own key stays on the host: declare `judge: {{endpoint: …}}` for "
+            f"{entry.name} in registry.yaml."
+        )
+    if refused := next((name for name in asked if reason_against(name)), ""):
+        why = reason_against(refused)
+        return f"Make {refused} an argument of the environment: no environment's code may see it, because {why}."
+    line = f"secrets: [{', '.join(dict.fromkeys((*entry.secrets, *asked)))}]"
+    return (
+        f"Paste `{line}` below {entry.name} in registry.yaml, and set {', '.join(asked)} where validate runs. Or make "
+        "it an argument with a default, or read it only when it is used."
+    )
 
 
 def own_failure(subject: Subject, stage: StageName, *kinds: FailureKind) -> Failure | None:

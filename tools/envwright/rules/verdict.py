@@ -209,7 +209,24 @@ def _is_locked_wrongly(cause: Finding, _: Finding) -> bool:
     return "locked to verifiers" in cause.message
 
 
+def _asks_for_the_same_variable(cause: Finding, consequence: Finding) -> bool:
+    """Whether a missing variable caused both; RWD077 names the variable itself."""
+    failure = consequence.evidence.failure
+    asks = failure is not None and failure.kind == "missing-secret"
+    return asks or _breaks_alike(cause, consequence) or any(name in consequence.message for name in _variables(cause))
+
+
+def _variables(cause: Finding) -> list[str]:
+    needed = cause.message.partition(" needs ")[2].partition(", which ")[0]
+    return [name for name in needed.split(", ") if name and " " not in name]
+
+
 CAUSES = (
+    Cause(
+        ("SCH042",),
+        (*FUNCTIONS_FAIL, *GOLD_FAILS, *ROLLOUTS_FAIL, "SMK004", "RWD032", "RWD033", "RWD077", "RWD089"),
+        _asks_for_the_same_variable,
+    ),
     Cause(("SCH041",), ("SCH009", "SCH010", "SCH011"), _is_locked_wrongly),
     Cause(("SCH040", "SCH041", "SCH042", "SCH043", "SCH045", "SCH046"), ("SCH044", "SCH057")),
     Cause(("SCH050",), ("DST001", "RWD010")),

@@ -69,7 +69,7 @@ def failure_said(name: str, text: str, sources: Sources, trace: str = "") -> dic
     """An error of a rollout as the `Failure` of facts."""
     place, own = sources.place_in_text(trace), sources.own_part(trace)
     failure = {"kind": kind_of_error(name, text), "type": name, "message": text[:2000], "traceback": own[-4000:]}
-    return failure | {"place": place}
+    return sources.asking_for_variables(failure | {"place": place}, [(name, text)], trace)
 
 
 def failure_raised(error: BaseException, sources: Sources) -> dict[str, Any]:

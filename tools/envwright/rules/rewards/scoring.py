@@ -21,6 +21,7 @@ from envwright.rules.failures import (
     is_endless,
     is_offline,
     is_outside_the_environment,
+    missing_variables_fix,
     needs_the_network,
     own_failure,
     refuses_reply,
@@ -179,6 +180,7 @@ def _merged_failures(
             f"{function} {verb} on task {score.task} ({score.policy}): {described(failure.failure)}",
             of_conversation(subject.facts, score, failure=failure.failure, details={"function": function}),
             failure.failure.place or place_of(subject, function),
+            fix=missing_variables_fix(subject, failure.failure),
             inconclusive=is_outside_the_environment(failure.failure),
             severity="warning" if is_beyond_runs(subject, score) else None,
         )

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from envwright.declarations.preparation import UNKNOWN_COMMIT, Preparation, preparation_lines, proposed_preparation
 from envwright.facts.observed import NOT_PREPARED
-from envwright.rules.engine import Found, Subject, rule
+from envwright.rules.engine import Found, Subject, merged, rule
 from envwright.rules.evidence import Evidence, described, of_failure
-from envwright.rules.failures import own_failure
+from envwright.rules.failures import missing_variables_fix, own_failure
 from envwright.rules.schema.metadata import in_pyproject
 from envwright.rules.schema.requirements import RECOMMENDED, locked_without_v0, place_of_verifiers
 
@@ -28,6 +28,12 @@ _CACHES = {"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache", ".git",
 _NOT_SHIPPED_ANYWAY = (".md", ".pyc")
 _CODE = (".py", ".so", ".pyd", ".pyc")
 _LISTED = 20
+
+
+_DOING: dict[StageName, str] = {"load": "loading", "tasks": "listing the tasks"}
+SCORING = "scoring"
+_UNKNOWN_SPLIT = re.compile(r"Unknown split \W?([\w.-]+)\W? ?Should be one of \[(.+?)\]")
+"""The message of `datasets`."""
 
 
 @rule("SCH040", gate="schema")
@@ -57,7 +63,7 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
     evidence = of_failure(failure, args=dict(subject.entry.args))
     release = locked_without_v0(subject.package)
     if release is None:
-        yield Found(f"loading failed: {described(failure)}", evidence, failure.place)
+        yield Found(f"loading failed: {described(failure)}", evidence, failure.place, fix=_other_split(failure))
         return
     yield Found(
         f"v0 environment, locked to verifiers {release}: {described(failure)}",
@@ -68,32 +74,42 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
 
 
 @rule("SCH042", gate="schema")
-def loading_needs_a_secret(subject: Subject) -> Iterator[Found]:
-    """Loading needs a secret.
+def code_needs_a_variable(subject: Subject) -> Iterator[Found]:
+    """Loading or scoring needs an environment variable.
 
-    What: The environment loads without any environment variable that is not declared in the registry's `secrets`.
+    What: The environment loads, lists its tasks and scores replies without any environment variable that is not
+        declared in the registry's `secrets`. An exception of any type counts if it names such a variable.
     Why: The environment cannot be tried without a key. Pull requests are validated without keys, and users should be
         able to try it before they pay.
     Fix: Read the key where it is used, in scoring or in the rollout. Or declare it under `secrets` in registry.yaml.
     """
-    failure = own_failure(subject, "load", "missing-secret")
-    if failure is None:
+    doing, failures = _asking_for_variables(subject)
+    if not failures:
         return
-    declared = [name for name in subject.entry.secrets if name in failure.message]
-    if declared:
-        yield Found(
-            f"loading needs {', '.join(declared)}, which is declared but not set",
-            of_failure(failure),
-            failure.place,
-            fix=f"Set {', '.join(declared)} where validate runs, or read it only when it is used.",
-            inconclusive=True,
-        )
-    else:
-        yield Found(
-            f"loading needs a secret that the registry does not declare: {described(failure)}",
-            of_failure(failure, declared=list(subject.entry.secrets)),
-            failure.place,
-        )
+    failure, asked = failures[0], set(failures[0].variables)
+    unset = bool(asked) and asked <= set(subject.entry.secrets)
+    state = "which is declared but not set" if unset else "which the registry does not declare"
+    needed = f"{', '.join(failure.variables)}, {state}" if asked else "a secret"
+    found = Found(
+        f"{doing} needs {needed}: {described(failure)}",
+        of_failure(failure),
+        failure.place,
+        fix=missing_variables_fix(subject, failure),
+        inconclusive=unset,
+    )
+    yield from merged([found] * len(failures), len(subject.conversations) if doing == SCORING else 1)
+
+
+def _asking_for_variables(subject: Subject) -> tuple[str, list[Failure]]:
+    """What the code was doing when it asked for environment variables, and the failures for the first of them."""
+    for stage, doing in _DOING.items():
+        failure = own_failure(subject, stage, "missing-secret")
+        if failure is not None:
+            return doing, [failure]
+    failures = [failed.failure for score in subject.failing for failed in score.failures]
+    failures += [score.failure for score in subject.conversations if score.failure is not None]
+    asking = [failure for failure in failures if failure.kind == "missing-secret"]
+    return SCORING, [failure for failure in asking if failure.variables == asking[0].variables]
 
 
 @rule("SCH043", gate="schema")
@@ -175,9 +191,6 @@ def declared_data_is_not_prepared(subject: Subject) -> Iterator[Found]:
         )
 
 
-_DOING: dict[str, str] = {"load": "loading", "tasks": "listing the tasks"}
-
-
 @rule("SCH044", gate="schema", severity="warning")
 def loading_tries_the_network(subject: Subject) -> Iterator[Found]:
     """Loading tries the network and continues without it.
@@ -209,13 +222,23 @@ def _is_prepared(subject: Subject) -> bool:
 def listing_tasks_fails(subject: Subject) -> Iterator[Found]:
     """Listing the tasks raises.
 
-    What: The tasks of every split can be read one by one, without a secret.
+    What: The tasks of every split can be read one by one.
     Why: A run fails in its first step. The environment loads, but its tasks cannot be read.
     Fix: Fix the reported line.
     """
-    failure = own_failure(subject, "tasks", "raised", "missing-secret")
+    failure = own_failure(subject, "tasks", "raised")
     if failure is not None:
-        yield Found(f"listing the tasks failed: {described(failure)}", of_failure(failure), failure.place)
+        message = f"listing the tasks failed: {described(failure)}"
+        yield Found(message, of_failure(failure), failure.place, fix=_other_split(failure))
+
+
+def _other_split(failure: Failure) -> str | None:
+    """The next step if a split was requested that the data lacks."""
+    unknown = _UNKNOWN_SPLIT.search(failure.message)
+    if unknown is None:
+        return None
+    known = unknown[2].replace("'", "")
+    return f"Load a split that the data has ({known}), and cut the others from it with a fixed seed."
 
 
 @rule("SCH030", gate="schema")

@@ -72,6 +72,18 @@ def replies(late: Write, early: Write = right, answer: Callable[[int], str | Non
     return replace(run(), rollouts=RunReplies(tuple(found)))
 
 
+def rates(*shares: float) -> RunLog:
+    """A sound run in which each share is that of the solved rollouts of four tasks."""
+    found = [
+        RunReply(step, f"{kind} {task}", float(place < 8 * share), "x", "x", environment="sums", range=(0.0, 1.0))
+        for step in range(4)
+        for kind, share in enumerate(shares)
+        for task in range(4)
+        for place in range(8)
+    ]
+    return replace(run(), rollouts=RunReplies(tuple(found)))
+
+
 def letter(task: int) -> str:
     return "ABCD"[task % 4]
 
@@ -342,5 +354,14 @@ CASES = {
             "by the platform": run(status="FAILED", reason="trainer: Disk quota exceeded"),
         },
         silent={"nothing printed": run(), "talk of space": run(log="120 GB of disk space are left")},
+    ),
+    "DGN027": RuleCases(
+        fires={"never": rates(0.0, 0.0, 0.5), "always": rates(1.0, 1.0, 0.5), "both": rates(0.0, 1.0, 0.5)},
+        silent={
+            "between": rates(0.25, 0.5, 0.75),
+            "a third": rates(0.0, 0.5, 0.75),
+            "few tasks": rates(0.0, 0.0),
+            "no rollouts": run(),
+        },
     ),
 }

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from envwright.cli.main import main
-from envwright.emulator.server import EmulatedHub
 from envwright.facts.training_log import metrics_of_rows
 from envwright.models import run_rollouts
 from envwright.models.run_rollouts import with_rollouts
@@ -19,6 +18,7 @@ from envwright.reports.run_report import read_run
 from envwright.statistics.run_replies import RunReplies
 from envwright.training import trainers
 from envwright.training.follow import Followed
+from envwright_emulator.server import EmulatedHub
 
 RECORDED = json.loads(Path(trainers.__file__).with_name("recorded").joinpath("prime_rl_rollouts.json").read_bytes())
 REGISTRY = """\
@@ -253,6 +253,28 @@ def test_hosted_run_is_judged_by_its_samples(
     output = capsys.readouterr().out
     assert "DGN019 error: 22 of 24 rewarded replies in steps 180 to 200 are the same as one to a task with" in output
     assert "reply    step 200, task sums 11, reward 1; the task's answer: 22\n      | ok\n" in output
+
+
+def test_tasks_never_learned_are_listed_and_change_the_difficulty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "outputs" / "first"
+    for step in range(1, 5):
+        for subset, tasks in (("effective", (30,)), ("all", range(10, 31))):
+            place = folder / "rollouts" / f"step_{step}" / "train" / subset / "traces.jsonl"
+            place.parent.mkdir(parents=True)
+            tries = [(task, place) for task in tasks for place in range(4)]
+            place.write_text("".join(episode(task, f"x{task}", float(task == 30 and way < 2)) for task, way in tries))
+    (folder / "metrics.jsonl").write_text("".join(f'{{"step": {step}, "reward": 0.1}}\n' for step in range(30)))
+    for filtered, listed in (("", False), ("    difficulty_filter: true\n    schema: august\n", True)):
+        (tmp_path / "registry.yaml").write_text(REGISTRY + filtered)
+        main(["diagnose", str(folder), "--root", str(tmp_path)])
+        output = capsys.readouterr().out
+        assert ("21, of which 20 never earned anything and 0 always everything" in output) is listed
+        never = "never earned more than 0: 20 of 21 tasks of the training that were read: sums 10 (0 of 16, "
+        assert (never in output) is listed, "a filter of groups leaves them out of the batch"
+    assert "DGN027 advice: 20 of 21 tasks earned nothing in all rollouts of the last half, 0 everything" in output
+    assert "+    difficulty: {up_to: 0.9375, above: 0.0625}" in output
 
 
 def test_checks_are_read_from_the_log_or_else_from_rollouts(tmp_path: Path) -> None:

@@ -45,7 +45,10 @@ PARTS = 16
 """Parts of a file that is larger than its share of `MOST_BYTES`."""
 MOST_CHARACTERS = 20_000
 FILES = ("effective/traces.jsonl", "all/traces.jsonl", "results.jsonl")
-"""The files of a step, the batch that was trained on before all that was sampled."""
+"""The files of a step, the batch that was trained on before all that was sampled.
+
+A filter of groups leaves tasks that are never or always solved out of the batch: with one, all is read.
+"""
 STEP = re.compile(r"step_(\d{1,12})")
 PACKED = ("prompt", "completion", "task", "info", "metrics")
 """Columns of a hosted run's samples that are JSON in a text (`monitors/prime.py`)."""
@@ -54,7 +57,8 @@ KNOWN = KnownEnvironment("unknown", {}, {}, is_complete=True)
 
 def with_rollouts(run: Followed) -> Followed:
     """The run with those of its rollouts that can be read, and what was left out as notes."""
-    reader = _Reader(run.packages)
+    is_filtered = run.spec is not None and run.spec.difficulty_filter
+    reader = _Reader(run.packages, FILES[1:] if is_filtered else FILES)
     for step, rows in run.uploaded.items():
         for number, row in enumerate(rows):
             reader.take(row, step, held_out=False, place=f"sample {number} of step {step}")
@@ -68,6 +72,7 @@ def with_rollouts(run: Followed) -> Followed:
 @dataclass
 class _Reader:
     packages: Mapping[str, Package]
+    files: Sequence[str] = FILES
     replies: list[RunReply] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     _unread: Counter[str] = field(default_factory=Counter)
@@ -86,7 +91,7 @@ class _Reader:
             self.notes.append(f"rollouts ({split}) of {len(steps)} of {len(by_step)} steps were read, evenly spread")
         share, cut = MOST_BYTES // max(1, len(steps)), 0
         for step in steps:
-            path = next((file for name in FILES if (file := by_step[step] / name).is_file()), None)
+            path = next((file for name in self.files if (file := by_step[step] / name).is_file()), None)
             if path is None:
                 continue
             try:

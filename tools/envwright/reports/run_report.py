@@ -116,6 +116,8 @@ class RunReport:
     config: Mapping[str, Any] = field(default_factory=dict)
     """The settings to show beside the curves."""
     notes: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    """What its rollouts show of the difficulty of its tasks, one line each."""
     not_judged: tuple[str, ...] = ()
     """What no rule judged, with the reason."""
     answer: RunAnswer | None = None
@@ -177,6 +179,7 @@ def render_run(run: RunReport, samples: Sequence[Mapping[str, Any]] = (), *, qui
     if not quiet:
         lines += [_curve(curve) for curve in run.curves]
         lines += [_rewards(run)] if run.rewards else []
+        lines += [f"  {on_one_line(line)}" for line in run.tasks]
         lines += [f"  note  {on_one_line(note)}" for note in run.notes]
         lines += [f"  rollout  {shortened(on_one_line(_sample(sample)), 300)}" for sample in samples]
     lines += [line for finding in run.findings for line in _finding(finding)]
@@ -197,6 +200,7 @@ def render_run_markdown(run: RunReport) -> str:
         if known:
             first, last = known[0], known[-1]
             lines.append(f"| {table_cell(curve.metric)} | {first.value:.3g} | {last.value:.3g} | {len(known)} |")
+    lines += [f"- {prose(line)}" for line in run.tasks]
     for finding in run.findings:
         lines += ["", f"**{prose(finding.rule)}** {finding.severity}: {prose(finding.message)}", ""]
         advice = [(key, finding.evidence.get(key)) for key in ADVICE]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from envwright.rules.engine import Found, Gate, rule
 from envwright.rules.evidence import Evidence
+from envwright.statistics.run_cost import never_learned_line
 from envwright.statistics.trends import Slope, distance_from_rise, largest_noise, rising_score, slope_of, step_noise
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ VERIFIERS = "verifiers docs/legacy/training.md@a60a606ec"
 COOKBOOK = "tinker-cookbook skills/research/references/hyperparams.md@9dfcc3a2"
 DAPO = "DAPO, arXiv 2503.14476"
 MOST_WITHOUT_VARIANCE = 0.5
+LEAST_TRIES, LEAST_TASKS = 4, 10
 MOST_TRUNCATED = 0.1
 MOST_ERRORS = 0.05
 NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")
@@ -524,6 +526,64 @@ def storage_ran_out(run: RunLog) -> Iterator[Found]:
         stop="stop it: nothing that it learns from here on is kept",
         source="errno.h of Linux, ENOSPC and EDQUOT",
     )
+
+
+@rule("DGN027", gate="diagnosis", severity="advice")
+def tasks_teach_nothing(run: RunLog) -> Iterator[Found]:
+    """Most tasks are never solved, or always.
+
+    What: In the last half of the steps whose rollouts were read, at least 10 tasks have 4 rollouts or more, and more
+        than half of these earned nothing in each of them, or everything. Source: prime-rl
+        src/prime_rl/orchestrator/curriculum/samplers/pool.py@559b447 for the bounds: a group's mean is compared, and
+        half a rollout of it is the distance to nothing and to everything; the counts are this project's own.
+    Why: Their groups have no advantage, so that these rollouts are paid for nothing.
+    Fix: Draw such tasks less often with `difficulty` (prime-rl, schema august), or replace them: the report lists them.
+    """
+    tasks = run.rollouts.by_task(late=True) if run.rollouts is not None else {}
+    tried = [shares for shares in tasks.values() if len(shares) >= LEAST_TRIES]
+    never, always = (sum(all(is_like(share) for share in shares) for shares in tried) for is_like in (_least, _most))
+    if len(tried) < LEAST_TASKS or never + always <= len(tried) / 2:
+        return
+    change: dict[str, Any] = {}
+    if run.spec is not None and run.trainer is not None and run.spec.difficulty is None and run.trainer.schemas:
+        half = run.width / (2 * run.spec.group_size)
+        change = {"difficulty.above": round(run.lowest + half, 4)}
+        change |= {"difficulty.up_to": round(run.lowest + run.width - half, 4)}
+        change |= {} if run.spec.schema == "august" else {"schema": "august"}
+    yield run.found(
+        f"{never} of {len(tried)} tasks earned nothing in all rollouts of the last half, {always} everything",
+        change=change,
+        then="replace tasks that stay there; they are listed above"
+        if not change
+        else "apply the change to the next run",
+        stop="none: the other tasks teach",
+        source="prime-rl src/prime_rl/orchestrator/curriculum/samplers/pool.py@559b447",
+        never=never,
+        always=always,
+    )
+
+
+def _least(share: float) -> bool:
+    return share <= 0
+
+
+def _most(share: float) -> bool:
+    return share >= 1
+
+
+def task_lines(run: RunLog) -> Iterator[str]:
+    """What the run's own rollouts show of the difficulty of its tasks; nothing where none were read."""
+    if run.rollouts is None:
+        return
+    whole, late = run.rollouts.by_task(), run.rollouts.by_task(late=True)
+    never = sum(max(shares) <= 0 for shares in late.values())
+    always = sum(min(shares) >= 1 for shares in late.values())
+    yield (
+        f"tasks in the last half of the {len(run.rollouts.steps)} steps that were read: {len(late)}, of which {never} "
+        f"never earned anything and {always} always everything"
+    )
+    if line := never_learned_line(whole, 0.0, "tasks of the training that were read"):
+        yield line
 
 
 JUDGED = {

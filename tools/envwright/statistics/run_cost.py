@@ -190,8 +190,10 @@ def prompt_line(prompt_tokens: float | None, turns: float | None) -> str:
     return f"prompt tokens per rollout: {tokens}; turns: {replies} (recorded means)"
 
 
-def never_learned_line(rewards: Mapping[str, Sequence[float]], floor: float) -> str | None:
-    """The tasks that earned at most `floor` in every recorded try; `None` if each of them earned more once.
+def never_learned_line(
+    rewards: Mapping[str, Sequence[float]], floor: float, source: str = "recorded tasks"
+) -> str | None:
+    """The tasks that earned at most `floor` in every try of the source; `None` if each of them earned more once.
 
     A try without success is no proof: each task has the upper end of Wilson's interval of its success rate.
     """
@@ -205,7 +207,7 @@ def never_learned_line(rewards: Mapping[str, Sequence[float]], floor: float) -> 
     ]
     more = f" and {len(most) - MOST_NAMED} more" if len(most) > MOST_NAMED else ""
     return (
-        f"never earned more than {floor:g}: {len(most)} of {len(rewards)} recorded tasks: {', '.join(named)}{more} "
+        f"never earned more than {floor:g}: {len(most)} of {len(rewards)} {source}: {', '.join(named)}{more} "
         "(Wilson, 95 %)"
     )
 

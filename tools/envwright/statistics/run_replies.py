@@ -114,6 +114,16 @@ class RunReplies:
                 found[each.step].append(value)
         return tuple((step, sum(found[step]) / len(found[step])) for step in sorted(found))
 
+    def by_task(self, *, late: bool = False) -> dict[str, list[float]]:
+        """Task → the rewards of its rollouts in training, as shares of the range; `late`: of the last half."""
+        found: dict[str, list[float]] = defaultdict(list)
+        first = self.steps[len(self.steps) // 2] if late and self.steps else -1
+        for each in self.trained:
+            low, high = each.range or self._observed[each.environment]
+            if each.step >= first:
+                found[each.task].append(((each.reward or 0.0) - low) / (high - low) if low < high else 0.0)
+        return found
+
     def _rewarded(self, steps: Sequence[int]) -> list[RunReply]:
         wanted = set(steps)
         return [each for each in self.trained if each.step in wanted and self._is_rewarded(each)]

@@ -18,7 +18,7 @@ from envwright.hub.access import the_platform
 from envwright.hub.runs import Histogram, PlatformRun, list_runs, read_run
 from envwright.packages.repository import Repository
 from envwright.reports.run_report import Curve, CurvePoint, RewardedReply, RunFinding, RunReport, RunStatus
-from envwright.rules.diagnosis import RunLog, not_judged
+from envwright.rules.diagnosis import RunLog, not_judged, task_lines
 from envwright.rules.engine import Finding, findings
 from envwright.rules.reward_hacking import replies_not_judged
 from envwright.statistics.intervals import t_quantile
@@ -175,6 +175,7 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
         rewards_step=run.histogram.step if run.histogram else None,
         config=config,
         notes=run.notes,
+        tasks=tuple(task_lines(run.subject)),
         not_judged=(*not_judged(run.subject), *replies_not_judged(run.subject)),
     )
 

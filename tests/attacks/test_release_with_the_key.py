@@ -224,14 +224,19 @@ def loaded(job: Job, folder: Path, **changes: Any) -> Path:
     return folder
 
 
-def join(job: Job, folder: Path) -> int:
-    return main(["release", "join", str(job.root / "reports"), str(folder), "--reports", str(folder / "joined")])
+def join(job: Job, folder: Path, *arguments: str) -> int:
+    reports = ("--reports", str(folder / "joined"))
+    return main(["release", "join", str(job.root / "reports"), str(folder), *reports, *arguments])
 
 
 def test_join_of_what_was_loaded_attests_the_hash_that_was_fetched(released: Job, tmp_path: Path) -> None:
     folder = loaded(released, tmp_path / "loaded")
     assert join(released, folder) == 0
     assert (folder / "joined/verified.sha256").read_text() == f"{released.sha256}  {released.wheel.name}\n"
+    assert join(released, folder, "--attested", "failure") == 0
+    written = json.loads((folder / "joined/release.json").read_text())
+    assert written["attestation"].startswith("not attested: the attestation failed; the wheels are published")
+    assert (folder / "joined/verified.sha256").is_file()
 
 
 @pytest.mark.parametrize(

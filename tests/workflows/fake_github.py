@@ -31,6 +31,9 @@ class FakeGitHub:
     def __init__(self) -> None:
         self.comments: list[dict[str, Any]] = []
         self.statuses: list[dict[str, Any]] = []
+        self.environments: dict[str, Any] = {}
+        self.hidden = ""
+        """A part of addresses that the token may not read."""
         self.pulls = [{"number": 7, "state": "open", "head": {"sha": COMMIT}}]
         self.asked: list[str] = []
         self.lost = 0
@@ -49,6 +52,8 @@ class FakeGitHub:
             return self.pulls[0]
         if method == "GET" and route == "issues/7/comments":
             return self.comments if "page=1" in query.split("&") else []
+        if method == "GET" and route.startswith("environments/"):
+            return self.environments[route.removeprefix("environments/")]
         if method == "GET" and route.endswith("/statuses"):
             return self.statuses
         if method == "POST" and route == "issues/7/comments":
@@ -74,6 +79,9 @@ def serving(fake: FakeGitHub) -> Iterator[GitHub]:
             if fake.refusals:
                 fake.asked.append(f"{self.command} refused")
                 self.answer(403, b"{}", fake.refusals.pop(0))
+                return
+            if fake.hidden and fake.hidden in self.path:
+                self.answer(403, b"{}", {})
                 return
             lost = self.command != "GET" and fake.lost > 0
             fake.lost -= lost

@@ -62,6 +62,31 @@ def test_commit_status_lock_is_taken_once(fake: FakeGitHub, github: GitHub) -> N
     assert claim(github, 7).refusal == "pull request 7 is closed"
 
 
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ([{"type": "branch_policy"}, {"type": "required_reviewers"}], "waits for approval"),
+        (
+            [{"type": "branch_policy"}],
+            "starts without an approval: the environment evaluation has no required reviewers",
+        ),
+        (None, "starts without an approval: the environment evaluation has no required reviewers"),
+    ],
+    ids=["reviewers", "branches", "missing"],
+)
+def test_claim_states_whether_anybody_approves(
+    rules: list[dict[str, str]] | None, said: str, fake: FakeGitHub, github: GitHub
+) -> None:
+    fake.environments = {} if rules is None else {"evaluation": {"protection_rules": rules}}
+    assert claim(github, 7).approval == said
+    assert fake.statuses[-1]["description"] == said
+
+
+def test_claim_without_a_right_to_see_the_environment_says_so(fake: FakeGitHub, github: GitHub) -> None:
+    fake.hidden = "environments/"
+    assert claim(github, 7).approval.startswith("whether it waits for an approval is unknown")
+
+
 def test_github_client_waits_for_rate_limit(fake: FakeGitHub, github: GitHub) -> None:
     fake.refusals = [{"Retry-After": "0"}, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}]
 

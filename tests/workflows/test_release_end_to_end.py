@@ -13,7 +13,7 @@ from envwright.packages.repository import Repository
 from envwright_emulator.server import EmulatedHub, emulator
 from fake_github import EVENT, FakeGitHub, serving
 from merged_repository import Origin, team_with
-from workflow_runner import HANDED_OVER, PUBLISHED, VERIFIED, Job, Runner
+from workflow_runner import ATTESTATION_FAILS, HANDED_OVER, HAS_VERIFIED, PUBLISHED, VERIFIED, Job, Runner
 
 pytestmark = pytest.mark.e2e
 
@@ -28,6 +28,7 @@ SAYS = {
     HANDED_OVER: "true",
     PUBLISHED: "false",
     VERIFIED: "true",
+    HAS_VERIFIED: "true",
     "needs.since.outputs.commit": "",
 }
 
@@ -112,7 +113,17 @@ def test_merge_publishes_validated_content_once(
     assert ledger["environments"][0]["wheel"] == wheel["sha256"]
     assert ledger["environments"][0]["verified"]["sound"]
     assert ledger["commit"] == commit
-    assert jobs[2].steps[-1].output == f"{wheel['sha256']}  {ledger['environments'][0]['fetched']['filename']}\n"
+    (attested,) = [step for step in jobs[2].steps if step.what.startswith("actions/attest")]
+    assert attested.output == f"{wheel['sha256']}  {ledger['environments'][0]['fetched']['filename']}\n"
+    assert ledger["attestation"] == "attested: GitHub has an attestation of each verified wheel"
+    for says, line in (
+        ({ATTESTATION_FAILS: "true"}, "not attested: the attestation failed; "),
+        ({VERIFIED: "false"}, "not attested: the repository is private, "),
+    ):
+        record = runner.run("release.yml", "record", commit, {**SAYS, **says})
+        assert record.passed, record.output
+        assert json.loads((runner.artifacts / "release" / "release.json").read_text())["attestation"].startswith(line)
+        assert record.summary.count("## Release of") == record.summary.count(f"- {line}") == 1
     built = [path.name for path in runner.folder.glob("release.yml-publish*/.envwright/*")]
     assert built == ["release.lock"], "the job with the key builds, installs and loads nothing"
 

@@ -27,6 +27,9 @@ VERIFIED = (
     "always() && hashFiles('reports/verified.sha256') != ''"
     " && (!github.event.repository.private || vars.ATTESTATIONS == 'enabled')"
 )
+HAS_VERIFIED = "always() && hashFiles('reports/verified.sha256') != ''"
+ATTESTATION_FAILS = "GitHub refuses attestations"
+"""Among the values of a job: its attestation fails."""
 USUAL = {
     "always()": "true",
     "!cancelled()": "true",
@@ -42,6 +45,7 @@ USUAL = {
     HANDED_OVER: "false",
     PUBLISHED: "false",
     VERIFIED: "false",
+    HAS_VERIFIED: "false",
 }
 
 PREPARING = (
@@ -133,7 +137,7 @@ class Place:
     workspace: Path
     commit: str
     workflow: Workflow
-    values: Mapping[str, str]
+    values: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -164,10 +168,14 @@ class Runner:
         place = Place(workspace, commit, found, {**inputs, **_visible(values, found, definition)})
         env = {"GITHUB_SHA": commit, **found.document.get("env", {}), **definition.get("env", {})}
         outputs: dict[str, str] = {}
+        outcomes = {f"steps.{step['id']}.outcome": "skipped" for step in definition["steps"] if "id" in step}
+        place.values.update(outcomes)
         for step in definition["steps"]:
             if not self._due(step, job, place.values):
                 continue
             done = self._carried_out(step, place, env)
+            if "id" in step:
+                place.values[f"steps.{step['id']}.outcome"] = "failure" if done.code else "success"
             job.steps.append(replace(done, code=0) if step.get("continue-on-error") else done)
             if "id" in step:
                 pairs = (line.split("=", 1) for line in _text(workspace.parent / "output").splitlines())
@@ -236,7 +244,7 @@ class Runner:
                 shutil.copytree(source, target, dirs_exist_ok=True)
         elif action == "actions/attest":
             subjects = _text(workspace / asked["subject-checksums"])
-            return Step(what, 0 if subjects else 1, subjects)
+            return Step(what, 0 if subjects and ATTESTATION_FAILS not in place.values else 1, subjects)
         else:
             raise AssertionError(f"{action} is not played here")
         return Step(what, 0)

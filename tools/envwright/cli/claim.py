@@ -13,7 +13,7 @@ from envwright.github.api import GitHub, GitHubError
 from envwright.github.commit_status_lock import claim, close
 
 EXAMPLES = """examples:
-  envwright claim 12                      prints the head commit of pull request 12, once
+  envwright claim 12                      prints the head commit of pull request 12, once, and who approves
   envwright claim --close COMMIT success  records the outcome
 """
 
@@ -42,6 +42,7 @@ def run(options: argparse.Namespace) -> int:
         print(claimed.refusal, file=sys.stderr)
         return exit_codes.FAIL
     print(claimed.commit)
+    print(claimed.approval)
     if output := os.environ.get("GITHUB_OUTPUT"):
         with Path(output).open("a", encoding="utf-8") as file:
             file.write(f"commit={claimed.commit}\n")

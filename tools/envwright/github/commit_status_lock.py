@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envwright.github.api import GitHub
+from envwright.github.api import GitHub, GitHubError
 
 CONTEXT = "envwright/evaluate"
+ENVIRONMENT = "evaluation"
+"""The environment of the job with the key."""
 STATES = {"success": "success", "failure": "failure", "cancelled": "error", "skipped": "error"}
 """A job's result → the state of the commit status."""
 
@@ -17,6 +19,8 @@ class Claim:
 
     commit: str
     refusal: str = ""
+    approval: str = ""
+    """Whether anybody has to approve the evaluation, in words."""
 
 
 def claim(github: GitHub, number: int) -> Claim:
@@ -30,8 +34,22 @@ def claim(github: GitHub, number: int) -> Claim:
         return Claim(commit, f"pull request {number} is {pull['state']}")
     if any(each["context"] == CONTEXT for each in github.all(f"commits/{commit}/statuses")):
         return Claim(commit, f"{commit[:12]} was evaluated before: push a new commit, or look at its checks")
-    _set_status(github, commit, "pending", "waits for approval")
-    return Claim(commit)
+    approval = _approval(github)
+    _set_status(github, commit, "pending", approval)
+    return Claim(commit, approval=approval)
+
+
+def _approval(github: GitHub) -> str:
+    """Whether the job with the key waits for a person: private repositories have reviewers on some plans only."""
+    try:
+        rules = github.get(f"environments/{ENVIRONMENT}").get("protection_rules", [])
+    except GitHubError as error:
+        if error.status != 404:
+            return f"whether it waits for an approval is unknown: GitHub does not show the environment {ENVIRONMENT}"
+        rules = []
+    if any(rule.get("type") == "required_reviewers" for rule in rules):
+        return "waits for approval"
+    return f"starts without an approval: the environment {ENVIRONMENT} has no required reviewers"
 
 
 def close(github: GitHub, commit: str, result: str) -> None:

@@ -25,6 +25,14 @@ from envwright.text.visible_text import on_one_line
 FORMAT_VERSION = 1
 _SIGNS = {"published": "+", "unchanged": " ", "refused": "!", "failed": "!", "wedged": "!", "unknown": "?"}
 
+ATTESTATIONS = {
+    "success": "attested: GitHub has an attestation of each verified wheel",
+    "failure": "not attested: the attestation failed; the wheels are published and verified, and their hashes are here",
+    "cancelled": "not attested: the job was cancelled before; the wheels are published and verified",
+    "skipped": "not attested: the repository is private, and its variable ATTESTATIONS is not enabled",
+}
+"""The outcome of the step that attests, in GitHub's words → the line of the ledger."""
+
 ReleaseResult = Literal["published", "unchanged", "refused", "failed", "wedged", "unknown", "not-reached"]
 LEDGER = "release.json"
 PAGE = "release.md"
@@ -101,6 +109,8 @@ class ReleaseLedger:
     interrupted: bool = False
     earlier: list[LedgerEntry] = field(default_factory=list)
     """The last entries of environments that earlier releases published, and that this one does not reach."""
+    attestation: str = ""
+    """Whether GitHub has an attestation of each verified wheel; empty where nothing was verified or none was tried."""
 
     def data(self) -> dict[str, Any]:
         """The ledger as plain data."""
@@ -115,6 +125,7 @@ class ReleaseLedger:
             "interrupted": self.interrupted,
             "environments": [_entry_data(entry) for entry in self.entries],
             "runs": self.runs,
+            "attestation": self.attestation,
             "earlier": [_entry_data(entry) for entry in self.earlier],
         }
 
@@ -183,6 +194,7 @@ def render_release_text(ledger: ReleaseLedger) -> str:
         )
         lines += [f"  {'':<{width}}  {on_one_line(text)}" for text in _besides(entry)]
     lines += [f"  run {run['name']}: {_outcome_of(run)}" for run in ledger.runs]
+    lines += [f"  {on_one_line(ledger.attestation)}"] if ledger.attestation else []
     return "\n".join([*lines, sum_of(ledger)]) + "\n"
 
 
@@ -224,6 +236,7 @@ def render_release_markdown(ledger: ReleaseLedger) -> str:
         parts += [f"- {named}: {prose(on_one_line(text))}" for text in _besides(entry)]
     for run in ledger.runs:
         parts.append(f"- run {code_span(str(run['name']))}: {prose(_outcome_of(run))}")
+    parts += [f"- {prose(on_one_line(ledger.attestation))}"] if ledger.attestation else []
     parts.append(f"\n**{prose(sum_of(ledger))}**")
     return "\n".join(parts) + "\n"
 
@@ -310,6 +323,7 @@ def read_ledger(file: Path) -> ReleaseLedger:
             list(data["runs"]),
             bool(data["interrupted"]),
             [_entry(each) for each in data.get("earlier", ())],
+            str(data.get("attestation", "")),
         )
     except OSError as error:
         raise LedgerUnreadable(f"{file} cannot be read: {error.strerror or error}") from None

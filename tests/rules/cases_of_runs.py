@@ -173,8 +173,14 @@ CASES = {
             "kubernetes": overridden("k8s.namespace", "rl", backend="prime"),
             "disaggregated": overridden("inference.deployment.type", "disaggregated", backend="prime"),
             "no inference": overridden("deployment.num_infer_gpus", 0, backend="prime"),
+            "a folder": run(backend="prime", model="outputs/sft/checkpoint-200"),
+            "a folder of a volume": run(backend="prime", model="/volume/runs/abc/weights"),
         },
-        silent={"self-managed": overridden("clean", True), "hosted": run(backend="prime")},
+        silent={
+            "self-managed": overridden("clean", True),
+            "hosted": run(backend="prime"),
+            "a folder here": run(model="/models/warm"),
+        },
     ),
     "RUN011": RuleCases(
         fires={"of the hub": run(replace(ON_HUB, generation=None), backend="prime")},

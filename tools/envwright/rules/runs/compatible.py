@@ -192,7 +192,8 @@ def hosted_service_refuses(run: RunSubject) -> Iterator[Found]:
     """The hosted service refuses a setting.
 
     What: `clean`, a `[k8s]` table, disaggregated inference, no GPU for inference, a batch script of SLURM on one
-        node. Source: prime 0.18.0, its schema worker, run against a loopback server.
+        node, a model that is a folder. Source: prime 0.18.0, its schema worker, run against a loopback server, and
+        prime_cli/commands/rl.py (`--volume` mounts the volume for SFT alone, `--resume-from` takes a paused run).
     Why: The submission fails after the release has been published.
     Fix: Remove the setting; it is for self-managed machines.
     """

@@ -82,6 +82,11 @@ def _named(compiled: Compiled, name: str) -> str:
 def _refusals(spec: RunSpec, native: Mapping[str, Any], settings: TrainerSettings) -> Iterator[RefusedSetting]:
     """The refusals of prime-rl, and those of the service (prime 0.18.0, its schema worker)."""
     yield from prime_rl_refusals(spec, {key: native[key] for key in native if key not in CLI_KEYS}, settings)
+    model = str(value_at(native, "model.name") or "")
+    if model.startswith((".", "/", "~")) or model.count("/") > 1:
+        message = f"the platform does not see the folder {model}, and the CLI has no option for weights of another run"
+        fix = "Upload it (hf upload), name owner/name as model, and list HF_TOKEN in secrets if it is private."
+        yield RefusedSetting("service", "model", message, fix)
     if native.get("clean") is True:
         yield RefusedSetting("service", "overrides.clean", "the hosted service refuses clean = true")
     if "k8s" in native:

@@ -60,13 +60,15 @@ FROM_SOURCE = {
     "ENVWRIGHT_STARTED_BY": "nox",  # which installs the extra packages that a command needs
 }
 ENVIRONMENTS = {
-    "envwright": ("requirements.lock",),
-    "store": ("requirements.lock", "requirements-store.lock"),
-    "prime": ("requirements.lock", "requirements-prime.lock"),
+    "envwright": ("requirements.lock", "requirements-prices.lock"),
+    "store": ("requirements.lock", "requirements-prices.lock", "requirements-store.lock"),
+    "prime": ("requirements.lock", "requirements-prices.lock", "requirements-prime.lock"),
     "inspect": ("requirements.lock", "requirements-inspect.lock"),
     "lint": ("requirements.lock", "requirements-lint.lock"),
     "pages": ("requirements.lock", "requirements-pages.lock"),
-    "tests": tuple(f"requirements{part}.lock" for part in ("", "-prime", "-inspect", "-store", "-tests", "-pages")),
+    "tests": tuple(
+        f"requirements{part}.lock" for part in ("", "-prime", "-prices", "-inspect", "-store", "-tests", "-pages")
+    ),
     "trl": ("requirements.lock", "requirements-train.lock"),
     "learner": tuple(f"requirements{part}.lock" for part in ("", "-tests", "-train")),
 }
@@ -178,7 +180,7 @@ def rewards(session: nox.Session) -> None:
 
 @nox.session(tags=["gates"], default=False)
 def smoke(session: nox.Session) -> None:
-    """One gate: a real evaluation against scripted policies, or with a model. `-- NAME --endpoint E`."""
+    """One gate: a real evaluation against scripted policies, or with a model. `-- NAME --model M`."""
     call(session, "smoke", *session.posargs)
 
 

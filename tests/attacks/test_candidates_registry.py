@@ -63,7 +63,7 @@ def model(candidate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def evaluate(candidate: Path, secrets: str) -> int:
     """What evaluate.yml runs, where the candidate declares these secrets."""
     (candidate / "registry.yaml").write_text(f"{HEAD}  word-problems: {{secrets: {secrets}}}\n")
-    asked = ["--changed", "base", "--endpoint", "fake", "--max-cost", "0.50", "-n", "1", "-r", "1"]
+    asked = ["--changed", "base", "--model", "fake", "--max-cost", "0.50", "-n", "1", "-r", "1"]
     return main(["smoke", "--root", str(candidate), *asked])
 
 

@@ -442,7 +442,7 @@ def started(learned: Path, root: Path, models: dict[str, FakeProvider]) -> Itera
     with held_out(root, "reverse-text"):
         registry.write_text(registry.read_text().replace("max_steps: 5", GOAL))
         size = ("--split", "eval", "-n", "8", "-r", "1", "--root", str(root))
-        assert main(["record", "reverse-text", "--endpoint", "base", *size]) == exit_codes.PASS
+        assert main(["record", "reverse-text", "--model", "base", *size]) == exit_codes.PASS
         assert len(models["base"].chats) == 8
         declared = load_registry(root)
         spec = declared.specs["learned"]

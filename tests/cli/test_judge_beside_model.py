@@ -111,7 +111,7 @@ def rows(root: Path) -> list[dict[str, Any]]:
 def test_judge_with_declaration_gets_real_calls_and_no_key(
     root: Path, model: FakeProvider, judge: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
-    code, output = run("smoke", NAME, "--endpoint", "playing", *BOTH)
+    code, output = run("smoke", NAME, "--model", "playing", *BOTH)
     assert code == exit_codes.PASS, output
     assert len(model.chats) == len(judge.chats) == 4
     assert {one.authorization for one in judge.chats} == {f"Bearer {KEY}"}
@@ -127,7 +127,7 @@ def test_judge_that_rejects_gives_no_reward(
     root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     judge.says = lambda _: "no"
-    run("smoke", NAME, "--endpoint", "playing", *BOTH)
+    run("smoke", NAME, "--model", "playing", *BOTH)
     assert [row["reward"] for row in rows(root)] == [0.0] * 4
 
 
@@ -136,7 +136,7 @@ def test_judge_ceiling_is_separate_from_the_models(
     root: Path, model: FakeProvider, judge: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     declare_judge(root, "judge: {endpoint: judging, max_cost: 0.0001}")
-    code, output = run("smoke", NAME, "--endpoint", "playing", *BOTH)
+    code, output = run("smoke", NAME, "--model", "playing", *BOTH)
     assert code == exit_codes.INCONCLUSIVE, output
     report = json.loads((root / "reports" / "validate.json").read_text())
     assert "judge's ceiling of $0.0001" in report["environments"][0]["reasons"]["smoke"]
@@ -149,10 +149,10 @@ def test_judge_ceiling_is_separate_from_the_models(
 def test_record_with_judge_names_it_in_the_baseline(
     root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
-    code, output = run("record", NAME, "--endpoint", "playing", *BOTH)
+    code, output = run("record", NAME, "--model", "playing", *BOTH)
     folder = root / "environments" / "taboo_words" / "recordings"
     baseline = json.loads((folder / "playing.json").read_text())
-    scripted = run("record", NAME, "--endpoint", "playing", "--scripted-judge", *BOTH)[1]
+    scripted = run("record", NAME, "--model", "playing", "--scripted-judge", *BOTH)[1]
     again = json.loads((folder / "playing.json").read_text())
     shutil.rmtree(folder)
     assert code == exit_codes.PASS, output
@@ -167,7 +167,7 @@ def test_optimize_relays_the_judges_requests_and_gets_its_verdicts(
     root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     small = ("--max-calls", "4", "--train-tasks", "2", "--validation-tasks", "2", "--max-cost", "5")
-    code, said = run("optimize", NAME, "--endpoint", "playing", "--initial-prompt", "Be brief.", "--quiet", *small)
+    code, said = run("optimize", NAME, "--model", "playing", "--initial-prompt", "Be brief.", "--quiet", *small)
     assert code == exit_codes.INCONCLUSIVE, said  # no prompt does better than one that earns everything
     report = json.loads((root / "reports" / "prompts" / f"{NAME}.json").read_text())
     assert report["scores"] == [1.0, 1.0]
@@ -181,7 +181,7 @@ def test_optimize_beyond_the_judges_ceiling_trusts_no_score(
 ) -> None:
     declare_judge(root, "judge: {endpoint: judging, max_cost: 0.0001}")
     small = ("--max-calls", "4", "--train-tasks", "2", "--validation-tasks", "2", "--max-cost", "5")
-    code, said = run("optimize", NAME, "--endpoint", "playing", "--initial-prompt", "Be brief.", "--quiet", *small)
+    code, said = run("optimize", NAME, "--model", "playing", "--initial-prompt", "Be brief.", "--quiet", *small)
     assert code == exit_codes.INCONCLUSIVE, said
     assert "judge's ceiling of $0.0001" in said
     assert judge.chats == []
@@ -222,7 +222,7 @@ def test_judge_that_source_does_not_show_is_refused_at_its_first_call(
 ) -> None:
     declare_judge(root, "")
     monkeypatch.setattr("envwright.packages.source._calls_model", lambda _: False)
-    code, output = run("smoke", NAME, "--endpoint", "playing", *BOTH)
+    code, output = run("smoke", NAME, "--model", "playing", *BOTH)
     assert code == exit_codes.USAGE, output
     assert f"{NAME} calls a judge, and registry.yaml declares none" in output
     assert judge.seen == []
@@ -231,8 +231,8 @@ def test_judge_that_source_does_not_show_is_refused_at_its_first_call(
 @pytest.mark.parametrize(
     "command",
     [
-        *(([each, NAME, "--endpoint", "playing", *BOTH]) for each in ("smoke", "distribution", "record")),
-        ["optimize", NAME, "--endpoint", "playing"],
+        *(([each, NAME, "--model", "playing", *BOTH]) for each in ("smoke", "distribution", "record")),
+        ["optimize", NAME, "--model", "playing"],
         ["compare", NAME, "--before", "endpoint:playing", "--after", "endpoint:judging"],
         ["train", "here"],
     ],
@@ -265,12 +265,12 @@ def test_judge_without_price_or_key_is_refused_before_any_call(
 ) -> None:
     elsewhere = {"playing": (model.url, "MODEL_KEY"), "judging": ("https://judge.example.org/v1", "JUDGE_KEY")}
     declare_endpoints(root, elsewhere, prices="")
-    code, output = run("smoke", NAME, "--endpoint", "playing", "--max-cost", "none", *BOTH)
+    code, output = run("smoke", NAME, "--model", "playing", "--max-cost", "none", *BOTH)
     assert code == exit_codes.USAGE
     assert f"no price configured for the judge of {NAME}" in output
     declare_endpoints(root, elsewhere)
     monkeypatch.delenv("JUDGE_KEY")
-    code, output = run("smoke", NAME, "--endpoint", "playing", *BOTH)
+    code, output = run("smoke", NAME, "--model", "playing", *BOTH)
     assert code == exit_codes.USAGE
     assert "JUDGE_KEY" in output
     assert model.seen == judge.seen == []

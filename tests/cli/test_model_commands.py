@@ -115,7 +115,7 @@ def test_smoke_with_provider_faults_loses_no_rollout(
     name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     fake.faults = ["429", "500", "cut", "malformed"]
-    code, output = run("smoke", name, "--endpoint", "fake", "-n", "3", "-r", "2", "--quiet")
+    code, output = run("smoke", name, "--model", "fake", "-n", "3", "-r", "2", "--quiet")
     assert code == exit_codes.PASS, output
     assert "at most $" in output
     assert [one["error"] for one in rows(root, name)] == [None] * 6
@@ -130,7 +130,7 @@ def test_harness_flag_runs_another_harness(
     gate: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     """One that the environment's own package brings; without `--harness` it would not play."""
-    code, output = run(gate, "word-problems", "--endpoint", "fake", "--harness", "word-problems", "-n", "2", "-r", "2")
+    code, output = run(gate, "word-problems", "--model", "fake", "--harness", "word-problems", "-n", "2", "-r", "2")
     assert code == (exit_codes.PASS if gate == "smoke" else exit_codes.INCONCLUSIVE), output
     assert [one["error"] for one in rows(root, "word-problems")] == [None] * 4
     assert {one.body["messages"][-1]["content"][:18] for one in fake.chats} == {"this harness says:"}
@@ -140,7 +140,7 @@ def test_harness_flag_runs_another_harness(
 def test_harness_that_needs_container_is_an_error_without_calls(
     fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
-    code, output = run("smoke", "word-problems", "--endpoint", "fake", "--harness", "codex", "-n", "2", "-r", "1")
+    code, output = run("smoke", "word-problems", "--model", "fake", "--harness", "codex", "-n", "2", "-r", "1")
     assert code == exit_codes.ERROR
     assert "requires a container" in " ".join(output.split())
     assert fake.chats == []
@@ -152,7 +152,7 @@ def test_smoke_during_outage_is_inconclusive_without_rewards(
     name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     fake.always = "503"
-    code, _ = run("smoke", name, "--endpoint", "fake", "-n", "2", "-r", "1", "--quiet")
+    code, _ = run("smoke", name, "--model", "fake", "-n", "2", "-r", "1", "--quiet")
     assert code == exit_codes.INCONCLUSIVE
     assert [one["reward"] for one in rows(root, name)] == [None, None]
     assert files_with(root, KEY.encode()) == []
@@ -164,7 +164,7 @@ def test_smoke_that_reaches_cost_ceiling_is_inconclusive(
 ) -> None:
     declare(root, fake.url, "input_price = 1.0\noutput_price = 10.0\nconcurrency = 1\n")
     fake.usage = {"prompt_tokens": 9_000, "completion_tokens": 100}  # more than any tokenizer makes of that prompt
-    code, output = run("smoke", "word-problems", "--endpoint", "fake", "-n", "4", "-r", "1", "--max-cost", "0.01")
+    code, output = run("smoke", "word-problems", "--model", "fake", "-n", "4", "-r", "1", "--max-cost", "0.01")
     assert code == exit_codes.INCONCLUSIVE, output
     assert "limit of $0.01" in output
     assert [one["reward"] for one in rows(root, "word-problems")].count(None) >= 2
@@ -173,7 +173,7 @@ def test_smoke_that_reaches_cost_ceiling_is_inconclusive(
 @worker
 @pytest.mark.usefixtures("fake")
 def test_record_writes_two_small_files_without_key_or_paths(root: Path, run: Callable[..., tuple[int, str]]) -> None:
-    arguments = ("record", "word-problems", "--endpoint", "fake", "-n", "3", "-r", "2", "--date", "2026-11-20")
+    arguments = ("record", "word-problems", "--model", "fake", "-n", "3", "-r", "2", "--date", "2026-11-20")
     code, output = run(*arguments)
     assert code == exit_codes.PASS, output
     folder = root / "environments" / "word_problems" / "recordings"
@@ -208,7 +208,7 @@ def test_record_of_held_out_tasks_is_a_separate_recording(
     recordings = root / "environments" / name.replace("-", "_") / "recordings"
     try:
         for split in ("train", "eval"):
-            code, output = run("record", name, "--endpoint", "fake", "-n", "3", "-r", "2", "--split", split)
+            code, output = run("record", name, "--model", "fake", "-n", "3", "-r", "2", "--split", split)
             assert code == exit_codes.PASS, output
         trained, evaluated = (json.loads((recordings / f"{file}.json").read_text()) for file in ("fake", "fake--eval"))
         assert (trained.get("split"), evaluated["split"]) == (None, "eval")
@@ -223,7 +223,7 @@ def test_record_of_held_out_tasks_is_a_separate_recording(
         (recordings / "fake--eval.json").write_text(json.dumps({**evaluated, "reward_digest": "sha256:0"}))
         run("distribution", name, "--quiet")
         findings = (root / "reports" / "validate.json").read_text()
-        assert f"envwright record {name} --endpoint fake -n 3 -r 2 --split eval" in findings
+        assert f"envwright record {name} --model fake -n 3 -r 2 --split eval" in findings
     finally:
         shutil.rmtree(recordings)
 
@@ -234,7 +234,7 @@ def test_record_of_held_out_tasks_is_a_separate_recording(
 def test_gate_with_split_plays_held_out_tasks(
     name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
-    arguments = ("distribution", name, "--endpoint", "fake", "-n", "3", "-r", "2")
+    arguments = ("distribution", name, "--model", "fake", "-n", "3", "-r", "2")
     run(*arguments)
     trained = prompts(fake)
     code, output = run(*arguments, "--split", "eval")
@@ -251,10 +251,10 @@ def test_gate_with_split_plays_held_out_tasks(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("record", "--endpoint", "fake"),
+        ("record", "--model", "fake"),
         ("record", "--policy", "blend"),
-        ("smoke", "--endpoint", "fake"),
-        ("distribution", "--endpoint", "fake"),
+        ("smoke", "--model", "fake"),
+        ("distribution", "--model", "fake"),
     ],
 )
 def test_split_without_held_out_tasks_names_the_declaration(
@@ -271,7 +271,7 @@ def test_record_during_outage_writes_nothing(
     root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     fake.always = "429"
-    code, output = run("record", "date-arithmetic", "--endpoint", "fake", "-n", "2", "-r", "1")
+    code, output = run("record", "date-arithmetic", "--model", "fake", "-n", "2", "-r", "1")
     assert code == exit_codes.INCONCLUSIVE
     assert "nothing was recorded" in output
     assert not (root / "environments" / "date_arithmetic" / "recordings").exists()
@@ -281,7 +281,7 @@ def test_record_during_outage_writes_nothing(
 def test_smoke_above_max_cost_is_refused_before_any_call(
     fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
-    code, output = run("smoke", "word-problems", "--endpoint", "fake", "--max-cost", "0.001")
+    code, output = run("smoke", "word-problems", "--model", "fake", "--max-cost", "0.001")
     assert code == exit_codes.USAGE
     assert "30 rollouts" in output
     assert "--max-cost is $0.001" in output
@@ -290,7 +290,7 @@ def test_smoke_above_max_cost_is_refused_before_any_call(
 
 def test_smoke_without_prices_is_refused(root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]) -> None:
     declare(root, fake.url, prices="")
-    code, output = run("smoke", "word-problems", "--endpoint", "fake")
+    code, output = run("smoke", "word-problems", "--model", "fake")
     assert code == exit_codes.USAGE
     assert "configs/endpoints.toml:1" in output
     assert "--max-cost none" in output
@@ -301,7 +301,7 @@ def test_smoke_with_rejected_key_is_a_usage_error(
     fake: FakeProvider, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_KEY", "sk-another-000000000")
-    code, output = run("smoke", "word-problems", "--endpoint", "fake")
+    code, output = run("smoke", "word-problems", "--model", "fake")
     assert code == exit_codes.USAGE
     assert "401" in output
     assert "sk-another-000000000" not in output
@@ -311,7 +311,7 @@ def test_smoke_with_rejected_key_is_a_usage_error(
 @pytest.mark.usefixtures("fake")
 def test_smoke_with_unreachable_endpoint_is_an_error(root: Path, run: Callable[..., Any]) -> None:
     declare(root, "http://127.0.0.1:9/v1")
-    code, output = run("smoke", "word-problems", "--endpoint", "fake")
+    code, output = run("smoke", "word-problems", "--model", "fake")
     assert code == exit_codes.ERROR
     assert "unreachable" in output
     assert "127.0.0.1:9" in output
@@ -322,7 +322,7 @@ def test_record_without_key_is_a_usage_error(
 ) -> None:
     monkeypatch.delenv("FAKE_KEY", raising=False)
     declare(root, "https://api.example.org/v1")
-    code, output = run("record", "word-problems", "--endpoint", "fake")
+    code, output = run("record", "word-problems", "--model", "fake")
     assert code == exit_codes.USAGE
     assert "FAKE_KEY" in output
 
@@ -332,24 +332,24 @@ def test_model_flags_that_conflict_are_usage_errors(fake: FakeProvider, run: Cal
         ("smoke", "word-problems", "--max-cost", "3"),
         ("smoke", "word-problems", "--split", "eval"),
         ("smoke", "date-arithmetic", "--harness", "null"),
-        ("smoke", "date-arithmetic", "--harness", "null", "--endpoint", "fake"),
-        ("distribution", "hosted", "word-problems", "--endpoint", "fake"),
+        ("smoke", "date-arithmetic", "--harness", "null", "--model", "fake"),
+        ("distribution", "hosted", "word-problems", "--model", "fake"),
         ("distribution", "results", "word-problems", "nowhere.jsonl"),
-        ("smoke", "--endpoint", "fake"),
+        ("smoke", "--model", "fake"),
         ("record", "word-problems", "--policy", "blend", "-n", "1000"),
     ):
         assert run(*arguments)[0] == exit_codes.USAGE
     for arguments in (
-        ("smoke", "word-problems", "--endpoint", "fake", "--shard", "1/2"),
+        ("smoke", "word-problems", "--model", "fake", "--shard", "1/2"),
         ("distribution", "hosted", "word-problems"),
-        ("distribution", "hosted", "word-problems", "--endpoint", "fake", "--harness", "null"),
+        ("distribution", "hosted", "word-problems", "--model", "fake", "--harness", "null"),
         ("record", "word-problems"),
-        ("record", "word-problems", "--endpoint", "fake", "--policy", "blend"),
+        ("record", "word-problems", "--model", "fake", "--policy", "blend"),
     ):
         with pytest.raises(SystemExit):
             run(*arguments)
     with pytest.raises(DeclarationError, match="nearest: fake"):
-        run("smoke", "word-problems", "--endpoint", "fakee")
+        run("smoke", "word-problems", "--model", "fakee")
     assert fake.seen == []
 
 
@@ -359,7 +359,7 @@ def test_smoke_resumes_without_paying_twice(
 ) -> None:
     declare(root, fake.url, "input_price = 1.0\noutput_price = 10.0\nconcurrency = 1\n")
     fake.faults = ["slow", "slow", "401"]
-    arguments = ("smoke", "date-arithmetic", "--endpoint", "fake", "-n", "2", "-r", "2", "--quiet")
+    arguments = ("smoke", "date-arithmetic", "--model", "fake", "-n", "2", "-r", "2", "--quiet")
     code, _ = run(*arguments)
     assert code == exit_codes.USAGE
     assert len(fake.chats) == 3
@@ -384,7 +384,7 @@ def test_smoke_beside_running_smoke_is_refused(
     root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     """The second one reports the first, whose files stay."""
-    arguments = ("smoke", "word-problems", "--endpoint", "fake", "-n", "2", "-r", "2", "--quiet")
+    arguments = ("smoke", "word-problems", "--model", "fake", "-n", "2", "-r", "2", "--quiet")
     fake.always = "slow"
     command = [sys.executable, "-m", "envwright", *arguments, "--root", str(root)]
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -13,7 +13,7 @@ SIZED = (
     "distribution sums",
     "record sums --policy oracle",
     "compare sums --before a --after b",
-    "distribution hosted sums --endpoint e",
+    "distribution hosted sums --model e",
 )
 WITH_A_MODEL = ("smoke sums", "distribution sums", "record sums", "distribution hosted sums", "optimize sums")
 WITH_ARGUMENTS = (
@@ -47,7 +47,7 @@ def test_concurrency_has_one_meaning_under_each_name(command: str, flag: str) ->
 
 
 @pytest.mark.parametrize("command", WITH_A_MODEL)
-@pytest.mark.parametrize("flag", ["-m", "--model", "--endpoint"])
+@pytest.mark.parametrize("flag", ["-m", "--model"])
 def test_model_has_one_meaning_under_each_name(command: str, flag: str) -> None:
     assert parsed([*command.split(), flag, "acme/tiny"]).endpoint == "acme/tiny"
 

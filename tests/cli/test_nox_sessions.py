@@ -107,7 +107,7 @@ def test_session_with_interrupted_install_installs_again(
     ("session", "posargs", "prints", "environment"),
     [
         ("distribution", ("gsm8k",), "", "envwright"),
-        ("distribution", ("hosted", "gsm8k", "--endpoint", "e"), "", "prime"),
+        ("distribution", ("hosted", "gsm8k", "--model", "e"), "", "prime"),
         ("envwright", ("plan",), "", "prime"),
         ("envwright", ("new", "sums"), "", "inspect"),
         ("envwright", ("explain", "RWD005"), "", "envwright"),

@@ -80,7 +80,7 @@ def fake(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
 @pytest.fixture
 def optimize(root: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
     def envwright(name: str, *arguments: str) -> tuple[int, str]:
-        code = main(["optimize", name, "--endpoint", "fake", *arguments, "--root", str(root)])
+        code = main(["optimize", name, "--model", "fake", *arguments, "--root", str(root)])
         out, err = capfd.readouterr()
         assert KEY not in out + err
         return code, out + err

@@ -97,6 +97,19 @@ def test_price_in_the_file_overrides_others(tmp_path: Path, inference: FakeProvi
     assert (endpoint.name, endpoint.input_price, endpoint.output_price) == ("own", 3.0, 9.0)
 
 
+def test_missing_price_without_the_library_names_its_extra(
+    tmp_path: Path, inference: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declare(tmp_path, "https://openrouter.ai/api/v1")
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    with (
+        pytest.raises(RunRefused, match=r"envwright\[prices\]"),
+        relay_to(tmp_path, parsed(["smoke", "x", "-m", "own"])),
+    ):
+        pass
+    assert inference.seen == []
+
+
 def test_price_of_another_service_is_from_the_library_unless_the_file_has_one(
     tmp_path: Path, inference: FakeProvider
 ) -> None:

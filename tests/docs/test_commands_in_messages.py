@@ -17,7 +17,7 @@ END = re.compile(r"\s{2,}|, |: |[.,]$|\. |\s#\s|\s>+\s")
 PLACEHOLDER = re.compile(r"…|[A-Z][A-Z_-]*")
 KEYWORDS = {word for name in COMMANDS for word in name.split()[1:]} | {"json", "markdown", "text", "tool"}
 SAMPLES = {
-    "how": "--endpoint ENDPOINT",
+    "how": "--model MODEL",
     "size": " -n 1",
     "minor": " --minor",
     "options": "",

@@ -198,7 +198,7 @@ def publish(hub: EmulatedHub, root: Path, *, content: str = "") -> None:
 
 
 def distribution(root: Path, *arguments: str) -> int:
-    flags = ("--endpoint", "hosted", "-n", "4", "-r", "2", "--quiet")
+    flags = ("--model", "hosted", "-n", "4", "-r", "2", "--quiet")
     return main(["distribution", "hosted", "date-arithmetic", *flags, *arguments, "--root", str(root)])
 
 

@@ -319,7 +319,9 @@ def test_hosted_run_that_failed_shows_the_reason_and_the_full_volume(
     assert main(["diagnose", "first", "--root", str(tmp_path)]) == 1
     output = capsys.readouterr().out
     assert "the volume kept is full: No space left on device" in output
-    assert "prime volumes du kept shows what fills it; envwright train serve first names the last step" in output
+    assert (
+        "prime volumes du kept shows what fills it; the last step that is whole: envwright train serve first" in output
+    )
     signed_in.control("PATCH", f"runs/{run['id']}", {"status": "PAUSED", "errorMessage": None})
     assert main(["diagnose", "first", "--root", str(tmp_path)]) == 0
     assert "next     prime train resume ID" in capsys.readouterr().out

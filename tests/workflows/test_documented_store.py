@@ -65,8 +65,8 @@ def test_documented_workflow_calls_commands_that_exist(jobs: dict[str, Any]) -> 
 @pytest.mark.parametrize(
     ("store", "locks"),
     [
-        (False, ["requirements-nox.lock", "requirements.lock"]),
-        (True, ["requirements-nox.lock", "requirements.lock", "requirements-store.lock"]),
+        (False, ["requirements-nox.lock", "requirements.lock", "requirements-prices.lock"]),
+        (True, ["requirements-nox.lock", "requirements.lock", "requirements-prices.lock", "requirements-store.lock"]),
     ],
 )
 def test_action_installs_what_a_store_needs(

@@ -181,7 +181,7 @@ def test_evaluate_jobs_run_claimed_commit_with_endpoints_of_main(origin: Origin,
         ["claim 7"],
         [
             "prepare --declared --root candidate --changed origin/main",
-            "smoke --root candidate --changed origin/main --endpoint qwen3-30b --max-cost 0.50",
+            "smoke --root candidate --changed origin/main --model qwen3-30b --max-cost 0.50",
         ],
         [f"claim --close {head} success"],
     ]

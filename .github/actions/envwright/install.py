@@ -24,7 +24,7 @@ run()
 def install(folder: Path, *, hub: bool, store: bool = False) -> Path:
     """Make the virtual environment, and return the folder of its programs."""
     uv = shutil.which("uv", path=sysconfig.get_path("scripts")) or "uv"
-    parts = ["", *(["-prime"] if hub else []), *(["-store"] if store else [])]
+    parts = ["", "-prices", *(["-prime"] if hub else []), *(["-store"] if store else [])]
     locks = [TOOLS / f"requirements{part}.lock" for part in parts]
     python = folder / "bin" / "python"
     synced = ["pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "--python", str(python)]

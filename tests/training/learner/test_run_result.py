@@ -87,7 +87,7 @@ def test_run_is_answered_for_from_registry_to_page(name: str, tiny_model: Path, 
             "max_tokens = 12\ninput_price = 0.0\noutput_price = 0.0\n",
             encoding="utf-8",
         )
-        envwright("record", name, "--endpoint", "base", "--split", "eval", "-n", "8", "-r", "2", "-q")
+        envwright("record", name, "--model", "base", "--split", "eval", "-n", "8", "-r", "2", "-q")
     run = f"{name}-here"
     assert f"envwright train {run}" in envwright("train", "result", run, code=2), "it was not trained yet"
     envwright("train", "compile")

@@ -69,7 +69,7 @@ def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     yield own
     written = [own]
     # some are installed together, so each agrees with those before
-    for part in ("prime", "inspect", "store", "tests", "pages", "lint", "train"):
+    for part in ("prime", "prices", "inspect", "store", "tests", "pages", "lint", "train"):
         written.append(_resolve_part(tools, part, written, stop))
         yield written[-1]
     for group in ("nox", "tinker"):

@@ -59,7 +59,7 @@ def network(command: argparse.ArgumentParser, who: str, when: str) -> None:
 
 
 def model(command: argparse.ArgumentParser, speaker: argparse._ActionsContainer | None = None) -> None:
-    """A real model and its limits; `speaker` is the group of `--endpoint`."""
+    """A real model and its limits; `speaker` is the group of `--model`."""
     group = command.add_argument_group("size, and a real model", "see docs/models.md")
     size(group)
     concurrency(group)
@@ -108,7 +108,7 @@ def concurrency(command: argparse._ActionsContainer) -> None:
 
 
 def model_name(command: argparse._ActionsContainer, what: str, *, required: bool = False) -> None:
-    named = command.add_argument("-m", "--model", "--endpoint", dest="endpoint", metavar="NAME", help=what)
+    named = command.add_argument("-m", "--model", dest="endpoint", metavar="NAME", help=what)
     named.required = required
 
 

@@ -1,4 +1,4 @@
-"""`envwright distribution hosted NAME --endpoint E`: the gate on an evaluation that the platform makes."""
+"""`envwright distribution hosted NAME --model M`: the gate on an evaluation that the platform makes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from envwright.system.termination import terminated_like_interrupted
 from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
-  envwright distribution hosted gsm8k --endpoint qwen3-30b -n 500 -r 8 --max-cost 5
+  envwright distribution hosted gsm8k --model qwen3-30b -n 500 -r 8 --max-cost 5
 
 interrupted, the same command follows the same evaluation again at no further cost
 """

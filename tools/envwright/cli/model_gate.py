@@ -1,4 +1,4 @@
-"""`envwright smoke` and `envwright distribution` with `--endpoint`: the gate with a real model."""
+"""`envwright smoke` and `envwright distribution` with `--model`: the gate with a real model."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def run_with_model(options: argparse.Namespace) -> int:
     )
     if result.verdict == "pass" and len(names) == 1 and options.env_args is None:
         then = "distribution" if options.command == "smoke" else "record"
-        result = replace(result, next_command=f"envwright {then} {names[0]} --endpoint {options.endpoint}")
+        result = replace(result, next_command=f"envwright {then} {names[0]} --model {options.endpoint}")
     report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
     if refusal is not None:
         refusal_note = refused_by(refusal)

@@ -1,4 +1,4 @@
-"""`envwright optimize NAME --endpoint E`: a better system prompt, by the GEPA of the environment's own verifiers."""
+"""`envwright optimize NAME --model M`: a better system prompt, by the GEPA of the environment's own verifiers."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ from envwright.system.termination import terminated_like_interrupted
 from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
-  envwright optimize date-arithmetic --endpoint qwen3-30b                      shows the change, writes nothing
-  envwright optimize date-arithmetic --endpoint qwen3-30b --max-calls 300 --max-cost 2 --write
-  envwright optimize date-arithmetic --endpoint qwen3-30b --reflection-model openai/gpt-5      another model reflects
-  envwright optimize gsm8k --endpoint qwen3-30b --initial-prompt "Think step by step."     v1 without a system prompt
+  envwright optimize date-arithmetic --model qwen3-30b                      shows the change, writes nothing
+  envwright optimize date-arithmetic --model qwen3-30b --max-calls 300 --max-cost 2 --write
+  envwright optimize date-arithmetic --model qwen3-30b --reflection-model openai/gpt-5      another model reflects
+  envwright optimize gsm8k --model qwen3-30b --initial-prompt "Think step by step."     v1 without a system prompt
 """
 
 CALLS, TRAIN, VALIDATION, MINIBATCH = 500, 100, 50, 3

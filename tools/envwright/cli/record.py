@@ -59,9 +59,9 @@ from envwright.statistics.summary import coverage
 from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
-  envwright record gsm8k --endpoint qwen3-30b --max-cost 0.50
-  envwright record gsm8k --endpoint qwen3-30b -n 20 -r 8
-  envwright record gsm8k --endpoint qwen3-30b --split eval     its held-out tasks, as a second recording
+  envwright record gsm8k --model qwen3-30b --max-cost 0.50
+  envwright record gsm8k --model qwen3-30b -n 20 -r 8
+  envwright record gsm8k --model qwen3-30b --split eval     its held-out tasks, as a second recording
   envwright record gsm8k --policy blend            scripted, without a key
 """
 

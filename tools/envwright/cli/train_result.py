@@ -236,7 +236,7 @@ def _before(run: FinishedRun, name: str) -> str:
         if run.options.before:
             return str(run.options.before)
         message = f"{name}: no recording of {run.fixed.model} on held-out tasks was there when the run started"
-        record = f"envwright record {name} --endpoint E --split eval"
+        record = f"envwright record {name} --model M --split eval"
         raise NoAnswer(message, f"{record}, then this command with --before recording:NAME")
     if run.options.before not in (None, f"recording:{fixed.recording}", fixed.recording):
         raise NoAnswer(f"{name}: the run is judged by recording:{fixed.recording}", "leave out --before")

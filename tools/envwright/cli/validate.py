@@ -1,6 +1,6 @@
 """`envwright validate` and its single gates: observe the chosen environments, judge them, and report.
 
-`smoke` and `distribution` take `--endpoint` as well: then a real model replaces the scripted policies.
+`smoke` and `distribution` take `--model` as well: then a real model replaces the scripted policies.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _ON_ALL = """examples:
   envwright {name} gsm8k -a '{{"split": "test"}}'    a variant: other arguments; not evidence for a release
   envwright {name} --format json --quiet  for machines
 """
-_WITH_A_MODEL = "  envwright {name} gsm8k --endpoint qwen3-30b --max-cost 0.50\n"
+_WITH_A_MODEL = "  envwright {name} gsm8k --model qwen3-30b --max-cost 0.50\n"
 EXAMPLES = {
     name: _ON_ALL.format(name=name) + (_WITH_A_MODEL.format(name=name) if name in PLAYED else "")
     for name in ("validate", *GATES)
@@ -115,13 +115,13 @@ def run(options: argparse.Namespace) -> int:
 
         return run_with_model(options)
     if getattr(options, "max_cost", None) is not None:
-        print("--max-cost needs --endpoint NAME: scripted policies cost nothing", file=sys.stderr)
+        print("--max-cost needs --model NAME: scripted policies cost nothing", file=sys.stderr)
         return exit_codes.USAGE
     if getattr(options, "scripted_judge", False):
-        print("--scripted-judge needs --endpoint NAME: beside scripted policies the judge is scripted", file=sys.stderr)
+        print("--scripted-judge needs --model NAME: beside scripted policies the judge is scripted", file=sys.stderr)
         return exit_codes.USAGE
     if getattr(options, "split", None) is not None:
-        print("--split needs --endpoint NAME: the gates play the tasks to train on", file=sys.stderr)
+        print("--split needs --model NAME: the gates play the tasks to train on", file=sys.stderr)
         return exit_codes.USAGE
     return _run_scripted(options)
 

@@ -205,7 +205,7 @@ def _either(entry: Mapping[str, Any], short: str, long: str) -> Any:
 
 
 _REQUIRED: Mapping[str, tuple[str, str]] = {
-    "endpoint_id": ("", 'write the name for --endpoint, such as endpoint_id = "local"'),
+    "endpoint_id": ("", 'write the name for --model, such as endpoint_id = "local"'),
     "model": ("", "write the model as the endpoint calls it"),
     "url": ("api_base_url", 'write the address of the API, such as url = "http://127.0.0.1:8000/v1"'),
     "key": ("api_key_var", "name an environment variable; it may be unset if the endpoint asks for no key"),

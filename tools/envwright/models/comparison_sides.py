@@ -202,7 +202,7 @@ def _recorded(recording: RecordingOnDisk, entry: EnvironmentEntry, package: Pack
         raise RunRefused(f"{place}: belongs to environment {baseline.get('environment')!r}, not {entry.name!r}")
     now = reward_digest(entry, package)
     if baseline.get("reward_digest") != now:
-        renewal = f"envwright record {entry.name} --endpoint {baseline.get('endpoint') or 'ENDPOINT'}"
+        renewal = f"envwright record {entry.name} --model {baseline.get('endpoint') or 'MODEL'}"
         digest = baseline.get("reward_digest")
         raise RunRefused(f"{place}: recorded with the reward digest {digest}, and the package has {now}: {renewal}")
     return tuple(row for _, row in recording.rows)

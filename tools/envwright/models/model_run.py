@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from envwright_worker.splits import Split
@@ -35,6 +36,7 @@ from envwright.models.spending import CostEstimate, estimate
 from envwright.observing.job import StageFailed
 from envwright.packages.repository import Repository
 from envwright.reports.printing import print_message
+from envwright.system.installation import install_command
 from envwright.system.subprocesses import Interrupted, ProgramFailed
 from envwright.text.visible_text import on_one_line
 
@@ -70,9 +72,10 @@ def ceiling_of(options: argparse.Namespace, endpoint: Endpoint) -> float | None:
     if not endpoint.has_prices:
         where = f"{ENDPOINTS_FILE}:{endpoint.line} has" if endpoint.line else "the list of Prime Inference has"
         add = "Add them" if endpoint.line else f"Add an [[endpoint]] with them to {ENDPOINTS_FILE}"
+        extra = "" if find_spec("genai_prices") else f", install a list of prices ({install_command('prices')})"
         raise RunRefused(
             f"no price configured for {endpoint.name}: {where} no input_price and output_price (dollars per million "
-            f"tokens).\n{add}, or use --max-cost none to run without a limit."
+            f"tokens).\n{add}{extra}, or use --max-cost none to run without a limit."
         )
     return DEFAULT_CEILING if wanted is None else float(wanted)
 
@@ -145,7 +148,7 @@ def requested_of(
     """The size of the evaluation: from the flags, or these defaults."""
     tasks, rollouts = options.tasks or tasks, options.rollouts or rollouts
     if tasks > most:
-        more = "envwright distribution hosted NAME --endpoint NAME"
+        more = "envwright distribution hosted NAME --model NAME"
         raise RunRefused(f"-n {tasks}: at most {most:,} tasks here; for more: {more}")
     concurrent = getattr(options, "max_concurrent", None) or (endpoint.concurrency if endpoint else 32)
     seconds = min(LONGEST_SECONDS, max(600.0, tasks * rollouts / concurrent * SECONDS_PER_CALL))

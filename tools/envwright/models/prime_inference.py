@@ -115,12 +115,14 @@ _OPENER = urllib.request.build_opener(_NoRedirection)
 
 
 def with_library_price(endpoint: Endpoint) -> Endpoint:
-    """The endpoint with the library's prices for this model at this address; unchanged if it knows none.
+    """The endpoint with the library's prices for this model at this address; unchanged if it knows none or is missing.
 
     Of several prices of a model the highest counts, that of the longest prompts, so that a ceiling holds.
     """
-    from genai_prices import Usage, calc_price
-
+    try:
+        from genai_prices import Usage, calc_price
+    except ModuleNotFoundError:  # the extra `prices` brings it
+        return endpoint
     usage = Usage(input_tokens=MILLION, output_tokens=MILLION)
     try:
         found = calc_price(usage, endpoint.model, provider_api_url=endpoint.url)

@@ -209,7 +209,7 @@ def nothing_is_earned(run: RunLog) -> Iterator[Found]:
             series=reward,
             steps=(first, last),
             then="compare some rollouts with the rubric and the format of the answer; if both fit, evaluate the model "
-            "(envwright distribution NAME --endpoint E) and drop tasks without any reward",
+            "(envwright distribution NAME --model M) and drop tasks without any reward",
             stop="stop now; begin another run when the model earns a reward before training",
             source=f"{PRIME_RL}; verifiers skills/train-with-environments/SKILL.md@37c1a2475",
             mean=reward.tail(0.5),
@@ -275,7 +275,7 @@ def next_to_nothing_is_earned(run: RunLog) -> Iterator[Found]:
             series=reward,
             steps=(first, last),
             change=run.scaled("group_size", 2, most=64) | run.scaled("batch_size", 2, most=4096),
-            then="evaluate the model (envwright distribution NAME --endpoint E) and drop tasks without any reward",
+            then="evaluate the model (envwright distribution NAME --model M) and drop tasks without any reward",
             stop="stop if it does not rise in another 20 steps after a change",
             source=VERIFIERS,
             mean=reward.tail(0.5),
@@ -309,7 +309,7 @@ def reward_does_not_rise(run: RunLog) -> Iterator[Found]:
         f"{max(0.0, slope.high * steps):.2g} in {steps} steps{run.assumed}",
         series=reward,
         change=run.filtered() or run.scaled("learning_rate", 3),
-        then="compare the difficulty of the tasks with the model (envwright distribution NAME --endpoint E)",
+        then="compare the difficulty of the tasks with the model (envwright distribution NAME --model M)",
         stop="stop if the next evaluation on held-out tasks shows no gain either",
         source=VERIFIERS,
         slope=slope.value,
@@ -522,7 +522,7 @@ def storage_ran_out(run: RunLog) -> Iterator[Found]:
     free = f"prime volumes du {volume.name} shows what fills it" if volume is not None else "free space on its disk"
     yield run.found(
         f"{'the volume ' + volume.name if volume is not None else 'the disk'} is full: {match[0]}",
-        then=f"{free}; envwright train serve {name} names the last step that is whole",
+        then=f"{free}; the last step that is whole: envwright train serve {name}",
         stop="stop it: nothing that it learns from here on is kept",
         source="errno.h of Linux, ENOSPC and EDQUOT",
     )
@@ -769,7 +769,7 @@ def run_is_gone(run: RunLog) -> Iterator[Found]:
         yield run.found(
             "the run is not among the platform's runs",
             then="it was never submitted, was deleted, or is another team's: check PRIME_TEAM_ID and prime train list; "
-            "envwright train --dry-run shows whether it would be submitted",
+            "whether it would be submitted: envwright train --dry-run",
             stop="it has ended",
             source=PLATFORM,
             status=run.status,

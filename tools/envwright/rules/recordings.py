@@ -22,9 +22,7 @@ def _renewal(subject: Subject, recording: RecordingFacts) -> str:
     """The command that renews the recording."""
     baseline = recording.baseline
     how = (
-        f"--policy {baseline['policy']}"
-        if baseline.get("policy")
-        else f"--endpoint {baseline.get('endpoint') or 'ENDPOINT'}"
+        f"--policy {baseline['policy']}" if baseline.get("policy") else f"--model {baseline.get('endpoint') or 'MODEL'}"
     )
     size = "".join(
         f" {flag} {baseline[key]}"

@@ -15,7 +15,7 @@ STARTED_BY = "ENVWRIGHT_STARTED_BY"
 PACKAGE = "envwright"
 SOURCE = Path(__file__).resolve().parents[2]
 """The folder of pyproject.toml, for a copy that is not installed."""
-Extra = Literal["prime", "inspect", "store", "train"]
+Extra = Literal["prime", "prices", "inspect", "store", "train"]
 
 
 def distribution_name() -> str:

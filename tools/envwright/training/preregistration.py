@@ -87,7 +87,7 @@ def _recording(spec: RunSpec, package: Package) -> tuple[str, str]:
         raise NotRegistered(
             f"{spec.file}:{spec.line('goal.recording')}: {package.name} has no sound recording {wanted} on held-out "
             f"tasks; there are {known}",
-            f"envwright record {package.name} --endpoint E --split=eval",
+            f"envwright record {package.name} --model M --split=eval",
         )
     own = [name for name, each in sound.items() if each.baseline.get("model") == spec.model]
     chosen = wanted or max(own, key=lambda name: str(sound[name].baseline.get("date", "")), default="")

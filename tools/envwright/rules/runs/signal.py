@@ -342,7 +342,7 @@ def no_model_has_played(run: RunSubject) -> Iterator[Found]:
         `baseline: {none: REASON}`. An error with `submit: on-release`. An environment of the Hub has no recording here.
     Why: Scripted policies do not measure difficulty. On tasks that the model always or never solves, all groups have
         equal rewards, and the run is paid for nothing.
-    Fix: Record a model with `envwright record NAME --endpoint E`, or add `baseline: {none: REASON}` to the run.
+    Fix: Record a model with `envwright record NAME --model M`, or add `baseline: {none: REASON}` to the run.
     """
     if run.spec.baseline is not None:
         return
@@ -357,7 +357,7 @@ def _played(used: TrainedOn) -> str:
     """The fix that leads to a recording; an environment of the Hub has its code elsewhere."""
     if used.external:
         return "Bring it in with `envwright adopt` and record a model, or add `baseline: {none: REASON}` to the run."
-    return f"Run `envwright record {used.id} --endpoint E`, or add `baseline: {{none: REASON}}` to the run."
+    return f"Run `envwright record {used.id} --model M`, or add `baseline: {{none: REASON}}` to the run."
 
 
 def _drops_thinking(model: str) -> bool:

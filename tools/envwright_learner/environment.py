@@ -19,6 +19,7 @@ from envwright.facts.observed import Description, Rollout, Task
 from envwright.observing.job import Job, checked
 from envwright.observing.opened_environment import opened_environment
 from envwright.system.workspace import Workspace
+from envwright_worker.messages import Message
 
 from envwright_learner.serving import LostTurn, PolicyServer, SampledTurns, Trajectory
 
@@ -35,6 +36,7 @@ class PlayedRollout:
     failure: str = ""
     functions: Mapping[str, float] = field(default_factory=dict)
     """The value of each reward function and metric."""
+    completion: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -125,12 +127,12 @@ def _played(rollout: Rollout, prompt: Sequence[Any], spoken: SampledTurns) -> Pl
     functions = {name: each.score for name, each in rollout.functions.items() if each.score is not None}
     if rollout.failure is not None or rollout.reward is None:
         message = rollout.failure.message if rollout.failure else "no reward"
-        return PlayedRollout(rollout.task, None, None, message, functions)
+        return PlayedRollout(rollout.task, None, None, message, functions, rollout.completion)
     try:
         trajectory = spoken.trajectory(prompt, rollout.completion)
     except LostTurn as error:
-        return PlayedRollout(rollout.task, rollout.reward, None, str(error), functions)
-    return PlayedRollout(rollout.task, rollout.reward, trajectory, "", functions)
+        return PlayedRollout(rollout.task, rollout.reward, None, str(error), functions, rollout.completion)
+    return PlayedRollout(rollout.task, rollout.reward, trajectory, "", functions, rollout.completion)
 
 
 @dataclass
@@ -143,6 +145,8 @@ class RolloutFunction:
     """The placeholder of a rollout without tokens; it is masked out."""
     constant: float | None = None
     """The reward of every rollout in place of the environment's."""
+    keep: Callable[[Sequence[PlayedRollout]], None] = lambda _played: None
+    """Called with the rollouts of each batch."""
     latest: list[PlayedRollout] = field(default_factory=list)
     under_way: bool = False
     """Whether rollouts are in progress: the weights are then those of the last finished step."""
@@ -151,6 +155,7 @@ class RolloutFunction:
         self.under_way = True
         self.server.spoken.clear()
         self.latest = self.environment.play([int(prompt) for prompt in prompts], self.server)
+        self.keep(self.latest)
         if all(played.reward is None for played in self.latest):
             reason = self.server.refused or self.latest[0].failure
             raise NothingPlayed(f"none of {len(self.latest)} rollouts earned a reward; the first: {reason}")

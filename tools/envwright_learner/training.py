@@ -21,10 +21,19 @@ from typing import Any, Literal
 import torch
 from envwright.declarations.problem import nearest
 from envwright.system.subprocesses import Interrupted
-from envwright.training.run_folder import Beginning, MetricsFile, UnfitSettings, finished_model, is_whole, step_of
+from envwright.training.run_folder import (
+    Beginning,
+    MetricsFile,
+    RolloutFiles,
+    UnfitSettings,
+    finished_model,
+    is_whole,
+    step_of,
+)
+from envwright_worker.policies.answers import answer_of
 from transformers import TrainerCallback
 
-from envwright_learner.environment import RolloutFunction, TrainingEnvironment, tally
+from envwright_learner.environment import PlayedRollout, RolloutFunction, TrainingEnvironment, tally
 from envwright_learner.grpo import GRPOConfig, grpo_trainer, silence_libraries
 from envwright_learner.model import LoadedModel, SamplingSettings, loaded_model, sampled
 from envwright_learner.rendering import TemplateRenderer
@@ -69,6 +78,7 @@ class Learner:
     """The checkpoint to continue from."""
     _rollouts: RolloutFunction = field(init=False, repr=False)
     _trainer: Any = field(init=False, repr=False, default=None)
+    _files: RolloutFiles = field(init=False, repr=False)
 
     @property
     def folder(self) -> Path:
@@ -122,7 +132,8 @@ class Learner:
     def served(self, sample: Sampler) -> Iterator[None]:
         """Serve the policy for the rollouts within the block."""
         with PolicyServer(self._renderer, sample, self.settings.rollouts.seq_len) as server:
-            self._rollouts = RolloutFunction(self.environment, server, self.loaded.tokenizer.pad_token_id)
+            pad = self.loaded.tokenizer.pad_token_id
+            self._rollouts = RolloutFunction(self.environment, server, pad, keep=self._write_rollouts)
             yield
 
     def trainer(self) -> Any:
@@ -134,6 +145,7 @@ class Learner:
 
             adapter = _made(LoraConfig, "lora", {"task_type": "CAUSAL_LM", **self.settings.lora})
         metrics = MetricsFile(self.folder / "metrics.jsonl", step_of(self._last))
+        self._files = RolloutFiles(self.folder / "rollouts", step_of(self._last))
         return grpo_trainer(
             self.loaded.model,
             self.loaded.tokenizer,
@@ -144,6 +156,26 @@ class Learner:
             evaluated=held_out,
             adapter=adapter,
         )
+
+    def _write_rollouts(self, played: Sequence[PlayedRollout]) -> None:
+        """Keep the rollouts of a batch: of the step in progress, or of the evaluation after the last one."""
+        is_training = self._trainer.model.training
+        step = self._trainer.state.global_step + is_training
+        self._files.add(step, "train" if is_training else "eval", (self._row(each) for each in played))
+
+    def _row(self, played: PlayedRollout) -> dict[str, Any]:
+        """A rollout as a row of verifiers' results.jsonl."""
+        task = next(task for task in self.environment.tasks if task.index == played.task)
+        return {
+            "example_id": task.index,
+            "env_name": self.settings.rollouts.environment,
+            "prompt": task.prompt,
+            "completion": played.completion,
+            "answer": answer_of(dict(task.data)) if task.answer is None else task.answer,
+            "reward": played.reward,
+            "metrics": dict(played.functions),
+            "error": played.failure if played.reward is None else None,
+        }
 
     def _train(self) -> End:
         try:

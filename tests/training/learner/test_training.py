@@ -137,6 +137,11 @@ def rows_of(folder: Path) -> dict[int, dict[str, Any]]:
     return rows
 
 
+def results_of(folder: Path, step: int, split: str) -> list[dict[str, Any]]:
+    lines = (folder / "rollouts" / f"step_{step}" / split / "results.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
 def test_interrupted_run_resumes_without_losing_finished_steps(tiny_model: Path, tmp_path: Path) -> None:
     file, folder = tmp_path / "run.toml", tmp_path / "run"
     text = SETTINGS.format(model=tiny_model, environment="alphabet-sort", folder=folder, steps=400)
@@ -163,6 +168,15 @@ def test_interrupted_run_resumes_without_losing_finished_steps(tiny_model: Path,
     assert [step for step in sorted(after) if step] == list(range(1, done + 3))
     assert all(after[step]["reward"] == before[step]["reward"] for step in range(1, done + 1))
     assert after[2]["eval_reward"] >= 0.0
+    rollouts = {step: results_of(folder, step, "train") for step in range(1, done + 3)}
+    assert not (folder / "rollouts" / f"step_{done + 3}").exists()
+    for step, rows in rollouts.items():
+        assert len(rows) == 8, "those of an unfinished step are gone"
+        assert sum(row["reward"] for row in rows) / 8 == pytest.approx(after[step]["reward"], abs=1e-4)
+    assert {row["prompt"][-1]["role"] for rows in rollouts.values() for row in rows} == {"user"}
+    evaluated = results_of(folder, 2, "eval")
+    assert len(evaluated) == 3 * 2
+    assert not {row["example_id"] for row in evaluated} & {row["example_id"] for row in rollouts[1]}
     logged = {name for row in after.values() for name in row}
     unread = [ours for ours, theirs in TRAINERS["trl"].metrics.items() if not {ours, *theirs} & logged]
     assert unread == ["kl"], "which TRL logs with a beta only"

@@ -1,11 +1,11 @@
-"""The folder of a run: checkpoints as transformers writes them, the step to continue after, and `metrics.jsonl`."""
+"""The folder of a run: checkpoints as transformers writes them, the step to continue after, metrics and rollouts."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -168,8 +168,31 @@ class MetricsFile:
             file.write(_line({"step": step, **values}))
 
 
+class RolloutFiles:
+    """Writes rollouts as `step_N/SPLIT/results.jsonl`; first, those of steps after `done` are removed.
+
+    The rows have the form of verifiers: `envwright diagnose` reads them, and so do `view` and `distribution results`.
+    """
+
+    def __init__(self, folder: Path, done: int) -> None:
+        self._folder = folder
+        self._begun: set[Path] = set()
+        for path in folder.glob("step_*"):
+            number = path.name.removeprefix("step_")
+            if number.isdecimal() and int(number) > done:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def add(self, step: int, split: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write rollouts of a step, after those that were written before by this process."""
+        path = self._folder / f"step_{step}" / split / "results.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a" if path in self._begun else "w", encoding="utf-8", errors="replace") as file:
+            file.writelines(_line(row) for row in rows)
+        self._begun.add(path)
+
+
 def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps(row) + "\n"
+    return json.dumps(row, default=str) + "\n"
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

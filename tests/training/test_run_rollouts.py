@@ -63,8 +63,8 @@ def test_rollouts_that_prime_rl_wrote_are_read(tmp_path: Path) -> None:
         (1, "sums 2", 1.0, "4", "<answer>4</answer>"),
         (1, "sums 3", 0.5, "6", "<answer>6</answer>"),  # the judge is not trained
     ]
-    assert 'calls add({"a": 2, "b": 2})' in trained[1].reply
-    assert trained[0].asked == "What is 1 + 1?"
+    assert trained[1].reply == 'calls add({"a": 2, "b": 2})\n<answer>4</answer>'
+    assert trained[0].prompt == ("Be brief.", "What is 1 + 1?")
     assert trained[0].functions == {"exact": 1.0, "proof_holds": 0.5}
     [held_out] = [each for each in found.replies if each.held_out]
     assert held_out.task == "sums 1"

@@ -198,7 +198,7 @@ def _reply(
     reward: float | None,
     functions: Mapping[str, float],
     task: str,
-    asked: str,
+    prompt: Sequence[str],
     data: Mapping[str, Any],
     environment: str,
     step: int,
@@ -209,9 +209,9 @@ def _reply(
         step=step,
         task=f"{plain_name(environment)} {task}".strip(),
         reward=finite(reward),
-        reply=_bounded(reply_text(own)),
+        reply=_bounded("\n".join(filter(None, map(_said, own)))),
         last=_bounded(last_words(own)),
-        asked=_bounded(asked),
+        prompt=tuple(map(_bounded, prompt)),
         answer=answer_of(dict(data)),
         environment=environment,
         held_out=held_out,
@@ -235,11 +235,18 @@ def _value(packed: Any) -> Any:
         return packed
 
 
-def _texts(messages: Any) -> str:
+def _said(message: dict[str, Any]) -> str:
+    """A message of the policy: its text, and its calls of tools as `reply_text` shows them."""
+    calls = message.get("tool_calls")
+    return reply_text([message]).removeprefix("[assistant]").strip() if calls else text_of(message)
+
+
+def _texts(messages: Any) -> list[str]:
+    """The texts of a prompt, message by message."""
     if isinstance(messages, str):
-        return messages
+        return [messages] if messages else []
     given: Iterable[Any] = messages if isinstance(messages, list) else ()
-    return "\n\n".join(text_of(each) for each in given if isinstance(each, Mapping) and each.get("role") == "user")
+    return [text_of(each) for each in given if isinstance(each, Mapping) and each.get("role") != "assistant"]
 
 
 def _until_reply(messages: Any) -> list[Any]:

@@ -55,7 +55,8 @@ class RunReply:
     """All that the policy replied, with its calls of tools."""
     last: str
     """The text of its last message."""
-    asked: str = ""
+    prompt: tuple[str, ...] = ()
+    """The texts of the messages before its first reply."""
     answer: str | None = None
     """The task's own answer, if its data has one."""
     environment: str = ""
@@ -65,6 +66,10 @@ class RunReply:
     declared: AnswerDeclaration = field(default_factory=AnswerDeclaration)
     range: tuple[float, float] | None = None
     """The declared range of the reward."""
+
+    @property
+    def asked(self) -> str:
+        return "\n\n".join(self.prompt)
 
     @property
     def short_answer(self) -> str:
@@ -173,11 +178,13 @@ def says_nothing(reply: RunReply) -> bool:
 
 
 def echoes(reply: RunReply) -> bool:
-    """The prompt again, and little else."""
-    asked, said = normalised(reply.asked), normalised(reply.reply)
-    if len(asked) < LEAST_ECHO or plain_answer(reply.answer or "") == plain_answer(reply.asked):
-        return False
-    return asked in said and len(said) <= LONGER * len(asked)
+    """The prompt or its last message again, and little else."""
+    said, answer = normalised(reply.reply), plain_answer(reply.answer or "")
+    return any(
+        asked in said and len(said) <= LONGER * len(asked) and plain_answer(asked) != answer
+        for asked in map(normalised, (reply.asked, *reply.prompt[-1:]))
+        if len(asked) >= LEAST_ECHO
+    )
 
 
 def addresses_the_grader(reply: RunReply) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envwright import exit_codes
 from envwright.authoring.adopting import staging as staging_module
 from envwright.cli.main import main
 from envwright.declarations.codeowners import CODEOWNERS_FILE, PLACES, render
@@ -290,6 +291,16 @@ def test_adopt_package_that_does_not_build_is_refused_and_others_adopted(
     output = printed(capsys)
     assert "reverse_text: not adopted the package does not build" in output
     assert not (repository / "environments/reverse_text").exists()
+    assert Repository.load(repository).packages.keys() == {"date-arithmetic", "number-guess", "word-problems"}
+
+
+def test_adopt_collection_with_unresolvable_requirements_adopts_the_others(
+    repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
+):
+    lost = f'"verifiers>=0.4.0", "helper @ git+file://{theirs}/nowhere"'
+    edit(theirs / "environments/reverse_text/pyproject.toml", '"verifiers>=0.4.0"', lost)
+    assert adopt(repository, theirs) == exit_codes.ERROR
+    assert "reverse_text: not adopted uv found no versions for its requirements" in printed(capsys)
     assert Repository.load(repository).packages.keys() == {"date-arithmetic", "number-guess", "word-problems"}
 
 

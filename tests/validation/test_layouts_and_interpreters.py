@@ -18,7 +18,7 @@ import pytest
 from envwright import exit_codes
 from envwright.builds import interpreter
 from envwright.builds.interpreter import interpreter_for, own_interpreter
-from envwright.builds.resolve import resolve_locks, resolved_lock
+from envwright.builds.resolve import resolve_lock, resolved_lock
 from envwright.builds.uv import uv_program
 from envwright.builds.venv import environment_venv
 from envwright.builds.wheel import built_wheel
@@ -168,16 +168,21 @@ def other_python() -> str:
     return found[-1]
 
 
-def write_plain(folder: Path, requires_python: str, dependencies: str = "[]", tables: str = "") -> Package:
-    """A package without requirements, whose lock is resolved."""
+def write_unlocked(folder: Path, requires_python: str, dependencies: str = "[]", tables: str = "") -> None:
+    """A package without code that needs anything."""
     folder.mkdir(parents=True)
     text = f'[project]\nname = "{folder.name}"\nversion = "1"\nrequires-python = "{requires_python}"\n'
     build = '[build-system]\nrequires = ["hatchling>=1.27,<2"]\nbuild-backend = "hatchling.build"\n'
     (folder / "pyproject.toml").write_text(f"{text}dependencies = {dependencies}\n{build}{tables}")
     (folder / f"{folder.name}.py").write_text("import sys\n\nload_environment = None\n")
+
+
+def write_plain(folder: Path, requires_python: str, dependencies: str = "[]", tables: str = "") -> Package:
+    """A package without requirements, whose lock is resolved."""
+    write_unlocked(folder, requires_python, dependencies, tables)
     unlocked = read_package(folder, folder.parents[1], with_lock=False).package
     assert unlocked is not None
-    list(resolve_locks([unlocked], threading.Event()))
+    resolve_lock(unlocked, threading.Event())
     reading = read_package(folder, folder.parents[1])
     assert reading.problems == ()
     assert reading.package is not None
@@ -274,6 +279,22 @@ def test_lock_is_resolved_beside_a_broken_environment(
     assert main(["lock", "--root", str(tmp_path), "helped"]) == exit_codes.PASS
     with pytest.raises(DeclarationError):
         main(["lock", "--root", str(tmp_path), "broken"])
+
+
+def test_locks_beside_unresolvable_requirements_are_written(
+    tmp_path: Path, helper: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    locks = {}
+    for name, source in (("first", helper), ("lost", tmp_path / "nowhere"), ("last", helper)):
+        write_unlocked(tmp_path / "environments" / name, ">=3.11", f'["helper-of-a-package @ git+file://{source}"]')
+        locks[name] = tmp_path / "environments" / name / "requirements.lock"
+    (tmp_path / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments: {first: {}, lost: {}, last: {}}\n")
+    assert main(["lock", "--root", str(tmp_path), "first", "lost", "last"]) == exit_codes.ERROR
+    printed = capsys.readouterr()
+    assert printed.out == "first: renewed\nlast: renewed\n"
+    assert "lost: uv could not resolve the lock" in printed.err
+    assert printed.err.endswith("not resolved, and unchanged: lost\n")
+    assert [name for name, lock in locks.items() if lock.is_file()] == ["first", "last"]
 
 
 def test_requirement_at_an_archive_is_refused_with_the_next_step(tmp_path: Path, helper: Path) -> None:

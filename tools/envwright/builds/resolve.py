@@ -6,7 +6,6 @@ import re
 import threading
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -27,23 +26,27 @@ _HEADER = "# Written by `envwright lock`. Every version is exact, every file has
 
 def resolve_locks(
     packages: Sequence[Package], stop: threading.Event, resolution: str = "highest"
-) -> Iterator[tuple[Package, bool]]:
-    """Rewrite every package's requirements.lock; yields each package and whether its lock changed.
+) -> Iterator[tuple[Package, bool | ProgramFailed]]:
+    """Rewrite every package's requirements.lock; yields each, and whether its lock changed or why there is none.
 
-    Packages with equal requirements get the same lock, resolved once. `resolution` is uv's: the
-    highest versions that are allowed, or the lowest-direct. Raises `ProgramFailed`
-    when uv finds no solution or reaches no index; the lock on disk is then unchanged.
+    Packages with equal requirements get the same lock, resolved once. `resolution` is uv's: the highest versions that
+    are allowed, or the lowest-direct. A lock for which uv finds no solution, or reaches no index, is left unchanged.
     """
-    solved: dict[str, str] = {}
+    solved: dict[str, str | ProgramFailed] = {}
     for package in packages:
         inputs = inputs_of(package)
         if inputs not in solved:
             try:
                 solved[inputs] = resolved_lock(package.requires_to_lock, package.requires_python, stop, resolution)
             except ProgramFailed as error:
-                failure = replace(error.failure, message=f"{package.name}: {error.failure.message}")
-                raise ProgramFailed(failure) from None
-        yield package, write_changed(package.folder / LOCK_FILE, solved[inputs])
+                solved[inputs] = error
+        found = solved[inputs]
+        yield package, found if isinstance(found, ProgramFailed) else write_changed(package.folder / LOCK_FILE, found)
+
+
+def resolve_lock(package: Package, stop: threading.Event) -> None:
+    """Rewrite one package's requirements.lock. Raises `ProgramFailed`; the lock is then unchanged."""
+    write_changed(package.folder / LOCK_FILE, resolved_lock(package.requires_to_lock, package.requires_python, stop))
 
 
 def inputs_of(package: Package) -> str:
@@ -62,7 +65,7 @@ def write_changed(path: Path, text: str) -> bool:
 def resolve_tool_locks(tools: Path, stop: threading.Event) -> Iterator[Path]:
     """Rewrite the locks of the tool: its own, those of its extras and groups, those that it ships.
 
-    Raises `ProgramFailed` like `resolve_locks`.
+    Raises `ProgramFailed` when uv finds no solution or reaches no index.
     """
     own = tools / "requirements.lock"
     write_changed(own, _HEADER + _compile([tools / "pyproject.toml"], OLDEST_PYTHON, tools, stop))
@@ -107,7 +110,8 @@ def resolved_lock(
 ) -> str:
     """The text of a requirements.lock for these requirements.
 
-    Raises `ProgramFailed` like `resolve_locks`, also if a requirement is at an address that a lock cannot hold.
+    Raises `ProgramFailed` when uv finds no solution or reaches no index, also if a requirement is at an address that a
+    lock cannot hold.
     """
     with temporary_scratch("lock") as folder:
         wanted = folder / "environment.in"

@@ -102,12 +102,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _exit_code(outcome: Outcome) -> int:
-    """The exit code: 0 if every source is adopted; 1 if some are not; 2 or 4 if none is."""
+    """The exit code: 0 if all are adopted; 4 if one cannot be resolved or built here; else 1, or 2 if none is."""
     if not outcome.refused:
         return exit_codes.PASS
-    if outcome.adopted or outcome.unchanged:
-        return exit_codes.FAIL
-    return exit_codes.ERROR if all(one.is_infrastructure for one in outcome.refused) else exit_codes.USAGE
+    if any(one.is_infrastructure for one in outcome.refused):
+        return exit_codes.ERROR
+    return exit_codes.FAIL if outcome.adopted or outcome.unchanged else exit_codes.USAGE
 
 
 def _tell(text: str) -> None:

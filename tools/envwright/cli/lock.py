@@ -18,6 +18,8 @@ EXAMPLES = """examples:
   envwright lock                 all environments
   envwright lock reverse-text    one
   envwright lock --environments --resolution lowest-direct    do the lowest allowed versions still work?
+
+exit codes: 0 all are written, 1 a declaration is wrong, 4 some could not be resolved; the others are written
 """
 
 
@@ -33,7 +35,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Resolve the locks of the chosen environments and list those that changed; a broken one is left out and fails."""
+    """Resolve the locks of the chosen environments and list those that changed.
+
+    What is declared wrongly (exit code 1) or cannot be resolved (4) is named, and the other locks are written.
+    """
     root = options.root.absolute()
     repository = Repository.load(root, options.names or None, with_locks=False, set_apart=True)
     chosen = repository.select(options.names)
@@ -49,14 +54,22 @@ def run(options: argparse.Namespace) -> int:
             message = "taken from the package index: their source in [tool.uv.sources] is not a git repository"
             print(f"{package.name}: {left_out}: {message}", file=sys.stderr)
     print(f"resolving {len(packages)} lock(s) …", file=sys.stderr)
-    try:
-        stop = threading.Event()
-        for package, changed in resolve_locks(packages, stop, options.resolution):
+    stop = threading.Event()
+    unresolved: list[str] = []
+    for package, changed in resolve_locks(packages, stop, options.resolution):
+        if isinstance(changed, ProgramFailed):
+            unresolved.append(package.name)
+            print(f"{package.name}: uv could not resolve the lock:\n{changed.failure.message}", file=sys.stderr)
+        else:
             print(f"{package.name}: {'renewed' if changed else 'unchanged'}")
-        if not options.names and not options.environments and holds_tool(root):
+    if not options.names and not options.environments and holds_tool(root):
+        try:
             for path in resolve_tool_locks(root / TOOL_FOLDER, stop):
                 print(f"{path.relative_to(root)}: written")
-    except ProgramFailed as error:
-        print(f"uv could not resolve the lock:\n{error.failure.message}", file=sys.stderr)
+        except ProgramFailed as error:
+            unresolved.append("the tool's own locks")
+            print(f"uv could not resolve the tool's own locks:\n{error.failure.message}", file=sys.stderr)
+    if unresolved:
+        print(f"not resolved, and unchanged: {', '.join(unresolved)}", file=sys.stderr)
         return exit_codes.ERROR
     return exit_codes.FAIL if problems else exit_codes.PASS

@@ -11,7 +11,7 @@ from envwright import exit_codes
 from envwright.authoring.migrate.package import files_of, needs_more
 from envwright.authoring.migrate.reading import NotMovable, unfinished_places
 from envwright.authoring.new.write import NotWritten, refuse_taken, write
-from envwright.builds.resolve import resolve_locks
+from envwright.builds.resolve import resolve_lock
 from envwright.cli import arguments, rewards_diff
 from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError, Problem
@@ -66,8 +66,8 @@ def run(options: argparse.Namespace) -> int:
 def _lock(root: Path, new: str) -> None:
     """A separate lock, if more than verifiers is needed."""
     package = Repository.load(root, [new], with_locks=False).packages[new]
-    for _ in resolve_locks([package], threading.Event()):
-        print(f"{new}: locked", file=sys.stderr)
+    resolve_lock(package, threading.Event())
+    print(f"{new}: locked", file=sys.stderr)
 
 
 def _print_written(new: str, written: list[Path]) -> None:

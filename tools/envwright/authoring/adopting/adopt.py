@@ -51,7 +51,7 @@ class Refusal:
     what: str
     reason: str
     is_infrastructure: bool = False
-    """Whether adoption can succeed later with the same source."""
+    """Whether adoption can succeed later with the same source: the package index, a host or a program decides."""
 
 
 @dataclass

@@ -21,7 +21,7 @@ from envwright.authoring.adopting.bounding import NotBounded, bounded
 from envwright.authoring.adopting.fetching import Candidate, SourceUnreadable, copied
 from envwright.authoring.adopting.recognition import Recognition, recognise_environment
 from envwright.authoring.new.write import NoPlace, equal_lock, with_entry
-from envwright.builds.resolve import resolve_locks
+from envwright.builds.resolve import resolve_lock
 from envwright.builds.wheel import built_wheel
 from envwright.declarations.document import load_document
 from envwright.declarations.package import Package, folder_of
@@ -324,7 +324,7 @@ class Staging:
                     if equal != package.folder / LOCK_FILE:  # the source may bring a lock that is up to date
                         shutil.copyfile(equal, package.folder / LOCK_FILE)
                     return
-            list(resolve_locks([package], self.stop))
+            resolve_lock(package, self.stop)
 
     def _read(self, adoption: Adoption, *, with_locks: bool) -> Package:
         return Repository.load(self.folder, [adoption.name], with_locks=with_locks).packages[adoption.name]
@@ -364,7 +364,7 @@ def _unlocked(error: ProgramFailed) -> NotAdopted:
         what = f"its requirements cannot be resolved, because {where} cannot be reached. Adopt again once it can be."
     else:
         what = f"uv found no versions for its requirements. Change them in {PYPROJECT} of the source, and adopt again."
-    return NotAdopted(f"{what}\n{_telling(error)}", is_infrastructure=_UNREACHABLE.search(message) is not None)
+    return NotAdopted(f"{what}\n{_telling(error)}", is_infrastructure=True)
 
 
 def _unbuilt(error: ProgramFailed) -> NotAdopted:

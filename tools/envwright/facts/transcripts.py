@@ -2,6 +2,8 @@
 
 The readers are tolerant. A message in an unknown form becomes its JSON, arguments of a tool call that are not JSON
 their text, and an image its type and size. No text is cut here.
+
+The text is data in base64: a page may hold it, and a script beside the page is a call with it and nothing else.
 """
 
 from __future__ import annotations

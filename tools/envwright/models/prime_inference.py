@@ -1,6 +1,8 @@
 """Prime Inference: any of its models by name, with the key and the team of `prime login`, at its own prices.
 
 The key is read on the host, as the prime CLI reads it, and goes to the relay; no worker gets it.
+
+The library is loaded only when a price is needed, because this takes most of a second.
 """
 
 from __future__ import annotations

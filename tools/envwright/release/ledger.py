@@ -1,4 +1,8 @@
-"""The ledger of a release: on disk, written as it goes; for artifacts, for people, and for what a later one adopts."""
+"""The ledger of a release: on disk, written as it goes; for artifacts, for people, and for what a later one adopts.
+
+An environment's entry is written before anything is sent, with the tested wheel. The next release finds it there
+without a verified result, and verifies what the Hub has.
+"""
 
 from __future__ import annotations
 

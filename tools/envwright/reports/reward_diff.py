@@ -1,4 +1,7 @@
-"""The reward diff as people and machines read it: terminal text, Markdown, JSON."""
+"""The reward diff as people and machines read it: terminal text, Markdown, JSON.
+
+The file may come from a job that ran untrusted code, so its size and every value are checked.
+"""
 
 from __future__ import annotations
 

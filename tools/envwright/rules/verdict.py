@@ -10,6 +10,9 @@ For one gate, the first that holds:
 4. Otherwise: **pass**.
 
 The whole environment has the verdict of its worst gate: fail, then error, then inconclusive, then pass.
+
+A row of `CAUSES` names rules whose findings invalidate the basis of others: the reference reply, a reward, a finished
+rollout. A waiting rule is judged again when the cause is fixed. Its gate cannot pass until then.
 """
 
 from __future__ import annotations

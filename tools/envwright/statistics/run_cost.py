@@ -1,4 +1,7 @@
-"""What a run costs before it starts, in GPU hours and samples, and what its evaluation can detect."""
+"""What a run costs before it starts, in GPU hours and samples, and what its evaluation can detect.
+
+Each number comes as text with its formula, because people decide on it in a pull request.
+"""
 
 from __future__ import annotations
 

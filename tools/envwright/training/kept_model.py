@@ -1,4 +1,9 @@
-"""A run's result: the folder or the address of one of its steps, found where its trainer leaves it."""
+"""A run's result: the folder or the address of one of its steps, found where its trainer leaves it.
+
+The format is that of safetensors 0.8.0: 8 bytes with the length of the header, the header in JSON, the tensors without
+gaps (safetensors/src/tensor.rs). Parts and their index are as transformers and prime-rl write them
+(prime_rl/utils/weights.py@559b447): the index is written last.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""The sources of adoption: a folder, a place in a git repository, or an environment of the Hub; and fetching them."""
+"""The sources of adoption: a folder, a place in a git repository, or an environment of the Hub; and fetching them.
+
+../their-repository                              every environment below its environments/
+../their-repository/environments/wordle          one folder
+https://host/owner/repository@v1.2#environments/wordle
+https://github.com/owner/repository/tree/main/environments/wordle     as a browser shows it
+git+https://host/owner/repository@v1.2#subdirectory=environments/wordle    as pip writes it
+git@host:owner/repository.git#environments/wordle
+owner/wordle@0.1.8                               on the Hub
+"""
 
 from __future__ import annotations
 

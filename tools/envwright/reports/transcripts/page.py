@@ -1,4 +1,9 @@
-"""The page of a file's transcripts, the same as a static file and on loopback for one person on this machine."""
+"""The page of a file's transcripts, the same as a static file and on loopback for one person on this machine.
+
+Other users of the machine and pages in the browser can reach the port as well. The address therefore holds a random
+token, requests for another host name are refused (DNS rebinding), other sites may not load the files, and no
+request can write. Responses are built from names of parts; no path of a request reaches the disk.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rules of training runs: settings that contradict each other or do not fit the GPUs, noticed by a trainer or not."""
+"""Rules of training runs: settings that contradict each other or do not fit the GPUs, noticed by a trainer or not.
+
+Only prime-rl, hosted or self-managed, is judged in full: its sharding and types are known from its source.
+"""
 
 from __future__ import annotations
 

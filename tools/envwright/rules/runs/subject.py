@@ -1,4 +1,7 @@
-"""The input of the rules of training runs: a compiled run, the known data about it, and the limits of its trainer."""
+"""The input of the rules of training runs: a compiled run, the known data about it, and the limits of its trainer.
+
+These are data. `envwright.training.trainers` fills them, one file for each trainer.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from envwright.text.commands import STARTED_BY
+from envwright.system.installation import STARTED_BY
 from monorepo import git
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from envwright.builds.cached_files import DIGESTS, has_its_files, write_digests
-from envwright.builds.wheel import BuiltWheel, built_wheel
+from envwright.builds.wheel import DIGESTS, BuiltWheel, built_wheel, has_its_files, write_digests
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Failure
 from envwright.observing import observation

@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from envwright.packages.content import LONGEST_PATTERN, UnreadablePatternError, hub_files, ignore_matcher
-from envwright.packages.ignore_pattern import IgnorePattern
+from envwright.packages.content import LONGEST_PATTERN, IgnorePattern, UnreadablePatternError, hub_files, ignore_matcher
 from gitignore_parser import rule_from_pattern
 from sample_repository import write
 

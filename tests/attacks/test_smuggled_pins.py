@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envwright.builds.unrequired_pins import unrequired_pins
+from envwright.builds.resolve import unrequired_pins
 from envwright.declarations.package import Lock, Package
 from subjects import subject
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from browsing import Visit
-from docs_site.__main__ import NotBuilt, generated
-from docs_site.built_pages import problems
+from docs_site.__main__ import NotBuilt, generated, problems
 from docs_site.staged_pages import BESIDE_DOCS, CONFIG, MOVED, DescribedRepository, NotInNavigation, relinked, stage
 from envwright.reports.documentation import documentation_address, rule_address
 from envwright.rules.catalogue import sections

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envwright.packages import read_package as reading
-from envwright.packages import read_packages as reading_many
 from envwright.packages import remembered_packages
 from envwright.packages.read_package import PackageReading, read_package
 from envwright.packages.repository import Repository
@@ -27,7 +26,7 @@ CASES = "- {name: right, task: 0, reply: '4', expect: {reward: 1.0}}\n"
 
 @pytest.fixture(autouse=True)
 def two_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_many, "MANY", 2)
+    monkeypatch.setattr(remembered_packages, "MANY", 2)
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         folders.append(folder.name)
         return read_package(folder, root)
 
-    monkeypatch.setattr(reading_many, "read_package", recorded)
+    monkeypatch.setattr(remembered_packages, "read_package", recorded)
     return folders
 
 

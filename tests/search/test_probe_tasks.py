@@ -6,7 +6,7 @@ import pytest
 from envwright_worker.policies.answers import find_payload, near_misses
 from envwright_worker.search.form import form_of
 from envwright_worker.search.probe_tasks import ProbeTask, chance_of, exclude_each_other, probe_tasks_of
-from envwright_worker.search.wrong import wrong_replies
+from envwright_worker.search.seeds import wrong_replies
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from typing import Any
 
 from envwright_worker.channel import Channel
 from envwright_worker.checks.growth import growths
-from envwright_worker.checks.repetition import Unit, repetitions
 from envwright_worker.confinement import NetworkGuard
 from envwright_worker.messages import says
+from envwright_worker.operations.invariants import Unit, repetitions
 from envwright_worker.session import Session
 
 TASK: Any = SimpleNamespace(index=0)

@@ -7,7 +7,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.observing.mutants.patterns import pattern_mutants
+from envwright.observing.mutants.operators import pattern_mutants
 from envwright.observing.mutants.source import SourceFile, mutants_of
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Paths that verifiers derived from HOME and TMPDIR during its import, moved to the folder of each environment.
+"""Paths of verifiers moved to the folders of the environment: from HOME and TMPDIR at its import, or named in /tmp.
 
 Libraries read both variables when they are imported and store paths based on them in variables of their modules and in
 the class named here; a test searches all objects for more.
@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import PurePath
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple
 
 CLASS = ("verifiers.v1.runtimes.subprocess", "SubprocessRuntime")
+NAMED = {
+    "verifiers.v1.mcp.launch": ("serve_in_runtime", "/tmp/vf-port-"),
+    "verifiers.v1.serve.pool": ("EnvServerPool.__init__", "/tmp"),
+}
+"""Module → the function that names a path, and the constant with it. There is no setting for either."""
 
 
 class Holder(NamedTuple):
@@ -47,3 +53,15 @@ def move(holders: list[Holder], folder: str) -> None:
 
 def _is_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
+
+
+def use_temporary_folder() -> None:
+    """Change the constants of modules that have been imported; a version without them is left as it is."""
+    for module, (place, constant) in NAMED.items():
+        function: object = sys.modules.get(module)
+        for name in place.split("."):
+            function = getattr(function, name, None)
+        if isinstance(function, FunctionType):
+            moved = tempfile.gettempdir() + constant.removeprefix("/tmp")
+            constants = (moved if one == constant else one for one in function.__code__.co_consts)
+            function.__code__ = function.__code__.replace(co_consts=tuple(constants))

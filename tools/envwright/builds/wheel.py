@@ -9,23 +9,25 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import threading
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from email.parser import Parser
 from functools import partial
 from pathlib import Path
 
-from envwright.builds.cached_files import has_its_files, write_digests
 from envwright.builds.interpreter import Interpreter, interpreter_for, own_interpreter
 from envwright.builds.sandbox import CERTIFICATES, sandbox_of
 from envwright.builds.uv import NO_SETTINGS, uv_environment, uv_program
 from envwright.builds.venv import TOOL_LOCKS, VirtualEnvironment, venv_for
 from envwright.declarations.package import Package
 from envwright.facts.observed import Failure, Wheel
+from envwright.files.atomic_write import write_whole
 from envwright.packages.content import strict_digest
 from envwright.system.scratch_folder import temporary_scratch
+from envwright.system.signature import signed, verified
 from envwright.system.subprocesses import ProgramFailed, run_program
 from envwright.system.workspace import Workspace, made_once, mark_used
 
@@ -53,6 +55,9 @@ pathlib.Path(sys.argv[2]).write_text(json.dumps(sorted(requires)))
 """
 EPOCH = "315532800"
 """1980-01-01, the earliest time that a zip archive can hold: equal input makes an equal wheel."""
+DIGESTS = "digests.json"
+_made_here: set[Path] = set()
+"""Folders of this process, which count where the user has no key to sign digests with."""
 
 
 @dataclass(frozen=True)
@@ -258,3 +263,43 @@ def describe_wheel(path: Path) -> Wheel:
         raise ProgramFailed(Failure("raised", "BuildFailed", message)) from None
     requires = tuple(str(value) for value in headers.get_all("Requires-Dist") or ())
     return Wheel(path.name, hashlib.sha256(content).hexdigest(), len(content), names, requires)
+
+
+def write_digests(folder: Path, name: str) -> None:
+    """Keep the digests of all files of a complete folder that will be found under this name."""
+    content = json.dumps(_digests(folder)).encode()
+    try:
+        content = signed(content, f"digests {name}")
+    except OSError:
+        _made_here.add(folder.with_name(name))
+    write_whole(folder / DIGESTS, content)
+
+
+def has_its_files(folder: Path) -> bool:
+    """Whether a folder has exactly the files that `write_digests` found in it."""
+    try:
+        raw = (folder / DIGESTS).read_bytes()
+        content = raw if folder in _made_here else verified(raw, f"digests {folder.name}")
+        kept = json.loads(content)
+        return bool(kept == _digests(folder))
+    except (OSError, ValueError):
+        return False
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    return dict(sorted(_digests_of_files(folder)))
+
+
+def _digests_of_files(folder: Path) -> Iterator[tuple[str, str]]:
+    for parent, folders, names in os.walk(folder):
+        for name in (*names, *folders):
+            path = Path(parent, name)
+            place = path.relative_to(folder).as_posix()
+            kind = path.lstat().st_mode
+            if stat.S_ISLNK(kind):
+                yield place, f"link {path.readlink()}"
+            elif stat.S_ISREG(kind) and place != DIGESTS:
+                with path.open("rb") as file:
+                    yield place, hashlib.file_digest(file, "sha256").hexdigest()
+            elif not stat.S_ISDIR(kind) and not stat.S_ISREG(kind):
+                yield place, "neither a file nor a folder"

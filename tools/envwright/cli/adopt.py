@@ -32,8 +32,7 @@ from envwright.rules.engine import GATES
 from envwright.rules.result import EnvironmentResult, ValidationResult
 from envwright.rules.verdict import worst
 from envwright.system.capacity import usable_cores
-from envwright.system.subprocesses import Interrupted
-from envwright.system.termination import terminated_like_interrupted
+from envwright.system.subprocesses import Interrupted, terminated_like_interrupted
 from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:

@@ -13,8 +13,7 @@ from envwright.cli import arguments
 from envwright.observing.stages.search import SEARCH_LOCK
 from envwright.packages.lock import LOCK_FILE
 from envwright.packages.repository import Repository
-from envwright.system.subprocesses import Interrupted, ProgramFailed
-from envwright.system.termination import terminated_like_interrupted
+from envwright.system.subprocesses import Interrupted, ProgramFailed, terminated_like_interrupted
 from envwright.text.visible_text import on_one_line
 
 EXAMPLES = """examples:

@@ -80,7 +80,7 @@ from envwright.statistics.before_after import BeforeAfter, before_after
 from envwright.statistics.declared_range import DeclaredRange, declared_range
 from envwright.statistics.outcomes import RolloutSample, outcome_of_rollout
 from envwright.statistics.task_matching import SideName, TwoSides
-from envwright.system.termination import terminated_like_interrupted
+from envwright.system.subprocesses import terminated_like_interrupted
 from envwright.system.workspace import Workspace
 from envwright.training.model_server import ModelServer, NoServer, server_command
 

@@ -35,8 +35,7 @@ from envwright.observing.opened_environment import opened_environment
 from envwright.packages.repository import Repository
 from envwright.release.plan import Desired, desired_of
 from envwright.reports.printing import print_message
-from envwright.system.subprocesses import Interrupted, ProgramFailed
-from envwright.system.termination import terminated_like_interrupted
+from envwright.system.subprocesses import Interrupted, ProgramFailed, terminated_like_interrupted
 from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:

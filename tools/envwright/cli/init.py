@@ -32,7 +32,7 @@ from envwright.declarations.tool_source import REGISTRY_FILE, TOOL_FOLDER, holds
 from envwright.packages.git import default_branch, git
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
 from envwright.reports.printing import for_terminal, print_text
-from envwright.system.termination import terminated_like_interrupted
+from envwright.system.subprocesses import terminated_like_interrupted
 from envwright.text.visible_text import visible
 
 EXAMPLES = """examples:

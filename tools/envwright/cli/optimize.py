@@ -40,8 +40,7 @@ from envwright.reports.optimized import (
 )
 from envwright.reports.printing import print_message, print_report, write_report
 from envwright.statistics.clusters import paired_difference
-from envwright.system.subprocesses import ProgramFailed
-from envwright.system.termination import terminated_like_interrupted
+from envwright.system.subprocesses import ProgramFailed, terminated_like_interrupted
 from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:

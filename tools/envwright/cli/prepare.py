@@ -21,8 +21,7 @@ from envwright.facts.observed import Failure
 from envwright.observing.exploration import explored
 from envwright.rules.engine import Verdict
 from envwright.rules.verdict import worst
-from envwright.system.subprocesses import ProgramFailed
-from envwright.system.termination import terminated_like_interrupted
+from envwright.system.subprocesses import ProgramFailed, terminated_like_interrupted
 from envwright.system.workspace import Workspace
 from envwright.text.plain_data import seconds_text, size_text
 from envwright.text.visible_text import on_one_line

@@ -31,8 +31,7 @@ from envwright.release.plan_report import print_plan, render_plan_text, write_pl
 from envwright.release.publishing import Verified
 from envwright.release.release import Release
 from envwright.system.file_lock import AlreadyLocked, locked
-from envwright.system.subprocesses import Interrupted
-from envwright.system.termination import terminated_like_interrupted
+from envwright.system.subprocesses import Interrupted, terminated_like_interrupted
 from envwright.system.workspace import Workspace
 from envwright.text.visible_text import on_one_line
 from envwright.training.due import Situation, carry_out, decided_runs

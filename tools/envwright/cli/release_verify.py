@@ -16,8 +16,7 @@ from envwright.packages.repository import Repository
 from envwright.release.ledger import LEDGER, PUBLISHED, LedgerEntry, LedgerUnreadable, read_ledger
 from envwright.release.loading import LOADED, Loader, loaded_text
 from envwright.release.publishing import Verified
-from envwright.system.subprocesses import Interrupted
-from envwright.system.termination import terminated_like_interrupted
+from envwright.system.subprocesses import Interrupted, terminated_like_interrupted
 from envwright.system.workspace import Workspace
 from envwright.text.visible_text import on_one_line
 

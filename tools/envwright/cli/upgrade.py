@@ -16,7 +16,7 @@ from envwright.authoring.setup.upgrading import as_data, plan_upgrade, write_upg
 from envwright.cli import arguments
 from envwright.declarations.problem import DeclarationError, Problem, nearest
 from envwright.reports.printing import for_terminal, print_text
-from envwright.system.termination import terminated_like_interrupted
+from envwright.system.subprocesses import terminated_like_interrupted
 from envwright.text.visible_text import visible
 
 EXAMPLES = """examples:

@@ -2,7 +2,7 @@
 
 The key is read on the host, as the prime CLI reads it, and goes to the relay; no worker gets it.
 
-The library is loaded only when a price is needed, because this takes most of a second.
+The library genai-prices is loaded only when a price is needed, because this takes most of a second.
 """
 
 from __future__ import annotations

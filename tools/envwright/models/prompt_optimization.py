@@ -49,7 +49,7 @@ NetworkGuard(Sources(), allowed=False).watch()
 """
 """`sitecustomize` of the command and of every server that it starts."""
 RELAY_JUDGES = """
-from envwright_worker.endpoint.judge_requests import JudgeRequests
+from envwright_worker.endpoint.scripted_judge import JudgeRequests
 JudgeRequests({place!r}).install()
 """
 """The rest of it: requests to a judge go to the relay at `place`, or are refused where it is `None`."""

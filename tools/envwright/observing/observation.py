@@ -13,11 +13,10 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
-from envwright.builds.cached_files import has_its_files
+from envwright.builds.resolve import unrequired_pins
 from envwright.builds.sandbox import require_sandbox
-from envwright.builds.unrequired_pins import unrequired_pins
 from envwright.builds.venv import VirtualEnvironment, environment_venv
-from envwright.builds.wheel import CHANGED, built_wheel, changed_since_read
+from envwright.builds.wheel import CHANGED, built_wheel, changed_since_read, has_its_files
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts

@@ -32,8 +32,7 @@ from envwright.reports.spill_list import SpilledResults
 from envwright.rules.result import EnvironmentResult, broken_result, undeclared_result
 from envwright.rules.schema.declaration import declaration_findings
 from envwright.system.capacity import available_memory, usable_cores
-from envwright.system.subprocesses import Interrupted, ProgramFailed
-from envwright.system.termination import terminated_like_interrupted
+from envwright.system.subprocesses import Interrupted, ProgramFailed, terminated_like_interrupted
 from envwright.system.workspace import Workspace
 
 PATIENCE_SECONDS = 2.0

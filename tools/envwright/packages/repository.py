@@ -12,7 +12,7 @@ from envwright.declarations.problem import DeclarationError, Problem, nearest
 from envwright.declarations.registry import Registry, load_registry
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.packages.content import list_content
-from envwright.packages.read_packages import read_packages
+from envwright.packages.remembered_packages import read_packages
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

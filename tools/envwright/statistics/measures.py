@@ -1,6 +1,6 @@
 """The measurements of one policy in the distribution gate: numbers, checks, and advice for training.
 
-Pure arithmetic on the per-task rates of one policy. For a scripted policy it shows the method
+The advice is arithmetic on the per-task rates of one policy. For a scripted policy it shows the method
 and does not apply to a model.
 """
 

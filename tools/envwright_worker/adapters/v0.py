@@ -29,6 +29,8 @@ from envwright_worker.adapters.adapter import (
     Settings,
     TaskView,
     Trap,
+    Waits,
+    at_once,
     calls_rewards,
     conversation_of,
     finite_or_none,
@@ -38,7 +40,6 @@ from envwright_worker.endpoint.scripted_judge import being_scored
 from envwright_worker.failures import Sources, said_as_exception
 from envwright_worker.messages import Message, text_of
 from envwright_worker.policies.oracle import AskingAgent
-from envwright_worker.waiting import Waits, at_once
 
 try:
     from verifiers.utils.message_utils import normalize_messages

@@ -33,6 +33,8 @@ from envwright_worker.adapters.adapter import (
     Settings,
     TaskView,
     Trap,
+    Waits,
+    at_once,
     calls_rewards,
     finite_or_none,
 )
@@ -41,11 +43,10 @@ from envwright_worker.adapters.rollout_errors import failure_raised, failure_sai
 from envwright_worker.endpoint.scripted_judge import being_scored
 from envwright_worker.failures import Sources, said_as_exception
 from envwright_worker.messages import Message
+from envwright_worker.moving import use_temporary_folder
 from envwright_worker.policies.oracle import AskingAgent
 from envwright_worker.splits import evaluation_split
-from envwright_worker.temporary_paths import use_temporary_folder
 from envwright_worker.tool_servers import fork_servers
-from envwright_worker.waiting import Waits, at_once
 
 MOST_KNOWN = 256
 """The most tasks that are kept with their functions: the sampled ones, not the whole taskset."""

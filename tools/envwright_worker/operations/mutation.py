@@ -10,10 +10,10 @@ import contextlib
 from collections.abc import Sequence
 
 from envwright_worker.channel import JobRequest
-from envwright_worker.checks.reached import Reached
 from envwright_worker.effort import BudgetSpent, ProcessorBudget
 from envwright_worker.mutation.bench import Bench, MutantTrial
 from envwright_worker.mutation.mutant import Mutator, mutator_of
+from envwright_worker.search.coverage import Reached
 from envwright_worker.session import Session
 
 SECONDS_PER_REPLY = 10.0

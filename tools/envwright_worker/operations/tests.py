@@ -1,12 +1,76 @@
-"""The author's pytest tests."""
+"""The author's own pytest tests, run in a job: verifiers is already imported."""
 
 from __future__ import annotations
 
-from envwright_worker.author_tests.run import run_tests
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from envwright_worker.author_tests import pytest_configuration
+from envwright_worker.author_tests.grader import Grader
 from envwright_worker.channel import JobRequest
+from envwright_worker.failures import shortened
 from envwright_worker.session import Session
+
+ENDED_BY_ITSELF = (0, 1, 5)
+"""Exit codes of pytest: all passed, some failed, no tests."""
 
 
 def answer(session: Session, request: JobRequest) -> None:
     """Run them and send the outcome of each."""
     run_tests(session, request["files"], request["toolbox"])
+
+
+def run_tests(session: Session, files: list[str], toolbox: str) -> None:
+    """Run the tests in these files below the package, with pytest from the toolbox, and send each outcome.
+
+    Raises `ChildProcessError` if pytest ends with another exit code.
+    """
+    folder = session.settings.package
+    sys.path.append(toolbox)
+    os.chdir(folder)
+    import pytest
+
+    from envwright_worker.author_tests.plugin import AuthorsPlugin
+    from envwright_worker.author_tests.stopwatch import Stopwatch
+
+    grader = Grader(lambda: session)
+    plugins = [Reporter(session), Stopwatch(), AuthorsPlugin.over(grader)]
+    code = int(pytest.main([*_options(folder), *files], plugins=plugins))
+    if code not in ENDED_BY_ITSELF:
+        raise ChildProcessError(f"pytest ended with exit code {code}")
+
+
+def _options(folder: Path) -> list[str]:
+    options = ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider"]
+    options += ["--import-mode=importlib", "-o", "addopts="]
+    return [*options, f"--rootdir={folder}", f"--confcutdir={folder}", f"-c={pytest_configuration(folder)}"]
+
+
+class Reporter:
+    """A pytest plugin that sends the outcome of each test when it is over."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.when == "call" or report.outcome != "passed":
+            outcome = "error" if report.failed and report.when != "call" else report.outcome
+            self._say(report.nodeid, outcome, report)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            self._say(report.nodeid, "error", report)
+
+    def _say(self, test: str, outcome: str, report: Any) -> None:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        location = getattr(report, "location", None)
+        message = "" if outcome == "passed" else str(getattr(crash, "message", None) or report.longrepr or "")
+        place = None
+        if crash is not None:
+            place = self._session.sources.place(crash.path, crash.lineno)
+        if place is None and location is not None:
+            place = {"file": location[0], "line": None if location[1] is None else location[1] + 1}
+        line = {"test": test, "outcome": outcome, "message": shortened(message, 1500), "place": place}
+        self._session.channel.item("test", line)

@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +15,11 @@ from typing import Any
 from envwright_worker.failures import Accusation, Sources, shortened
 from envwright_worker.messages import Message, says, text_of
 from envwright_worker.policies.answers import answer_of
-from envwright_worker.policies.tool_calls import call_asked_for, result_of_calls
+
+DEEPEST = 4
+"""The depth to which a task's data is searched for expected calls."""
+_QUOTED = re.compile(r"[\"'“`]([^\"'”`\n]{1,200})[\"'”`]")
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w])")
 
 
 class OracleError(Accusation):
@@ -152,3 +156,190 @@ def _import_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def call_asked_for(
+    task: Mapping[str, Any], messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, has_answer: bool
+) -> Message | None:
+    """The message with the tool calls that the task requires; `None` if the call or its arguments are not known.
+
+    If the answer is known, a tool is called only if the task's data contains the calls or its prompt names the tool.
+    """
+    offered = {_plain(tool["name"]): tool for tool in map(_function, tools) if tool.get("name")}
+    calls = next(_expected_calls(task, offered, DEEPEST), None) or _call_from_prompt(
+        task, _spoken(messages), offered, only_named=has_answer
+    )
+    if calls is None:
+        return None
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [
+            {"id": f"call_{place}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+            for place, (name, arguments) in enumerate(calls)
+        ],
+    }
+
+
+def result_of_calls(messages: Sequence[Message]) -> str:
+    """The result of the last tool as text; the value of a JSON object that has only one."""
+    text = next((text_of(message) for message in reversed(messages) if message["role"] == "tool"), "").strip()
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    if isinstance(value, dict) and len(value) == 1:
+        value = next(iter(value.values()))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+NamedCall = tuple[str, dict[str, Any]]
+"""A tool and its arguments."""
+
+
+def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The description of a tool, in whichever of the APIs it was offered."""
+    found = tool.get("function", tool)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _parameters(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    return tool.get("parameters") or tool.get("input_schema") or {}
+
+
+def _plain(name: Any) -> str:
+    return re.sub(r"\W", "_", str(name))
+
+
+def _spoken(messages: Sequence[Message]) -> str:
+    return "\n".join(text_of(message) for message in messages if message["role"] in ("system", "user"))
+
+
+# Calls in the task's data.
+
+
+def _expected_calls(value: Any, offered: Mapping[str, Any], depth: int) -> Iterator[list[NamedCall]]:
+    """Every list of calls of offered tools in a value, in JSON or not."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return
+    if isinstance(value, list) and value:
+        calls = [_as_call(one, offered) for one in value]
+        if all(calls):
+            yield [call for call in calls if call]
+            return
+    elif isinstance(value, Mapping) and (call := _as_call(value, offered)):
+        yield [call]
+        return
+    if depth and isinstance(value, (list, Mapping)):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _expected_calls(one, offered, depth - 1)
+
+
+def _as_call(value: Any, offered: Mapping[str, Any]) -> NamedCall | None:
+    """`{"name", "arguments"}`, the same below `function`, or `{name: {parameter: value}}`; else `None`."""
+    if not isinstance(value, Mapping):
+        return None
+    inner = value.get("function", value)
+    if isinstance(inner, Mapping) and _plain(inner.get("name")) in offered and "arguments" in inner:
+        return _named_call(inner["name"], inner["arguments"], offered)
+    if len(value) == 1:
+        ((name, arguments),) = value.items()
+        if _plain(name) in offered and isinstance(arguments, Mapping):
+            chosen = {key: _first_accepted(one) for key, one in arguments.items()}
+            return _named_call(name, {key: one for key, one in chosen.items() if one != ""}, offered)
+    return None
+
+
+def _named_call(name: Any, arguments: Any, offered: Mapping[str, Any]) -> NamedCall | None:
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments or "{}")
+        except ValueError:
+            return None
+    return (str(offered[_plain(name)]["name"]), dict(arguments)) if isinstance(arguments, Mapping) else None
+
+
+def _first_accepted(value: Any) -> Any:
+    """The value, or the first of several accepted ones."""
+    return value[0] if isinstance(value, list) and value else value
+
+
+# A call whose arguments the prompt or the task names.
+
+
+def _call_from_prompt(
+    task: Mapping[str, Any], prompt: str, offered: Mapping[str, Mapping[str, Any]], *, only_named: bool
+) -> list[NamedCall] | None:
+    words = set(re.findall(r"\w+", _with_names(prompt)))
+    named = [tool for name, tool in offered.items() if name in words]
+    for tool in named or (() if only_named else offered.values()):
+        arguments = _arguments(tool, task, prompt, certain=bool(named) or len(offered) == 1)
+        if arguments is not None:
+            return [(str(tool["name"]), arguments)]
+    return None
+
+
+def _with_names(prompt: str) -> str:
+    """The prompt with dots and dashes inside words as underscores, as in the plain names of tools."""
+    return re.sub(r"(?<=\w)[.\-/](?=\w)", "_", prompt)
+
+
+def _arguments(
+    tool: Mapping[str, Any], task: Mapping[str, Any], prompt: str, *, certain: bool
+) -> dict[str, Any] | None:
+    """A value for each required parameter; `None` if one of them is not named."""
+    schema = _parameters(tool)
+    properties = schema.get("properties") or {}
+    required = [name for name in schema.get("required") or properties if name in properties]
+    numbers = iter(_NUMBER.findall(prompt))
+    found: dict[str, Any] = {}
+    for name in required:
+        known = properties[name] if isinstance(properties[name], Mapping) else {}
+        value = _named_value(name, known, task, prompt)
+        if value is None and known.get("type") in ("integer", "number"):
+            value = next(numbers, None)
+        if value is None and known.get("type", "string") == "string" and len(required) == 1 and certain:
+            value = _quoted_or_all(prompt)
+        converted = None if value is None else _converted(value, known.get("type"))
+        if converted is None:
+            return None
+        found[name] = converted
+    return found
+
+
+def _named_value(name: str, known: Mapping[str, Any], task: Mapping[str, Any], prompt: str) -> Any:
+    """The value that the task has for a parameter by its name, or that the prompt gives it."""
+    info = task.get("info")
+    for data in (task, info if isinstance(info, Mapping) else {}):
+        if isinstance(data.get(name), (str, int, float)) and name not in ("prompt", "system_prompt"):
+            return data[name]
+    given = re.search(rf"(?<!\w){re.escape(name)}\s*[=:]\s*[\"'`]?([^\"'`\n,;)]+)", prompt)
+    if given is not None:
+        return given[1].strip()
+    choices = [choice for choice in known.get("enum") or () if str(choice).lower() in prompt.lower()]
+    return choices[0] if len(choices) == 1 else None
+
+
+def _quoted_or_all(prompt: str) -> str:
+    """The only quotation of a prompt, or its last line that is not empty."""
+    quoted: list[str] = list(dict.fromkeys(_QUOTED.findall(prompt)))
+    if len(quoted) == 1:
+        return quoted[0]
+    return next((line.strip() for line in reversed(prompt.splitlines()) if line.strip()), "")
+
+
+def _converted(value: Any, kind: Any) -> Any:
+    """The value in the type of its schema; `None` if it has another type."""
+    try:
+        if kind == "integer":
+            return int(value)
+        if kind == "number":
+            return float(value)
+    except (TypeError, ValueError):
+        return None
+    if kind == "boolean":
+        return {"true": True, "false": False}.get(str(value).lower())
+    return str(value) if kind in (None, "string") else None

@@ -1,4 +1,4 @@
-"""The first replies that an attacker tries, independent of the task."""
+"""The first replies that an attacker tries: independent of the task, or the reference reply made wrong."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import json
 import re
 import string
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
 from itertools import chain
 
-from envwright_worker.search.form import BARE, AnswerForm
+from envwright_worker.policies.answers import Payload, detect_type, find_payload
+from envwright_worker.search.form import BARE, AnswerForm, form_of
+from envwright_worker.search.probe_tasks import elements_of, number_in
 from envwright_worker.search.source import Constants
 
 EMPTY = ("", " ", "\n", "[]", "{}", "()", "set()", '""', ",", ".", "null", "None", "nan", "-", "[[]]", "[{}]")
@@ -35,6 +39,8 @@ ENUMERATIONS = (
     json.dumps(list(range(101))),
 )
 LENGTHS = (20, 200, 2_000)
+EXTRA = ("qqq", "zzz", "jjj")
+"""Elements that are in no answer."""
 
 
 def contents(answers: Sequence[str], prompts: Sequence[str], constants: Constants) -> Iterator[str]:
@@ -136,3 +142,173 @@ def replies(
     for form in forms:
         for length in LENGTHS:  # long reasoning without content
             yield "Let us think. " * length + form.saying("x")
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A way to be wrong, made from the right answer.
+
+    A find needs the full reward for all of `replies`: the order of several tags must not matter, since an environment
+    may rightly read the first, or the last.
+    """
+
+    family: str
+    why: str
+    replies: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """The input of a family."""
+
+    payload: Payload
+    kind: str
+    misses: tuple[str, ...]
+    explicit: bool
+    tolerance: float
+
+    @property
+    def answer(self) -> str:
+        return self.payload.answer
+
+
+def wrong_replies(
+    gold: str, answer: str | None, misses: Sequence[str], type: str | None = None, tolerance: float = 0.0
+) -> Iterator[Wrong]:
+    """The replies of every family that applies to a reference reply; none if the task declares no answer.
+
+    `misses` are wrong answers that earn nothing by themselves: a rewarded near miss is a separate defect and would make
+    every family fire.
+    """
+    payload = find_payload(gold, answer)
+    if type == "none" or not payload.answer.strip():
+        return
+    kind = type or detect_type(payload.answer)
+    slot = _Slot(payload, kind, tuple(misses), form_of(gold, answer).explicit, tolerance)
+    for family in _FAMILIES:
+        for wrong in family(slot):
+            if gold not in wrong.replies:
+                yield wrong
+    if misses:
+        yield from _several_marks(gold, answer, slot)
+        yield from _other_key(gold, slot)
+
+
+def _said(slot: _Slot, family: str, why: str, *answers: str) -> Iterator[Wrong]:
+    for answer in answers:
+        yield Wrong(family, why, (slot.payload.saying(answer),))
+
+
+def _several_in_one(slot: _Slot) -> Iterator[Wrong]:
+    if not slot.misses or slot.kind in ("list", "set", "json"):
+        return
+    right, wrong = slot.answer, slot.misses[0]
+    why = "it names a wrong answer beside the right one and leaves the choice to the reward"
+    yield from _said(slot, "several answers in one", why, f"{right} or {wrong}", f"{right}, {wrong}")
+    if slot.explicit:  # outside marks the last of several statements may rightly count
+        many = [*slot.misses[:2], right, *slot.misses[2:4]]
+        yield from _said(slot, "several answers in one", why, f"{wrong} or {right}", " ".join(many))
+
+
+def _part_of_more(slot: _Slot) -> Iterator[Wrong]:
+    """The answer inside a longer word or number, which is a different answer."""
+    if slot.kind == "number" and (core := re.search(r"\d[\d,]*(?:\.\d+)?", slot.answer)):
+        start, end = core.span()
+        longer = [f"{slot.answer[:start]}1{core[0]}3", f"{slot.answer[:start]}1{core[0]}", f"{slot.answer[:end]}37"]
+        why = "its number only contains the digits of the right one"
+        for text in longer:
+            if _differs(text, slot):
+                yield from _said(slot, "part of a number", why, text)
+    elif slot.kind in ("choice", "boolean", "text") and re.fullmatch(r"\w[\w .'-]{0,60}", slot.answer):
+        why = "the right answer is only a part of a longer word"
+        yield from _said(slot, "part of a word", why, f"qx{slot.answer}xq", f"{slot.answer}xq", f"qx{slot.answer}")
+
+
+def _differs(text: str, slot: _Slot) -> bool:
+    right, wrong = number_in(slot.answer), number_in(text)
+    return right is not None and wrong is not None and abs(right - wrong) > Decimal(str(max(0.5, slot.tolerance)))
+
+
+def _negated(slot: _Slot) -> Iterator[Wrong]:
+    if slot.kind in ("number", "boolean", "choice", "text") and re.match(r"[\w$€£+-]", slot.answer):
+        why = "it denies the right answer"
+        yield from _said(slot, "negation", why, f"not {slot.answer}", f"The answer is not {slot.answer}.")
+
+
+def _piece(slot: _Slot) -> Iterator[Wrong]:
+    """A piece of the answer, far too short to be another form of it."""
+    text = slot.answer.strip()
+    why = "it is only a piece of the right answer"
+    if slot.kind == "number" and re.fullmatch(r"\d{2,}", text):
+        yield from _said(slot, "piece of the answer", why, *dict.fromkeys((text[0], text[:-1], text[-1])))
+    elif slot.kind == "text" and len(text) >= 6 and text[0].isalnum():
+        yield from _said(slot, "piece of the answer", why, *dict.fromkeys((text[0], text[:2], text[-1])))
+
+
+def _right_elsewhere(slot: _Slot) -> Iterator[Wrong]:
+    """The right answer first, then a final answer that is wrong, in the right form."""
+    if slot.misses:
+        final = slot.payload.saying(slot.misses[0])
+        why = "its final answer is wrong; the right one is only in front of it"
+        if slot.explicit:  # without marks, a first line may rightly be the answer
+            yield Wrong("right answer elsewhere", why, (f"{slot.answer}\n\n{final}",))
+        yield Wrong("right answer elsewhere", why, (f"First I thought of {slot.answer}, which is wrong.\n\n{final}",))
+
+
+def _more_elements(slot: _Slot) -> Iterator[Wrong]:
+    """All right elements and others beside them."""
+    text = slot.answer.strip()
+    if slot.kind not in ("list", "set", "json") or not elements_of(text):
+        return
+    why = "it lists elements beside the right ones that do not belong there"
+    if text[:1] == "[":
+        more = [*json.loads(text), *EXTRA] if _is_json(text) else None
+        texts = [json.dumps(more, ensure_ascii=False)] if more else []
+    elif text[:1] == "{":
+        return
+    else:
+        separator = next((each for each in ("\n", ", ", ",", "; ", ";") if each in text), ", ")
+        texts = [separator.join([text, *EXTRA])]
+    yield from _said(slot, "more than the answer", why, *texts)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+_FAMILIES: Sequence[Callable[[_Slot], Iterator[Wrong]]] = (
+    _several_in_one,
+    _part_of_more,
+    _negated,
+    _piece,
+    _right_elsewhere,
+    _more_elements,
+)
+
+
+def _several_marks(gold: str, answer: str | None, slot: _Slot) -> Iterator[Wrong]:
+    form = form_of(gold, answer)
+    if form.kind in ("element", "box", "hashes"):
+        right, wrong = form.marked(slot.answer), form.marked(slot.misses[0])
+        lead, _, _ = slot.payload.before.rpartition(form.before)
+        why = "it gives the right and a wrong answer, each in its own marks, and either order earns the reward"
+        yield Wrong("several tags", why, (f"{lead}{right}\n{wrong}", f"{lead}{wrong}\n{right}"))
+
+
+def _other_key(gold: str, slot: _Slot) -> Iterator[Wrong]:
+    """In a JSON object, the right answer under an unknown key."""
+    wrong = slot.payload.saying(slot.misses[0])
+    if gold.strip()[:1] != "{" or not _is_json(wrong) or not isinstance(json.loads(wrong), dict):
+        return
+    right = json.loads(gold)
+    key = next((name for name, value in json.loads(wrong).items() if right.get(name) != value), None)
+    if key is not None:
+        many = {**json.loads(wrong), "other": right[key], "another": slot.misses[-1]}
+        reply = json.dumps(many, ensure_ascii=False)
+        yield Wrong("many keys", "the right answer is under another key of the object", (reply,))
+        listed = json.dumps({**right, key: [right[key], *slot.misses[:2]]}, ensure_ascii=False)
+        yield Wrong("many keys", "the right answer is one of several in a list", (listed,))

@@ -2,18 +2,25 @@
 
 The job that scored replies tries references on every task, other orders, concurrency, and growing replies. Then jobs
 that have scored nothing score a sample of the same conversations.
+
+Python hashes strings with a seed of the process. It reaches a reward only through `hash()` and
+the order of sets, so a process with another seed, which costs an import of verifiers, is
+started only where the package's own code has either in a place where it could matter.
 """
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Literal
 
 from envwright_worker.policies import POLICIES
 from envwright_worker.reward_equality import same_reward
 
+from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SWEPT
 from envwright.facts.observed import Difference, Repetition
@@ -22,7 +29,7 @@ from envwright.observing.budget import current_deadline, fitting
 from envwright.observing.job import Job, StageFailed
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation, StageJob
-from envwright.observing.stages.hash_order import OTHER_SEED, follows_hash_order
+from envwright.text.python_source import parse_python
 
 DIFFERENCES_KEPT = 20
 SECONDS_PER_ROLLOUT = 60.0
@@ -34,6 +41,9 @@ REPEATED = tuple(policy.name for policy in POLICIES if policy.is_repeated)
 
 _Sample = Sequence[dict[str, Any]]
 """Units: a task with conversations that are scored together, their policies and rewards, and which are `steady`."""
+OTHER_SEED = 4711
+_MAKERS = {"set", "frozenset", "hash"}
+_ORDERLESS = {"len", "sorted", "any", "all", "bool", "isinstance", "set", "frozenset", "issubset", "issuperset"}
 
 
 def _request(entry: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:
@@ -149,3 +159,42 @@ def _played(job: Job, sample: _Sample) -> dict[int, float | None]:
 
 
 JOBS = {"invariants": StageJob(_request, _run, lambda observation: observation.scoring is not None)}
+
+
+def follows_hash_order(package: Package) -> bool:
+    """Whether a source of the package makes a set, or a hash, whose order or value could matter."""
+    sources = [name for name in package.files if name.endswith(".py") and not name.startswith("tests/")]
+    return any(_follows(package.folder / name) for name in sources)
+
+
+def _follows(path: Path) -> bool:
+    try:
+        tree = parse_python(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return False
+    parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+    return any(_is_made(node) and not _is_harmless(node, parents) for node in ast.walk(tree))
+
+
+def _is_made(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return _name(node.func) in _MAKERS
+    return isinstance(node, (ast.Set, ast.SetComp))
+
+
+def _name(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _is_harmless(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    """Whether only the set's content can matter, and not its order."""
+    parent = parents.get(node)
+    if isinstance(node, ast.Call) and _name(node.func) == "hash":
+        return False
+    if isinstance(parent, ast.Compare):
+        return True
+    if isinstance(parent, (ast.BinOp, ast.BoolOp, ast.UnaryOp)):
+        return _is_harmless(parent, parents)
+    if isinstance(parent, ast.Call) and node in parent.args:
+        return _name(parent.func) in _ORDERLESS
+    return False

@@ -16,7 +16,7 @@ from envwright.reports.before_after import (
     TaskReport,
     render_json,
 )
-from envwright.reports.run_report import RunReport, write_run
+from envwright.reports.run_report import RewardedReply, RunFinding, RunReport, write_run
 from envwright.reports.written import write_reports
 from envwright.rules.engine import Finding
 from envwright.rules.evidence import EarnedReward, Evidence, ShownReply
@@ -319,8 +319,10 @@ def long_and_hostile() -> ValidationResult:
 
 @pytest.mark.parametrize("width", [360, 1440])
 def test_report_shows_hostile_text_as_text(visit: Visit, tmp_path: Path, width: int) -> None:
+    reply = RewardedReply(3, HOSTILE, 1.0, HOSTILE, HOSTILE)
+    found = RunFinding("DGN019", "error", HOSTILE, replies=(reply, replace(reply, text="", reward=None)))
     run = RunReport(HOSTILE, HOSTILE, HOSTILE, (HOSTILE,), notes=(HOSTILE,), config={HOSTILE: HOSTILE})
-    write_run(run, tmp_path)
+    write_run(replace(run, findings=(found,)), tmp_path)
     write_reports(long_and_hostile(), tmp_path)
     visit.page.set_viewport_size({"width": width, "height": 800})
     page = visit.open(address(tmp_path))
@@ -338,6 +340,10 @@ def test_report_shows_hostile_text_as_text(visit: Visit, tmp_path: Path, width: 
     page.locator(".brand").click()
     page.locator(".cards a").first.click()
     expect(page.locator("#detail")).to_contain_text("<img src=x onerror=alert(1)>")
+    shown = page.locator("#detail pre.quote").all_inner_texts()
+    assert [text[:20] for text in shown] == [HOSTILE[:20], "(empty)"]
+    expect(page.locator("#detail")).to_contain_text("no reward; the task's answer: ")
+    assert visit.too_wide() == []
     assert page.locator("img, iframe, object, b:has-text('word')").count() == 0
     assert visit.complaints == []
     assert len(visit.requested) == 1

@@ -104,6 +104,7 @@ def test_run_is_answered_for_from_registry_to_page(name: str, tiny_model: Path, 
     (environment,) = answer["environments"]
     assert environment["comparison"]["split"] == "eval"
     assert environment["comparison"]["tasks_count"] == 8
+    assert any(each.startswith("rewarded replies (0 of 20") for each in report["not_judged"]), "its rollouts were read"
     page = (root / "reports" / "runs" / f"{run}.html").read_text(encoding="utf-8")
     assert f"Training run {run}" in page
     again = envwright("train", "result", run, "--format", "json", code=3)

@@ -249,7 +249,7 @@ def is_near_miss(reply: RunReply) -> bool:
     wrong = near_misses(
         answer, settings.type, settings.tolerance, asked=reply.asked, case_sensitive=settings.case_sensitive
     )
-    return said.strip() in {each.strip() for each in islice(wrong, MOST_WRONG)}
+    return plain_answer(said) in {plain_answer(each) for each in islice(wrong, MOST_WRONG)}
 
 
 def repeats_itself(reply: RunReply) -> bool:

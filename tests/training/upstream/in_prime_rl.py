@@ -17,6 +17,7 @@ import re
 import sys
 import tempfile
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,11 +25,14 @@ import prime_rl
 from loguru._logger import Core
 from prime_rl.configs import algorithm
 from prime_rl.configs.rl import RLConfig
+from prime_rl.utils.validation import propagate_shared_fields
+from pydantic import BaseModel
 from verifiers.v1.configs.agent import AgentConfig
 from verifiers.v1.utils import loaders
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 PROSE = ("description", "title", "examples", "deprecated", "discriminator")
+PROCESSES = ("trainer", "orchestrator", "inference")
 OPEN = {"EnvConfig", "TasksetConfig", "TaskConfig", "HarnessConfig", "TrainClientConfig"}
 """Parts of the schema that the package of an environment or a harness replaces: without it, every key passes."""
 
@@ -87,6 +91,7 @@ def record() -> dict[str, Any]:
         "scripts": scripts(),
         "the trainer saves if": saves(),
         "log levels": sorted(Core().levels),
+        "shared": shared(),
         "schema": reachable(trimmed(RLConfig.model_json_schema())),
         "agent": reachable(trimmed(AgentConfig.model_json_schema())),
         "harnesses": {
@@ -95,6 +100,39 @@ def record() -> dict[str, Any]:
             if hasattr(loaders.import_harness(name), "__all__")  # one of them holds what others share
         },
     }
+
+
+def shared() -> dict[str, list[str]]:
+    """Shared setting → the settings of the processes that get its value, and may have no other."""
+    mark, found = "the shared value", {}
+    for path in _paths(RLConfig, ()):
+        data: dict[str, Any] = {part: {} for part in PROCESSES}
+        table = data
+        for step in path[:-1]:
+            table = table.setdefault(step, {})
+        table[path[-1]] = mark
+        filled = propagate_shared_fields(data)
+        targets = [each for part in PROCESSES for each in _marked(filled[part], (part,), mark)]
+        if targets:
+            found[".".join(path)] = sorted(targets)
+    return found
+
+
+def _paths(config: Any, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Every setting of a configuration outside of its processes, and the tables above it."""
+    for name, field in config.model_fields.items():
+        if above or name not in PROCESSES:
+            yield (*above, name)
+            for each in (field.annotation, *get_args(field.annotation)):
+                if isinstance(each, type) and issubclass(each, BaseModel):
+                    yield from _paths(each, (*above, name))
+
+
+def _marked(value: Any, path: tuple[str, ...], mark: str) -> Iterator[str]:
+    if value == mark:
+        yield ".".join(path)
+    for name, each in value.items() if isinstance(value, dict) else ():
+        yield from _marked(each, (*path, name), mark)
 
 
 def scripts() -> list[str]:
@@ -122,6 +160,8 @@ def trimmed(schema: Any) -> Any:
         return schema
     if "$defs" in schema:
         schema = {**schema, "$defs": {**schema["$defs"], **{name: {"type": "object"} for name in OPEN}}}
+    if isinstance(mapping := schema.get("discriminator", {}).get("mapping"), dict):
+        schema = {**schema, "oneOf": list(_variants(schema, mapping))}
     found = {}
     for key, value in schema.items():
         if key in ("properties", "$defs"):
@@ -130,6 +170,18 @@ def trimmed(schema: Any) -> Any:
             name = "anyOf" if key == "oneOf" else key  # without its discriminator, a variant by default fits several
             found[name] = value if key in ("default", "const", "enum") else trimmed(value)
     return found
+
+
+def _variants(schema: dict[str, Any], mapping: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """The variants of a table; all but the one by default have to name their tag.
+
+    pydantic-config adds the tag `type` of a field's default (cli.py, _default_discriminator_types), and no other.
+    """
+    tag, default = schema["discriminator"]["propertyName"], schema.get("default")
+    usual = default.get(tag) if isinstance(default, dict) and tag == "type" else None
+    for variant in schema["oneOf"]:
+        is_usual = variant.get("$ref") == mapping.get(usual, "")
+        yield variant if is_usual else {"allOf": [variant, {"required": [tag]}]}
 
 
 def reachable(schema: dict[str, Any]) -> dict[str, Any]:

@@ -245,8 +245,9 @@ def trainer_refuses_a_combination(run: RunSubject) -> Iterator[Found]:
 
     What: For prime-rl: a scheduler fits the steps, concurrency limits fit a group and each other, there is one kind
         of batch, an evaluation has a source, both halves have the same steps, the launcher's own variables are not set,
-        W&B is not offline, and a run resumes from a folder that ends with step_N. Source: prime-rl
-        packages/prime-rl-configs/src/prime_rl/configs/@559b447.
+        W&B is not offline, a run resumes from a folder that ends with step_N, and settings of the processes are
+        those of the shared tables, which are recorded from its code. Source: prime-rl
+        packages/prime-rl-configs/src/prime_rl/configs/ and utils/validation.py@559b447.
     Why: The run fails when its configuration is read: with hosted training, on the cluster.
     Fix: Change the override that the message names.
     """

@@ -60,6 +60,10 @@ LAUNCHER_VARIABLES = frozenset(
         "WANDB_SHARED_FINISHER",
     }
 )
+EQUAL = ("ckpt.interval", "resume", "monitors.wandb.project", "tokenizer.chat_template")
+"""Settings of trainer and orchestrator that have to be equal, or to come from the shared one.
+
+Source: prime-rl packages/prime-rl-configs/src/prime_rl/utils/validation.py and configs/rl.py@559b447."""
 RARE = 0.2
 """The weight of tasks that are too hard or too easy: `default_difficulty_pools` of configs/orchestrator.py@559b447."""
 
@@ -620,10 +624,11 @@ def _combinations(native: Mapping[str, Any], steps: int | None, group: int) -> I
         yield "orchestrator.token_batch_size", "batch_size and token_batch_size are both set"
     if value_at(native, "orchestrator.eval") is not None and not _sources(native, "eval"):
         yield "orchestrator.eval", "the evaluation has no source"
-    for part in ("trainer", "orchestrator"):
-        own = value_at(native, f"{part}.max_steps")
-        if own is not None and own != native.get("max_steps"):
-            yield f"{part}.max_steps", f"{part}.max_steps is {own}, max_steps {native.get('max_steps')}"
+    size = value_at(native, "orchestrator.group_size")
+    batch = value_at(native, "orchestrator.batch_size")
+    if isinstance(size, int) and isinstance(batch, int) and size > 0 and batch % size:
+        yield "orchestrator.group_size", f"batch_size {batch} is not a multiple of orchestrator.group_size {size}"
+    yield from _processes(native)
     folder = value_at(native, "resume.dir")
     if isinstance(folder, str) and not re.search(r"/step_\d+/*$", f"/{folder}"):
         yield "resume.dir", f"{folder} is not a checkpoint: its folder ends with step_N"
@@ -634,6 +639,39 @@ def _combinations(native: Mapping[str, Any], steps: int | None, group: int) -> I
         taken = sorted(LAUNCHER_VARIABLES & set(given)) if isinstance(given, Mapping) else []
         if taken:
             yield path, f"{', '.join(taken)} are set by the launcher"
+
+
+def _processes(native: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Settings of one process that contradict those of another, or lack what they need."""
+    for path, targets in recorded_schema()["shared"].items():
+        common = value_at(native, path)
+        for target in targets:
+            own = value_at(native, target)
+            if common is not None and own is not None and own != common:
+                yield target, f"{target} is {own}, and {path} is {common}: prime-rl takes one of them"
+    for path in EQUAL:
+        both = [value_at(native, f"{part}.{path}") for part in ("trainer", "orchestrator")]
+        if value_at(native, path) is None and both[0] != both[1]:
+            yield f"trainer.{path}", f"{path} of trainer and orchestrator differ: {both[0]} and {both[1]}"
+    logged = [value_at(native, f"{part}.monitors.wandb") is not None for part in ("trainer", "orchestrator")]
+    if value_at(native, "monitors.wandb") is None and logged[0] != logged[1]:
+        yield "monitors.wandb", "only one of trainer and orchestrator logs to W&B; [monitors.wandb] is for both"
+    for name in ("rank", "alpha"):
+        own, wanted = (value_at(native, f"{part}.model.lora.{name}") for part in ("orchestrator", "trainer"))
+        if own is not None and wanted is not None and own != wanted:
+            yield (
+                f"orchestrator.model.lora.{name}",
+                f"the adapter's {name} is {own}, and that of trainer.model {wanted}",
+            )
+    for part in ("trainer", "orchestrator"):
+        if value_at(native, f"{part}.output_dir") is not None:
+            yield f"{part}.output_dir", f"{part}.output_dir is derived from output_dir and run.name"
+    kind = value_at(native, "inference.deployment.type")
+    if kind in ("multi_node", "disaggregated") and native.get("slurm") is None:
+        yield "inference.deployment.type", f"a {kind} deployment needs slurm"
+    offload = value_at(native, "inference.kv_cache_offload")
+    if isinstance(offload, Mapping) and offload.get("cpu") is None:
+        yield "inference.kv_cache_offload", "kv_cache_offload needs a cpu tier"
 
 
 def _scheduler(scheduler: Any, steps: int | None) -> Iterator[tuple[str, str]]:

@@ -104,11 +104,17 @@ def _chosen(error: ValidationError) -> ValidationError | None:
     for each in error.context or ():
         variants.setdefault(int(each.relative_schema_path[0]), []).append(each)
     for errors in variants.values():
-        if not any(
-            each.validator == "const" or (each.validator == "type" and not each.relative_path) for each in errors
-        ):
+        if not any(map(_is_of_another_variant, errors)):
             return errors[0]
     return None
+
+
+def _is_of_another_variant(error: ValidationError) -> bool:
+    """Whether an error of a variant shows that another one is meant: by its tag, or because the value is no table."""
+    if error.validator == "required":
+        keys = error.validator_value
+        return not error.relative_path and isinstance(keys, list) and set(keys) <= set(TAGS)
+    return error.validator == "const" or (error.validator == "type" and not error.relative_path)
 
 
 def _unknown(path: str, key: str, known: Collection[str]) -> RefusedSetting:

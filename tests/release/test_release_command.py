@@ -344,8 +344,24 @@ def test_plan_shows_drift_owners_and_orphans(several: Place) -> None:
         "acme/word-problems": "drift",
     }
     assert plan["orphans"] == ["acme/forgotten"]
+    assert plan["notes"] == []
     assert several.run("bump", "word-problems", "--above", "0.9.0") == 0
     assert several.run("plan", "word-problems") == 0
+
+
+def test_plan_in_a_job_names_no_private_environment_of_the_owner(
+    several: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A reader of the job's summary may have no rights on the Hub."""
+    Speaker(several.hub.url, several.hub.key).push("given-away", visibility="PUBLIC")
+    summary = tmp_path / "summary"
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    several.run("plan")
+    plan = several.report("plan.json")
+    assert plan["orphans"] == ["acme/given-away"]
+    assert plan["notes"][-1].startswith("not named in a job: 1 on the Hub under these owners")
+    assert "forgotten" not in summary.read_text() + capsys.readouterr().out + json.dumps(plan)
 
 
 @pytest.mark.worker

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import shutil
+import zlib
 from pathlib import Path
 
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
+from envwright.facts.transcripts import packed
 from envwright.reports.json_report import report_data
 from envwright.reports.run_report import RunReport, write_run
 from envwright.reports.site.build import readme_html
@@ -66,20 +70,23 @@ def test_site_has_no_text_of_private_environments(options: list[str], shown: boo
     (root / "environments/word_problems/README.md").write_text("# SECRET-README")
     (root / "registry.yaml").write_text(
         "version: 1\nowner: acme\nenvironments:\n  reverse-text: {visibility: PUBLIC}\n  word-problems: {}\n"
-        "runs:\n  secret-run:\n    backend: trl\n    model: Q/SECRET-MODEL\n"
+        "runs:\n  secret-run: &run\n    backend: trl\n    model: Q/SECRET-MODEL\n"
         "    max_steps: 1\n    environments: [{id: word-problems}]\n"
+        "  s3cr3t: {<<: *run, environments: [{id: reverse-text}, {id: word-problems}]}\n"
+        "  open-run: {<<: *run, model: Q/open, environments: [{id: reverse-text}]}\n"
     )
-    report = plain_data(report_data(sample_report(2, 2 * 64)))
-    for entry, name in zip(report["environments"], ("reverse-text", "word-problems"), strict=True):
+    report = plain_data(report_data(sample_report(3, 3 * 64)))
+    for entry, name in zip(report["environments"], ("reverse-text", "word-problems", "REMOVED-ONE"), strict=True):
         entry["name"] = name
+    report["verdict"] = report["environments"][1]["verdict"] = "error"
+    report["shard"] = {"index": 1, "of": 1, "environments": ["reverse-text", "word-problems"]}
     report["environments"][1]["findings"] = [
         {**finding, "message": "SECRET-FINDING"} for finding in report["environments"][0]["findings"]
     ]
     reports.mkdir()
     (reports / "validate.json").write_text(json.dumps(report))
-    write_run(
-        RunReport(name="secret-run", backend="trl", model="SECRET-MODEL", environments=("word-problems",)), reports
-    )
+    for run, model in (("secret-run", "SECRET-MODEL"), ("open-run", "MODEL-OF-A-FORMER-DECLARATION")):
+        write_run(RunReport(name=run, backend="trl", model=model, environments=("word-problems",)), reports)
     for name in ("reverse-text", "word-problems"):
         (reports / transcripts_file(name)).parent.mkdir(exist_ok=True)
         (reports / transcripts_file(name)).write_text(script_of(safe_key(name), "U0VDUkVULVRSQU5TQ1JJUFQ="))
@@ -87,9 +94,64 @@ def test_site_has_no_text_of_private_environments(options: list[str], shown: boo
     assert main(["site", *options, "--root", str(root), "--out", str(out)]) == exit_codes.PASS
     written = {path.relative_to(out): path.read_bytes() for path in out.rglob("*") if path.is_file()}
     assert any(b"reverse-text" in content for content in written.values())
-    for secret in (b"SECRET-README", b"SECRET-FINDING", b"SECRET-MODEL", b"word-problems"):
+    secrets = (
+        b"SECRET-README",
+        b"SECRET-FINDING",
+        b"SECRET-MODEL",
+        b"word-problems",
+        b"s3cr3t",
+        b"REMOVED-ONE",
+        b"FORMER",
+    )
+    for secret in secrets:
         assert any(secret in content for content in written.values()) == shown, secret
+    assert (b"trained by open-run<" in written[Path("environments/reverse-text/index.html")]) != shown
+    assert (b'"verdict":"error"' in written[Path("report.html")]) == shown
     assert any("word-problems" in str(path) for path in written) == shown
+
+
+def texts_of(folder: Path) -> list[str]:
+    """Long lines of a package's own files."""
+    files = [folder / "README.md", *sorted(folder.rglob("*.py"))]
+    lines = [line.strip() for file in files for line in file.read_text("utf-8").splitlines()]
+    return [line for line in lines if len(line) > 60 and '"' not in line and "<" not in line]
+
+
+def unpacked(content: bytes) -> bytes:
+    """The bytes of a file, with those of the packed data in it."""
+    packed = re.findall(rb'"([A-Za-z0-9+/=]{20,})"', content)
+    return b"\n".join([content, *(zlib.decompress(base64.b64decode(each)) for each in packed if each[:2] == b"eN")])
+
+
+@pytest.mark.parametrize("public", [(), ("gsm8k",)])
+def test_site_of_this_repository_has_no_text_of_private_environments(public: tuple[str, ...], tmp_path: Path) -> None:
+    """Every file of the site, packed transcripts too, for reports that quote the packages' own texts."""
+    shutil.copytree(ROOT / "environments", tmp_path / "environments", ignore=shutil.ignore_patterns("recordings"))
+    declared = (ROOT / "registry.yaml").read_text("utf-8")
+    for name in public:
+        declared = declared.replace(f"  {name}:\n", f"  {name}:\n    visibility: PUBLIC\n")
+    (tmp_path / "registry.yaml").write_text(declared)
+    texts = {
+        path.parent.name.replace("_", "-"): texts_of(path.parent) for path in tmp_path.glob("environments/*/*.toml")
+    }
+    assert len(texts) == 15
+    entry = plain_data(report_data(sample_report(1, 64)))["environments"][0]
+    report = plain_data(report_data(sample_report(1, 64)))
+    quoted = {name: [{**entry["findings"][0], "message": line} for line in lines] for name, lines in texts.items()}
+    report["environments"] = [{**entry, "name": name, "findings": quoted[name]} for name in texts]
+    (tmp_path / "reports/transcripts").mkdir(parents=True)
+    (tmp_path / "reports/validate.json").write_text(json.dumps(report))
+    for name, lines in texts.items():
+        (tmp_path / "reports" / transcripts_file(name)).write_text(script_of(safe_key(name), packed({"turns": lines})))
+
+    def found(*options: str) -> set[str]:
+        out = tmp_path / "site"  # the same folder each time: what an earlier site showed is gone
+        assert main(["site", *options, "--root", str(tmp_path), "--out", str(out)]) == exit_codes.PASS
+        written = b"\n".join(unpacked(path.read_bytes()) for path in sorted(out.rglob("*")) if path.is_file())
+        return {name for name, lines in texts.items() if any(line.encode() in written for line in lines)}
+
+    assert found("--private") == set(texts)
+    assert found() == set(public)
 
 
 def test_site_leaves_out_environment_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

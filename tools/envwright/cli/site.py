@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from envwright.reports.reading import read_report
 from envwright.reports.run_report import read_runs
 from envwright.reports.site.build import NotOurs, build_site
 from envwright.reports.site.catalogue import Catalogue, listing_of
+from envwright.rules.verdict import worst
 
 EXAMPLES = """examples:
   envwright site                  the catalogue of PUBLIC environments, in reports/site/
@@ -67,32 +69,41 @@ def _catalogue(repository: Repository, reports: Path, hidden: frozenset[str]) ->
     file = reports / "validate.json"
     report: dict[str, Any] | None = read_report(file) if file.is_file() else None
     if report is not None:  # the site shows what is registered, and not the result of a variant
-        report = {
-            **report,
-            "environments": [
-                one for one in report["environments"] if one.get("env_args") is None and one["name"] not in hidden
-            ],
-        }
-    released = _released(reports / "release.json")
-    listings = [
-        listing_of(registry.environments[name], package, _readme(package.folder), report, registry.runs, released)
-        for name, package in repository.packages.items()
-        if name not in hidden
-    ]
+        report = {**report, "environments": [one for one in report["environments"] if one.get("env_args") is None]}
     runs, problems = read_runs(reports)
     hidden_runs = {name for name, spec in registry.specs.items() if hidden.intersection(spec.environment_names)}
     declared = {name: run for name, run in registry.runs.items() if name not in hidden_runs}
-    if hidden:  # problems, and reports of runs that the registry does not declare, could be of any environment
-        runs = [run for run in runs if run.name in declared]
-        if report is not None:
-            judged = [name for name in report["runs"] if name in declared]
-            report |= {"runs": judged, "problems": [], "unfinished": []}
+    if hidden:  # what the registry does not declare could be of any environment, and so could problems
+        runs = [run for run in runs if run.name in declared and not hidden.intersection(run.environments)]
+        report = report and _of_public(report, registry.environments.keys() - hidden, declared)
+    released = _released(reports / "release.json")
+    listings = [
+        listing_of(registry.environments[name], package, _readme(package.folder), report, declared, released)
+        for name, package in repository.packages.items()
+        if name not in hidden
+    ]
     diff = read_diff(reports / "reward-diff.json", report["environments"]) if report else None
+    if hidden and diff:
+        diff["verdict"] = worst(one["verdict"] for one in diff["environments"])
     external = tuple(registry.external.values())
     catalogue = Catalogue(
         registry.owner, tuple(listings), external, tuple(runs), declared, report, diff, reports=reports
     )
     return catalogue, problems
+
+
+def _of_public(report: Mapping[str, Any], public: Set[str], runs: Mapping[str, Any]) -> dict[str, Any]:
+    """A report of `public` environments alone: the verdict, too, is theirs."""
+    environments = [one for one in report["environments"] if one["name"] in public]
+    return {
+        **report,
+        "environments": environments,
+        "verdict": worst(one["verdict"] for one in environments),
+        "runs": [name for name in report["runs"] if name in runs],
+        "shard": None,
+        "unfinished": [],
+        "problems": [],
+    }
 
 
 def _released(file: Path) -> dict[str, Any] | None:

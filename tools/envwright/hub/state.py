@@ -61,6 +61,8 @@ class HubState:
     """`owner/name@version` → that version."""
     listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Owner → all their environments that the key can see."""
+    public: frozenset[str] = frozenset()
+    """Those of them that everyone can see."""
     unlisted: Mapping[str, str] = field(default_factory=dict)
     """Owner → why their environments could not be listed."""
     prime: str = ""
@@ -91,11 +93,13 @@ def read_hub(
     params = {"teamId": access.team} if access.team else None
     answers = call_hub(prime, access, calls, stop, check=HubCall("whoami", "/user/whoami", params))
     identity = _identity(answers, access)
+    lists = {each: answers[f"of {each}"] for each in owners if answers[f"of {each}"].outcome == "ok"}
     return HubState(
         identity,
         {each: reading_of(answers[f"at {each}"], each, identity) for each in addresses},
         {each: _pinned(answers[f"pinned {each}"]) for each in pinned},
-        {each: _names(answers[f"of {each}"]) for each in owners if answers[f"of {each}"].outcome == "ok"},
+        {each: _names(_entries(answer)) for each, answer in lists.items()},
+        frozenset(_names(entry for answer in lists.values() for entry in _entries(answer) if _is_public(entry))),
         {each: answers[f"of {each}"].message for each in owners if answers[f"of {each}"].outcome != "ok"},
         answers.prime,
     )
@@ -196,9 +200,16 @@ def _pinned(answer: HubAnswer) -> HubReading:
     return HubReading("no-access" if answer.outcome == "refused" else "unreadable", why=answer.message)
 
 
-def _names(answer: HubAnswer) -> tuple[str, ...]:
-    listed = [entry for entry in answer.data["items"] if isinstance(entry, dict)]
-    return tuple(sorted({name for entry in listed if (name := _address(entry))}))
+def _entries(answer: HubAnswer) -> list[Mapping[str, Any]]:
+    return [entry for entry in answer.data["items"] if isinstance(entry, dict)]
+
+
+def _names(entries: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    return tuple(sorted({name for entry in entries if (name := _address(entry))}))
+
+
+def _is_public(entry: Mapping[str, Any]) -> bool:
+    return str(entry.get("visibility") or "").upper() == "PUBLIC"
 
 
 def _address(entry: Mapping[str, Any]) -> str:

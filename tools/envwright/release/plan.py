@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -309,6 +310,9 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     ready = there | {step.desired.name for step in steps if step.action in WRITES}
     refused = frozenset(step.desired.name for step in steps if step.action in REFUSED)
     situation = Situation(root, registry, access, prime if hub else None, ready, stop, refused=refused)
+    left = orphans(hub, _declared(registry)) if hub and choice.whole else ()
+    in_job = os.environ.get("GITHUB_ACTIONS") == "true"
+    named = tuple(each for each in left if hub and (each in hub.public or not in_job))
     plan = ReleasePlan(
         steps=steps,
         runs=tuple(_planned_runs(situation, concerned, broken, _changes(root, registry, choice, concerned))),
@@ -316,11 +320,11 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
         findings=findings,
         unplayed=_unplayed(root, registry, steps),
         external=tuple(external_step(each, hub) for each in external),
-        orphans=orphans(hub, _declared(registry)) if hub and choice.whole else (),
+        orphans=named,
         whose=hub.identity.slug if hub else "",
         not_asked=not_asked,
         prime=hub.prime if hub else "",
-        notes=(*_notes(choice, hub, registry), *further_notes),
+        notes=(*_notes(choice, hub, registry), *further_notes, *_unnamed(len(left) - len(named))),
     )
     return Planned(plan, registry, access, prime, hub, there)
 
@@ -530,6 +534,15 @@ def _declared(registry: Registry) -> Iterator[str]:
         yield f"{entry.owner}/{entry.name}"
     for external in registry.external.values():
         yield f"{external.hub_owner}/{external.hub_name}"
+
+
+def _unnamed(count: int) -> Iterator[str]:
+    """Who reads the summary of a job may not be allowed to see a team's other environments on the Hub."""
+    if count:
+        yield (
+            f"not named in a job: {count} on the Hub under these owners, not PUBLIC there and not declared here;"
+            " `envwright plan` on your machine names them"
+        )
 
 
 def _notes(choice: _Choice, hub: HubState | None, registry: Registry) -> Iterator[str]:

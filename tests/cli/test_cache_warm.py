@@ -35,7 +35,7 @@ def test_cache_warm_downloads_each_different_lock_once(
     def download(lock: Path, _: threading.Event) -> None:
         read.append(lock.read_bytes())
 
-    monkeypatch.setattr("envwright.cli.cache_warm.download", download)
+    monkeypatch.setattr("envwright.cli.cache.download", download)
 
     assert main(["cache", "warm", "--root", str(repository)]) == exit_codes.PASS
     assert len(read) == len(set(read)) == 2 + 3, "two of the repository, three of the tool"
@@ -49,7 +49,7 @@ def test_cache_warm_leaves_out_what_needs_a_build(
         if lock.parent.name == "date_arithmetic":
             raise ProgramFailed(Failure("infrastructure", "VirtualEnvironmentFailed", "a wheel is missing"))
 
-    monkeypatch.setattr("envwright.cli.cache_warm.download", download)
+    monkeypatch.setattr("envwright.cli.cache.download", download)
 
     assert main(["cache", "warm", "--root", str(repository)]) == exit_codes.ERROR
     assert "date_arithmetic/requirements.lock was left out: a wheel is missing" in capsys.readouterr().err

@@ -1,19 +1,28 @@
-"""`envwright cache`: the size of the cache, and removing old entries."""
+"""`envwright cache`: the size of the cache, removing old entries, and downloading the packages of locks into uv's."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+import threading
 import time
 
 from envwright import exit_codes
+from envwright.builds.venv import download
+from envwright.builds.wheel import BUILD_LOCK, TESTS_LOCK
 from envwright.cli import arguments
 from envwright.observing.cache_contents import KINDS, CacheEntry, cache_entries, dispensable, remove
+from envwright.observing.stages.search import SEARCH_LOCK
+from envwright.packages.lock import LOCK_FILE
+from envwright.packages.repository import Repository
+from envwright.system.subprocesses import Interrupted, ProgramFailed, terminated_like_interrupted
 from envwright.system.workspace import InUse, Workspace
 from envwright.text.plain_data import size_text
+from envwright.text.visible_text import on_one_line
 
-EXAMPLES = """examples:
+EXAMPLES = {
+    "cache": """examples:
   envwright cache                                show the contents of .envwright/, virtual environments, prepared data
   envwright cache --older-than 14                remove entries unused for 14 days
   envwright cache --max-size 2 --older-than 30   and the least recently used beyond 2 GB
@@ -21,12 +30,19 @@ EXAMPLES = """examples:
 everything can be recreated; files that uv's cache holds too (hard links) do not count for --max-size;
 virtual environments and prepared data are shared by all checkouts; they are in ENVWRIGHT_CACHE_DIR, by default
 ~/.cache/envwright; `envwright prepare` downloads data that was removed
-"""
+""",
+    "cache warm": """examples:
+  envwright cache warm     in the CI job whose cache the others restore
+
+downloaded code is not run; a lock with a package that needs a build is left out, because a build runs code
+exit codes: 0 done, 4 a lock was left out
+""",
+}
 
 DAY_SECONDS = 86_400.0
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments_cache(command: argparse.ArgumentParser) -> None:
     arguments.root(command)
     command.add_argument(
         "--older-than", type=arguments.amount, metavar="DAYS", help="remove entries unused for this many days"
@@ -37,7 +53,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.printed(command)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_cache(options: argparse.Namespace) -> int:
     """Show the cache, or prune it, and return the exit code."""
     workspace = Workspace(options.root.absolute())
     kept = cache_entries(workspace)
@@ -75,3 +91,27 @@ def _show(kept: list[CacheEntry], form: str) -> None:
     for kind, total in sums.items():
         size, own = size_text(total["bytes"]), size_text(total["own_bytes"])
         print(f"{kind:9} {total['count']:6}  {size:>9}  unshared {own}")
+
+
+def add_arguments_warm(command: argparse.ArgumentParser) -> None:
+    arguments.root(command)
+
+
+def run_warm(options: argparse.Namespace) -> int:
+    """Download the packages of every lock once, and return the exit code."""
+    packages = Repository.load(options.root.absolute(), set_apart=True).packages.values()
+    locks = [BUILD_LOCK, TESTS_LOCK, SEARCH_LOCK, *(package.folder / LOCK_FILE for package in packages)]
+    different = {lock.read_bytes(): lock for lock in reversed(locks) if lock.is_file()}
+    stop, left_out = threading.Event(), 0
+    with terminated_like_interrupted():
+        for number, lock in enumerate(reversed(different.values()), start=1):
+            name = f"{lock.parent.name}/{lock.name}"
+            print(f"{number}/{len(different)} {name}", file=sys.stderr)
+            try:
+                download(lock, stop)
+            except ProgramFailed as error:
+                left_out += 1
+                print(f"{name} was left out: {on_one_line(error.failure.message)}", file=sys.stderr)
+            except (Interrupted, KeyboardInterrupt):
+                return exit_codes.INTERRUPTED
+    return exit_codes.ERROR if left_out else exit_codes.PASS

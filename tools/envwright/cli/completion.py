@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from envwright import exit_codes
-from envwright.cli.main import COMMANDS, GROUPS, module_of
+from envwright.cli.main import COMMANDS, GROUPS, declare_arguments
 
 EXAMPLES = """examples:
   envwright completion bash    for ~/.local/share/bash-completion/completions/envwright
@@ -74,7 +73,7 @@ def _add_arguments(added: argparse.ArgumentParser, name: str) -> None:
     import shtab
 
     added.set_defaults(command=name)
-    import_module(f"envwright.cli.{module_of(name)}").add_arguments(added)
+    declare_arguments(added, name)
     for action in added._actions:
         chosen: Any = None
         if action.metavar == NAMES and not action.option_strings:

@@ -1,7 +1,8 @@
 """The command line: its commands and their modules.
 
 A command is a line in `COMMANDS` and a module with `EXAMPLES`, `add_arguments(parser)` and `run(options)`. The
-module is imported when its command is called, so that `envwright --help` imports none of them.
+module is imported when its command is called, so that `envwright --help` imports none of them. In a module of several
+commands, `store key` has `add_arguments_key` and `run_key`, and `EXAMPLES` is a mapping by command.
 
 A command of two words, such as `rewards diff`, is called if these words come first. An environment that has the
 name of such a second word is reached with `envwright rewards -- diff`.
@@ -15,11 +16,11 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from envwright import __version__, exit_codes
 from envwright.system.hidden_memory import hide_memory
@@ -53,11 +54,13 @@ COMMANDS: Mapping[str, Command] = {
     "test": Command("run an environment's own tests and cases with pytest"),
     "record": Command("evaluate once and keep the rollouts and their baseline"),
     "compare": Command("before and after training: the paired difference on the same tasks"),
-    "plan": Command("show the changes that a release would publish; changes nothing"),
+    "plan": Command("show the changes that a release would publish; changes nothing", "release"),
     "release": Command("publish the planned changes, on passing evidence"),
-    "release verify": Command("install and load the published packages, without a key"),
-    "release join": Command("join the results of publishing and loading in one ledger"),
-    "release since": Command("print the commit of the last good release, and whether one is due, in a workflow"),
+    "release verify": Command("install and load the published packages, without a key", "release_jobs"),
+    "release join": Command("join the results of publishing and loading in one ledger", "release_jobs"),
+    "release since": Command(
+        "print the commit of the last good release, and whether one is due, in a workflow", "release_jobs"
+    ),
     "bump": Command("raise the version of environments by one step"),
     "emulator": Command("a Hub on loopback for rehearsals and tests, until Ctrl-C"),
     "rehearse": Command("rehearse a merge on loopback, without a key: prove, publish, submit runs"),
@@ -71,17 +74,17 @@ COMMANDS: Mapping[str, Command] = {
     "migrate": Command("move an environment from v0 to v1, and prove that its rewards are equal"),
     "doctor": Command("check this machine and suggest fixes"),
     "view": Command("read the conversations of results, turn by turn, in the browser"),
-    "report open": Command("show the HTML report in the browser"),
-    "report merge": Command("join the reports of several machines"),
+    "report open": Command("show the HTML report in the browser", "report"),
+    "report merge": Command("join the reports of several machines", "report"),
     "site": Command("the catalogue of the repository as static pages"),
     "shards": Command("divide environments among machines, by past timings"),
-    "store key": Command("make a key that signs entries of a shared store"),
-    "store push": Command("write proven results into the shared store"),
-    "store status": Command("show the shared store, its keys, and what it has of this commit"),
+    "store key": Command("make a key that signs entries of a shared store", "store"),
+    "store push": Command("write proven results into the shared store", "store"),
+    "store status": Command("show the shared store, its keys, and what it has of this commit", "store"),
     "cache": Command("show the size of the cache, and remove old entries"),
-    "cache warm": Command("download the packages of locks into uv's cache, without running them"),
+    "cache warm": Command("download the packages of locks into uv's cache, without running them", "cache"),
     "train": Command("submit the training runs that are due, or train one on this machine"),
-    "train compile": Command("write the trainers' configurations of the declared runs"),
+    "train compile": Command("write the trainers' configurations of the declared runs", "train"),
     "train hub": Command("train on environments of the Hub, without a registry and without gates"),
     "train file": Command("train by a compiled file of TRL, on this machine"),
     "train probe": Command("train a tiny model here, to see whether the reward reaches a gradient"),
@@ -118,15 +121,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "command" not in options:
         parser(()).print_help()
         return exit_codes.USAGE
-    command = import_module(f"envwright.cli.{options.module}")
+    run_command = _function("run", options.command)
     if "root" in options:
         if options.root == Path():
             options.root = repository_above(Path.cwd())
         _name_folders(options)
         _refuse_committed_results(options)
     gc.enable()
-    code: int = command.run(options)
+    code: int = run_command(options)
     return code
+
+
+def declare_arguments(added: argparse.ArgumentParser, name: str) -> None:
+    """Add the arguments of a command to its parser."""
+    _function("add_arguments", name)(added)
+
+
+def _function(kind: str, command: str) -> Callable[..., Any]:
+    """The function of a command in its module, which may have several."""
+    module = import_module(f"envwright.cli.{module_of(command)}")
+    own = f"{kind}_{command.rpartition(' ')[2].replace('-', '_')}"
+    found: Callable[..., Any] = getattr(module, own if hasattr(module, own) else kind)
+    return found
 
 
 def _change_folder(name: str) -> None:
@@ -253,18 +269,16 @@ def parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
             description=command.summary[0].upper() + command.summary[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module = module_of(name)
-        added.set_defaults(command=name, module=module)
+        added.set_defaults(command=name)
         if name in names:
-            _complete(added, name, module)
+            _complete(added, name)
     return top
 
 
-def _complete(added: argparse.ArgumentParser, name: str, module: str) -> None:
+def _complete(added: argparse.ArgumentParser, name: str) -> None:
     """Add a command's arguments, examples and subcommands."""
-    imported = import_module(f"envwright.cli.{module}")
-    imported.add_arguments(added)
-    parts = [imported.EXAMPLES[name] if isinstance(imported.EXAMPLES, dict) else imported.EXAMPLES]
+    declare_arguments(added, name)
+    parts = [_own_examples(name)]
     if further := _below(name):
         parts.append(_listed(further, "more commands"))
     added.epilog = "\n".join(parts)
@@ -276,8 +290,13 @@ def _listed(names: Sequence[str], title: str) -> str:
 
 def _examples(names: Sequence[str]) -> str:
     """The examples of several commands under one title."""
-    texts = (import_module(f"envwright.cli.{module_of(name)}").EXAMPLES for name in names)
+    texts = map(_own_examples, names)
     return "examples:\n" + "".join(text.removeprefix("examples:\n") for text in texts)
+
+
+def _own_examples(name: str) -> str:
+    found: str | Mapping[str, str] = import_module(f"envwright.cli.{module_of(name)}").EXAMPLES
+    return found if isinstance(found, str) else found[name]
 
 
 def module_of(name: str) -> str:

@@ -1,4 +1,4 @@
-"""`envwright release`: publish the planned changes, each environment on passing evidence for exactly its files."""
+"""`envwright release`: publish the planned changes, each environment on passing evidence; and `envwright plan`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typing import Any
 
 from envwright import __version__, exit_codes
 from envwright.builds.job_checks import platform_checks, refuse_unready
-from envwright.cli import arguments, plan
-from envwright.cli.printed_ledger import print_ledger
+from envwright.cli import arguments
 from envwright.cli.questions import Unconfirmed, confirmed
 from envwright.cli.release_evidence import Proven, handed_over, proven_here, run_without_key
 from envwright.declarations.problem import DeclarationError, Problem
@@ -23,7 +22,7 @@ from envwright.hub.access import HubUnavailable
 from envwright.packages.git import git
 from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.release.evidence import NoEvidence
-from envwright.release.ledger import PUBLISHED, LedgerFile, LedgerUnreadable, ReleaseLedger
+from envwright.release.ledger import PUBLISHED, LedgerFile, LedgerUnreadable, ReleaseLedger, print_ledger
 from envwright.release.loading import LOADED, join_loaded, read_loaded
 from envwright.release.outcome import outcome
 from envwright.release.plan import Planned, PlannedRun, make_plan
@@ -37,7 +36,8 @@ from envwright.text.visible_text import on_one_line
 from envwright.training.due import Situation, carry_out, decided_runs
 from envwright.training.submit import Submission, SubmissionOutcome
 
-EXAMPLES = """examples:
+EXAMPLES = {
+    "release": """examples:
   envwright release --dry-run                         the plan, and nothing else
   envwright release                                   validate, publish, verify, submit runs
   envwright release --yes                             the same without a question, as a workflow has to
@@ -47,12 +47,21 @@ EXAMPLES = """examples:
 
 reports/release.json lists the actions, written as they happen; a second run changes nothing, and verifies what an
 interrupted one published
-"""
+""",
+    "plan": """examples:
+  envwright plan                          the whole registry against the Hub
+  envwright plan --changed                what a merge of this branch would publish
+  envwright plan --changed HEAD~1         what the last commit changed
+  envwright plan --format markdown        for a job's summary
+
+without a key the Hub is not queried, and the plan states this
+""",
+}
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments_release(command: argparse.ArgumentParser) -> None:
     """The arguments of `plan`, and how much to do."""
-    plan.add_arguments(command)
+    add_arguments_plan(command)
     command.add_argument("--dry-run", action="store_true", help="plan, and publish nothing")
     arguments.confirmation(command, "publish, and submit runs,")
     given = command.add_mutually_exclusive_group()
@@ -78,7 +87,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> int:
+def run_release(options: argparse.Namespace) -> int:
     """Plan; publish unless it is a dry run; write reports/release.json; return the exit code."""
     root: Path = options.root.absolute()
     reports: Path = options.reports or root / "reports"
@@ -292,3 +301,26 @@ def _external_with(planned: Planned, standings: set[str]) -> Iterator[str]:
         if each.standing in standings:
             message = f"{each.address}, an environment of the Hub, is {each.standing} there"
             yield f"{message}: correct its hub address or its version in registry.yaml"
+
+
+def add_arguments_plan(command: argparse.ArgumentParser) -> None:
+    arguments.selection(command)
+    arguments.printed(command, "markdown")
+    command.add_argument("-q", "--quiet", action="store_true", help="only changes and obstacles")
+    arguments.reports(command)
+
+
+def run_plan(options: argparse.Namespace) -> int:
+    """Plan, print, write reports/plan.json and plan.md, and return the exit code."""
+    root: Path = options.root.absolute()
+    try:
+        planned = make_plan(root, options.names, options.changed, threading.Event())
+    except HubUnavailable as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    except Interrupted:
+        return exit_codes.INTERRUPTED
+    scrubber = planned.access.scrubber
+    write_plan(planned.plan, options.reports or root / "reports", scrubber)
+    print_plan(planned.plan, options.format, scrubber, quiet=options.quiet)
+    return exit_codes.OF_VERDICT[planned.plan.verdict]

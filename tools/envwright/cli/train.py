@@ -1,4 +1,4 @@
-"""`envwright train`: submit the declared runs that are due, and train those of this machine."""
+"""`envwright train`: submit declared runs that are due, train those of this machine, or write their configurations."""
 
 from __future__ import annotations
 
@@ -16,25 +16,38 @@ from envwright.cli.selection import runs_named
 from envwright.cli.train_file import train_here
 from envwright.declarations.registry import Registry, load_registry
 from envwright.declarations.run import RunSpec
+from envwright.files.atomic_write import write_whole
 from envwright.hub.access import HubUnavailable, find_prime, hub_access, install_prime
 from envwright.hub.state import read_hub
 from envwright.release.plan import desired_of, step_of
 from envwright.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
 from envwright.system.subprocesses import Interrupted
-from envwright.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs
+from envwright.training.declared_runs import (
+    DeclaredRun,
+    declared_runs,
+    leftover_configs,
+    packages_of_runs,
+    write_configs,
+)
 from envwright.training.due import DecidedRun, Situation, carry_out, decided_runs
 from envwright.training.trainers import trainer_named
 
-EXAMPLES = """examples:
+EXAMPLES = {
+    "train": """examples:
   envwright train                                 submit runs that are due: submit: on-release, and not submitted yet
   envwright train --yes                           the same without a question, as a workflow has to
   envwright train --dry-run                       show the runs that would be submitted, and why
   envwright train reverse-text-4b                 this run, even if declared submit: manual
   envwright train reverse-text-here               backend: trl: train it on this machine, now
-"""
+""",
+    "train compile": """examples:
+  envwright train compile                         every declared run, into configs/rl/
+  envwright train compile --check                 in CI: fail if a file is out of date
+""",
+}
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments_train(command: argparse.ArgumentParser) -> None:
     add_runs(command)
     command.add_argument("--dry-run", action="store_true", help="show the runs to submit, and submit nothing")
     arguments.confirmation(command, "submit")
@@ -48,7 +61,7 @@ def add_runs(command: argparse.ArgumentParser) -> None:
     command.add_argument("-q", "--quiet", action="store_true", help="only what fails")
 
 
-def run(options: argparse.Namespace) -> int:
+def run_train(options: argparse.Namespace) -> int:
     """Train the named runs of this machine and submit the others that are due; returns the exit code."""
     root = options.root.absolute()
     registry = load_registry(root)
@@ -165,3 +178,29 @@ def run_result(run: DeclaredRun, state: str = "", then: str = "") -> RunResult:
         submit=run.spec.submit,
         state=state,
     )
+
+
+def add_arguments_compile(command: argparse.ArgumentParser) -> None:
+    add_runs(command)
+    command.add_argument("--check", action="store_true", help="write nothing, exit with 1 if a file differs")
+
+
+def run_compile(options: argparse.Namespace) -> int:
+    """Write the configurations, or with `--check` only list those out of date; the exit code."""
+    root = options.root.absolute()
+    runs = chosen_runs(root, load_registry(root), options.names)
+
+    def keep(_path: Path, _text: str) -> None:
+        """Write nothing, and report differences."""
+
+    changed = write_configs(root, runs, keep if options.check else write_whole)
+    leftover = [] if options.names else leftover_configs(root, runs)
+    results = [run_result(run) for run in runs]
+    print(shown_runs(results, changed, options), end="")
+    for name in leftover:
+        print(f"{name}: its run is no longer declared; remove it", file=sys.stderr)
+    if options.check:
+        for name in changed:
+            print(f"{name} is out of date; update it with: envwright train compile", file=sys.stderr)
+    stale = options.check and (changed or leftover)
+    return exit_codes.FAIL if stale or any(run.fails for run in runs) else exit_codes.PASS

@@ -25,7 +25,7 @@ from envwright.cli.selection import (
     refused_variant,
     with_flags,
 )
-from envwright.cli.sharing import declared_store, refuse_key_beside_unconfined, send
+from envwright.cli.store import declared_store, refuse_key_beside_unconfined, send
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.observing.observation_request import ObservationRequest

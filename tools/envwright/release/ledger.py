@@ -10,6 +10,7 @@ import json
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from envwright.release.evidence import ValidationEvidence
 from envwright.release.plan import Desired, ReleasePlan, ReleaseStep
 from envwright.release.publishing import Fetched, Published, Verified
 from envwright.release.pushed_evaluations import PushedEvaluation
+from envwright.reports.printing import append_to_summary, print_text
 from envwright.text.markdown import code_span, prose, prose_cell, table_cell
 from envwright.text.scrubbing import Scrubber
 from envwright.text.visible_text import on_one_line
@@ -392,3 +394,12 @@ def split_earlier(
         if (before.version, before.content_hash) == (desired.version, desired.content_hash):
             same[desired.name] = entry
     return same, list(kept.values())
+
+
+def print_ledger(file: LedgerFile, form: str) -> None:
+    """Print a ledger in the chosen form; inside a GitHub job, append the page to its summary too."""
+    page = file.scrubber.text(render_release_markdown(file.ledger))
+    shown = file.scrubber.text(render_release_text(file.ledger)) if form == "text" else page
+    print_text(file.ledger.text(file.scrubber) if form == "json" else shown, guard=form != "json")
+    with suppress(OSError):
+        append_to_summary(page)

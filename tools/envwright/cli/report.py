@@ -1,10 +1,11 @@
-"""`envwright report merge`: merge the reports of several machines."""
+"""The commands of reports: the HTML report of the last run, and merging the reports of several machines."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from envwright.cli import arguments
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.packages.repository import Repository
+from envwright.reports.html.written import write_page
 from envwright.reports.json_report import head_data, plain_json_parts
 from envwright.reports.merge import current, merged, missing_shards
 from envwright.reports.printing import write_report
@@ -21,17 +23,47 @@ from envwright.reports.reading import read_report, result_of
 from envwright.reports.reward_diff import FILE, merged_diffs
 from envwright.reports.written import print_result, report_to_github, write_reports
 
-EXAMPLES = """examples:
+EXAMPLES = {
+    "report open": """examples:
+  envwright report open                     show reports/validate.html in the browser
+  envwright report open --print             only print its path
+  envwright report open --reports out/
+  envwright report open --one-file          write the transcripts into the page, to send it as one file
+""",
+    "report merge": """examples:
   envwright report merge shards/                        every validate.json below a folder
   envwright report merge one.json two.json three.json
   envwright report merge shards/ --matrix shards.json   require every shard of the matrix
   envwright report merge earlier/ latest/ --current     the latest of each environment that has not changed since
-"""
+""",
+}
 
 REPORT = "validate.json"
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments_open(command: argparse.ArgumentParser) -> None:
+    arguments.root(command)
+    arguments.reports(command, "the reports are")
+    command.add_argument("--print", action="store_true", help="only print the report's path")
+    command.add_argument(
+        "--one-file", action="store_true", help="write the transcripts into the page; without it they are files beside"
+    )
+
+
+def run_open(options: argparse.Namespace) -> int:
+    """Rewrite the page from the folder of reports, and show it."""
+    folder: Path = (options.reports or options.root / "reports").absolute()
+    if not (folder / "validate.json").is_file():
+        print(f"{folder} holds no validate.json\nrun first: envwright validate", file=sys.stderr)
+        return exit_codes.USAGE
+    page = write_page(folder, one_file=options.one_file)
+    print(page)
+    if not options.print and not webbrowser.open(page.as_uri()):
+        print("no browser was found", file=sys.stderr)
+    return exit_codes.PASS
+
+
+def add_arguments_merge(command: argparse.ArgumentParser) -> None:
     arguments.root(command)
     command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="reports, or folders that hold them")
     command.add_argument(
@@ -52,7 +84,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> int:
+def run_merge(options: argparse.Namespace) -> int:
     """Merge the reports and return the exit code of the whole."""
     files = list(dict.fromkeys(_found(options.files)))
     expected, runs = _expected(options.matrix)

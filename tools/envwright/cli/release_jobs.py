@@ -1,0 +1,191 @@
+"""What the jobs of a release call beside `envwright release`: verify, join, and since."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from envwright import exit_codes
+from envwright.cli import arguments
+from envwright.files.atomic_write import write_whole
+from envwright.github.api import GitHub, GitHubError
+from envwright.github.workflow_runs import commits_of_successes
+from envwright.packages.changes import changed_environments, registry_at
+from envwright.packages.git import git
+from envwright.packages.repository import Repository
+from envwright.release.ledger import (
+    ATTESTATIONS,
+    LEDGER,
+    PUBLISHED,
+    LedgerEntry,
+    LedgerFile,
+    LedgerUnreadable,
+    print_ledger,
+    read_ledger,
+)
+from envwright.release.loading import LOADED, Loader, join_loaded, loaded_text, read_loaded
+from envwright.release.outcome import outcome
+from envwright.release.publishing import Verified
+from envwright.reports.printing import append_to_summary
+from envwright.system.subprocesses import Interrupted, terminated_like_interrupted
+from envwright.system.workspace import Workspace
+from envwright.text.scrubbing import Scrubber
+from envwright.text.visible_text import on_one_line
+
+EXAMPLES = {
+    "release verify": """examples:
+  envwright release verify published/     the reports of a release with --evidence-only
+
+it runs the published code, so it must not have a key, and ends with exit code 2 if PRIME_API_KEY is set
+reports/loaded.json has the results, for: envwright release join
+exit codes: 0 everything loads, 1 something does not, 4 something could not be tried
+""",
+    "release join": """examples:
+  envwright release join published/ loaded/     after `envwright release verify`; writes reports/release.json
+
+  envwright release join published/ loaded/ --attested failure   afterwards: one more line in the ledger
+
+reports/verified.sha256 has a line for each wheel that was fetched, compared with the tested one, installed and loaded
+""",
+    "release since": """examples:
+  envwright release since >> "$GITHUB_OUTPUT"     the outputs `commit` and `due` of a step
+
+commit=  the base of `envwright validate --changed`; empty if no release ended well before: everything is proved
+due=no   a push that changed no environment and no run since then, so its release has nothing to publish
+needs GITHUB_REPOSITORY and GITHUB_TOKEN (actions: read)
+""",
+}
+
+
+def add_arguments_verify(command: argparse.ArgumentParser) -> None:
+    command.add_argument("folder", type=Path, metavar="FOLDER", help="the folder with release.json and published/")
+    arguments.root(command)
+    arguments.reports(command, "loaded.json goes")
+    command.add_argument("-q", "--quiet", action="store_true", help="report only packages that do not load")
+
+
+def run_verify(options: argparse.Namespace) -> int:
+    """Load every wheel that the ledger waits for; write loaded.json after each."""
+    root: Path = options.root.absolute()
+    reports: Path = options.reports or root / "reports"
+    if os.environ.get("PRIME_API_KEY"):
+        print("release verify runs published code and must not have a key: unset PRIME_API_KEY", file=sys.stderr)
+        return exit_codes.USAGE
+    try:
+        ledger = read_ledger(options.folder / LEDGER)
+        commit = git(root, "rev-parse", "HEAD").stdout.decode().strip()
+        if commit != ledger.commit:
+            raise LedgerUnreadable(
+                f"{options.folder / LEDGER} is about {ledger.commit[:12]}, and here is {commit[:12]}"
+            )
+        waiting = [entry for entry in ledger.entries if entry.waits_for_loading]
+        with terminated_like_interrupted():
+            loaded = _loaded(root, options.folder / PUBLISHED, waiting, reports, commit, quiet=options.quiet)
+    except LedgerUnreadable as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    except Interrupted:
+        return exit_codes.INTERRUPTED
+    if all(verified.sound for verified in loaded.values()):
+        return exit_codes.PASS
+    return exit_codes.FAIL if any(each.seen and not each.sound for each in loaded.values()) else exit_codes.ERROR
+
+
+def _loaded(
+    root: Path, folder: Path, waiting: list[LedgerEntry], reports: Path, commit: str, *, quiet: bool
+) -> dict[str, Verified]:
+    loader = Loader(Workspace(root), folder.absolute(), threading.Event())
+    loaded: dict[str, Verified] = {}
+    write_whole(reports / LOADED, loaded_text(commit, loaded))
+    if not waiting:
+        return loaded
+    repository = Repository.load(root, [entry.step.desired.name for entry in waiting])
+    for entry in waiting:
+        desired = entry.step.desired
+        declared, package = repository.registry.environments[desired.name], repository.packages[desired.name]
+        loaded[desired.name] = loader.load(entry, declared, package)
+        said = loaded[desired.name]
+        if not (quiet and said.sound):
+            print(on_one_line(f"{desired.address}@{desired.version}: {said.message}"), file=sys.stderr, flush=True)
+        write_whole(reports / LOADED, loaded_text(commit, loaded))
+    return loaded
+
+
+def add_arguments_join(command: argparse.ArgumentParser) -> None:
+    command.add_argument("published", type=Path, metavar="PUBLISHED", help="the folder with release.json")
+    command.add_argument("loaded", type=Path, metavar="LOADED", help="the folder with loaded.json")
+    command.add_argument(
+        "--attested",
+        choices=sorted(ATTESTATIONS),
+        help="write the outcome of the attestation into the ledger, and print that alone; it changes no exit code",
+    )
+    arguments.root(command)
+    arguments.printed(command, "markdown")
+    arguments.reports(command)
+
+
+def run_join(options: argparse.Namespace) -> int:
+    """Write the whole ledger and the hashes of what was verified; return the exit code of the release."""
+    try:
+        ledger = read_ledger(options.published / LEDGER)
+        loaded = read_loaded(options.loaded / LOADED, ledger.commit)
+    except LedgerUnreadable as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    for entry in list(join_loaded(ledger.entries, loaded)):
+        ledger.put(entry)
+    file = LedgerFile(ledger, options.reports or options.root.absolute() / "reports", Scrubber.of_environment())
+    code, why = outcome(ledger)
+    if options.attested:
+        ledger.attestation = ATTESTATIONS[options.attested]
+        print(ledger.attestation)
+        with suppress(OSError):
+            append_to_summary(f"- {ledger.attestation}\n")
+    else:
+        print_ledger(file, options.format)
+    file.close()
+    if file.failed:
+        code, why = code or exit_codes.ERROR, why or file.failed
+    if why:
+        print(f"exit code {code}: {on_one_line(why)}", file=sys.stderr)
+    return code
+
+
+def add_arguments_since(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--workflow", metavar="FILE", default="release.yml", help="its file name (default: release.yml)"
+    )
+    command.add_argument("--branch", metavar="NAME", default="main", help="the branch of its runs (default: main)")
+    arguments.root(command)
+
+
+def run_since(options: argparse.Namespace) -> int:
+    """Print the newest ancestor of HEAD whose release succeeded as a whole, and whether the next is due."""
+    root = options.root.absolute()
+    try:
+        commits = commits_of_successes(GitHub.of_workflow(), options.workflow, options.branch)
+    except (GitHubError, KeyError, TypeError) as error:
+        print(f"the runs of {options.workflow} cannot be read: {error}", file=sys.stderr)
+        return exit_codes.ERROR
+    # after a rewritten history, some are not ancestors
+    ancestors = (each for each in commits if git(root, "merge-base", "--is-ancestor", each, "HEAD").returncode == 0)
+    commit = next(ancestors, "")
+    if not commit:
+        print("no release of an ancestor of HEAD has ended well: everything is proved", file=sys.stderr)
+    print(f"commit={commit}\ndue={'yes' if _is_due(root, commit) else 'no'}")
+    return exit_codes.PASS
+
+
+def _is_due(root: Path, commit: str) -> bool:
+    """Whether a declaration or an environment changed. A release that somebody started by hand is always due.
+
+    A change of the tool alone publishes nothing, although every verdict may depend on it.
+    """
+    if not commit or os.environ.get("GITHUB_EVENT_NAME", "push") != "push" or registry_at(root, commit) is None:
+        return True
+    change = changed_environments(root, commit)
+    return bool(change.names or change.removed or change.runs)

@@ -1,0 +1,190 @@
+"""The commands of a shared store: the key that signs its entries, proven results written into it, and its state."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from envwright import exit_codes
+from envwright.builds.sandbox import why_not_confined
+from envwright.cli import arguments
+from envwright.cli.selection import Choice, chosen_environments
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.store.settings import (
+    ADDRESS,
+    KEY,
+    TRUSTS,
+    SettingsRefused,
+    StoreSettings,
+    named,
+    store_settings,
+)
+from envwright.observing.store.sharing import Exchange, adopted, refused_text, stored
+from envwright.observing.verdicts import BRIEF_FROM, ValidationRequest, remembered_result
+from envwright.rules.engine import GATES
+from envwright.system.installation import install_command
+from envwright.system.workspace import Workspace
+from envwright.text.plain_data import seconds_text
+
+EXAMPLES = {
+    "store key": """examples:
+  envwright store key main-2026    print a new private key, for jobs that write, and its public key, for all readers
+""",
+    "store push": """examples:
+  envwright store push                        what the cache has of this commit
+  envwright store push reverse-text gsm8k     of these two
+  envwright store push --facts proof/facts    what another job of this commit left in its .envwright/facts
+
+the job that proves needs no key: it keeps .envwright/facts, and this job has the key and runs no environment
+""",
+    "store status": """examples:
+  envwright store status             the trusted keys, and the environments of this commit that are proven there
+  envwright store status gsm8k       of one environment
+
+it changes neither the store nor the cache
+""",
+}
+REPORT_EVERY_SECONDS = 10.0
+
+
+def add_arguments_key(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="the name that reports show: lower-case letters, digits, . and -")
+
+
+def run_key(options: argparse.Namespace) -> int:
+    """Print the two variables and return the exit code."""
+    try:
+        from envwright.observing.store.entries import new_keys
+
+        if not named(options.name):
+            print(f"{options.name!r} is not a name: use lower-case letters, digits, . and -", file=sys.stderr)
+            return exit_codes.USAGE
+        private, public = new_keys(options.name)
+    except ImportError:
+        print(f"cryptography is not installed: {install_command('store')}", file=sys.stderr)
+        return exit_codes.ERROR
+    print(f"{KEY}={private.text()}\n{TRUSTS}={public.text()}")
+    print(f"keep {KEY} where only trusted jobs can read it; {TRUSTS} is public", file=sys.stderr)
+    return exit_codes.PASS
+
+
+def add_arguments_push(command: argparse.ArgumentParser) -> None:
+    arguments.selection(command)
+    command.add_argument(
+        "--facts", type=Path, metavar="FOLDER", help="first take over facts of another job, for this commit's digests"
+    )
+    command.add_argument("-q", "--quiet", action="store_true", help="only print what went wrong")
+
+
+def run_push(options: argparse.Namespace) -> int:
+    """Write what the store lacks and return the exit code."""
+    try:
+        store = declared_store(options)
+    except SettingsRefused as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    if store is None or store.key is None:
+        print(f"{ADDRESS} and {KEY} must be set; `envwright store key NAME` makes a key", file=sys.stderr)
+        return exit_codes.USAGE
+    root = options.root.absolute()
+    choice = chosen_environments(root, options, set_apart=True)
+    names = [name for name in choice.names if name in choice.repository.packages]
+    request = ValidationRequest(choice.repository, Workspace(root), False, GATES, ObservationRequest())
+    if options.facts is not None:
+        if not options.facts.is_dir():
+            print(f"{options.facts} is not a folder: name the .envwright/facts of the other job", file=sys.stderr)
+            return exit_codes.USAGE
+        taken = adopted(request, names, options.facts)
+        print(f"took over facts of {len(taken)} of {len(names)} environments", file=sys.stderr)
+    report = count_of(len(names), "judged", quiet=options.quiet)
+    for done, name in enumerate(names):
+        remembered_result(replace(request, brief=True), name)  # for runs of very many environments
+        report(done)
+    return exit_codes.PASS if send(request, names, store, quiet=options.quiet) else exit_codes.ERROR
+
+
+def add_arguments_status(command: argparse.ArgumentParser) -> None:
+    arguments.selection(command)
+
+
+def run_status(options: argparse.Namespace) -> int:
+    """Print the state of the store and return the exit code: 0 if it could be read."""
+    try:
+        store = declared_store(options)
+    except SettingsRefused as error:
+        print(error, file=sys.stderr)
+        return exit_codes.USAGE
+    if store is None:
+        print(f"{ADDRESS} is not set: no store is used")
+        return exit_codes.PASS
+    root = options.root.absolute()
+    choice = chosen_environments(root, options, set_apart=True)
+    names = [name for name in choice.names if name in choice.repository.packages]
+    brief = len(names) >= BRIEF_FROM
+    request = ValidationRequest(choice.repository, Workspace(root), brief, GATES, ObservationRequest())
+    found: Exchange = stored(request, names, store)
+    print(f"store:   {store.address}")
+    print(f"trusted: {', '.join(sorted(store.trusted)) or 'no key, so nothing in it counts'}")
+    print(f"writes:  {f'as {store.key.name}' if store.key else 'no'}")
+    print(f"proven:  {len(found.names)} of {len(names)} environments of this commit")
+    if found.refused:
+        print(f"refused: {refused_text(found)}")
+    if found.trouble:
+        print(f"store {store.address}: {found.trouble}", file=sys.stderr)
+        return exit_codes.ERROR
+    return exit_codes.PASS
+
+
+def declared_store(options: argparse.Namespace) -> StoreSettings | None:
+    """The store of this user's variables; `None` with `--no-store`. Raises `SettingsRefused`.
+
+    The private key leaves the variables in both cases, because no child process may inherit it.
+    """
+    store = store_settings(os.environ)
+    return None if getattr(options, "no_store", False) else store
+
+
+def refuse_key_beside_unconfined(store: StoreSettings | None, choice: Choice) -> None:
+    """Raise `SettingsRefused` if code of an environment would run without a sandbox beside the store's private key."""
+    if store is None or store.key is None or not choice.names:
+        return
+    entries = choice.repository.registry.environments
+    reasons = {name: why_not_confined(entries[name].sandbox) for name in choice.names if name in entries}
+    bare = next((name for name, reason in reasons.items() if reason), None)
+    if bare is not None:
+        raise SettingsRefused(
+            f"{KEY} is set, and {bare} would run without a sandbox beside it ({reasons[bare]}): "
+            "prove without the key, then run envwright store push with it"
+        )
+
+
+def count_of(total: int, done_what: str, *, quiet: bool) -> Callable[[int], None]:
+    """A listener that prints from time to time how many of the environments are done."""
+    said = time.monotonic()
+
+    def report(done: int) -> None:
+        nonlocal said
+        if not quiet and done < total and time.monotonic() - said > REPORT_EVERY_SECONDS:
+            said = time.monotonic()
+            print(f"store: {done} of {total} environments {done_what}", file=sys.stderr)
+
+    return report
+
+
+def send(request: ValidationRequest, names: Sequence[str], store: StoreSettings, *, quiet: bool) -> bool:
+    """Write own results into the store, report it on standard error, and return whether all were written."""
+    from envwright.observing.store.sharing import refused_text, sent
+
+    started = time.monotonic()
+    exchange = sent(request, names, store, count_of(len(names), "written", quiet=quiet))
+    if not quiet or exchange.trouble:
+        lines = [f"wrote {exchange.entries} entries in {seconds_text(time.monotonic() - started)}"]
+        lines += [f"not shared: {refused_text(exchange)}"] if exchange.refused else []
+        lines += [f"not all was written: {exchange.trouble}"] if exchange.trouble else []
+        print("\n".join(f"store {store.address}: {line}" for line in lines), file=sys.stderr)
+    return not exchange.trouble

@@ -281,6 +281,7 @@ def test_source_agents_are_those_of_the_exported_env(tmp_path: Path, text: str, 
     assert source(tmp_path, AGENTS + text).agents == agents
 
 
+BASE = {"id": "str", "task": "", "system_prompt": ""}
 CONFIG = "class C(vf.TasksetConfig):\n    size: int = 3\n"
 SETS = "class S(vf.Taskset[vf.Task, C]): pass\n__all__ = ['S']"
 
@@ -288,26 +289,26 @@ SETS = "class S(vf.Taskset[vf.Task, C]): pass\n__all__ = ['S']"
 @pytest.mark.parametrize(
     ("text", "settings"),
     [
-        ("class S(vf.Taskset[vf.Task]): pass\n__all__ = ['S']", ("id", "task", "system_prompt")),
-        (CONFIG + SETS, ("size", "id", "task", "system_prompt")),
+        ("class S(vf.Taskset[vf.Task]): pass\n__all__ = ['S']", BASE),
+        (CONFIG + SETS, {"size": "int", **BASE}),
         (
             f"{CONFIG}class D(C):\n    seed: int = 0\nclass S(vf.Taskset[vf.Task, D]): pass\n"
             "class T(S): pass\n__all__ = ['T']",
-            ("seed", "size", "id", "task", "system_prompt"),
+            {"seed": "int", "size": "int", **BASE},
         ),
         ("from elsewhere import C\n" + SETS, None),
         (f"{CONFIG}    model_config = {{'extra': 'allow'}}\n{SETS}", None),
         (f"{CONFIG}    @model_validator(mode='before')\n    def moved(cls, data): ...\n{SETS}", None),
         (
             f"{CONFIG}    @model_validator(mode='after')\n    def checked(self): ...\n{SETS}",
-            ("size", "id", "task", "system_prompt"),
+            {"size": "int", **BASE},
         ),
-        ("def load_environment(seed=0, *, size=3): ...", ("seed", "size")),
+        ("def load_environment(seed=0, *, size=3): ...", {"seed": "", "size": ""}),
         ("def load_environment(seed=0, **more): ...", None),
         ("from elsewhere import load_environment", None),
     ],
 )
 def test_source_settings_are_those_that_the_package_takes(
-    tmp_path: Path, text: str, settings: tuple[str, ...] | None
+    tmp_path: Path, text: str, settings: dict[str, str] | None
 ) -> None:
     assert source(tmp_path, AGENTS + text).settings == settings

@@ -273,15 +273,25 @@ CASES = {
         fires={
             "a key of the taskset": run(sources=[{"id": "plain-sums", "taskset": {"spilt": "train"}}]),
             "an argument of v0": run(
-                replace(V0, settings=("seed",)),
+                replace(V0, settings={"seed": ""}),
                 backend="verifiers-rl",
                 sources=[{"id": "plain-sums", "args": {"x": 1}}],
             ),
+            "a value of a Literal": run(sources=[{"id": "plain-sums", "taskset": {"split": "tset"}}]),
+            "a value of a number": run(sources=[{"id": "plain-sums", "taskset": {"size": "many"}}]),
+            "less than one": run(sources=[{"id": "plain-sums", "taskset": {"size": 0}}]),
+            "half a number": run(sources=[{"id": "plain-sums", "taskset": {"size": 2.5}}]),
+            "a value of a truth": run(sources=[{"id": "plain-sums", "taskset": {"hard": "very"}}]),
+            "a value of a text": run(sources=[{"id": "plain-sums", "taskset": {"id": 3}}]),
             "a key of the held-out tasks": run(replace(V1, held_out={"fold": 1})),
             "unknown keys": run(replace(ON_HUB, settings=None), sources=[{"id": "plain-sums", "taskset": {"x": 1}}]),
         },
         silent={
-            "known": run(sources=[{"id": "plain-sums", "taskset": {"split": "train"}}]),
+            "known": run(sources=[{"id": "plain-sums", "taskset": {"split": "train", "size": 3, "hard": True}}]),
+            "as pydantic reads it": run(
+                sources=[{"id": "plain-sums", "taskset": {"size": "3", "share": "0.5", "hard": "yes"}}]
+            ),
+            "nothing": run(sources=[{"id": "plain-sums", "taskset": {"size": None}}]),
             "none": run(replace(ON_HUB, settings=None, held_out=None), without=("eval",)),
         },
     ),

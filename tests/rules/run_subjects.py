@@ -32,7 +32,13 @@ V1 = Environment(
     "v1",
     requires=("verifiers>=0.4.0,<0.5",),
     agents=("agent",),
-    settings=("id", "task", "system_prompt", "split"),
+    settings={
+        "id": "str",
+        "split": "Literal['train', 'test']",
+        "size": "PositiveInt | None",
+        "share": "float",
+        "hard": "Annotated[bool, Field()]",
+    },
     held_out={"split": "test"},
 )
 V0 = replace(V1, generation="v0", requires=("verifiers>=0.1.8,<0.1.10",), pinned="0.1.9.post3", held_out={})

@@ -138,9 +138,9 @@ class Package:
     """Whether its source shows that a reward calls a model."""
     agents: tuple[str, ...] | None = None
     """The agents of its EnvConfig (v1) by its source; `None` if that does not show them."""
-    settings: tuple[str, ...] | None = None
-    """The keys of its taskset's configuration (v1), or the arguments of load_environment (v0), by its source; `None` if
-    that does not show them."""
+    settings: Mapping[str, str] | None = None
+    """The keys of its taskset's configuration with their annotations (v1), or the arguments of load_environment (v0),
+    by its source; `None` if that does not show them."""
     is_harness: bool = False
     """Whether it exports only a v1 harness and no tasks, so that only the schema gate applies."""
     notes: tuple[SourceNote, ...] = ()

@@ -73,9 +73,9 @@ class ModuleSource:
     uses_judge: bool = False
     agents: tuple[str, ...] | None = None
     """The agents of its EnvConfig (v1), in order; `None` if the source does not show them."""
-    settings: tuple[str, ...] | None = None
-    """The fields of its taskset's configuration (v1), or the arguments of load_environment (v0); `None` if the source
-    does not show them."""
+    settings: Mapping[str, str] | None = None
+    """The fields of its taskset's configuration with their annotations (v1), or the arguments of load_environment (v0),
+    whose values nothing checks; `None` if the source does not show them."""
     notes: tuple[SourceNote, ...] = ()
 
 
@@ -275,11 +275,11 @@ def _is_agent(field: ast.AnnAssign, classes: Mapping[str, ast.ClassDef]) -> bool
     return bool(own) or "AgentConfig" in names
 
 
-_TASKSET_FIELDS = ("id", "task", "system_prompt")
+_TASKSET_FIELDS = {"id": "str", "task": "", "system_prompt": ""}
 """Fields of verifiers' TasksetConfig (verifiers/v1/configs/taskset.py@a60a606ec)."""
 
 
-def settings_of(trees: Iterable[ast.Module], exports: Iterable[str]) -> tuple[str, ...] | None:
+def settings_of(trees: Iterable[ast.Module], exports: Iterable[str]) -> Mapping[str, str] | None:
     """The keys that an environment's configuration takes; `None` if the source does not show them.
 
     In v1 they are the fields of the configuration in `Taskset[…, Config]` (verifiers/v1/utils/loaders.py@a60a606ec,
@@ -298,10 +298,10 @@ def settings_of(trees: Iterable[ast.Module], exports: Iterable[str]) -> tuple[st
     ]
     if len(loaders) != 1 or loaders[0].kwarg is not None:
         return None
-    return tuple(each.arg for each in (*loaders[0].args, *loaders[0].kwonlyargs))
+    return {each.arg: "" for each in (*loaders[0].args, *loaders[0].kwonlyargs)}
 
 
-def _settings_of_taskset(name: str, classes: Mapping[str, ast.ClassDef]) -> tuple[str, ...] | None:
+def _settings_of_taskset(name: str, classes: Mapping[str, ast.ClassDef]) -> Mapping[str, str] | None:
     """The keys of a Taskset class: those of the configuration in its base, else those of its parent."""
     if name not in classes:
         return None
@@ -316,7 +316,7 @@ def _settings_of_taskset(name: str, classes: Mapping[str, ast.ClassDef]) -> tupl
     return None
 
 
-def _settings_of_config(name: str, classes: Mapping[str, ast.ClassDef]) -> tuple[str, ...] | None:
+def _settings_of_config(name: str, classes: Mapping[str, ast.ClassDef]) -> Mapping[str, str] | None:
     """The fields of a configuration, also inherited ones; `None` if some of its code is elsewhere or reads the keys."""
     if name not in classes:
         return _TASKSET_FIELDS if name == "TasksetConfig" else None
@@ -324,16 +324,16 @@ def _settings_of_config(name: str, classes: Mapping[str, ast.ClassDef]) -> tuple
     above = [_settings_of_config(_last_name(base) or "", others) for base in classes[name].bases]
     if not above or any(map(_changes_keys, classes[name].body)):
         return None
-    found = [
-        field.target.id
+    found = {
+        field.target.id: ast.unparse(field.annotation)
         for field in classes[name].body
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-    ]
+    }
     for inherited in above:
         if inherited is None:
             return None
-        found += inherited
-    return tuple(dict.fromkeys(found))
+        found = {**found, **{key: each for key, each in inherited.items() if key not in found}}
+    return found
 
 
 def _changes_keys(statement: ast.stmt) -> bool:

@@ -196,7 +196,7 @@ def _evaluated_on(request: CompileRequest, trainer: TrainerLimits) -> Iterator[E
     key = "eval.environments" if evaluation is not None and evaluation.environments else "environments"
     for index, source in enumerate(request.spec.evaluated):
         others = request.evaluates_on_other_tasks(source, trainer.evaluates)
-        given = tuple(request.evaluation_settings(source))
+        given = request.evaluation_settings(source)
         yield EvaluatedOn(source.id, others, f"{key}[{index}]", given, request.environment(source).settings)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from difflib import SequenceMatcher
+from typing import Any
 
 from envwright.declarations.problem import nearest
 from envwright.rules.engine import Found, all_rules, rule
@@ -17,6 +19,8 @@ SAME = 0.92
 NO_SIZE = 10.0
 """The distance between a model with a size in its name and one without."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)[bB]\b")
+TRUTH_VALUES = ("true", "false", "yes", "no", "on", "off", "t", "f", "y", "n", "1", "0")
+"""Texts that pydantic reads as a truth value."""
 _VARIANTS = ("instruct", "thinking", "base", "vl", "coder", "distill")
 
 
@@ -280,30 +284,67 @@ def agents_are_unknown(run: RunSubject) -> Iterator[Found]:
 
 @rule("RUN018", gate="run")
 def settings_are_unknown(run: RunSubject) -> Iterator[Found]:
-    """The environment's configuration lacks a key.
+    """The environment's configuration lacks a key, or refuses its value.
 
     What: The keys below `taskset` and `args`, and those of its held-out tasks, are fields of the taskset's
-        configuration (v1) or arguments of load_environment (v0), read from the package's source. Where that does not
-        show them, and for environments of the Hub, an advice names the keys that were not checked. Source:
+        configuration (v1) or arguments of load_environment (v0), read from the package's source. Values of v1 fit the
+        field's annotation, if that is of numbers, texts, truth values or a `Literal`. Where the source does not show
+        the keys, and for environments of the Hub, an advice names what was not checked. Source:
         verifiers/v1/utils/loaders.py@a60a606ec, narrow_plugin_field.
     Why: The trainer refuses the environment when it loads it: with hosted training, on the cluster.
-    Fix: Correct the key.
+    Fix: Correct the key or the value.
     """
     sources = zip(run.trained_on, run.spec.environments, strict=True)
-    given = [(each.id, each.settings, each.key, tuple(source.settings)) for each, source in sources]
+    given = [(each.id, each.settings, each.key, source.settings) for each, source in sources]
     given += [(each.id, each.settings, each.key, each.given) for each in run.evaluated_on]
-    judged: set[tuple[str, str]] = set()
-    for used, known, key, names in given:
-        new = [name for name in names if (used, name) not in judged]
-        judged |= {(used, name) for name in new}
-        if known is None and new:
-            message = f"not checked: whether {used} takes {', '.join(new)}; no source here shows its keys"
-            yield replace(run.found(key, message, environment=used), severity="advice")
-        for name in new:
-            if known is not None and name not in known:
+    judged: set[tuple[str, str, str]] = set()
+    for used, known, key, values in given:
+        new = {name: value for name, value in values.items() if (used, name, repr(value)) not in judged}
+        judged |= {(used, name, repr(value)) for name, value in new.items()}
+        if known is None:
+            if new:
+                message = f"not checked: whether {used} takes {', '.join(new)}; no source here shows its keys"
+                yield replace(run.found(key, message, environment=used), severity="advice")
+            continue
+        for name, value in new.items():
+            if name not in known:
                 near = nearest(name, known)
                 fix = _meant(near) or f"It takes: {', '.join(known) or 'nothing'}."
                 yield run.found(key, f"{used} takes no setting {name}", fix, environment=used, nearest=near)
+            elif not _is_taken(known[name], value):
+                yield run.found(key, f"{used}: {name} is {value!r}, and not {known[name]}", environment=used)
+
+
+def _is_taken(annotation: str, value: Any) -> bool:
+    """Whether pydantic takes a value for an annotation; what is not simple counts as taken."""
+    try:
+        return value == "None" or _fits(ast.parse(annotation or "Any", mode="eval").body, value)
+    except SyntaxError:
+        return True
+
+
+def _fits(expected: ast.expr, value: Any) -> bool:
+    match expected:
+        case ast.BinOp(left=left, right=right):
+            return _fits(left, value) or _fits(right, value)
+        case ast.Constant(value=None):
+            return value is None
+        case ast.Subscript(value=kind, slice=inner) if ast.unparse(kind).endswith("Literal"):
+            choices = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+            return any(not isinstance(each, ast.Constant) or each.value == value for each in choices)
+        case ast.Subscript(value=kind, slice=ast.Tuple(elts=[inner, *_])) if ast.unparse(kind).endswith("Annotated"):
+            return _fits(inner, value)
+        case ast.Name(id="str"):
+            return isinstance(value, str)
+        case ast.Name(id="bool"):
+            return isinstance(value, bool) or str(value).lower() in TRUTH_VALUES
+        case ast.Name(id="int" | "PositiveInt" | "float" as kind):
+            try:
+                number = float(value)
+            except (TypeError, ValueError):
+                return False
+            return (number.is_integer() or kind == "float") and (number > 0 or kind != "PositiveInt")
+    return True
 
 
 @rule("RUN016", gate="run")

@@ -254,8 +254,9 @@ class TrainedOn:
     multi_turn: bool = False
     agents: tuple[str, ...] | None = ("agent",)
     """The agents of its EnvConfig; `None` if they are not known."""
-    settings: tuple[str, ...] | None = None
-    """The keys of its taskset, or the arguments of load_environment (v0); `None` if they are not known."""
+    settings: Mapping[str, str] | None = None
+    """The keys of its taskset with their annotations, or the arguments of load_environment (v0); `None` if they are not
+    known."""
     recorded: Recorded | None = None
     key: str = "environments"
     """The place in the run that names it."""
@@ -269,9 +270,9 @@ class EvaluatedOn:
     on_other_tasks: bool
     """Whether its tasks are others than those that the run trains on."""
     key: str
-    given: tuple[str, ...] = ()
-    """The keys of its taskset that are set."""
-    settings: tuple[str, ...] | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """The values of its taskset's keys that are set."""
+    settings: Mapping[str, str] | None = None
     """Its known keys, as in `TrainedOn`."""
 
 

@@ -61,8 +61,9 @@ class Environment:
     """The declared endpoint of its judge; empty if it has none."""
     agents: tuple[str, ...] | None = ("agent",)
     """The agents of its EnvConfig (v1), by its source; `None` if they are not known."""
-    settings: tuple[str, ...] | None = None
-    """The keys of its taskset (v1) or the arguments of load_environment (v0), by its source; `None` if not known."""
+    settings: Mapping[str, str] | None = None
+    """The keys of its taskset with their annotations (v1) or the arguments of load_environment (v0), by its source;
+    `None` if they are not known."""
     held_out: Mapping[str, Any] | None = None
     """Settings that select the tasks to evaluate on; empty for v0's own split, `None` without such tasks."""
 

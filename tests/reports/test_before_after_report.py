@@ -15,7 +15,6 @@ from envwright.reports.before_after import (
     TaskReport,
     read_comparisons,
     render_json,
-    render_markdown,
     render_text,
 )
 
@@ -59,16 +58,3 @@ def test_comparison_text_has_answer_interval_and_tasks() -> None:
     assert "worse  task 3: 1.000 to 0.500" in text
     assert "better  k9: 0.000 to 0.100" in text
     assert "acme" not in render_text(REPORT, quiet=True)
-
-
-def test_comparison_markdown_escapes_task_text() -> None:
-    page = render_markdown(REPORT)
-    assert "| worse: 3 | 1.000 | 0.500 | `@someone \\x7c says <b>` |" in page
-    assert "**worse**: the whole interval is below 0, over 8 tasks" in page
-
-
-def test_comparison_table_with_long_name_keeps_numbers() -> None:
-    long = replace(REPORT, before=replace(SIDE, name="/a/rather/long/path/to/" * 5 + "results.jsonl"))
-    text = render_text(long)
-    assert text.count("16 of 16") == 2
-    assert text.count("0.250 (0.100 to 0.400)") == 2

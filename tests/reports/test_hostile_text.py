@@ -4,12 +4,10 @@ import io
 import json
 import re
 import unicodedata
-from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
 from envwright.reports.annotations import render_annotations
-from envwright.reports.documentation import rule_address
 from envwright.reports.html.page import render_page
 from envwright.reports.json_report import render_json, report_data
 from envwright.reports.junit import junit_parts
@@ -18,10 +16,8 @@ from envwright.reports.sarif import render_sarif
 from envwright.reports.terminal import render_text
 from envwright.reports.written import print_result
 from envwright.rules.result import ValidationResult
-from envwright.text.markdown import code_span, fenced, inside_html, prose, table_cell
 from envwright.text.plain_data import plain_data
 from envwright.text.visible_text import fitting, shortened, visible, without_workflow_commands
-from markdown_it import MarkdownIt
 from sample_results import HOSTILE, hostile
 
 
@@ -62,11 +58,6 @@ def test_reports_contain_no_control_character(render) -> None:
     assert not [character for character in render(hostile()) if acts(character)]
 
 
-@pytest.mark.parametrize("render", RENDERINGS)
-def test_reports_can_be_encoded_as_utf8(render) -> None:
-    render(hostile()).encode("utf-8")
-
-
 def test_terminal_shows_escaped_reply() -> None:
     assert r"\x1b[31mred" in render_text(hostile())
     assert r"\u202egnp.exe\u2066\u200b" in render_text(hostile(), width=400).replace("\n", "")
@@ -94,84 +85,6 @@ def test_junit_parses_and_shows_the_reply() -> None:
     failure = root.find("testsuite/testcase/failure[@type='RWD001']")
     assert failure is not None
     assert visible(HOSTILE) in (failure.text or "")
-
-
-class _Tags(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.seen: set[str] = set()
-        self.attributes: set[str] = set()
-        self.addresses: list[str | None] = []
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.seen.add(tag)
-        self.attributes |= {name for name, _ in attributes}
-        self.addresses += [value for name, value in attributes if name == "href"]
-        if tag not in ("br", "hr"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
-def tags_of(markdown: str) -> _Tags:
-    """The tags of the rendered Markdown, each closed by its own end."""
-    tags = _Tags()
-    tags.feed(MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown))
-    tags.close()
-    assert tags.open == []
-    return tags
-
-
-PAGE_TAGS = {"h2", "h3", "p", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "code", "pre", "strong"}
-PAGE_TAGS |= {"details", "summary", "b", "blockquote", "a"}
-
-
-def test_markdown_page_has_only_known_tags() -> None:
-    found = [finding for one in hostile().environments for finding in one.findings]
-    tags = tags_of(render_markdown(hostile()))
-    assert tags.seen <= PAGE_TAGS
-    assert tags.attributes <= {"open", "class", "href"}
-    assert set(tags.addresses) == {rule_address(each.rule) for each in found if rule_address(each.rule)}
-
-
-@pytest.mark.parametrize("limit", [3_000, 8_000, 20_000])
-def test_markdown_page_when_cut_has_only_known_tags(limit: int) -> None:
-    assert tags_of(render_markdown(hostile(), limit)).seen <= PAGE_TAGS
-
-
-BREAKERS = [
-    "`",
-    "``",
-    "a`b``c```d",
-    "`a``b`<img>",
-    "\\`<img>`",
-    "|",
-    "\\|",
-    "a\\|b|c",
-    "<b>x</b>",
-    "](x)",
-    "~~~\n```\n",
-]
-
-
-@pytest.mark.parametrize("text", [*BREAKERS, HOSTILE])
-@pytest.mark.parametrize("write", [code_span, prose, fenced, lambda text: f"<p>{inside_html(text)}</p>"])
-def test_markdown_writers_escape_text(write, text: str) -> None:
-    assert tags_of(write(text)).seen <= {"p", "code", "pre"}
-
-
-@pytest.mark.parametrize("text", [*BREAKERS, HOSTILE])
-def test_table_cell_text_stays_in_its_cell(text: str) -> None:
-    rendered = MarkdownIt("commonmark").enable("table").render(f"| a | b |\n|---|---|\n| {table_cell(text)} | end |\n")
-    assert "<td>end</td>" in rendered
-    assert rendered.count("<td>") == 2
-
-
-def test_markdown_mentions_are_inert() -> None:
-    assert "@everyone" not in prose("hello @everyone")
-    assert "@everyone" not in inside_html("hello @everyone")
 
 
 def test_annotation_is_one_line_with_escaped_properties() -> None:

@@ -13,7 +13,7 @@ from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.facts.mutation import CoveredSource, Mutation
 from envwright.reports.html import page
-from envwright.reports.html.compact import MOST_FINDINGS, Beside, page_environment
+from envwright.reports.html.compact import Beside, page_environment
 from envwright.reports.html.embedding import code, embedded, policy
 from envwright.reports.html.page import render_page
 from envwright.reports.html.size_budget import fitted, page_run
@@ -45,12 +45,6 @@ def test_html_page_finding_matches_json_report() -> None:
     assert finding["at"] == "environments/reverse_text/reverse_text/taskset.py:31"
     assert finding["functions"][0] == ["correct_answer", 0.0, 0.8, "reward"]
     assert ["reply", MISSED_GOLD.evidence.reply.text, True] in finding["evidence"]
-
-
-def test_html_page_counts_findings_beyond_the_limit() -> None:
-    many = replace(FAILING, findings=(MISSED_GOLD,) * (MOST_FINDINGS + 5))
-    environment = page_environment(data_of(ValidationResult("fail", (many,)))["environments"][0], Beside(), 1_000)
-    assert (len(environment["findings"]), environment["findings_count"]) == (MOST_FINDINGS, MOST_FINDINGS + 5)
 
 
 def test_html_page_shortens_texts_until_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,12 +121,6 @@ def test_content_policy_allows_only_own_scripts() -> None:
     assert "script-src 'sha256-" in result
     assert "'unsafe-inline'" not in result.partition("style-src")[0]
     assert "http" not in result
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"environments": [{"name": "reverse-text"}]}', "{"])
-def test_reward_diff_malformed_is_skipped(tmp_path: Path, text: str) -> None:
-    (tmp_path / "reward-diff.json").write_text(text)
-    assert read_diff(tmp_path / "reward-diff.json", data_of(mixed())) is None
 
 
 def test_reward_diff_of_another_digest_is_ignored(tmp_path: Path) -> None:

@@ -58,20 +58,3 @@ def test_spill_list_on_full_disk_keeps_results(tmp_path: Path, monkeypatch: pyte
     for thing in ("first", "second", "third"):
         things.append(thing)
     assert list(things) == ["first", "second", "third"]
-
-
-def test_kept_results_after_partial_write_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda descriptor, data, start: write(descriptor, data[:5], start))
-    things: SpillList[str] = SpillList(tmp_path)
-    things.append("longer than that")
-    monkeypatch.undo()
-    things.append("whole")
-    assert list(things) == ["longer than that", "whole"]
-
-
-def test_spill_list_without_folder_stays_in_memory(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    things: SpillList[int] = SpillList(tmp_path / "file" / "below")
-    things.append(3)
-    assert list(things) == [3]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from textwrap import dedent
 from typing import Any
 
-import pytest
 from envwright.facts.mutation import CoveredSource, Mutant, Mutation, ToldApart
 from envwright.reports.html.compact import lit_sources
 from envwright.reports.json_report import environment_data
@@ -82,18 +81,3 @@ def test_lit_source_with_little_room_keeps_lines_near_mutants_and_unreached_ones
     long = TEXT + "\nX = 1" * 40
     source = lit(Mutant("m", "flip", "grade", "a.py", 40, "", "killed"), longest=300, text=long, cases=tuple(range(18)))
     assert [number for number, *_ in source["lines"]] == list(range(37, 44))
-
-
-@pytest.mark.parametrize("text", ["def f(:\n", "x" * 9 + "\0"])
-def test_lit_source_that_python_cannot_read_has_no_marks(text: str) -> None:
-    assert set(marks(lit(text=text, cases=(1,)))) == {"-"}
-
-
-def test_lit_source_prints_no_warning_about_the_authors_escapes(recwarn: pytest.WarningsRecorder) -> None:
-    assert marks(lit(text='def f(x):\n    return x == "\\d"', cases=(2,))) == "-c"
-    assert not recwarn.list
-
-
-def test_lit_source_too_long_is_named() -> None:
-    source = lit(text="", cases=(1,))
-    assert source["too_long"]

@@ -54,11 +54,6 @@ def test_json_report_has_the_keys_of_the_contract() -> None:
     }  # fmt: skip
 
 
-def test_json_report_lists_ignored_findings_last_with_reason() -> None:
-    finding = json.loads(render_json(mixed()))["environments"][1]["findings"][-1]
-    assert (finding["rule"], finding["ignored"], finding["reason"]) == ("RWD007", True, "listing is the task")
-
-
 def cases(result: ValidationResult) -> dict[str, ElementTree.Element]:
     root = ElementTree.fromstring("".join(junit_parts(result)))
     return {f"{case.get('classname')}/{case.get('name')}": case for case in root.iter("testcase")}
@@ -91,13 +86,6 @@ def test_junit_counts_match_its_cases() -> None:
         "errors": "2",
         "skipped": "3",
     }
-
-
-def test_junit_has_the_digest_as_a_property() -> None:
-    root = ElementTree.fromstring("".join(junit_parts(mixed())))
-    digest = root.find("testsuite[@name='reverse-text']/properties/property[@name='digest']")
-    assert digest is not None
-    assert digest.get("value") == FAILING.digest
 
 
 def test_junit_marks_declaration_problems_and_interruption() -> None:
@@ -165,10 +153,6 @@ def test_markdown_page_drops_least_important_findings_first() -> None:
     assert " ignored · " not in page
 
 
-def test_markdown_page_that_fits_is_not_cut() -> None:
-    assert "was cut" not in render_markdown(crowd(2))
-
-
 def test_annotations_name_file_and_line() -> None:
     lines = render_annotations(mixed())
     assert lines[0] == (
@@ -183,8 +167,3 @@ def test_annotations_escape_percent_and_omit_foreign_files() -> None:
     finding = replace(MISSED_GOLD, message="100% of\nall", place=Place("/usr/lib/python/random.py", 3))
     line = render_annotations(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))[0]
     assert line.startswith("::error title=RWD001 reverse-text::100%25 of%0Aall%0AFix")
-
-
-def test_annotations_are_limited_to_ten() -> None:
-    many = replace(FAILING, findings=(MISSED_GOLD,) * 30)
-    assert len(render_annotations(ValidationResult("fail", (many,)))) == 10

@@ -104,21 +104,6 @@ def test_merge_without_the_shard_of_runs_is_not_a_pass(names: str, tmp_path: Pat
     assert (whole["unfinished"], whole["runs"]) == (["run first"], ["second"])
 
 
-def test_merge_with_all_runs_of_the_matrix_passes(tmp_path: Path) -> None:
-    matrix = tmp_path / "shards.json"
-    matrix.write_text(json.dumps({"include": [{"names": "", "runs": "first"}]}))
-    parts(tmp_path / "shards", replace(passing(), environments=(), runs=("first",)))
-    assert merge(tmp_path / "shards", "--matrix", str(matrix)) == exit_codes.PASS
-
-
-def test_merge_of_runs_alone_without_any_report_is_refused(tmp_path: Path) -> None:
-    matrix = tmp_path / "shards.json"
-    matrix.write_text(json.dumps({"include": [{"names": "", "runs": "first"}]}))
-    (tmp_path / "shards").mkdir()
-    with pytest.raises(DeclarationError, match="holds no validate"):
-        merge(tmp_path / "shards", "--matrix", str(matrix))
-
-
 def test_merge_with_empty_matrix_passes(tmp_path: Path) -> None:
     matrix = tmp_path / "shards.json"
     matrix.write_text('{"include": []}')

@@ -105,8 +105,3 @@ def test_json_report_lists_every_mutant():
     assert found["mutants"][0]["diff"] == DIFF
     assert found["mutants"][2]["apart"]["original"] == {"reward": 0.0}
     assert found["mutants"][3]["reason"] == "same"
-
-
-def test_json_report_without_mutation_has_null():
-    result = ValidationResult("pass", environments=(EnvironmentResult("a-b", "environments/a_b", "pass"),))
-    assert json.loads(render_json(result))["environments"][0]["mutation"] is None

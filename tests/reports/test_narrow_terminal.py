@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from envwright.facts.mutation import Mutant, Mutation
 from envwright.facts.search import Search
 from envwright.reports.terminal import MOST_SENTENCES, render_text
 from envwright.rules.result import ValidationResult
-from sample_results import FAILING, interrupted, mistaken, mixed, passing
+from sample_results import FAILING
 
 MUTANTS = (Mutant("a", "o", "f", "x.py", 1, "", "killed"), Mutant("b", "o", "f", "x.py", 2, "", "survived"))
 MUTATION = Mutation(2, 0, "all", 60, 4.0, MUTANTS, conversations=9, cases=2)
-WRITTEN = tuple(f"reports/validate.{end}" for end in ("json", "xml", "md", "sarif", "html"))
 
 
 def many() -> ValidationResult:
@@ -28,23 +26,6 @@ def many() -> ValidationResult:
         for number in range(9)
     ]
     return ValidationResult("fail", tuple(named), seconds=4.0, tool_version="0.1.0")
-
-
-@pytest.mark.parametrize("result", [passing(), mixed(), mistaken(), interrupted(), many()])
-def test_terminal_lines_stay_within_80_columns(result: ValidationResult) -> None:
-    text = render_text(result, width=80, reports=WRITTEN)
-    assert [line for line in text.splitlines() if len(line) > 80 and "environments/" not in line] == []
-    assert "\x1b" not in text
-
-
-@pytest.mark.parametrize("quiet", [False, True])
-@pytest.mark.parametrize("result", [passing(), mixed(), mistaken(), interrupted(), many()])
-def test_terminal_ends_with_verdict_reports_and_next_command(result: ValidationResult, quiet: bool) -> None:
-    lines = render_text(result, width=80, quiet=quiet, reports=WRITTEN).splitlines()
-    last = lines[-8:]
-    assert any(line.startswith(("✓ pass:", "✗ fail:", "? inconclusive:", "! error:")) for line in last)
-    assert any(line.startswith("next       ") for line in last) == (result.verdict != "pass")
-    assert "reports    reports/validate.html  (.json .xml .md .sarif)" in last
 
 
 def test_terminal_shows_many_environments_in_one_line_each() -> None:

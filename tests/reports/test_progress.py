@@ -1,7 +1,6 @@
 """The progress of a run."""
 
 import io
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -94,20 +93,6 @@ def test_plain_progress_names_running_stage_and_time_limit() -> None:
     ]
 
 
-def test_plain_progress_breaks_silence_by_timer() -> None:
-    spoke = threading.Event()
-
-    class Stream(io.StringIO):
-        def write(self, text: str) -> int:
-            if "still running" in text:
-                spoke.set()
-            return super().write(text)
-
-    with PlainProgress(["gsm8k"], Stream(), silence=0.05) as progress:
-        progress.started("gsm8k")
-        assert spoke.wait(10)
-
-
 def test_plain_progress_escapes_notes() -> None:
     stream = io.StringIO()
     with PlainProgress(["gsm8k"], stream) as progress:
@@ -138,31 +123,6 @@ def test_progress_passes_errors_of_the_run_through() -> None:
     for kind in (PlainProgress, LiveProgress):
         with pytest.raises(KeyboardInterrupt), kind(["gsm8k"], Terminal()):
             raise KeyboardInterrupt
-
-
-def test_progress_steps_reset_with_the_stage() -> None:
-    progress = RunProgress(["gsm8k"])
-    progress.stage("gsm8k", "rewards")
-    progress.advance("gsm8k", 3, 7)
-    (row,) = progress.rows()
-    assert (row.stage, row.done, row.total) == ("rewards", 3, 7)
-    progress.stage("gsm8k", "smoke")
-    (row,) = progress.rows()
-    assert (row.stage, row.done, row.total) == ("smoke", 0, 0)
-
-
-def test_progress_of_undeclared_environment_has_steps() -> None:
-    progress = RunProgress([])
-    progress.advance("gsm8k", 1, 2)
-    (row,) = progress.rows()
-    assert (row.name, row.done, row.total) == ("gsm8k", 1, 2)
-
-
-def test_progress_of_undeclared_environment_has_a_row() -> None:
-    with PlainProgress([], io.StringIO()) as progress:
-        progress.stage("surprise", "load")
-        progress.finished(result_of("surprise"))
-    assert [row.name for row in progress.rows()] == ["surprise"]
 
 
 def test_progress_kind_follows_the_stream() -> None:
@@ -208,21 +168,6 @@ def test_live_table_of_many_shows_the_running_ones() -> None:
     lines = drawn(progress, height=24).splitlines()
     assert len(lines) == 5
     assert lines[-1] == "1 of 200 done · 1 pass · 3 running · 196 waiting · 0.0 s"
-
-
-def test_live_table_fits_80_columns() -> None:
-    progress = LiveProgress(["an-environment-with-a-name-that-is-far-too-long-for-any-table"], Terminal())
-    progress._console.width = 80
-    progress.stage("an-environment-with-a-name-that-is-far-too-long-for-any-table", "distribution")
-    progress.advance("an-environment-with-a-name-that-is-far-too-long-for-any-table", 1234, 4321)
-    assert max(len(line) for line in drawn(progress, height=24).splitlines()) <= 80
-
-
-def test_live_table_restores_the_cursor() -> None:
-    stream = Terminal()
-    with LiveProgress(["gsm8k"], stream) as progress:
-        progress.started("gsm8k")
-    assert stream.getvalue().rfind("\x1b[?25h") > stream.getvalue().rfind("\x1b[?25l")
 
 
 def test_progress_accepts_events_from_many_threads() -> None:

@@ -62,11 +62,6 @@ def test_reply_report_names_place_of_failure() -> None:
     assert ["reward", "none"] in [line.split() for line in text.split("\n")]
 
 
-def test_reply_report_shows_parser_error() -> None:
-    text = text_of(replace(REPLIED, extracted=(Extracted("parser.parse", None, "ValueError: no tag"),)))
-    assert "raised ValueError: no tag" in text
-
-
 def test_reply_report_json_has_the_same_values() -> None:
     data = json.loads(render_json(PACKAGE, REPLIED))
     assert data["task"]["index"] == 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from envwright.facts.search import Exploit, PanelTask, Search
 from envwright.reports.json_report import render_json
 from envwright.reports.markdown import render_markdown
@@ -32,17 +31,6 @@ def test_search_sentence_has_finds_bounds_coverage_and_seed() -> None:
         "exploit search: 1 exploit; 350 replies in 700 scorings of at most 3000, stopped at an exploit; "
         "2 tasks, 9 of 11 lines reached, seed 3; 0.5 s"
     )
-
-
-@pytest.mark.parametrize(
-    ("ended", "expected"), [("time", "the time limit"), ("evaluations", "ended after all scorings")]
-)
-def test_search_sentence_has_limit(ended, expected: str) -> None:
-    assert expected in search_sentence(Search(0, ended))
-
-
-def test_search_sentence_skipped_has_reason() -> None:
-    assert search_sentence(Search(0, "skipped", "no oracle speaks")).endswith("skipped, no oracle speaks")
 
 
 def test_reports_have_search_and_json_every_exploit() -> None:

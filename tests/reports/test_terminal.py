@@ -138,14 +138,6 @@ def test_terminal_report_exceeds_width_only_for_paths_and_commands() -> None:
         assert all(re.match(r"    at |</script>|reverse-text  fail", line) for line in wide), wide
 
 
-def test_terminal_table_with_long_names_fits_80_columns() -> None:
-    name = "an-environment-with-a-name-that-is-far-too-long-for-any-table"
-    thin = replace(FAILING, name=name, gates=dict.fromkeys(FAILING.gates, "inconclusive"), findings=(), reasons={})
-    table = render_text(ValidationResult("inconclusive", (thin,))).split("\n\n")[0]
-    assert max(len(line) for line in table.splitlines()) <= 80
-    assert table.count("inconclusive") == 4
-
-
 def test_passing_run_ends_with_verdict_cache_and_next_command() -> None:
     ready = replace(passing(), next_command="git push")
     assert last_lines(ready, reports=("reports/validate.json",)) == [
@@ -178,21 +170,6 @@ def test_next_command_gives_the_time_that_was_too_short(inconclusive: bool) -> N
     waiting = replace(FAILING, verdict="inconclusive", findings=(ADVICE, short))
     then = "next       gates: {budget: 240} below reverse-text in registry.yaml, then envwright validate reverse-text\n"
     assert then in render_text(ValidationResult("inconclusive", (waiting,)), width=140)
-
-
-def test_next_command_explains_the_known_finding_that_gates_wait_for() -> None:
-    known = replace(MISSED_GOLD, ignored="known since 2026-01-31: came with it", waiting=("DST002",))
-    waiting = replace(FAILING, verdict="inconclusive", findings=(ADVICE, known))
-    assert "\nnext       envwright explain RWD001\n" in render_text(ValidationResult("inconclusive", (waiting,)))
-
-
-def test_single_gate_run_repeats_that_gate_in_next_command() -> None:
-    text = render_text(replace(interrupted(), gates=("rewards",)))
-    assert "envwright rewards word-sort\n" in text
-
-
-def test_headline_without_environments_is_explained() -> None:
-    assert "nothing to validate" in render_text(ValidationResult("pass"))
 
 
 def test_terminal_empty_reply_is_marked_empty() -> None:
@@ -246,15 +223,6 @@ def test_terminal_report_of_one_environment_fits_on_a_screen(width: int) -> None
     assert all(len(cause.splitlines()) <= 8 for cause in causes), causes
 
 
-def test_terminal_shows_line_of_authors_exception() -> None:
-    raised = (
-        'Traceback (most recent call last):\n  File "/x/a.py", line 3, in right\n    return int(text)\nValueError: no'
-    )
-    finding = replace(MISSED_GOLD, evidence=Evidence(failure=ShownFailure("ValueError: no", "raised", raised)))
-    text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))
-    assert "    raised     return int(text)\n    fix" in text
-
-
 def test_terminal_shows_the_innermost_own_line_of_a_raising_reward() -> None:
     raised = (
         "Traceback (most recent call last):\n"
@@ -298,12 +266,6 @@ def test_declaration_can_be_pasted_as_printed() -> None:
     finding = replace(MISSED_GOLD, evidence=Evidence(details={"registry.yaml": declared}))
     result = replace(mixed(), environments=[replace(FAILING, findings=(finding,))])
     assert declared in render_text(result, width=72)
-
-
-def test_terminal_rule_bug_is_not_an_environment_failure() -> None:
-    bug = replace(MISSED_GOLD, bug=True, message="the rule itself failed")
-    text = render_text(ValidationResult("error", (replace(FAILING, findings=(bug,)),)))
-    assert "RWD001 bug: the rule itself failed" in text
 
 
 def test_quiet_report_keeps_only_deciding_findings() -> None:

@@ -178,11 +178,6 @@ def test_finding_names_the_address_of_its_conversation_also_in_a_report_read_bac
         assert any(address in line for line in render_annotations(each))
 
 
-def test_finding_whose_conversation_is_not_shown_has_no_address() -> None:
-    found = Finding("RWD005", "rewards", "error", "is paid", "fix", Evidence(reply=ShownReply(2, "x", "policy")))
-    assert conversation_address(replace(ALL_PASS, findings=(found,)), found) == ""
-
-
 def test_finding_of_a_case_names_the_conversation_of_that_case() -> None:
     cases = tuple(
         Case(name, line, {"reward": "0.0"}, Score(3, "case", (said(name),), 1.0, {})) for line, name in enumerate("ab")
@@ -198,10 +193,6 @@ def test_finding_of_a_case_names_the_conversation_of_that_case() -> None:
 def finding_of(case: str) -> Finding:
     evidence = Evidence(case=case, reply=ShownReply(3, case, "case"))
     return Finding("RWD040", "rewards", "error", f"case {case!r}: reward is 1, expected 0.0", "Fix it.", evidence)
-
-
-def test_shown_transcripts_without_conversations_are_none() -> None:
-    assert shown_transcripts(replace(facts(), scores=(), rollouts=()), ()) is None
 
 
 @pytest.fixture

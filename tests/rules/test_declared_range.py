@@ -57,12 +57,6 @@ def test_format_share_is_relative_to_the_maximum() -> None:
     assert declared.form_alone == pytest.approx(1.0 + 0.2)
 
 
-def test_format_penalty_is_not_a_format_function() -> None:
-    known = (function("points", 1.0), function("format_penalty", -0.5))
-    declared = subject(description={"functions": known}, scores=(), cases=(), rollouts=()).range
-    assert declared.format_functions == ()
-
-
 def test_mapping_entries_replace_their_function() -> None:
     functions = {"exact": FunctionScore(1.0, 2.0, "reward"), "close": FunctionScore(1.0, 2.0, "reward")}
     each = subject(
@@ -73,11 +67,6 @@ def test_mapping_entries_replace_their_function() -> None:
     )
     assert [known.name for known in functions_of(each.facts)] == ["brief", "exact", "close"]
     assert each.range.maximum == 4.5
-
-
-def test_skipped_function_is_still_listed() -> None:
-    each = subject(description={"functions": (function("correct_answer", 0.8), function("runs", 0.5))})
-    assert "runs" in [known.name for known in functions_of(each.facts)]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from cases_of_schema import needing
 from envwright.facts.observed import Place
 from envwright.rules.engine import Finding, Subject, findings
-from envwright.rules.evidence import REPLY_LIMIT, reply_text
-from subjects import broken_function, case, failure, rollout, score, scores, subject, unloaded
+from envwright.rules.evidence import reply_text
+from subjects import broken_function, case, failure, score, scores, subject, unloaded
 
 
 def the(rule: str, each: Subject) -> Finding:
@@ -43,13 +43,6 @@ def test_finding_place_is_the_deciding_function() -> None:
     assert the("RWD004", subject(scores=scores(1, nop={"reward": 1.0, "functions": score("oracle").functions}))).place
 
 
-def test_evidence_long_reply_is_shortened_with_length() -> None:
-    found = the("RWD030", subject(scores=(*scores(), score("echo", reply="x" * 10_000, reward=9.0))))
-    assert len(found.evidence.named()["reply"]) < REPLY_LIMIT + 30
-    assert found.evidence.named()["reply"].endswith("… (10000 characters)")
-    assert found.evidence.named()["reply_length"] == 10_000
-
-
 def test_findings_of_raising_functions_are_separate() -> None:
     broken = (broken_function("correct_answer"), broken_function("format_reward", type="KeyError"))
     each = subject(scores=(*scores(), score("nop", 4, failures=broken), score("oracle", 4)))
@@ -58,13 +51,6 @@ def test_findings_of_raising_functions_are_separate() -> None:
         "correct_answer raised on task 4 (nop): ValueError: no such thing (1 of 24 conversations)",
         "format_reward raised on task 4 (nop): KeyError: no such thing (1 of 24 conversations)",
     ]
-
-
-def test_failed_rollouts_are_grouped_by_error() -> None:
-    late = [rollout(task=index, reward=None, failure=failure(message=f"no row {index}")) for index in range(4)]
-    other = rollout(task=5, reward=None, failure=failure(type="KeyError"))
-    found = [finding for finding in findings(subject(rollouts=(*late, other))) if finding.rule == "SMK001"]
-    assert [finding.evidence.named()["count"] for finding in found] == [4, 1]
 
 
 def test_case_finding_names_expectation_and_place() -> None:

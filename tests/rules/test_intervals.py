@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import random
 
 import pytest
 from envwright.statistics.intervals import (
     fold_that_decides,
     incomplete_beta,
-    normal_quantile,
     t_quantile,
-    wilson,
     wilson_of,
 )
 
@@ -23,25 +20,11 @@ def test_t_quantile_matches_the_tables(degrees, expected):
     assert t_quantile(0.95, degrees) == pytest.approx(expected, rel=1e-5)
 
 
-def test_t_quantile_with_many_degrees_is_normal():
-    assert t_quantile(0.9, 100_000) == pytest.approx(normal_quantile(0.9), rel=1e-4)
-
-
-def test_t_quantile_without_degrees_is_infinite():
-    assert t_quantile(0.95, 0) == math.inf
-
-
 def test_incomplete_beta_matches_known_values():
     assert incomplete_beta(2, 3, 0.4) == pytest.approx(0.5248)
     assert incomplete_beta(0.5, 0.5, 0.5) == pytest.approx(0.5)
     assert incomplete_beta(5, 1, 0.5) == pytest.approx(0.5**5)
     assert (incomplete_beta(2, 3, 0), incomplete_beta(2, 3, 1)) == (0, 1)
-
-
-def test_interval_of_three_equal_is_wide():
-    """3 of 3 passes is only 0.44 by Wilson's lower bound."""
-    assert wilson_of(3, 3, 0.95).low == pytest.approx(0.4385, abs=1e-4)
-    assert wilson_of(3, 3, 0.95).high == 1
 
 
 def test_wilson_matches_textbook_examples():
@@ -50,11 +33,6 @@ def test_wilson_matches_textbook_examples():
     assert (found.low, found.high) == (pytest.approx(0.0624, abs=1e-4), pytest.approx(0.1605, abs=1e-4))
     found = wilson_of(0, 20, 0.95)
     assert (found.low, found.high) == (0, pytest.approx(0.1611, abs=1e-4))
-
-
-def test_wilson_without_data_is_the_whole_range():
-    assert wilson(0.5, 0, 1.96) == (0.0, 1.0)
-    assert wilson(0.5, 10, math.inf) == (0.0, 1.0)
 
 
 def test_wilson_coverage_is_nominal():
@@ -73,7 +51,3 @@ def test_check_with_suggested_rollouts_decides():
     assert fold is not None
     assert estimate.with_fold(fold * 1.001).low > 0.3
     assert estimate.with_fold(fold * 0.9).low < 0.3
-
-
-def test_check_value_on_bound_is_inconclusive():
-    assert fold_that_decides(wilson_of(10, 20, 0.95), 0.5) is None

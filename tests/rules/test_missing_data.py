@@ -24,19 +24,6 @@ def lines(found: Finding) -> str:
     return str(found.evidence.details.get("registry.yaml", ""))
 
 
-def test_missing_dataset_with_a_commit_is_ready_to_paste() -> None:
-    found = missing(WantedData("dataset", "acme/sums", "main", COMMIT))
-    assert lines(found).splitlines()[-1] == f"        - {{name: acme/sums, config: main, revision: {COMMIT}}}"
-    assert found.fix.startswith("Paste these lines below plain-sums in registry.yaml")
-    assert found.inconclusive
-
-
-def test_missing_dataset_without_a_commit_names_prepare() -> None:
-    found = missing(SUMS)
-    assert 'revision: "<commit>"' in lines(found)
-    assert found.fix.startswith("`envwright prepare plain-sums` prints these lines with the commits")
-
-
 def test_missing_data_is_added_to_declaration() -> None:
     found = missing(SUMS, WantedData("dataset", "acme/pages", "", COMMIT), PUNKT, declared=DECLARED)
     assert [part in lines(found) for part in ("acme/sums", "acme/pages", "punkt_tab")] == [True] * 3

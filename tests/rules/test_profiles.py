@@ -8,7 +8,7 @@ import pytest
 from envwright.facts.observed import Failure, FunctionScore, Rollout, Score
 from envwright.facts.recordings import RecordedScore, RecordingFacts
 from envwright.rules.engine import Subject
-from envwright.rules.profiles import MOST_TASKS, MOST_VALUES, RewardProfile, profiles
+from envwright.rules.profiles import RewardProfile, profiles
 from subjects import subject
 
 
@@ -41,14 +41,6 @@ def test_profiles_are_scored_evaluated_recorded() -> None:
     assert [one.scripted for one in found] == [True, True, True, False]
 
 
-def test_profile_lists_total_then_rewards_then_metrics() -> None:
-    [profile] = of(scores=(scored(0, "oracle", 1.0),))
-    assert [(spread.name, spread.kind) for spread in profile.spreads] == [
-        ("reward", "total"), ("right", "reward"), ("turns", "metric"),
-    ]  # fmt: skip
-    assert (profile.spreads[2].low, profile.spreads[2].high) == (None, None)
-
-
 def test_comparison_missing_reward_is_not_zero() -> None:
     broken = Failure("timeout", "Timeout", "")
     [profile] = of(rollouts=(played(0, 1.0), played(1, None), played(2, 0.0, failure=broken)))
@@ -73,25 +65,11 @@ def test_profile_interval_contains_mean_and_stays_in_range() -> None:
     assert 0 <= total.low < total.mean < total.high <= 1
 
 
-def test_profile_bins_many_values_without_loss() -> None:
-    [profile] = of(rollouts=tuple(played(task, task / 499) for task in range(500)))
-    total = profile.spreads[0]
-    assert total.binned
-    assert len(total.values) == MOST_VALUES
-    assert sum(count for _, count in total.values) == 500
-    assert len(profile.groups) == MOST_TASKS
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_profile_counts_nan_and_infinity_as_missing(value: float) -> None:
     [profile] = of(rollouts=(played(0, value),))
     assert [(spread.count, spread.missing) for spread in profile.spreads[:2]] == [(0, 1), (0, 1)]
     assert profile.spreads[0].mean is None
-
-
-def test_profile_sums_tokens_and_seconds() -> None:
-    [profile] = of(rollouts=(played(0, 1.0, tokens=(10, 2), seconds=0.5), played(1, 1.0, seconds=0.25)))
-    assert (profile.tokens, profile.seconds) == ((10, 2), 0.75)
 
 
 def spoken(task: int, reward: float, text: str, turns: int = 1) -> Rollout:
@@ -103,11 +81,6 @@ def test_profile_has_reward_by_length_and_turns_of_replies_alone() -> None:
     [profile] = of(rollouts=(spoken(0, 0.0, "ab"), spoken(1, 1.0, "abcd"), spoken(2, 1.0, "ab", turns=2)))
     assert [(one.least, one.most, one.count, one.mean) for one in profile.by_length] == [(2, 2, 1, 0.0), (4, 4, 2, 1.0)]
     assert [(one.least, one.count, one.mean) for one in profile.by_turns] == [(1, 2, 0.5), (2, 1, 1.0)]
-
-
-def test_profile_of_rollouts_of_one_size_has_no_relation_to_show() -> None:
-    [profile] = of(rollouts=(spoken(0, 0.0, "ab"), spoken(1, 1.0, "cd")))
-    assert profile.by_length == ()
 
 
 def test_profile_correlates_each_pair_of_functions_with_numbers() -> None:

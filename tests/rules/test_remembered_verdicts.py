@@ -122,11 +122,6 @@ def test_remembered_result_depends_on_recordings(validation: ValidationRequest) 
     assert remembered_result(validation, NAME) is None
 
 
-@pytest.mark.usefixtures("unreadable")
-def test_remembered_verdict_without_cache_is_not_read(validation: ValidationRequest) -> None:
-    assert remembered_result(replace(validation, observation=ObservationRequest(use_cache=False)), NAME) is None
-
-
 def test_remembered_verdict_follows_changed_threshold(validation: ValidationRequest) -> None:
     kept_facts(validation)
     before = remembered_result(validation, NAME)
@@ -169,40 +164,6 @@ def test_rule_findings_ignore_entry_line_without_ignored_rules(rule: str) -> Non
         if isinstance(each, Subject) and not (each.entry.ignore or each.entry.known):
             moved = replace(each, entry=replace(each.entry, line=99))
             assert judge(moved).findings == judge(each).findings
-
-
-@pytest.mark.parametrize("damage", [b"", b"{", b"null", b"[" * 100_000, b"\xff", b'{"key": "k", "result": {}}'])
-def test_damaged_remembered_verdict_is_ignored(damage: bytes, validation: ValidationRequest) -> None:
-    path = kept_facts(validation)
-    judged = remembered_result(validation, NAME)
-    (kept,) = path.parent.glob(f"*{VERDICT}")
-    kept.write_bytes(damage)
-    assert without_clock(remembered_result(validation, NAME)) == without_clock(judged)
-    assert kept.read_bytes() != damage
-
-
-def test_remembered_verdict_truncated_is_ignored(validation: ValidationRequest) -> None:
-    path = kept_facts(validation)
-    remembered_result(validation, NAME)
-    (kept,) = path.parent.glob(f"*{VERDICT}")
-    whole = kept.read_bytes()
-    path.write_bytes(b"{")
-    for length in range(0, len(whole), 97):
-        kept.write_bytes(whole[:length])
-        assert remembered_result(validation, NAME) is None
-
-
-def test_remembered_verdict_of_other_environment_or_key_is_not_used(validation: ValidationRequest) -> None:
-    path = kept_facts(validation)
-    result = remembered_result(validation, NAME)
-    (kept,) = path.parent.glob(f"*{VERDICT}")
-    path.write_bytes(b"{")
-    assert result is not None
-    whole = kept.read_bytes()
-    kept.write_bytes(whole.replace(b'"name":"plain-sums"', b'"name":"other-sums"'))
-    assert remembered_result(validation, NAME) is None
-    KeptVerdict(kept, "another key").write(result)
-    assert remembered_result(validation, NAME) is None
 
 
 @pytest.mark.usefixtures("unreadable")

@@ -6,22 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from envwright.statistics.summary import coverage, mean
 from envwright_worker.policies.policy import MANY
-
-
-def test_mean_keeps_small_values() -> None:
-    assert mean([1e16, 1.0, -1e16]) == pytest.approx(1 / 3)
-
-
-def test_mean_of_no_values_is_refused() -> None:
-    with pytest.raises(ValueError, match="no values"):
-        mean([])
-
-
-def test_coverage_of_nothing_is_zero() -> None:
-    assert coverage(9, 10) == 0.9
-    assert coverage(0, 0) == 0.0
 
 
 def test_default_tasks_show_a_defect_of_a_tenth_with_95_percent() -> None:

@@ -13,7 +13,6 @@ from envwright.statistics.run_cost import (
     informative_groups,
     never_learned_line,
     power_line,
-    prompt_line,
     size_lines,
 )
 
@@ -50,21 +49,8 @@ def test_power_line_with_recording_reports_the_effect() -> None:
     assert f"{effect:.3g} or more" in power_line(clusters, tasks=50, rollouts=2)
 
 
-def test_size_lines_with_recorded_tokens_count_those_of_a_step() -> None:
-    assert "about 12,800 (" in "\n".join(size_lines([[0.0, 1.0]], batch=128, size=8, tokens=100.0))
-
-
 def test_never_learned_line_names_tries_and_the_bound_of_the_rate() -> None:
     line = never_learned_line({"hard": [0.0] * 4, "mixed": [0.0, 1.0], "unscored": []}, 0.0)
     high = 1.959964**2 / (4 + 1.959964**2)  # the upper end of Wilson's interval at 0 of 4, in closed form
     assert line is not None
     assert f"1 of 3 recorded tasks: hard (0 of 4, true rate up to {high:.0%})" in line
-
-
-def test_never_learned_line_with_successes_is_left_out() -> None:
-    assert never_learned_line({"mixed": [0.0, 1.0]}, 0.0) is None
-
-
-def test_prompt_line_without_recorded_tokens_is_unknown() -> None:
-    assert prompt_line(None, None).count("unknown") == 2
-    assert "about 1,200; turns: 2.5" in prompt_line(1200.0, 2.5)

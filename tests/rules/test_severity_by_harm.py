@@ -34,12 +34,6 @@ def test_quadratic_scoring_within_two_seconds_is_a_warning(seconds: tuple[float,
     assert the("RWD073", growing(*seconds)).severity == "warning"
 
 
-@pytest.mark.parametrize("seconds", [(0.04, 0.16, 0.64), (0.9,), (0.001, 0.01, 0.1, 1.0, 9.0)])
-def test_scoring_beyond_two_seconds_is_an_error(seconds: tuple[float, ...]) -> None:
-    longest = 32_000 if len(seconds) == 5 else 16_000
-    assert the("RWD073", growing(*seconds, longest=longest)).severity == "error"
-
-
 def test_stopped_scoring_is_judged_by_reply_length() -> None:
     assert the("RWD073", growing(0.001, 2.0, timed_out=True)).severity == "error"
     assert the("RWD073", growing(0.01, 0.02, 0.05, 0.1, 2.0, timed_out=True)).severity == "warning"
@@ -59,11 +53,6 @@ def test_exception_on_a_huge_number_is_a_warning() -> None:
     each = raising_on("9" * 5_000)
     assert the("RWD020", each).severity == "warning"
     assert judge(each).gates["rewards"].verdict == "pass"
-
-
-def test_exception_on_a_reply_that_no_run_allows_is_a_warning() -> None:
-    assert the("RWD020", raising_on("a" * 20_000)).severity == "warning"
-    assert the("RWD020", replace(raising_on("a" * 20_000), longest_reply=32_000)).severity == "error"
 
 
 def test_exception_on_an_ordinary_reply_is_an_error() -> None:

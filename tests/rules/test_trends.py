@@ -11,7 +11,7 @@ import pytest
 from envwright.rules.diagnosis import RunLog, not_judged
 from envwright.rules.engine import findings
 from envwright.statistics.series import Series
-from envwright.statistics.trends import distance_from_rise, largest_noise, rising_score, slope_of
+from envwright.statistics.trends import distance_from_rise, rising_score, slope_of
 
 VALUES = [
     *(0.31, 0.44, 0.23, 0.43, 0.31, 0.32, 0.55, 0.39, 0.38, 0.46, 0.51, 0.41, 0.48, 0.33, 0.4, 0.41, 0.33, 0.32, 0.32),
@@ -33,11 +33,6 @@ def test_slope_and_interval_agree_with_scipy() -> None:
     assert (slope.value, slope.low, slope.high) == pytest.approx(
         (0.007968105065666042, 0.005305580815167377, 0.010630629316164706)
     )
-
-
-@pytest.mark.parametrize(("count", "ratio"), [(20, 1.3705151364838162), (60, 1.2136681239219214)])
-def test_largest_noise_agrees_with_scipy(count: int, ratio: float) -> None:
-    assert largest_noise(2.0, count) == pytest.approx(2 * ratio, rel=1e-3)  # scipy.stats.chi2.ppf
 
 
 def _shared(curve: list[float], chances: random.Random, *, every: int, slower: float) -> Iterator[tuple[int, float]]:

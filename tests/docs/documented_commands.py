@@ -77,6 +77,7 @@ WHERE: dict[str, tuple[str, ...]] = {
     "doctor": ("tests/cli/test_doctor.py",),
     "emulator": ("tests/emulator",),
     "endpoint": ("tests/cli", "tests/validation"),
+    "explain": ("tests/e2e/test_example_plugin.py",),
     "init": ("tests/cli/test_init.py", "tests/attacks/test_hostile_initial_folders.py"),
     "inspect": ("tests/dataset",),
     "lock": ("tests/repository", "tests/cli"),

@@ -18,6 +18,7 @@ from envwright.cli.main import parsed
 PAGE = ROOT / "docs/store.md"
 BIN = Path(sys.executable).parent
 ACTION = ROOT / ".github/actions/envwright/install.py"
+LOCKS = ("requirements.lock", "requirements-prices.lock")
 
 
 @pytest.fixture
@@ -63,20 +64,22 @@ def test_documented_workflow_calls_commands_that_exist(jobs: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize(
-    ("store", "locks"),
+    ("store", "plugins", "locks"),
     [
-        (False, ["requirements-nox.lock", "requirements.lock", "requirements-prices.lock"]),
-        (True, ["requirements-nox.lock", "requirements.lock", "requirements-prices.lock", "requirements-store.lock"]),
+        (False, "", ["requirements-nox.lock", *LOCKS]),
+        (True, " \n", ["requirements-nox.lock", *LOCKS, "requirements-store.lock"]),
+        (False, "acme-rules==1.0 --hash=sha256:00\n", ["requirements-nox.lock", *LOCKS, "plugins.txt"]),
     ],
 )
-def test_action_installs_what_a_store_needs(
-    store: bool, locks: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_action_installs_what_a_store_and_plugins_need(
+    store: bool, plugins: str, locks: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     called: list[list[str]] = []
     monkeypatch.setattr(subprocess, "run", lambda command, **_: called.append(command))
     folder = tmp_path / "envwright"
     (folder / "lib/python3/site-packages").mkdir(parents=True)
     (folder / "bin").mkdir()
-    runpy.run_path(str(ACTION))["install"](folder, hub=False, store=store)
-    assert [Path(each).name for each in called[1] if each.endswith(".lock")] == locks
-    assert all((ROOT / "tools" / lock).is_file() for lock in locks)
+    runpy.run_path(str(ACTION))["install"](folder, hub=False, store=store, plugins=plugins)
+    assert [Path(each).name for each in called[1] if each.endswith((".lock", ".txt"))] == locks
+    assert all((ROOT / "tools" / lock).is_file() for lock in locks if lock.endswith(".lock"))
+    assert [path.read_text() for path in tmp_path.glob("plugins.txt")] == [plugins] * locks.count("plugins.txt")

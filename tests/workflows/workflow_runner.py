@@ -41,6 +41,7 @@ USUAL = {
     "github.event.repository.default_branch": "main",
     "github.event_name == 'pull_request' && vars.ENVWRIGHT_STORE || ''": "",
     "vars.ENVWRIGHT_STORE_TRUSTS": "",
+    "vars.ENVWRIGHT_PLUGINS": "",
     "(github.event_name != 'pull_request' || vars.ENVWRIGHT_STORE == '') && 'yes' || ''": "yes",
     HANDED_OVER: "false",
     PUBLISHED: "false",

@@ -1,7 +1,8 @@
 """Makes a virtual environment with the envwright of this commit, and puts its programs on PATH for later steps.
 
 The tool comes from the checkout that this action is part of, which GitHub makes outside of the workspace. Its
-dependencies come from its locks. Nothing of the workspace is read, because it holds the pull request.
+dependencies come from its locks, and plug-ins from a variable of the repository. Nothing of the workspace is read,
+because it holds the pull request.
 """
 
 from __future__ import annotations
@@ -21,11 +22,17 @@ run()
 """
 
 
-def install(folder: Path, *, hub: bool, store: bool = False) -> Path:
-    """Make the virtual environment, and return the folder of its programs."""
+def install(folder: Path, *, hub: bool, store: bool = False, plugins: str = "") -> Path:
+    """Make the virtual environment, and return the folder of its programs.
+
+    `plugins` are further requirements, a line each, with their hashes and without what they depend on.
+    """
     uv = shutil.which("uv", path=sysconfig.get_path("scripts")) or "uv"
     parts = ["", "-prices", *(["-prime"] if hub else []), *(["-store"] if store else [])]
     locks = [TOOLS / f"requirements{part}.lock" for part in parts]
+    if plugins.strip():
+        locks.append(folder.with_name("plugins.txt"))
+        locks[-1].write_text(f"{plugins.strip()}\n", encoding="utf-8")
     python = folder / "bin" / "python"
     synced = ["pip", "sync", "--quiet", "--require-hashes", "--compile-bytecode", "--python", str(python)]
     synced += ["--build-constraints", str(TOOLS / "requirements-nox.lock")]  # hashes of what a build needs, too
@@ -44,6 +51,7 @@ def install(folder: Path, *, hub: bool, store: bool = False) -> Path:
 
 if __name__ == "__main__":
     wanted = {"hub": os.environ["HUB"] == "true", "store": bool(os.environ.get("ENVWRIGHT_STORE"))}
-    programs = install(Path(os.environ["RUNNER_TEMP"]) / "envwright", **wanted)
+    plugins = os.environ.get("ENVWRIGHT_PLUGINS", "")
+    programs = install(Path(os.environ["RUNNER_TEMP"]) / "envwright", **wanted, plugins=plugins)
     with Path(os.environ["GITHUB_PATH"]).open("a", encoding="utf-8") as path:
         path.write(f"{programs}\n")

@@ -211,6 +211,8 @@ def _values(value: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
         return f"`{json.dumps(value['const'])}`"
     if "enum" in value:
         return ", ".join(f"`{one}`" for one in value["enum"] if one is not False)
+    if "examples" in value:
+        return f"{', '.join(f'`{one}`' for one in value['examples'])}, or a plug-in's"
     kind = value.get("type", "")
     if kind == "array":
         return f"list of {_values(_resolved(value.get('items', {}), schema), schema) or 'mappings'}"

@@ -8,27 +8,30 @@ import sys
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.declarations.problem import nearest
+from envwright.declarations.problem import DeclarationError, nearest
 from envwright.reports.documentation import rule_address
-from envwright.rules.catalogue import explain
-from envwright.rules.engine import all_rules
+from envwright.rules.catalogue import explain, render_catalogue
+from envwright.rules.engine import all_rules, plugin_problems
 
 EXAMPLES = """examples:
   envwright explain RWD001
   envwright explain --format json            every rule, for other tools
+  envwright explain --format markdown        the catalogue, with the rules of installed plug-ins
 """
 
-SHOWN = ("id", "gate", "severity", "title", "what", "why", "fix", "publishing")
+SHOWN = ("id", "gate", "severity", "title", "what", "why", "fix", "publishing", "protects", "package")
 """The keys of a rule in JSON."""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("rules", nargs="*", metavar="RULE", help="rule ids; without one, a line for each rule")
-    arguments.printed(command)
+    arguments.printed(command, "markdown")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the named rules in full, or every rule in a line."""
+    if problems := plugin_problems():
+        raise DeclarationError(problems)
     rules = all_rules()
     unknown = next((name for name in options.rules if name.upper() not in rules), None)
     if unknown is not None:
@@ -38,6 +41,9 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "json":
         chosen = [rules[name.upper()] for name in options.rules] or rules.values()
         print(json.dumps([{key: getattr(rule, key) for key in SHOWN} for rule in chosen], indent=2))
+        return exit_codes.PASS
+    if options.format == "markdown" and not options.rules:
+        print(render_catalogue(plugins=True), end="")
         return exit_codes.PASS
     if not options.rules:
         for known in rules.values():

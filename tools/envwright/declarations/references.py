@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from envwright.declarations.document import Document, Steps, place
 from envwright.declarations.endpoints import PRIME_KEY
 from envwright.declarations.package import folder_of
+from envwright.declarations.plugins import TRAINERS, plugins
 from envwright.declarations.problem import Problem, nearest
 from envwright.declarations.reserved_variables import reason_against
 
@@ -92,7 +93,17 @@ def _run_problems(document: Document) -> Iterator[Problem]:
         for place_of in (("environments",), ("eval", "environments")):
             yield from _source_problems(document, name, place_of, known)
         yield from _size_problems(document, name, run)
+        if isinstance(backend := run.get("backend"), str) and "." in backend:
+            yield from _plugin_problems(document, ("runs", name, "backend"), backend)
         yield from contradictions(document, ("runs", name), run)
+
+
+def _plugin_problems(document: Document, steps: Steps, backend: str) -> Iterator[Problem]:
+    installed = [plugin.name for plugin in plugins(TRAINERS)]
+    if backend not in installed:
+        message, near = "is not the trainer of an installed package", nearest(backend, installed)
+        fix = "correct the name, or install the package that brings the trainer beside the tool"
+        yield _problem(document, steps, message, backend, nearest=near, fix=fix)
 
 
 def _source_problems(document: Document, run: str, key: Steps, known: list[str]) -> Iterator[Problem]:

@@ -37,7 +37,7 @@ WORD = r"^\S+$"
 FILLED = r"\S"
 VERSIONS = r"^ *(!=|[<>=]=|[<>]) *{0}( *, *(!=|[<>=]=|[<>]) *{0})*$".format(r"[0-9]+([.][0-9]+)*((a|b|rc)[0-9]+)?")
 
-WORDS: Mapping[str, str] = {
+WORDS: dict[str, str] = {
     SLUG: "Letters, digits and single hyphens, underscores or dots between them.",
     ENVIRONMENT_NAME: "Letters, digits, and single hyphens, underscores or dots between them, starting with a letter.",
     RUN_NAME: "Lower-case letters, digits and single hyphens or dots between them.",

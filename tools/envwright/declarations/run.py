@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
 from envwright.declarations.registry_values import (
     KEYS,
+    WORDS,
     Count,
     CountOrZero,
     Filled,
@@ -33,6 +34,10 @@ from envwright.declarations.registry_values import (
 from envwright.facts.observed import adapter
 
 Backend = Literal["prime", "prime-rl", "trl", "rllm-verl", "rllm-tinker", "tinker", "skyrl", "verifiers-rl", "local"]
+OF_PLUGIN = r"[a-z0-9]+(-[a-z0-9]+)*\.[a-z0-9]+(-[a-z0-9]+)*"
+"""The name of a trainer of a plug-in: the team's prefix, and the trainer."""
+BACKEND = rf"^({'|'.join(get_args(Backend))}|{OF_PLUGIN})$"
+WORDS[BACKEND] = f"One of {', '.join(get_args(Backend))}, or the trainer of an installed package, such as acme.slurm."
 Schema = Literal["portable", "august", "later"]
 Algorithm = Literal["grpo", "max_rl", "rloo", "reinforce", "rae", "hierarchical_grpo"]
 
@@ -281,8 +286,12 @@ class RunKeys:
     __pydantic_config__ = KEYS
 
     backend: Annotated[
-        Backend,
-        Field(description="The trainer. prime is hosted training, local another name of trl."),
+        Text,
+        Field(
+            pattern=BACKEND,
+            examples=list(get_args(Backend)),
+            description="The trainer. prime is hosted training, local another name of trl.",
+        ),
     ]
     schema: Annotated[
         Schema,

@@ -133,7 +133,8 @@ def _problem_of(error: ErrorDetails, schema: Mapping[str, Any], document: Docume
         return _problem(document, steps, "is not an allowed value", found, ", ".join(choices), near)
     if kind == "repeated":
         return _problem(document, steps, "contains a duplicate entry", found, fix="keep one of them")
-    return _problem(document, steps, "is not an allowed value", found, _wanted(kind, limits, node))
+    near = nearest(str(found), node.get("examples", ()))
+    return _problem(document, steps, "is not an allowed value", found, _wanted(kind, limits, node), near)
 
 
 def _problem_of_name(

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import packaging
 
+from envwright.declarations.plugins import plugins_digest
 from envwright.declarations.registry import Registry
 from envwright.declarations.registry_values import RuleSetting
 from envwright.declarations.run import RunSpec
@@ -164,6 +165,7 @@ def kept_verdict(request: ValidationRequest, name: str, facts: Path) -> KeptVerd
     read_by_rules = {
         "facts": facts.stem,
         "tool": code_digest(*OWN_CODE),
+        "plug-ins": plugins_digest(),
         "packaging": packaging.__version__,
         # its line in registry.yaml matters if a rule names it
         "entry": repr(replace(entry, line=entry.line if entry.ignore or entry.known else None)),

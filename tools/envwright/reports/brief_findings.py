@@ -45,7 +45,7 @@ _FRAME = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+).*\n(?! *File
 """A frame of a traceback that shows its line of code."""
 _TOLD: dict[FindingKind, str] = {
     "error": "error",
-    "bug": "bug in envwright",
+    "bug": "bug in a rule",
     "inconclusive": "inconclusive",
     "warning": "warning",
     "advice": "advice",

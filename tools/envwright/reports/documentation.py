@@ -21,8 +21,10 @@ def documentation_address() -> str:
 
 
 def rule_address(rule: str) -> str:
-    """The page of a rule; empty for what is not a rule of this version."""
-    return f"{documentation_address()}rules/{rule}.html" if documentation_address() and rule in all_rules() else ""
+    """The page of a rule; empty for what is not a rule of this version, and for a plug-in's."""
+    known = all_rules().get(rule)
+    is_ours = known is not None and not known.package
+    return f"{documentation_address()}rules/{rule}.html" if documentation_address() and is_ours else ""
 
 
 def linked(style: str, rule: str) -> str:

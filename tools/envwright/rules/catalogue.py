@@ -69,9 +69,9 @@ class UnknownRuleError(LookupError):
     """No rule has this id."""
 
 
-def render_catalogue() -> str:
-    """The text of docs/rules.md."""
-    rules = list(all_rules().values())
+def render_catalogue(*, plugins: bool = False) -> str:
+    """The text of docs/rules.md; with `plugins`, the rules of installed packages are among the tool's own."""
+    rules = [each for each in all_rules().values() if plugins or not each.package]
     parts = [INTRODUCTION, "| rule | gate | severity | title |\n|---|---|---|---|"]
     parts[-1] += "".join(
         f"\n| [{each.id}](#{each.id.lower()}) | {each.gate} | {each.severity} | {each.title} |" for each in rules
@@ -89,7 +89,8 @@ def heading(gate: Gate) -> str:
 
 def sections(known: Rule) -> dict[str, str]:
     """Heading → text, for a page about the rule."""
-    return {"What it checks": known.what, "Why": known.why, "How to fix": known.fix}
+    explained = {"What it checks": known.what, "Why": known.why, "How to fix": known.fix}
+    return {**explained, "From": known.package} if known.package else explained
 
 
 def effect(known: Rule) -> str:
@@ -116,9 +117,10 @@ def explain(rule_id: str) -> str:
     if known is None:
         meant = nearest(rule_id.strip().upper(), rules)
         raise UnknownRuleError(f"there is no rule {rule_id}" + (f"; did you mean {meant}?" if meant else ""))
+    source = f"From    {known.package}\n\n" if known.package else ""
     return (
         f"{known.id}  {known.title}\n"
         f"{known.gate} gate, {known.severity}: {effect(known)}\n\n"
-        f"What    {known.what}\n\nWhy     {known.why}\n\nFix     {known.fix}\n\n"
+        f"What    {known.what}\n\nWhy     {known.why}\n\nFix     {known.fix}\n\n{source}"
         f'Ignore  registry.yaml, below the environment or run: `ignore: {{{known.id}: "the reason"}}`\n'
     )

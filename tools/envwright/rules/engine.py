@@ -14,7 +14,7 @@ what is checked, why it matters and how to fix it. A rule without a full docstri
 refused when it is defined; the test suite refuses a rule without cases.
 
 A rule that raises does not affect other rules: it becomes a finding that names the rule
-and reports a bug in envwright.
+and reports a bug in envwright, or in the package that brings the rule.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ import math
 import re
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from envwright_worker.policies.distorted_answers import format_only
 
+from envwright.declarations.plugins import RULES, Plugin, plugins
+from envwright.declarations.problem import DeclarationError
 from envwright.facts.observed import Place
 from envwright.rules.evidence import Evidence, ShownFailure
 from envwright.statistics.answer_slots import AnswerSlot, answer_slot_of
@@ -65,7 +67,12 @@ ALL_GATES: tuple[Gate, ...] = (*GATES, "release", "run", "diagnosis")
 
 @dataclass(frozen=True)
 class Subject:
-    """The input of a gate's rule: declarations and observations."""
+    """The input of a gate's rule: declarations and observations.
+
+    Stable, for the rules of other packages (docs/own-rules.md): `entry.name`, `entry.args`, `package.name`,
+    `package.version`, `package.description`, `package.tags`, `package.readme`, `package.files`, `facts.tasks`,
+    `facts.scores`, `facts.rollouts`, `rewarded`, `range`. Everything else may change with any version of the tool.
+    """
 
     gates: ClassVar[tuple[Gate, ...]] = (*GATES, "release")
 
@@ -187,7 +194,7 @@ class Finding:
     known: bool = False
     """Whether it is ignored as a known finding: it is still a cause of others."""
     bug: bool = False
-    """Whether the rule itself failed, which is a bug in envwright."""
+    """Whether the rule itself failed, which is a bug of the tool or of a plug-in."""
     waiting: tuple[str, ...] = ()
     """Rules whose findings are consequences of this one. They are judged again when it is fixed."""
 
@@ -249,6 +256,8 @@ class Rule:
     """Whether only publishing needs it: a warning of `validate`, and an error of the release's plan."""
     protects: Protected | None = None
     """What it protects, so that no repository can turn it off or lower it. All that stop a release protect that."""
+    package: str = ""
+    """The installed package that brings it, with its version; empty for a rule of the tool."""
 
 
 _rules: dict[str, Rule] = {}
@@ -298,15 +307,55 @@ def _read_docstring(check: RuleFunction) -> tuple[str, dict[str, str]]:
 
 @cache
 def all_rules() -> dict[str, Rule]:
-    """Every rule by id, gate by gate, then those of training runs."""
-    from envwright import rules
-
-    rules.load()
+    """Every rule by id, gate by gate, then those of training runs; those of sound plug-ins among them."""
+    plugin_problems()
     return dict(sorted(_rules.items(), key=lambda item: (ALL_GATES.index(item[1].gate), item[0])))
 
 
+@cache
+def plugin_problems() -> tuple[Problem, ...]:
+    """What is wrong with installed packages that bring rules. While there is anything, nothing is judged."""
+    from envwright import rules
+
+    rules.load()
+    ours = {known[:3] for known, each in _rules.items() if each.check.__module__.startswith("envwright.")}
+    found = plugins(RULES)
+    twice = {name for name, count in Counter(plugin.name for plugin in found).items() if count > 1}
+    return tuple(filter(None, (_load_plugin(plugin, ours, twice) for plugin in found)))
+
+
+def _load_plugin(plugin: Plugin, ours: Collection[str], twice: Collection[str]) -> Problem | None:
+    """Load the rules of a plug-in, all or none."""
+    prefix, before = plugin.name, set(_rules)
+    if not re.fullmatch(r"[A-Z]{3}", prefix):
+        fix = f'name the entry point after the prefix of its rules, three capital letters: ACM = "{plugin.target}"'
+        return plugin.problem("has no prefix for the ids of its rules", fix=fix)
+    if prefix in ours:
+        return plugin.problem(f"takes the prefix {prefix}, which is that of the tool's own rules")
+    if prefix in twice:
+        return plugin.problem(f"takes the prefix {prefix}, and so does another entry point")
+    try:
+        plugin.load()
+        if others := sorted(known for known in _rules.keys() - before if not known.startswith(prefix)):
+            problem = plugin.problem(f"brings {', '.join(others)}, which does not begin with its prefix {prefix}")
+            raise DeclarationError([problem])
+        if not (own := [known for known in _rules if known.startswith(prefix)]):
+            raise DeclarationError([plugin.problem(f"brings no rule whose id begins with {prefix}")])
+    except DeclarationError as error:
+        for added in _rules.keys() - before:
+            del _rules[added]
+        return error.problems[0]
+    _rules.update({known: replace(_rules[known], package=plugin.package) for known in own})
+    return None
+
+
 def findings(subject: Judged, gates: Iterable[Gate] | None = None) -> Iterator[Finding]:
-    """Apply every rule of the chosen gates to the subject; by default, of all gates for this kind of subject."""
+    """Apply every rule of the chosen gates to the subject; by default, of all gates for this kind of subject.
+
+    Raises `DeclarationError` if a plug-in cannot be loaded: its rules are not skipped silently.
+    """
+    if problems := plugin_problems():
+        raise DeclarationError(problems)
     judged = frozenset(subject.gates if gates is None else gates)
     chosen = [known for known in all_rules().values() if known.gate in judged]
     fired: Counter[str] = Counter()
@@ -358,14 +407,16 @@ def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
                 ignored=ignored,
             )
             yield finding if setting is None else _as_set(finding, setting)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        whose = known.package or "envwright"
         yield Finding(
             rule=known.id,
             gate=known.gate,
             severity="error",
             message=f"the rule itself failed with {type(error).__name__}: {error}; "
-            "this is a bug in envwright, not in the environment",
-            fix=f"Report it with the traceback; until it is fixed, ignore {known.id} to get a verdict.",
+            f"this is a bug in {whose}, not in the environment",
+            fix=f"Report it {'to its authors ' if known.package else ''}with the traceback; until it is fixed, "
+            f"ignore {known.id} to get a verdict.",
             evidence=Evidence(failure=ShownFailure(traceback=traceback.format_exc())),
             ignored=ignored,
             bug=True,

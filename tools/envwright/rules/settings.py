@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from envwright.declarations.problem import DeclarationError, Problem, nearest
 from envwright.declarations.registry_values import RuleSeverity
 from envwright.declarations.tool_source import REGISTRY_FILE
-from envwright.rules.engine import all_rules, is_weaker
+from envwright.rules.engine import all_rules, is_weaker, plugin_problems
 
 if TYPE_CHECKING:
     from envwright.declarations.registry import Registry
@@ -49,8 +49,10 @@ def set_severities(
 
 
 def refuse_wrong_settings(registry: Registry) -> None:
-    """Raise `DeclarationError` for settings of rules that do not exist, or that may not be weakened."""
-    if problems := list(_problems(registry)):
+    """Raise `DeclarationError` for settings of rules that do not exist, or that may not be weakened, and for plug-ins
+    that cannot be loaded.
+    """
+    if problems := plugin_problems() or tuple(_problems(registry)):
         raise DeclarationError(problems)
 
 

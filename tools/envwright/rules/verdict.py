@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from envwright.facts.stages import needed_by
-from envwright.rules.engine import GATES, Finding, Gate, Subject, Verdict, findings
+from envwright.rules.engine import GATES, Finding, Gate, Subject, Verdict, all_rules, findings
 from envwright.rules.gold import ORACLE_FILE
 from envwright.rules.profiles import RewardProfile, profiles
 from envwright.statistics.measures import Distribution
@@ -120,7 +120,8 @@ def gate_verdict(gate: Gate, found: Sequence[Finding], facts: Facts, waiting: Se
         return GateVerdict(gate, "error", f"{stage}: {_described(broken[stage])}")
     bugs = [finding for finding in counting if finding.bug]
     if bugs:
-        return GateVerdict(gate, "error", f"bug in envwright: {_named(bugs)}")
+        known = all_rules().get(bugs[0].rule)
+        return GateVerdict(gate, "error", f"bug in {(known and known.package) or 'envwright'}: {_named(bugs)}")
     unreached = [stage for stage in needed if stage not in facts.completed]
     if unreached:
         return GateVerdict(gate, "inconclusive", _why_unreached(unreached, facts))

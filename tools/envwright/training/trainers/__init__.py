@@ -1,15 +1,22 @@
-"""The table of trainers: every module of this folder that has a `TRAINER`."""
+"""The table of trainers: every module of this folder that has a `TRAINER`, and those of installed plug-ins."""
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
+from envwright.declarations.plugins import TRAINERS as PLUGINS
+from envwright.declarations.plugins import Plugin, plugins
+from envwright.declarations.problem import DeclarationError, Problem
+from envwright.declarations.run import OF_PLUGIN
+from envwright.rules.engine import all_rules
 from envwright.training.trainers.trainer import Compiled, CompileError, CompileRequest, Trainer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 MATRIX_FILE = "docs/training.md"
 MATRIX_MARK = "<!-- written by `envwright docs` -->"
@@ -33,10 +40,45 @@ HERE = next(trainer for trainer in TRAINERS.values() if trainer.limits.on_this_m
 """The trainer of this machine."""
 
 
+@cache
+def installed_trainers() -> Mapping[str, Trainer]:
+    """Name → trainer, those of plug-ins too. Raises `DeclarationError` if one of these cannot be used."""
+    all_rules()  # first: a package may bring rules too, which are registered when it is imported
+    found = dict(TRAINERS)
+    problems: list[Problem] = []
+    for plugin in plugins(PLUGINS):
+        try:
+            found[plugin.name] = _trainer_of(plugin, found)
+        except DeclarationError as error:
+            problems += error.problems
+    if problems:
+        raise DeclarationError(problems)
+    return found
+
+
+def _trainer_of(plugin: Plugin, others: Collection[str]) -> Trainer:
+    message, fix = "", ""
+    if not re.fullmatch(OF_PLUGIN, plugin.name):
+        message = f"has no prefix of its own before the name {plugin.name} of its trainer"
+        fix = f'name the entry point after team and trainer: acme.{plugin.name} = "{plugin.target}"'
+    elif plugin.name in others:
+        message = f"brings the trainer {plugin.name}, and so does another entry point"
+    elif not isinstance(trainer := plugin.load(), Trainer):
+        message = f"brings no Trainer as {plugin.name}, but a {type(trainer).__name__}"
+    elif trainer.limits.name != plugin.name:
+        message = f"calls its trainer {trainer.limits.name} in its limits, and {plugin.name} in its entry point"
+    elif trainer.limits.hosted or trainer.limits.on_this_machine or trainer.named or trainer.aliases:
+        message = f"brings the trainer {plugin.name} with hosted, on_this_machine, named or aliases"
+        fix = "leave them out: a plug-in compiles runs, and people start them"
+    else:
+        return trainer
+    raise DeclarationError([plugin.problem(message, fix=fix)])
+
+
 def trainer_named(backend: str) -> Trainer:
     """The trainer that a `backend` of registry.yaml means."""
-    found = TRAINERS.get(backend)
-    return found or next(trainer for trainer in TRAINERS.values() if backend in trainer.aliases)
+    found = TRAINERS.get(backend) or next((each for each in TRAINERS.values() if backend in each.aliases), None)
+    return found or installed_trainers()[backend]
 
 
 def compile_run(request: CompileRequest) -> Compiled:
@@ -55,7 +97,7 @@ def compile_run(request: CompileRequest) -> Compiled:
 def metric_names() -> dict[str, tuple[str, ...]]:
     """This tool's name of a metric → every trainer's name for it."""
     found: dict[str, dict[str, None]] = {}
-    for trainer in TRAINERS.values():
+    for trainer in installed_trainers().values():
         for ours, theirs in trainer.metrics.items():
             found.setdefault(ours, {}).update(dict.fromkeys(theirs))
     return {ours: tuple(theirs) for ours, theirs in found.items()}
@@ -63,7 +105,7 @@ def metric_names() -> dict[str, tuple[str, ...]]:
 
 def zero_variance_pairs() -> tuple[tuple[str, str], ...]:
     """Pairs of metrics whose sum is the share of groups without variance."""
-    return tuple(trainer.zero_variance for trainer in TRAINERS.values() if trainer.zero_variance is not None)
+    return tuple(each.zero_variance for each in installed_trainers().values() if each.zero_variance is not None)
 
 
 def with_matrix(page: str) -> str:

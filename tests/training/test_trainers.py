@@ -22,7 +22,7 @@ TOOLS = REPOSITORY / "tools"
 NAMES = {name for trainer in TRAINERS.values() for name in (trainer.limits.name, *trainer.aliases)}
 OTHER_MEANINGS = {"prime", "trl", "local"}
 """Also the Hub's CLI, a package that is imported, and a part of a version."""
-GROUPS_OF_DEPENDENCIES = TOOLS / "envwright" / "validation" / "resolve.py"
+GROUPS_OF_DEPENDENCIES = TOOLS / "envwright" / "builds" / "resolve.py"
 """Names the dependency groups of the tool's own tests, some of which are called like what they install."""
 MADE_UP = '''\
 """A made-up trainer."""
@@ -81,7 +81,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("checkout")
     shutil.copytree(TOOLS, root / "tools", ignore=shutil.ignore_patterns("__pycache__"))
     (root / "tools" / "envwright" / "training" / "trainers" / "made_up.py").write_text(MADE_UP)
-    keys = root / "tools" / "envwright" / "repository" / "run.py"
+    keys = root / "tools" / "envwright" / "declarations" / "run.py"
     text = keys.read_text(encoding="utf-8")
     assert text.count(', "local"]') == 1
     keys.write_text(text.replace(', "local"]', ', "local", "made-up"]'), encoding="utf-8")

@@ -283,7 +283,7 @@ CASES = {
             "in the element": replies(lambda task, _: f"<answer>{task - 1}, {task}, {task + 1}</answer>"),
             "with or": replies(lambda task, _: f"<answer>{task + 1} or {task}</answer>"),
             "one in each element": replies(lambda task, _: f"<answer>{task}</answer> <answer>{task + 2}</answer>"),
-            "in boxes": replies(lambda task, _: f"\\boxed{{{task + 3}}} or \\boxed{{{task}}}"),
+            "in boxes": replies(lambda task, _: f"\\boxed{{{task + 3}}} or \\boxed{{7}} or \\boxed{{{task}}}"),
             "all letters": replies(lambda *_: "<answer>A or B or C or D</answer>", answer=letter),
             "names": replies(
                 lambda _, answer: f"<city>Rome, {answer}, Oslo</city>", answer=lambda task: f"Town{chr(65 + task)}"
@@ -291,6 +291,7 @@ CASES = {
         },
         silent={
             "right": replies(right),
+            "corrected": replies(lambda task, _: f"<answer>{task + 2}</answer> no: <answer>{task}</answer>"),
             "reasoning about others": replies(lambda task, _: f"<think>{task - 1} or {task}</think>{task}"),
             "a set is wanted": replies(lambda task, _: f"<answer>{task}, {task + 1}, 9</answer>", type="set"),
             "a list is right": replies(lambda _, answer: answer, answer=lambda task: f"{task}, {task + 1}, 5"),
@@ -339,6 +340,9 @@ CASES = {
             "noisy": evaluated(lambda step: 0.4 + 0.9 * wave(step), every=20),
             "no rise of either": evaluated(lambda _: 0.2, steps(100, lambda step: 0.4 + 0.02 * wave(step))),
             "not evaluated": run(rising()),
+            "of another environment": replace(
+                evaluated(lambda _: 0.2), spec=spec_of({**SOUND, "eval": {"environments": [{"id": "another"}]}})
+            ),
         },
     ),
     "DGN025": RuleCases(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ runs:
     max_steps: 60
     batch_size: 64
 """
+ROOT = Path(__file__).parents[2]
 TRACES = "effective/traces.jsonl"
 
 
@@ -277,10 +278,29 @@ def test_tasks_never_learned_are_listed_and_change_the_difficulty(
     assert "+    difficulty: {up_to: 0.9375, above: 0.0625}" in output
 
 
-def test_checks_are_read_from_the_log_or_else_from_rollouts(tmp_path: Path) -> None:
-    make = partial(episode, 3, "<answer>6</answer>", 1.0)
-    for step in range(4):
-        place = tmp_path / "rollouts" / f"step_{step}" / "train" / TRACES
-        place.parent.mkdir(parents=True)
-        place.write_text(make(step / 4) + make(step / 4))
-    assert read(tmp_path).means("proof_holds") == ((0, 0.0), (1, 0.25), (2, 0.5), (3, 0.75))
+@pytest.mark.parametrize("where", ["functions/{}", "train/rule-chains/all/agent/metrics/{}/mean", "rollouts"])
+def test_declared_check_is_read_from_the_log_or_from_rollouts(where: str, tmp_path: Path) -> None:
+    package = tmp_path / "environments" / "rule_chains"
+    shutil.copytree(ROOT / "environments" / "rule_chains", package)
+    with (package / "pyproject.toml").open("a") as file:
+        file.write('\n[tool.envwright.reward]\ncheck = ["proof_holds"]\n')
+    (tmp_path / "registry.yaml").write_text(
+        "version: 1\nowner: acme\nenvironments: {rule-chains: {}}\nruns:\n  first: {backend: trl, model: M, "
+        "environments: [{id: rule-chains}], max_steps: 40, gpus: {train: 1}}\n"
+    )
+    folder = tmp_path / "outputs" / "first"
+    for gain, expected in ((0.0, ["DGN025"]), (0.01, [])):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        rows = [{"step": step, "reward": 0.2 + step / 60, where.format("proof_holds"): 0.5 + step * gain}
+                for step in range(40)]  # fmt: skip
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        if where == "rollouts":
+            for step in range(0, 40, 2):
+                place = folder / "rollouts" / f"step_{step}" / "train" / TRACES
+                place.parent.mkdir(parents=True)
+                place.write_text(episode(step, "x", 0.5, check=0.5 + step * gain) * 2)
+        main(["diagnose", "first", "--root", str(tmp_path), "-q"])
+        report = read_run(tmp_path / "reports" / "runs" / "first.json")
+        assert [finding.rule for finding in report.findings] == expected
+        assert not [each for each in report.not_judged if "check" in each]

@@ -35,8 +35,7 @@ LEAST_REPLIES = 20
 TELLING_SHARE = 0.1
 LEAST_TASKS = 5
 SHOWN_REPLIES = 3
-REPLY_RULES = ("DGN019", "DGN020", "DGN021", "DGN022", "DGN023")
-REWARD_HACKING = (*REPLY_RULES, "DGN024", "DGN025")
+REWARD_HACKING = tuple(f"DGN{number:03}" for number in range(19, 26))
 """The rules of this module, which `envwright train result` reports as suspicions."""
 
 
@@ -60,7 +59,7 @@ def _found(
         replies=_shown(like),
         source=OWN,
         then="read the replies; score one with `envwright rewards reply NAME`, add it as a case, and fix the reward",
-        stop="stop if they earn what they should not: the run learns this more and more",
+        stop="stop if they are wrong: each further step rewards them",
     )
     return replace(found, severity=severity)
 
@@ -128,8 +127,8 @@ def several_answers_are_rewarded(run: RunLog) -> Iterator[Found]:
     """Replies that list several answers are rewarded.
 
     What: Of at least 20 rewarded replies of the last steps, a tenth lists different answers of the task's type where
-        one is wanted, the right one among them (`hedge`, `wrong-first`, `wrong-last`). Judged where the task's data has
-        a single answer. Source: this project's own.
+        one is wanted, the right one among them (`hedge`, `wrong-last`). Judged where the task's data has a single
+        answer. Source: this project's own.
     Why: Who lists enough answers is always right. The reward rises, and the model knows no more than before.
     Fix: Read one final answer, and return the lowest reward for more than one. Declare `[tool.envwright.answer] type`
         if several are wanted.
@@ -168,8 +167,8 @@ def held_out_reward_does_not_follow(run: RunLog) -> Iterator[Found]:
     """The reward rises, and that on held-out tasks does not follow.
 
     What: Over the steps that both have, the reward rises (Mann-Kendall, 1 %) by at least 10 % of its range, and with
-        95 % confidence the held-out reward gains less than half of that. Judged from 10 steps and 4 evaluations on.
-        Source: this project's own.
+        95 % confidence the held-out reward gains less than half of that. Judged from 10 steps and 4 evaluations on, and
+        not if the run is evaluated on other environments. Source: this project's own.
     Why: What is learned does not carry over: the tasks were memorised, or the reward is gamed where it is lenient.
     Fix: Read the replies. If they are sound, train on more tasks or for fewer steps; otherwise fix the reward.
     """
@@ -236,8 +235,17 @@ def _span(run: RunLog, other: Series | None, width: float) -> SharedSpan | None:
     return span if rising_score(values) > RISING else None
 
 
+def _is_of_others(run: RunLog) -> bool:
+    """Whether the run is evaluated on other environments than those of its training."""
+    if run.spec is None or run.spec.eval is None:
+        return False
+    return not {each.id for each in run.spec.eval.environments} <= {each.id for each in run.spec.environments}
+
+
 def _held_out(run: RunLog) -> Series | None:
-    """The logged held-out reward, else that of the rollouts."""
+    """The logged held-out reward, else that of the rollouts; `None` if it is also of other environments."""
+    if _is_of_others(run):
+        return None
     if "eval" in run.series:
         return run.series["eval"]
     points = run.rollouts.means(held_out=True) if run.rollouts is not None else ()
@@ -255,7 +263,7 @@ def replies_not_judged(run: RunLog) -> Iterator[str]:
         yield "lists of answers and wrong answers (the data of the tasks has no short answer)"
     held_out = _held_out(run)
     if held_out is None:
-        yield "held-out reward (not logged)"
+        yield f"held-out reward ({'evaluated on other environments' if _is_of_others(run) else 'not logged'})"
     elif len(held_out.points) < 4:
         yield f"held-out reward ({len(held_out.points)} of 4 evaluations)"
     elif _is_open(_span(run, held_out, run.width)):

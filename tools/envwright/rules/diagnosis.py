@@ -760,7 +760,7 @@ def run_is_gone(run: RunLog) -> Iterator[Found]:
     """The run failed, was stopped, or does not exist.
 
     What: The platform has the run, and its status is neither failed nor stopped. Source: prime 0.18.0,
-        prime_cli/api/rl.py (restart_run) and commands/rl.py (TERMINAL_RUN_STATUSES).
+        prime_cli/commands/rl.py (TERMINAL_RUN_STATUSES) and prime_cli/api/rl.py (restart_run).
     Why: It will not continue by itself.
     Fix: Read the end of its log, then submit a changed declaration: the platform restarts running runs only.
     """

@@ -207,19 +207,18 @@ def lead_of(plan: EnvironmentPlan) -> str:
 
 
 def prompt_text(plan: EnvironmentPlan, example: Example, number: int = 0) -> str:
-    """The prompt of an example, as in the environment."""
-    parts = [plan.question(example), instruction_of(plan)]
-    if plan.kind == "tool":
-        parts = [lead_of(plan).format(number=number), *(parts[1:] if plan.hides_question else parts)]
-    return "\n\n".join(parts)
+    """The prompt of an example, as in the environment; the instruction is its system prompt."""
+    if plan.kind != "tool":
+        return plan.question(example)
+    lead = lead_of(plan).format(number=number)
+    return lead if plan.hides_question else f"{lead}\n\n{plan.question(example)}"
 
 
 def prompt_expression(plan: EnvironmentPlan) -> str:
     """The Python expression that makes the prompt from a row."""
-    parts = ["{row['question']}", "{INSTRUCTION}"]
-    if plan.kind == "tool":
-        parts = ["{LEAD.format(number=number)}", *(parts[1:] if plan.hides_question else parts)]
-    return 'f"' + "\\n\\n".join(parts) + '"'
+    if plan.kind != "tool":
+        return 'row["question"]'
+    return "LEAD.format(number=number)" + ("" if plan.hides_question else ' + "\\n\\n" + row["question"]')
 
 
 def gold_expression(plan: EnvironmentPlan) -> str:

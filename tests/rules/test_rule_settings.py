@@ -116,6 +116,15 @@ def test_severities_are_compared_with_those_at_the_base() -> None:
     )
 
 
+def test_settings_are_told_in_a_sentence() -> None:
+    now, base = settings(RWD005="off", RWD006="error"), settings(RWD006="error", SCH053="error", SCH056="advice")
+    assert [str(each) for each in set_severities(now, base)] == [
+        "RWD005 is off instead of error: ours; this change alters it from error",
+        "RWD006 is error: ours",
+        "SCH053 is advice again, and was error: this change removes its setting",
+    ]
+
+
 def test_every_report_shows_settings_and_altered_verdicts(tmp_path: Path) -> None:
     altered = EnvironmentResult("sums", "environments/sums", "pass", gates={"schema": "pass"}, by_former_rules="fail")
     written = ValidationResult("pass", (altered,), rules=set_severities(settings(SCH003="warning"), {}))

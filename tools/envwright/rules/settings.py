@@ -31,8 +31,11 @@ class SetSeverity:
     """Its severity at the base of the change, if the change alters it."""
 
     def __str__(self) -> str:
+        if not self.reason:
+            return f"{self.rule} is {self.severity} again, and was {self.base}: this change removes its setting"
+        own = "" if self.severity == self.own else f" instead of {self.own}"
         before = f"; this change alters it from {self.base}" if self.base else ""
-        return f"{self.rule} is {self.severity} instead of {self.own}: {self.reason or 'no longer set'}{before}"
+        return f"{self.rule} is {self.severity}{own}: {self.reason}{before}"
 
 
 def set_severities(
@@ -44,7 +47,8 @@ def set_severities(
         own = all_rules()[rule].severity
         here, before = (each[rule].severity if each and rule in each else own for each in (now, base))
         altered = before if base is not None and before != here else None
-        found.append(SetSeverity(rule, own, here, now[rule].reason if rule in now else "", altered))
+        if rule in now or altered:
+            found.append(SetSeverity(rule, own, here, now[rule].reason if rule in now else "", altered))
     return tuple(found)
 
 

@@ -277,6 +277,7 @@ def test_hosted_run_is_followed_by_its_declared_name(
     (tmp_path / "registry.yaml").write_text(REGISTRY)
     assert main(["diagnose", "first", "--root", str(tmp_path)]) == 1
     assert "it was never submitted" in capsys.readouterr().out
+    assert main(["watch", "first", "--follow", "--root", str(tmp_path)]) == 1, "nothing comes of waiting for it"
     others(signed_in, 1, "first-0123456789ab-abcdef0")
     [run] = signed_in.state()["run"]
     metrics = [{"step": step, "reward": 0.0} for step in range(40)]

@@ -56,7 +56,8 @@ def run(options: argparse.Namespace) -> int:
         checkout = checkout_of(options.root)
         while True:
             code, report = _look(checkout, options, stop)
-            if not getattr(options, "follow", False) or report.status in ENDED:
+            is_gone = any(finding.rule == "DGN014" for finding in report.findings)
+            if not getattr(options, "follow", False) or report.status in ENDED or is_gone:
                 return code
             if stop.wait(options.interval):
                 return exit_codes.INTERRUPTED

@@ -32,6 +32,7 @@ def is_met(condition: str, values: Mapping[str, str], passed: bool) -> bool:
     if not FUNCTION.search(condition) and not passed:
         return False
     text = FUNCTION.sub(lambda found: "True" if found[0] in ("always()", "!cancelled()") else str(passed), condition)
+    text = re.sub(r"contains\(needs\.\*\.result, ('\w+')\)", lambda found: f"{found[1]} == failed", text)
     text = re.sub(r"fromJSON\(.*?\)\.include\[0\]", "needs.plan.outputs.matrix", text)
     parts = []
     for word in re.findall(r"'[^']*'|[\w.-]+|&&|\|\||!=|==|[!()]", text):
@@ -70,6 +71,16 @@ def jobs_of_merge(change: Mapping[str, str], *, queue: bool) -> dict[str, list[s
         "release": [*jobs_of(WORKFLOWS["release.yml"], push)],
         "site": [*jobs_of(WORKFLOWS["pages.yml"], followed)],
     }
+
+
+@pytest.mark.parametrize("name", [name for name, each in WORKFLOWS.items() if {"push", "schedule"} & set(each["on"])])
+def test_forks_are_quiet_unless_their_variable_says_otherwise(name: str) -> None:
+    """Of workflows that nobody starts by hand; `pages` follows `release`, which is skipped as a whole."""
+    values = {**ONE_ENVIRONMENT, "github.event.repository.fork": "true"}
+    assert [*jobs_of(WORKFLOWS[name], values)] == []
+    assert [*jobs_of(WORKFLOWS[name], {**values, "vars.RUN_IN_FORK": "yes"})]
+    skipped = {"github.event.workflow_run.conclusion": "skipped"}
+    assert [*jobs_of(WORKFLOWS["pages.yml"], {**values, **skipped})] == []
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from called_workflows import CALLERS, FOLDER, ROOT, callers, workflows
+from called_workflows import CALLERS, FOLDER, ROOT, callers, inner, workflows
 
 NAMES = [name for name, _ in workflows()]
 JOBS = [
@@ -107,6 +108,39 @@ def test_callers_are_a_trigger_permissions_and_one_call(name: str) -> None:
 def test_every_reusable_workflow_has_a_caller() -> None:
     reusable = {name for name, workflow in workflows() if "workflow_call" in workflow["on"]}
     assert reusable == set(CALLERS)
+
+
+REUSABLE = {name: workflow for name, workflow in workflows() if "workflow_call" in workflow["on"]}
+
+
+@pytest.mark.parametrize(
+    ("runner", "machines"),
+    [
+        ("", "ubuntu-24.04"),
+        ("large-linux", "large-linux"),
+        ('["self-hosted", "linux"]', ["self-hosted", "linux"]),
+    ],
+)
+@pytest.mark.parametrize("name", REUSABLE)
+def test_runner_is_a_label_or_a_list_of_labels(name: str, runner: str, machines: str | list[str]) -> None:
+    """`""` stands for an event, which has no inputs. Called workflows get what their caller got."""
+    functions = {"startsWith": str.startswith, "fromJSON": json.loads, "inputs": SimpleNamespace(runner=runner)}
+    for job in REUSABLE[name]["jobs"].values():
+        passed_on = job["with"]["runner"] if "uses" in job else job["runs-on"]
+        expression = inner(passed_on).replace("&&", "and").replace("||", "or")
+        assert eval(expression, functions) == ((runner or "ubuntu-24.04") if "uses" in job else machines)
+
+
+def test_jobs_that_upload_findings_may_read_the_run() -> None:
+    """Code scanning of a private repository reads the run; in a public one nobody would notice that it may not."""
+    seen = set()
+    for name, workflow in workflows():
+        for job_name, job in workflow["jobs"].items():
+            if "github/codeql-action/upload-sarif@" in str(job.get("steps")):
+                granted = job["permissions"]
+                assert (granted["actions"], granted["security-events"]) == ("read", "write"), f"{name}:{job_name}"
+                seen.add(f"{name}:{job_name}")
+    assert seen == {"comment.yml:comment", "pages.yml:publish"}
 
 
 @pytest.mark.parametrize("job", JOBS)

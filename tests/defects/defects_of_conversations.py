@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from defects_of_company import CLIENT_V1, CORRECT_BY_JUDGE, JUDGE_V0, OPEN_PROMPT
-from oddities_of_libraries import CALLING, GUESSING, NAMED, TOOLS
+from oddities_of_libraries import CALLING, CORRECT_BY_TOOLS, GUESSING, NAMED, TOOLS
 from planted import planted
 
 PLAYED = {"environment": "Guessing", "options": "max_turns=4", "rubric": "vf.Rubric(funcs=[found])"}
@@ -30,7 +30,65 @@ class SeveralEnv(vf.Env[SeveralConfig]):
             trace.record_reward("solved", solved)
 """
 
+BROKEN_TOOL = '''
+def add(first: int, second: int) -> str:
+    """Add two numbers."""
+    return str((first + second) / 0)
+'''
+EMPTY_TOOL = '''
+def look_up(name: str) -> str:
+    """What a name stands for."""
+    return f"no such item: {name}"
+'''
+CORRECT_V1 = """
+@vf.reward(weight=1.0)
+async def correct(self, trace) -> float:
+    return float(final(trace.last_reply) == self.data.answer)
+"""
+TOOLSET = '''
+class Calculator(vf.Toolset[vf.SharedToolsetConfig]):
+    TOOL_PREFIX = "calculator"
+
+    @vf.tool
+    def add(self, first: int, second: int) -> str:
+        """Add two numbers."""
+        return str({returned})
+
+
+if __name__ == "__main__":
+    Calculator.run()
+'''
+WITH_TOOLSET = """
+@classmethod
+def toolsets(cls, config):
+    return [Calculator(vf.SharedToolsetConfig())]
+
+def load(self):
+    rows = [(17, 25), (160, 41), (90, 8), (1200, 34), (55, 23), (301, 406)]
+    return [Task(Data(prompt=f"What is {first} plus {second}? Give the number in <answer>…</answer>.",
+                      answer=str(first + second)), self.config.task) for first, second in rows]
+"""
+TOOLED = {"functions": CORRECT_BY_TOOLS, "environment": "vf.ToolEnv"}
+
 CONVERSATIONS = [
+    planted("tool_that_divides_by_zero", "RWD098 RWD099", BROKEN_TOOL, options="tools=[add],\nmax_turns=4", **TOOLED),
+    planted("tool_that_finds_nothing", "RWD099", EMPTY_TOOL, options="tools=[look_up],\nmax_turns=4", **TOOLED),
+    planted(
+        "tool_that_divides_by_zero",
+        "RWD098 RWD099",
+        TOOLSET.format(returned="(first + second) / 0"),
+        "v1",
+        functions=CORRECT_V1,
+        taskset=WITH_TOOLSET,
+    ),
+    planted(
+        "tool_that_finds_nothing",
+        "RWD099",
+        TOOLSET.format(returned="'no such sum'"),
+        "v1",
+        functions=CORRECT_V1,
+        taskset=WITH_TOOLSET,
+    ),
     planted(
         "praise_is_believed",
         "RWD085",

@@ -70,7 +70,30 @@ def reply(task, messages):
     return f"<answer>{sum(int(answer) for answer in answers)}</answer>"
 """
 
+CORRECT_BY_TOOLS = "def correct(completion, answer, **_):\n    return float(final(said(completion)) == answer)"
+REFUSING_TOOLS = TOOLS.replace(
+    '.get(name, "nothing")',
+    "[name]",  # an exception that the model reads
+)
+
 LIBRARIES = [
+    sound(
+        "tool_that_refuses_names",
+        REFUSING_TOOLS,
+        functions=CORRECT_BY_TOOLS,
+        environment="vf.ToolEnv",
+        options="tools=[look_up],\nmax_turns=6",
+        rows=NAMED,
+        asking=IN_TAGS,
+        oracle=CALLING,
+    ),
+    sound(
+        "working_tool_that_is_not_needed",
+        TOOLS,
+        functions=CORRECT_BY_TOOLS,
+        environment="vf.ToolEnv",
+        options="tools=[add],\nmax_turns=6",
+    ),
     sound(
         "parser_of_tags",
         XML,
@@ -139,7 +162,7 @@ LIBRARIES = [
     sound(
         "tools",
         TOOLS,
-        functions="def correct(completion, answer, **_):\n    return float(final(said(completion)) == answer)",
+        functions=CORRECT_BY_TOOLS,
         environment="vf.ToolEnv",
         options="tools=[add, look_up],\nmax_turns=6",
         rows=NAMED,

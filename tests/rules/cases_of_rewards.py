@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from envwright.declarations.package import AnswerDeclaration, RewardDeclaration, SourceNote
-from envwright.facts.observed import Agent, FunctionScore, Place, Task, TestOutcome, Validation
+from envwright.facts.observed import Agent, FunctionScore, Place, Task, TestOutcome, ToolTrial, Validation
 from rule_cases import RuleCases
 from subjects import (
     CORRECT,
@@ -160,6 +160,22 @@ NO_ANSWER = AnswerDeclaration(type="none")
 WHOLE_RANGE = RewardDeclaration(min=-1.0, max=1.0)
 
 RAISED = case({"reward": "0", "correct_answer": "1"}, score=score("case", reward=0.2, failures=(broken_function(),)))
+SERVED = failure(type="ToolError", message="Error executing tool add: division by zero")
+
+
+def adder(name="add", **changes):
+    """A tool that was tried four times."""
+    return ToolTrial(**{"name": name, "calls": 4, "failed": 0, "results": 4, "arguments": {"first": 2}, **changes})
+
+
+def tooled(*tools: ToolTrial, calls=(), derived=False):
+    """An environment with tools, some of which the reference reply calls."""
+    asked = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": name}} for name in calls]}
+    gold = replace(score("oracle"), derived=derived)
+    spoken = replace(gold, completion=(asked, *gold.completion)) if calls else gold
+    return subject(tools=tools, scores=(*scores(oracle=None), spoken))
+
+
 CASES = {
     "RWD001": RuleCases(
         fires={
@@ -520,6 +536,26 @@ CASES = {
                 package={"notes": (SourceNote("unpinned-dataset", 'load_dataset("a/b")', "plain_sums/taskset.py", 9),)}
             )
         },
+    ),
+    "RWD098": RuleCases(
+        fires={
+            "always": tooled(adder(failed=4, results=0, failure=failure(type="ZeroDivisionError"))),
+            "behind a server": tooled(adder(failed=4, results=0, failure=SERVED)),
+            "now and then": tooled(adder(failed=1, failure=failure(type="NameError"))),
+        },
+        silent={
+            "works": tooled(adder()),
+            "refuses the arguments": tooled(adder(failed=4, results=0, failure=failure(type="KeyError"))),
+            "no tools": subject(),
+        },
+    ),
+    "RWD099": RuleCases(
+        fires={
+            "never called": tooled(adder()),
+            "one of two": tooled(adder(), adder("look_up"), calls=["add"]),
+            "a derived reply, and one result": tooled(adder(results=1), derived=True),
+        },
+        silent={"called": tooled(adder(), calls=["add"]), "no tools": subject()},
     ),
     "RWD097": RuleCases(
         fires={

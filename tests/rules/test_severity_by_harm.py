@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from cases_of_rewards import adder, tooled
 from cases_of_search import exploit, searched
 from envwright.declarations.package import RewardDeclaration
 from envwright.facts.observed import Growth, Place
 from envwright.rules.engine import Finding, Subject, findings
 from envwright.rules.verdict import judge
-from subjects import broken_function, function, functions, one_function, score, scores, subject
+from subjects import broken_function, failure, function, functions, one_function, score, scores, subject
 
 TAGS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000)
 
@@ -95,6 +96,19 @@ def test_form_is_what_a_constant_reply_earns_on_every_task(everywhere: float, se
         rollouts=(),
     )
     assert the("RWD087", each).severity == severity
+
+
+def test_tool_that_raises_on_some_calls_is_a_warning() -> None:
+    broken = {"failure": failure(type="NameError")}
+    assert the("RWD098", tooled(adder(failed=4, results=0, **broken))).severity == "error"
+    assert the("RWD098", tooled(adder(failed=1, **broken))).severity == "warning"
+
+
+def test_uncalled_tool_decides_nothing_only_beside_a_derived_reply() -> None:
+    assert the("RWD099", tooled(adder(results=1), derived=True)).inconclusive
+    assert "returned 'none' in each of 4 trials" in the("RWD099", tooled(adder(results=1, result="none"))).message
+    assert not the("RWD099", tooled(adder(results=1))).inconclusive
+    assert not the("RWD099", tooled(adder(), derived=True)).inconclusive
 
 
 @pytest.mark.parametrize(("place", "severity"), [(None, "warning"), (Place("plain_sums/taskset.py", 3), "error")])

@@ -176,6 +176,23 @@ class Agent:
 
 
 @dataclass(frozen=True)
+class ToolTrial:
+    """The calls of a tool that is offered to the model, in rollouts of the rewards gate."""
+
+    name: str
+    calls: int
+    """Those of scripted replies, or else trials with arguments that its schema allows."""
+    failed: int
+    results: int
+    """The number of different results, without the values that a call gives."""
+    arguments: Mapping[str, Any]
+    """The arguments of the first call that failed, or else of the first."""
+    result: str = ""
+    failure: Failure | None = None
+    """Its exception."""
+
+
+@dataclass(frozen=True)
 class Task:
     """One task: `prompt` holds the first messages to the model, `data` the whole row."""
 
@@ -449,6 +466,8 @@ class Facts:
     tasks: tuple[Task, ...] = ()
     agents: tuple[Agent, ...] = ()
     """The agents that requested replies in the rollouts of the rewards gate."""
+    tools: tuple[ToolTrial, ...] = ()
+    """The tools that were offered to them."""
     scores: tuple[Score, ...] = ()
     answer_fields: AnswerFields | None = None
     """`None` if no values were exchanged: the rewards gate did not run, or the replies are turns or take long."""

@@ -34,6 +34,7 @@ from envwright.facts.observed import (
     StartMode,
     Task,
     TestOutcome,
+    ToolTrial,
     Validation,
     WantedData,
     Wheel,
@@ -47,6 +48,7 @@ from envwright.system.subprocesses import ProgramFailed
 KINDS: dict[str, type] = {
     "task": Task,
     "agent": Agent,
+    "tool": ToolTrial,
     "dataset": Dataset,
     "score": Score,
     "answer fields": AnswerFields,
@@ -168,6 +170,7 @@ class CollectedFacts:
             description=self._described(),
             tasks=self.kept("task"),
             agents=self.kept("agent"),
+            tools=self.kept("tool"),
             scores=self.kept("score"),
             answer_fields=next(iter(self.kept("answer fields")), None),
             cases=self.kept("case"),

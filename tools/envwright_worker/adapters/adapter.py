@@ -86,6 +86,21 @@ class RolloutTurn:
     """The row, updated by the values that the environment gave to this agent."""
 
 
+MOST_CALLS = 1_000
+"""The last calls of tools that are kept."""
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    """A call of a tool in a rollout."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    result: str = ""
+    failure: Mapping[str, Any] | None = None
+    """The exception that it raised, in the shape of facts."""
+
+
 CONVERSATION_HEADER = "X-Session-ID"
 """The header in which requests of rollouts carry the id of their conversation; v1 sets it itself."""
 
@@ -165,6 +180,9 @@ class Adapter(Protocol):
 
     async def tools_of(self, task: TaskView) -> list[dict[str, Any]]:
         """The tools that the environment offers to the model on a task; none is called."""
+
+    def taken_tool_calls(self) -> list[ToolUse]:
+        """The tool calls of rollouts since the last time, in any order."""
 
     def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:
         """The rollout and the agent that a request belongs to, by the id that it carries; `None` if none is known.

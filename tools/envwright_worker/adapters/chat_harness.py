@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -18,7 +19,12 @@ import aiohttp
 import verifiers.v1 as vf
 from verifiers.v1.dialects.chat import message_to_wire
 
+from envwright_worker.adapters.adapter import MOST_CALLS, ToolUse
+from envwright_worker.failures import MESSAGE_LIMIT
+
 HARNESS_ID = "envwright-chat"
+MADE_CALLS: deque[ToolUse] = deque(maxlen=MOST_CALLS)
+"""The calls of tools in rollouts, until the adapter takes them."""
 PASSING = (408, 409, 429)
 """Statuses below 500 that are retried, as in OpenAI's own clients."""
 MCP_HEADERS = {
@@ -88,13 +94,17 @@ class HarnessTools:
 
     async def answer(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """Make one tool call; a failure is returned to the model as text."""
+        arguments, failed = {}, True
         try:
             url, name = self._homes[call["function"]["name"]]
             arguments = json.loads(call["function"]["arguments"] or "{}")
             result = await self._request(url, "tools/call", {"name": name, "arguments": arguments})
             content = "\n".join(part.get("text", "") for part in result["content"])
+            failed = bool(result.get("isError"))
         except Exception as error:
             content = f"error: {type(error).__name__}: {error}"
+        failure = {"kind": "raised", "type": "ToolError", "message": content[:MESSAGE_LIMIT]} if failed else None
+        MADE_CALLS.append(ToolUse(call["function"]["name"], arguments, content, failure))
         return {"role": "tool", "tool_call_id": call["id"], "content": content}
 
     async def _request(self, url: str, method: str, params: dict[str, Any]) -> dict[str, Any]:

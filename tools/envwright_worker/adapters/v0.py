@@ -13,7 +13,7 @@ import inspect
 import json
 import math
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
@@ -23,11 +23,13 @@ import verifiers as vf
 
 from envwright_worker.adapters.adapter import (
     CONVERSATION_HEADER,
+    MOST_CALLS,
     RolloutOptions,
     RolloutRequest,
     RolloutTurn,
     Settings,
     TaskView,
+    ToolUse,
     Trap,
     Waits,
     at_once,
@@ -87,6 +89,10 @@ class AdapterV0:
         self.compares_siblings = False
         self.limits_turns = limits_turns(self._environment)
         self._tasks: Mapping[int, TaskView] = {}
+        self._tool_calls: deque[ToolUse] = deque(maxlen=MOST_CALLS)
+        for member in (self._environment, *(getattr(self._environment, "env_map", None) or {}).values()):
+            if hasattr(member, "call_tool"):
+                member.call_tool = self._noting(member.call_tool)
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -313,6 +319,28 @@ class AdapterV0:
         state = await state_of(self._environment, task, [])
         offered = state.get("tool_defs") or state.get("oai_tools") or []
         return [tool.model_dump() if hasattr(tool, "model_dump") else dict(tool) for tool in offered]
+
+    def taken_tool_calls(self) -> list[ToolUse]:
+        taken = list(self._tool_calls)
+        self._tool_calls.clear()
+        return taken
+
+    def _noting(self, call_tool: Callable[..., Any]) -> Callable[..., Any]:
+        """Note each call: the environment turns an exception into a message to the model."""
+
+        @functools.wraps(call_tool)
+        async def noted(tool_name: str, tool_args: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+            asked = dict(tool_args)  # the environment may add arguments of its own
+            try:
+                called = call_tool(tool_name, tool_args, *args, **kwargs)
+                message = await called if inspect.isawaitable(called) else called
+            except Exception as error:
+                self._tool_calls.append(ToolUse(tool_name, asked, failure=self._sources.failure(error)))
+                raise
+            self._tool_calls.append(ToolUse(tool_name, asked, text_of(openai_form(message))))
+            return message
+
+        return noted
 
     def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:
         """The rollout whose number is in the id.

@@ -32,6 +32,7 @@ from envwright_worker.adapters.adapter import (
     RolloutTurn,
     Settings,
     TaskView,
+    ToolUse,
     Trap,
     Waits,
     at_once,
@@ -320,6 +321,24 @@ class AdapterV1:
 
     async def tools_of(self, task: TaskView) -> list[dict[str, Any]]:  # noqa: ARG002
         return []
+
+    def taken_tool_calls(self) -> list[ToolUse]:
+        taken = [
+            replace(call, failure=call.failure and self._failure_of_tool(call)) for call in chat_harness.MADE_CALLS
+        ]
+        chat_harness.MADE_CALLS.clear()
+        return taken
+
+    def _failure_of_tool(self, call: ToolUse) -> dict[str, Any]:
+        """The failure of a tool, whose server sends only its message."""
+        functions = (
+            getattr(type(toolset), name, None)
+            for toolset in self._toolsets
+            for name in dir(type(toolset))
+            if call.tool == name or call.tool.endswith(f"_{name}")
+        )
+        code = next((code for one in functions if (code := getattr(one, "__code__", None)) is not None), None)
+        return {**(call.failure or {}), "place": self._sources.place_of_code(code)}
 
     def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:  # noqa: ARG002
         """The turn of the trace with this id, which verifiers sends with every request."""

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import verifiers.v1 as vf
 
-from envwright_worker.adapters.adapter import RolloutOptions, RolloutRequest, RolloutTurn, Settings, TaskView
+from envwright_worker.adapters.adapter import RolloutOptions, RolloutRequest, RolloutTurn, Settings, TaskView, ToolUse
 from envwright_worker.messages import Message
 
 
@@ -63,6 +63,9 @@ class HarnessAdapter:
         _no_tasks()
 
     async def tools_of(self, task: TaskView) -> list[dict[str, Any]]:  # noqa: ARG002
+        return []
+
+    def taken_tool_calls(self) -> list[ToolUse]:
         return []
 
     def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:  # noqa: ARG002

@@ -146,6 +146,8 @@ class RolloutNotes:
 
     def __init__(self) -> None:
         self.agents: dict[str, SeenAgent] = {}
+        self.tools: dict[str, Mapping[str, Any]] = {}
+        """The tools that were offered to trained agents, by name."""
         self.failures: dict[RolloutId, dict[str, Any]] = {}
         """Rollouts in which the author's oracle failed."""
         self.lacking: dict[RolloutId, str] = {}
@@ -158,6 +160,8 @@ class RolloutNotes:
             opening = [{"role": one["role"], "content": text_of(one)[:LONGEST_OPENING]} for one in messages[:4]]
             tools = [str((tool.get("function") or tool).get("name")) for tool in agent.tools]
             self.agents[agent.name] = SeenAgent(agent.name, agent.is_trained, opening, tools)
+        for tool in agent.tools if agent.is_trained else ():
+            self.tools.setdefault(str((tool.get("function") or tool).get("name")), tool)
         return self.agents[agent.name]
 
     def lacks(self, rollout: RolloutId, agent: AskingAgent, reason: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from envwright_worker.adapters.adapter import RolloutRequest, TaskView, conversation_of
 from envwright_worker.channel import JobRequest
 from envwright_worker.checks.answer_fields import answer_fields
+from envwright_worker.checks.tool_trials import tool_trials
 from envwright_worker.failures import OutOfTime
 from envwright_worker.messages import Message, says, text_of
 from envwright_worker.policies import POLICIES, policy_named
@@ -133,6 +134,9 @@ def _play_policies(session: Session, request: JobRequest) -> None:
     _play(session, request, tasks, names)
     for agent in session.endpoint.notes.agents.values():
         session.channel.item("agent", asdict(agent))
+    if not session.is_late:
+        for trial in tool_trials(session, tasks, request["max_concurrent"], request["seconds"] * 4):
+            session.channel.item("tool", trial)
 
 
 def _played_first(session: Session, request: JobRequest, task: TaskView) -> dict[str, Any]:

@@ -193,6 +193,57 @@ def result_of_calls(messages: Sequence[Message]) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def trial_call(
+    tool: Mapping[str, Any], task: Mapping[str, Any], messages: Sequence[Message], number: int
+) -> dict[str, Any]:
+    """A call that the tool's schema allows: with values that the task names, or else drawn from its prompt.
+
+    Calls of other numbers have other values where the task does not name them.
+    """
+    described = _function(tool)
+    schema = _parameters(described)
+    properties = schema.get("properties") or {}
+    required = [name for name in schema.get("required") or properties if name in properties]
+    prompt = _spoken(messages)
+    named = {name: _named_value(name, _kind_of(properties[name]), task, prompt) for name in required}
+    arguments = {
+        name: _trial_value(_kind_of(properties[name]), named[name], prompt, number + place)
+        for place, name in enumerate(required)
+    }
+    function = {"name": str(described["name"]), "arguments": json.dumps(arguments)}
+    return {"id": f"call_{number}", "type": "function", "function": function}
+
+
+def _kind_of(schema: Any) -> Mapping[str, Any]:
+    """The schema of a value, of several alternatives the first that is not null."""
+    known = schema if isinstance(schema, Mapping) else {}
+    others = [each for each in known.get("anyOf") or () if isinstance(each, Mapping) and each.get("type") != "null"]
+    return others[0] if others else known
+
+
+def _trial_value(schema: Mapping[str, Any], named: Any, prompt: str, number: int) -> Any:
+    kind = schema.get("type", "string")
+    converted = None if named is None else _converted(named, kind)
+    if converted is not None:
+        return converted
+    if choices := schema.get("enum"):
+        return choices[number % len(choices)]
+    if kind in ("integer", "number"):
+        numbers = [int(float(text)) for text in _NUMBER.findall(prompt) if float(text) >= 1] or [2, 3, 5]
+        return numbers[number % len(numbers)] if kind == "integer" else float(numbers[number % len(numbers)])
+    if kind == "boolean":
+        return number % 2 == 0
+    if kind == "array":
+        return [_trial_value(_kind_of(schema.get("items")), None, prompt, number + place) for place in range(2)]
+    if kind == "object":
+        inner = schema.get("properties") or {}
+        return {name: _trial_value(_kind_of(inner[name]), None, prompt, number) for name in inner}
+    texts = list(dict.fromkeys([*_QUOTED.findall(prompt), *re.findall(r"\b[A-Z]\w+", prompt), *prompt.split()])) or [
+        "a"
+    ]
+    return texts[number % len(texts)]
+
+
 NamedCall = tuple[str, dict[str, Any]]
 """A tool and its arguments."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from envwright_worker.failures import shortened
 from envwright_worker.policies.baselines import oracle
@@ -11,7 +12,7 @@ from envwright_worker.policies.baselines import oracle
 from envwright.facts.observed import Failure, Place, Score
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, merged, rule
-from envwright.rules.evidence import Evidence, described, of_conversation
+from envwright.rules.evidence import Evidence, described, of_conversation, of_failure
 from envwright.rules.gold import NO_ORACLE, ORACLE_ERROR, ORACLE_FILE, failed_by_the_oracle, scores_of, worst_paid
 from envwright.rules.oracle_skeleton import (
     agents_without_oracle,
@@ -21,9 +22,19 @@ from envwright.rules.oracle_skeleton import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 LONGEST_MESSAGE = 120
+LEAST_RESULTS = 2
+"""The number of different results that show a tool to work."""
+_IS_BROKEN = re.compile(
+    r"^(?:NameError|UnboundLocalError|AttributeError|ImportError|ModuleNotFoundError|NotImplementedError"
+    r"|ZeroDivisionError|TypeError)\b"
+    r"|division by zero|name '\w+' is not defined|has no attribute '|No module named|unsupported operand type"
+    r"|is not callable|is not subscriptable|is not iterable|cannot access local variable|cannot import name"
+    r"|positional arguments? but \d|unexpected keyword argument|missing \d+ required positional"
+)
+"""Exceptions of broken code. Servers of tools send only their text; others may refuse the arguments."""
 TO_COMPLETE = "to_complete"
 """The name of a skeleton of tests/oracle.py in a finding's evidence."""
 
@@ -146,3 +157,63 @@ def _kind(failure: Failure) -> tuple[object, ...]:
 def _replying_to(failure: Failure) -> str:
     """The message that the oracle failed on."""
     return f", replying to {shortened(failure.replying_to, LONGEST_MESSAGE)!r}" if failure.replying_to else ""
+
+
+@rule("RWD098", gate="rewards")
+def tool_raises(subject: Subject) -> Iterator[Found]:
+    """A tool raises on valid arguments.
+
+    What: No tool that is offered to the model raises an exception of broken code (a missing name or attribute, a wrong
+        type, a division by zero) on arguments that its schema allows. They are the reference reply's, or else are drawn
+        from the task. A warning if it raises on some calls only.
+    Why: The model calls the tool and gets the text of an exception. A reference reply that knows the answer without the
+        tool earns the maximum all the same.
+    Fix: Call the tool with the shown arguments, and fix the line that raises.
+    """
+    for tool in subject.facts.tools:
+        if tool.failure is not None and _IS_BROKEN.search(f"{tool.failure.type}: {tool.failure.message}"):
+            yield Found(
+                f"the tool {tool.name} raises {described(tool.failure)} ({tool.failed} of {tool.calls} calls)",
+                of_failure(tool.failure, arguments=dict(tool.arguments)),
+                tool.failure.place,
+                severity="warning" if tool.failed < tool.calls else None,
+            )
+
+
+@rule("RWD099", gate="rewards", severity="warning")
+def tool_is_not_proven(subject: Subject) -> Iterator[Found]:
+    """No reference reply calls a tool.
+
+    What: Every tool that is offered to the model is called by a reference reply. If the reply is derived from the
+        task's answer, and calls of the tool with arguments of its schema fail or all have the same result, the gate is
+        inconclusive.
+    Why: A tool that never works is not noticed: the reply knows the answer without it.
+    Fix: Write tests/oracle.py so that `def reply(task, messages)` calls the tool, as a perfect model would, and answers
+        with its result.
+    """
+    gold = scores_of(subject, oracle.name)
+    called = {call.get("function", {}).get("name") for score in gold for call in _calls_in(score)}
+    idle = [tool for tool in subject.facts.tools if tool.name not in called]
+    if not gold or not idle:
+        return
+    dead = [tool for tool in idle if tool.results < LEAST_RESULTS and tool.arguments] or [
+        tool for tool in idle if tool.failed == tool.calls
+    ]
+    shown = (dead or idle)[0]
+    outcome = described(shown.failure) if shown.failure else repr(shortened(shown.result, LONGEST_MESSAGE))
+    tried = f"; {shown.name} returned {outcome} in each of {shown.calls} trials" if dead and shown.calls else ""
+    yield Found(
+        f"the tools are not proven: no reference reply calls {', '.join(tool.name for tool in idle)}{tried}",
+        Evidence(
+            count=len(idle),
+            of=len(subject.facts.tools),
+            details={"arguments": dict(shown.arguments)} if shown.calls else {},
+        ),
+        Place(ORACLE_FILE),
+        inconclusive=bool(dead) and any(score.derived for score in gold),
+    )
+
+
+def _calls_in(score: Score) -> Iterator[Mapping[str, Any]]:
+    for message in score.completion:
+        yield from message.get("tool_calls") or ()

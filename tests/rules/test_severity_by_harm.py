@@ -9,6 +9,7 @@ from cases_of_rewards import adder, tooled
 from cases_of_search import exploit, searched
 from envwright.declarations.package import RewardDeclaration
 from envwright.facts.observed import Growth, Place
+from envwright.facts.search import Broken
 from envwright.rules.engine import Finding, Subject, findings
 from envwright.rules.verdict import judge
 from subjects import broken_function, failure, function, functions, one_function, score, scores, subject
@@ -96,6 +97,31 @@ def test_form_is_what_a_constant_reply_earns_on_every_task(everywhere: float, se
         rollouts=(),
     )
     assert the("RWD087", each).severity == severity
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "severity"),
+    [
+        ("I think {it} is 4.\n\tSo 4.", "raised", "error"),
+        ("{" * 200, "raised", "warning"),
+        ("{\x00}", "raised", "warning"),
+        ("{" + "word " * 1_000, "raised", "warning"),
+        ("{it}", "timeout", "warning"),
+    ],
+)
+def test_exception_on_a_reply_of_the_search_is_an_error_if_a_model_might_write_it(
+    reply: str, kind: str, severity: str
+) -> None:
+    broken = Broken(0, reply, "correct_answer", kind, "JSONDecodeError", "Expecting value", "sums.py", 7)
+    found = the("RWD089", searched(broken=(broken,)))
+    assert (found.severity, found.place) == (severity, Place("sums.py", 7))
+
+
+def test_broken_reply_is_offered_as_a_case_with_an_expectation() -> None:
+    broken = Broken(0, "{it}", "correct_answer", "raised", "JSONDecodeError", "Expecting value")
+    found = the("RWD089", searched(broken=(broken,)))
+    assert found.evidence.ready_case is not None
+    assert found.evidence.ready_case.endswith('expect: {reward: ">= 0"}')
 
 
 def test_tool_that_raises_on_some_calls_is_a_warning() -> None:

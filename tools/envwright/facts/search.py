@@ -73,6 +73,9 @@ class Broken:
     kind: str
     type: str
     message: str
+    file: str = ""
+    """The file of the environment that raised; empty if it was none of its own."""
+    line: int | None = None
 
 
 @dataclass(frozen=True)

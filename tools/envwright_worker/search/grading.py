@@ -128,11 +128,15 @@ class CandidateGrader:
             failures.append(("scoring", text["failure"]))
         if not failures:
             return
-        known = {(each["function"], each["type"]) for each in self.broken}
+        known = {(each["function"], each["type"]): number for number, each in enumerate(self.broken)}
         for function, failure in failures:
-            if len(self.broken) < BROKEN_KEPT and (function, failure["type"]) not in known:
-                kept = {name: failure[name] for name in ("kind", "type", "message")}
-                self.broken.append({"task": place, "reply": reply, "function": function, **kept})
+            kept = {name: failure[name] for name in ("kind", "type", "message")}
+            broken = {"task": place, "reply": reply, "function": function, **kept, **(failure.get("place") or {})}
+            number = known.get((function, failure["type"]))
+            if number is None and len(self.broken) < BROKEN_KEPT:
+                self.broken.append(broken)
+            elif number is not None and len(reply) < len(self.broken[number]["reply"]):
+                self.broken[number] = broken
 
     def meet(self, gold: Graded, nothing: Graded) -> bool:
         """Add a probe task if its reference reply earns more than the least reward.

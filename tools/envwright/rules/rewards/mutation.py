@@ -186,8 +186,9 @@ def _evidence(facts: Facts, mutant: Mutant) -> Evidence:
     apart = mutant.apart
     if apart is None:
         return Evidence(details=details)
+    known = any(score is not None for score in apart.original.values())  # a case needs an expectation
     return replace(
         of_reply(facts, shown_reply(apart.task, apart.completion)),
         details=details | {"code itself": dict(apart.original), "by mutant": dict(apart.mutant)},
-        ready_case=ready_case(f"detects {mutant.id}", apart.task, apart.completion, apart.original),
+        ready_case=ready_case(f"detects {mutant.id}", apart.task, apart.completion, apart.original) if known else None,
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from envwright_worker.failures import shortened
 
+from envwright.facts.observed import Place
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import EarnedReward, Evidence, ShownFailure, of_reply, shown_reply
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
     from envwright_worker.messages import Message
 
-    from envwright.facts.observed import Place
     from envwright.facts.search import Earned, Exploit, ExploitKind, PanelTask
     from envwright.statistics.declared_range import DeclaredRange
 
@@ -233,22 +234,37 @@ def constant_reply_earns_half(subject: Subject) -> Iterator[Found]:
             )
 
 
-@rule("RWD089", gate="rewards", severity="warning")
+@rule("RWD089", gate="rewards")
 def odd_reply_breaks_the_reward(subject: Subject) -> Iterator[Found]:
     """A reply that the search found breaks the reward.
 
     What: No reply makes a reward function raise, return a number that is not finite, or take longer than 2 seconds.
+        A warning for slow replies, and for those that no model would write: longer than 4,000 characters, with
+        invisible characters, or with one character a hundred times in a row.
     Why: v0 silently scores 0.0, v1 loses the rollout. Neither is what the author intended.
     Fix: Return 0 for replies that cannot be parsed. Do not call `int`, `json.loads` or `eval` on a reply without
-    handling errors.
+        handling errors.
     """
     search = subject.facts.search
     for broken in search.broken if search else ():
+        reply, least = shown_reply(broken.task, _said(broken.reply)), f">= {number(subject.declared.minimum)}"
+        ordinary = _is_ordinary(broken.reply)
+        name = f"{broken.function} scores an odd reply, task {broken.task}"
         yield Found(
             f"{broken.function} fails on {_shown(broken.reply)}, task {broken.task}: "
             f"{broken.type}: {shortened(broken.message, 150)}",
             replace(
-                of_reply(subject.facts, shown_reply(broken.task, _said(broken.reply))),
+                of_reply(subject.facts, reply),
+                expected=least,
                 failure=ShownFailure(f"{broken.type}: {broken.message}"),
+                ready_case=ready_case(name, broken.task, _said(broken.reply), {"reward": least}) if ordinary else None,
             ),
+            Place(broken.file, broken.line) if broken.file else place_of(subject, broken.function),
+            severity=None if ordinary and broken.kind == "raised" else "warning",
         )
+
+
+def _is_ordinary(reply: str) -> bool:
+    """Whether a model might write a reply."""
+    readable = all(line.isprintable() for line in reply.expandtabs().split("\n"))
+    return readable and len(reply) <= LONGEST_CASE and not re.search(r"(\S)\1{99}", reply)

@@ -11,7 +11,7 @@ import pytest
 from envwright.authoring.setup.answers import ANSWERS_FILE
 from envwright.cli.main import main
 from envwright.declarations.problem import DeclarationError
-from envwright.files import undoable_write
+from envwright.files import atomic_write
 
 ROOT = Path(__file__).parents[2]
 ACME = ("--owner", "acme", "--tool", "our-team/envwright@v0")
@@ -156,28 +156,28 @@ def test_place_that_is_not_a_folder_is_refused(kind: str, tmp_path: Path):
 def test_folder_that_cannot_be_written_stays_empty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    written = undoable_write.write_whole
+    written = atomic_write.write_whole
 
     def read_only(path: Path, content: bytes) -> None:
         if ".github" in path.parts:
             raise PermissionError(13, "Permission denied", str(path))
         written(path, content)
 
-    monkeypatch.setattr(undoable_write, "write_whole", read_only)
+    monkeypatch.setattr(atomic_write, "write_whole", read_only)
     assert init(tmp_path / "root") == 4
     assert "Permission denied" in capsys.readouterr().err
     assert files(tmp_path) == []
 
 
 def test_interruption_while_writing_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    written = undoable_write.write_whole
+    written = atomic_write.write_whole
 
     def interrupted(path: Path, content: bytes) -> None:
         written(path, content)
         if path.name == "CODEOWNERS":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(undoable_write, "write_whole", interrupted)
+    monkeypatch.setattr(atomic_write, "write_whole", interrupted)
     assert init(tmp_path / "root") == 130
     assert files(tmp_path) == []
 

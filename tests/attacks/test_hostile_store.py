@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from envwright.declarations.reserved_variables import reason_against
+from envwright.declarations.references import reason_against
 from envwright.facts.observed import as_json
 from envwright.observing.store import entries
 from envwright.observing.store.entries import EntryName, EntryRefused, new_keys, opened, sealed

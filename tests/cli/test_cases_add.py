@@ -13,8 +13,8 @@ from envwright.packages.repository import Repository
 from envwright.reports.written import write_reports
 from envwright.rules.engine import GATES, Finding
 from envwright.rules.evidence import Evidence
-from envwright.rules.ready_case import ready_case
 from envwright.rules.result import EnvironmentResult, ValidationResult
+from envwright.rules.suggested_code import ready_case
 from small_repository import edit, small_repository
 
 CASES = Path("environments/reverse_text/tests/cases.yaml")

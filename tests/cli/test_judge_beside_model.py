@@ -16,8 +16,7 @@ import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.declarations.endpoints import find_endpoint
-from envwright.models.judging import judge_cut_short, judge_of
-from envwright.models.model_run import relay_for
+from envwright.models.model_run import judge_cut_short, judge_of, relay_for
 from envwright.models.relay import Relay
 from envwright.packages.repository import Repository
 from envwright.system.retry_policy import MODEL_ENDPOINT

@@ -14,8 +14,14 @@ import pytest
 import yaml
 from envwright import exit_codes
 from envwright.cli.main import main, parsed
-from envwright.observing.scheduling import SHARD_SECONDS, Timing, remember_timing
-from envwright.observing.shard_scripts import ShardTask, kubernetes_job, slurm_script
+from envwright.observing.scheduling import (
+    SHARD_SECONDS,
+    ShardTask,
+    Timing,
+    kubernetes_job,
+    remember_timing,
+    slurm_script,
+)
 from envwright.system.workspace import Workspace
 from small_repository import git, small_repository
 

@@ -221,20 +221,20 @@ def test_upgrade_of_newer_repository_names_the_version(repository: Path):
 def test_upgrade_that_fails_halfway_changes_nothing(
     repository: Path, newer: dict, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    from envwright.files import undoable_write
+    from envwright.files import atomic_write
 
     newer[VALIDATE] = ("merge_group:", "merge_group:\n  workflow_dispatch:")
     newer["new/file.txt"] = ("", "new\n")
     newer["CLAUDE.md"] = ("@AGENTS.md\n", "")
     before = {path: path.read_bytes() for path in repository.rglob("*") if path.is_file()}
-    written = undoable_write.write_whole
+    written = atomic_write.write_whole
 
     def full_disk(path: Path, content: bytes) -> None:
         if path.name == ANSWERS_FILE:
             raise OSError(28, "No space left on device", str(path))
         written(path, content)
 
-    monkeypatch.setattr(undoable_write, "write_whole", full_disk)
+    monkeypatch.setattr(atomic_write, "write_whole", full_disk)
     assert upgrade(repository) == 4
     assert "No space left on device" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in repository.rglob("*") if path.is_file()} == before

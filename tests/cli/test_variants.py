@@ -11,7 +11,7 @@ from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.packages.repository import Repository
 from envwright.release.evidence import read_evidence
-from envwright.reports.merge import current
+from envwright.reports.reading import current
 from small_repository import small_repository
 
 

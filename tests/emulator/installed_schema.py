@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 from envwright.training.platform_validation import SCHEMA_CACHE
-from envwright_emulator.schema_package import WHEEL, stand_in_install
+from envwright_emulator.training import WHEEL, stand_in_install
 
 
 def install_schema(hub: Path, cache: Path) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from envwright.reports.comment import conversation
-from envwright.reports.first_screen import FirstScreen, first_screen
 from envwright.reports.html.page import render_page
 from envwright.reports.json_report import report_data
 from envwright.reports.markdown import render_markdown
+from envwright.reports.summary import FirstScreen, first_screen
 from envwright.reports.terminal import render_text
 from envwright.reports.written import write_reports
 from envwright.rules.engine import GATES, Finding, all_rules

@@ -14,9 +14,7 @@ from envwright.cli.main import main
 from envwright.facts.mutation import CoveredSource, Mutation
 from envwright.reports.html import page
 from envwright.reports.html.compact import Beside, page_environment
-from envwright.reports.html.embedding import code, embedded, policy
-from envwright.reports.html.page import render_page
-from envwright.reports.html.size_budget import fitted, page_run
+from envwright.reports.html.page import code, embedded, fitted, page_run, policy, render_page
 from envwright.reports.html.written import read_diff, write_page
 from envwright.reports.json_report import report_data
 from envwright.reports.run_report import Curve, CurvePoint, RunReport

@@ -14,8 +14,7 @@ from envwright.cli.main import main
 from envwright.declarations.problem import DeclarationError
 from envwright.packages.repository import Repository
 from envwright.reports.json_report import render_json
-from envwright.reports.merge import current, merged
-from envwright.reports.reading import read_report, result_of
+from envwright.reports.reading import current, merged, read_report, result_of
 from envwright.rules.result import EnvironmentResult, ShardOfRun, ValidationResult
 from sample_results import ALL_PASS, BROKEN, FAILING, hostile, mixed, passing
 

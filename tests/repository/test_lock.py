@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from envwright.declarations.package import Lock
 from envwright.declarations.problem import Problem
-from envwright.packages.environment_lock import read_lock
+from envwright.packages.environment_lock import read_lock, requirements_to_lock, sources_left_out
 from envwright.packages.lock import inputs_digest, render
 from envwright.packages.pyproject import read_pyproject
-from envwright.packages.sources import requirements_to_lock, sources_left_out
 from sample_repository import lock_text, only, write, write_environment
 
 LATER = f"3.{sys.version_info.minor + 1}"

@@ -7,7 +7,7 @@ import random
 from statistics import fmean
 
 import pytest
-from envwright.statistics.groups import chance_of_live_group, pass_at, predicted_live
+from envwright.statistics.checks import chance_of_live_group, pass_at, predicted_live
 
 
 def test_informative_group_chance_of_smaller_group_averages_all_draws():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from envwright.packages.cases import read_cases
-from envwright.rules.ready_case import ready_case
+from envwright.rules.suggested_code import ready_case
 
 if TYPE_CHECKING:
     from pathlib import Path

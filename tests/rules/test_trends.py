@@ -10,8 +10,7 @@ from itertools import accumulate
 import pytest
 from envwright.rules.diagnosis import RunLog, not_judged
 from envwright.rules.engine import findings
-from envwright.statistics.series import Series
-from envwright.statistics.trends import distance_from_rise, rising_score, slope_of
+from envwright.statistics.series import Series, distance_from_rise, rising_score, slope_of
 
 VALUES = [
     *(0.31, 0.44, 0.23, 0.43, 0.31, 0.32, 0.55, 0.39, 0.38, 0.46, 0.51, 0.41, 0.48, 0.33, 0.4, 0.41, 0.33, 0.32, 0.32),

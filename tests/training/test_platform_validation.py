@@ -17,8 +17,8 @@ from envwright.training.platform_validation import PlatformCheck, platform_check
 from envwright.training.submit import Platform, RunIdentity
 from envwright.training.trainers import compile_run
 from envwright.training.trainers.trainer import CompileRequest, Environment
-from envwright_emulator.schema_package import SCHEMA_COMMIT
 from envwright_emulator.server import EmulatedHub
+from envwright_emulator.training import SCHEMA_COMMIT
 from installed_schema import install_schema
 from published import publish
 from small_repository import git, small_repository

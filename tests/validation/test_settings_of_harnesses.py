@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from envwright.observing.harness import settings_without_secrets
+from envwright.observing.stages.rollouts import settings_without_secrets
 
 
 @pytest.mark.parametrize(

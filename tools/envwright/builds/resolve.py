@@ -13,10 +13,9 @@ from packaging.markers import UndefinedEnvironmentName
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from envwright.builds.confined_uv import run_uv
 from envwright.builds.interpreter import interpreter_for
 from envwright.builds.uv import uv_program
-from envwright.builds.venv import TOOL_LOCKS
+from envwright.builds.venv import TOOL_LOCKS, run_uv
 from envwright.declarations.package import Package
 from envwright.facts.observed import Failure
 from envwright.files.atomic_write import write_whole

@@ -33,7 +33,6 @@ from envwright.models.comparison_sides import (
     side_of,
     split_of_side,
 )
-from envwright.models.judging import judge_cut_short, judge_endpoint, judge_of
 from envwright.models.model_evaluation import (
     MOST_TASKS,
     EvaluationSize,
@@ -51,6 +50,9 @@ from envwright.models.model_run import (
     ceiling_of,
     default_tasks,
     described,
+    judge_cut_short,
+    judge_endpoint,
+    judge_of,
     refused_by,
     relay_for,
     requested_of,

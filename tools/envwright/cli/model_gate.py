@@ -21,7 +21,6 @@ from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts
 from envwright.facts.results import ResultsWriter
 from envwright.facts.stages import StageName
-from envwright.models.judging import check_judges, judge_cut_short, judge_of
 from envwright.models.model_evaluation import (
     Judge,
     ModelEvaluation,
@@ -34,7 +33,10 @@ from envwright.models.model_run import (
     DEFAULT_CEILING,
     EvaluationProgress,
     approve,
+    check_judges,
     chosen,
+    judge_cut_short,
+    judge_of,
     refused_by,
     relay_to,
     requested_of,

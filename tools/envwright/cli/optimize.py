@@ -18,9 +18,19 @@ from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envwright.facts.observed import Dataset, Description, Task
 from envwright.files.atomic_write import write_whole
-from envwright.models.judging import judge_cut_short, judge_endpoint, judge_of
 from envwright.models.model_evaluation import RunRefused
-from envwright.models.model_run import breaking_off, ceiling_of, price_source, refused_by, relay_for, relay_to, spent
+from envwright.models.model_run import (
+    breaking_off,
+    ceiling_of,
+    judge_cut_short,
+    judge_endpoint,
+    judge_of,
+    price_source,
+    refused_by,
+    relay_for,
+    relay_to,
+    spent,
+)
 from envwright.models.prime_inference import endpoint_named
 from envwright.models.prompt_optimization import NoGepa, Optimized, SearchBudget, estimate_of_search, optimize_prompt
 from envwright.models.prompt_placing import NotPlaceable, Placement, placement

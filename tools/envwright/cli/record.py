@@ -17,7 +17,6 @@ from envwright.cli.selection import beside_key
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.recordings import RecordedScore
-from envwright.models.judging import check_judges, judge_cut_short, judge_of
 from envwright.models.model_evaluation import (
     EvaluationSize,
     Judge,
@@ -31,8 +30,11 @@ from envwright.models.model_run import (
     EvaluationProgress,
     approve,
     breaking_off,
+    check_judges,
     chosen,
     default_tasks,
+    judge_cut_short,
+    judge_of,
     refused_by,
     relay_to,
     requested_of,

@@ -17,9 +17,8 @@ from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.packages.repository import Repository
 from envwright.reports.html.written import write_page
 from envwright.reports.json_report import head_data, plain_json_parts
-from envwright.reports.merge import current, merged, missing_shards
 from envwright.reports.printing import write_report
-from envwright.reports.reading import read_report, result_of
+from envwright.reports.reading import current, merged, missing_shards, read_report, result_of
 from envwright.reports.reward_diff import FILE, merged_diffs
 from envwright.reports.written import print_result, report_to_github, write_reports
 

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import Choice, chosen_environments, loads
-from envwright.observing.scheduling import divided, worthwhile_count
-from envwright.observing.shard_scripts import ShardTask, kubernetes_job, slurm_script
+from envwright.observing.scheduling import ShardTask, divided, kubernetes_job, slurm_script, worthwhile_count
 from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:

@@ -24,7 +24,6 @@ from envwright.observing.store.settings import (
     named,
     store_settings,
 )
-from envwright.observing.store.sharing import Exchange, adopted, refused_text, stored
 from envwright.observing.verdicts import BRIEF_FROM, ValidationRequest, remembered_result
 from envwright.rules.engine import GATES
 from envwright.system.installation import install_command
@@ -99,6 +98,8 @@ def run_push(options: argparse.Namespace) -> int:
         if not options.facts.is_dir():
             print(f"{options.facts} is not a folder: name the .envwright/facts of the other job", file=sys.stderr)
             return exit_codes.USAGE
+        from envwright.observing.store.sharing import adopted
+
         taken = adopted(request, names, options.facts)
         print(f"took over facts of {len(taken)} of {len(names)} environments", file=sys.stderr)
     report = count_of(len(names), "judged", quiet=options.quiet)
@@ -114,6 +115,8 @@ def add_arguments_status(command: argparse.ArgumentParser) -> None:
 
 def run_status(options: argparse.Namespace) -> int:
     """Print the state of the store and return the exit code: 0 if it could be read."""
+    from envwright.observing.store.sharing import refused_text, stored
+
     try:
         store = declared_store(options)
     except SettingsRefused as error:
@@ -127,7 +130,7 @@ def run_status(options: argparse.Namespace) -> int:
     names = [name for name in choice.names if name in choice.repository.packages]
     brief = len(names) >= BRIEF_FROM
     request = ValidationRequest(choice.repository, Workspace(root), brief, GATES, ObservationRequest())
-    found: Exchange = stored(request, names, store)
+    found = stored(request, names, store)
     print(f"store:   {store.address}")
     print(f"trusted: {', '.join(sorted(store.trusted)) or 'no key, so nothing in it counts'}")
     print(f"writes:  {f'as {store.key.name}' if store.key else 'no'}")

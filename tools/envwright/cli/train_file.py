@@ -21,8 +21,8 @@ from envwright.cli import arguments
 from envwright.cli.selection import beside_key, print_grants
 from envwright.declarations.problem import nearest
 from envwright.facts.observed import Failure
-from envwright.models.judging import judge_cut_short, judge_endpoint, judge_of
 from envwright.models.model_evaluation import RunRefused
+from envwright.models.model_run import judge_cut_short, judge_endpoint, judge_of
 from envwright.models.relay import Relay
 from envwright.observing.job import StageFailed, WorkerLost
 from envwright.packages.content import reward_digest

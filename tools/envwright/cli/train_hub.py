@@ -23,8 +23,8 @@ from envwright.declarations.registry import ExternalEntry, Registry
 from envwright.declarations.run import EXAMPLE_MODEL, run_spec
 from envwright.files.atomic_write import write_whole
 from envwright.hub.access import HubAccess, HubUnavailable, Prime, hub_access, the_platform
+from envwright.hub.runs import TrainingOffer, read_training_offer
 from envwright.hub.state import read_hub
-from envwright.hub.training_offer import TrainingOffer, read_training_offer
 from envwright.packages.git import git
 from envwright.reports.declared_runs import render_runs
 from envwright.system.subprocesses import Interrupted

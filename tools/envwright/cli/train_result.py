@@ -26,19 +26,24 @@ from envwright.reports.before_after import read_comparisons
 from envwright.reports.html.compact import brief_comparison
 from envwright.reports.html.written import refresh_page, write_run_page
 from envwright.reports.printing import print_message, print_report, write_report
-from envwright.reports.run_answer import (
+from envwright.reports.run_report import (
     ANSWER_VERDICTS,
+    RUNS_FOLDER,
     EnvironmentAnswer,
     RunAnswer,
+    RunReport,
     render_answer,
     render_answer_markdown,
+    render_run,
+    render_run_markdown,
+    run_file,
+    write_run,
 )
-from envwright.reports.run_report import RUNS_FOLDER, RunReport, render_run, render_run_markdown, run_file, write_run
 from envwright.rules.reward_hacking import REWARD_HACKING
 from envwright.statistics.before_after import GOAL_ANSWERS, judged, least_tasks, with_width
 from envwright.statistics.checks import MIN_COVERAGE
 from envwright.statistics.intervals import Estimate
-from envwright.statistics.trends import rising_score
+from envwright.statistics.series import rising_score
 from envwright.system.subprocesses import Interrupted
 from envwright.text.plain_data import plain_data
 from envwright.training.declared_runs import packages_of_runs

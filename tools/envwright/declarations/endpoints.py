@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from envwright.declarations.declared_text import read_text, relative
+from envwright.declarations.document import parse_toml
 from envwright.declarations.problem import DeclarationError, Problem, nearest
-from envwright.declarations.toml_document import parse_toml
 from envwright.declarations.tool_source import own_checkout
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envwright.declarations.endpoints import key_variables
+from envwright.declarations.references import reason_against
 from envwright.declarations.registry import EnvironmentEntry, Registry, load_registry
-from envwright.declarations.reserved_variables import reason_against
 from envwright.declarations.tool_source import REGISTRY_FILE, own_checkout
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from envwright.facts.observed import FunctionScore
-from envwright.text.harmless import harmless
-from envwright.text.plain_data import plain_data
+from envwright.text.plain_data import harmless, plain_data
 
 TranscriptKind = Literal["scripted", "recorded", "real", "case", "file"]
 """The source of the replies: a scripted policy, a recording, a real model, a case, or a file of results."""

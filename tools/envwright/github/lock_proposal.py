@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from envwright.github.api import GitHub
-from envwright.github.references import commit_of, point
+from envwright.github.api import GitHub, GitHubError
 
 BRANCH = "envwright/locks"
 TITLE = "Renew the locks of the environments"
@@ -45,3 +44,21 @@ def propose(
 
 def _tree(github: GitHub, commit: str) -> str:
     return str(github.get(f"git/commits/{commit}")["tree"]["sha"])
+
+
+def commit_of(github: GitHub, reference: str) -> str | None:
+    """What a reference points to; `None` if it does not exist. Raises `GitHubError`."""
+    try:
+        return str(github.get(f"git/ref/{reference}")["object"]["sha"])
+    except GitHubError as error:
+        if error.status != 404:
+            raise
+        return None
+
+
+def point(github: GitHub, reference: str, known: str | None, commit: str) -> None:
+    """Create a reference, or move it from the commit `known`. Raises `GitHubError`."""
+    if known is None:
+        github.send("POST", "git/refs", {"ref": f"refs/{reference}", "sha": commit})
+    else:
+        github.send("PATCH", f"git/refs/{reference}", {"sha": commit, "force": True})

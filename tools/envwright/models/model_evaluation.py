@@ -23,10 +23,10 @@ from envwright.facts.results import EvaluationRow, is_on_loopback, rows_of_rollo
 from envwright.facts.stages import needed_by
 from envwright.models.prime_inference import key_at_prime
 from envwright.models.relay import Relay
-from envwright.observing.harness import seat_harness
 from envwright.observing.job import Job, StageFailed, checked
 from envwright.observing.journal import Journal
 from envwright.observing.opened_environment import opened_environment
+from envwright.observing.stages.rollouts import seat_harness
 from envwright.system.workspace import Workspace
 
 MOST_TASKS = TASKS_SCORED

@@ -29,7 +29,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from envwright.declarations.declared_text import text_of
-from envwright.declarations.toml_document import long_number
+from envwright.declarations.document import long_number
 from envwright.packages.pyproject import readable_requirement
 
 if TYPE_CHECKING:

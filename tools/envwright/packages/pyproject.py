@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from packaging.requirements import InvalidRequirement, Requirement
 
 from envwright.declarations.declared_text import read_text, relative
+from envwright.declarations.document import parse_toml
 from envwright.declarations.problem import Problem
-from envwright.declarations.toml_document import parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

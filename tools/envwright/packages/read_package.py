@@ -15,12 +15,11 @@ from envwright.declarations.package import CaseDeclaration, Lock, Package, folde
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.packages.cases import read_cases
 from envwright.packages.content import UnreadablePatternError, hub_content_hash, list_content, strict_digest
-from envwright.packages.environment_lock import read_lock
+from envwright.packages.environment_lock import read_lock, requirements_to_lock, sources_left_out
 from envwright.packages.module import ModulePlace, find_modules
 from envwright.packages.pyproject import Pyproject, parse_requirement, read_pyproject, readable_requirement
 from envwright.packages.settings import read_mutation_settings, read_settings
 from envwright.packages.source import generation_of, read_source
-from envwright.packages.sources import requirements_to_lock, sources_left_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal
 from envwright.reports.distribution import markdown_lines, title
 from envwright.reports.documentation import rule_address
 from envwright.reports.evidence import FURTHER, ShownEvidence, shown_evidence
-from envwright.reports.first_screen import first_screen
 from envwright.reports.spill_list import SpillList
 from envwright.reports.summary import (
+    first_screen,
     policy_sentence,
     rule_lines,
     short_mutation_sentence,

@@ -11,9 +11,15 @@ from envwright.reports.brief_findings import SHOWS_ALL, causes, fitted
 from envwright.reports.distribution import show as show_distribution
 from envwright.reports.documentation import linked
 from envwright.reports.evidence import READY_CASE, shown_evidence
-from envwright.reports.first_screen import first_screen
 from envwright.reports.page import DEFAULT_WIDTH, KIND_STYLES, LABEL_WIDTH, VERDICT_STYLES, Page, TableColumn
-from envwright.reports.summary import mutation_sentence, rule_lines, score_text, search_sentence, time_text
+from envwright.reports.summary import (
+    first_screen,
+    mutation_sentence,
+    rule_lines,
+    score_text,
+    search_sentence,
+    time_text,
+)
 from envwright.rules.engine import GATES, Finding, Verdict
 from envwright.rules.gold import ORACLE_FILE
 from envwright.rules.result import (

@@ -1,7 +1,7 @@
 """Diagnoses of training runs: only what their logs prove.
 
 A rule reports logged facts and their direct meaning: nothing was earned, a declared limit is exceeded, a number is not
-finite. Trends are judged by tests that need no calibration (`statistics/trends.py`), so a sound run has a finding as
+finite. Trends are judged by tests that need no calibration (`statistics/series.py`), so a sound run has a finding as
 rarely as the test's level promises. `not_judged` lists what a log is too short for, or does not have. A change of the
 registry is suggested only if it follows from the log.
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from envwright.rules.engine import Found, Gate, rule
 from envwright.rules.evidence import Evidence
 from envwright.statistics.run_cost import never_learned_line
-from envwright.statistics.trends import Slope, distance_from_rise, largest_noise, rising_score, slope_of, step_noise
+from envwright.statistics.series import Slope, distance_from_rise, largest_noise, rising_score, slope_of, step_noise
 
 if TYPE_CHECKING:
     from envwright.declarations.registry_values import RuleSetting

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from envwright_worker.policies.baselines import oracle
 
-from envwright.declarations.reserved_variables import reason_against
+from envwright.declarations.references import reason_against
 
 if TYPE_CHECKING:
     from envwright.facts.observed import Failure, FailureKind, Rollout, Score

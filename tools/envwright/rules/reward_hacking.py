@@ -26,8 +26,7 @@ from envwright.statistics.run_replies import (
     same_on_different_answers,
     says_nothing,
 )
-from envwright.statistics.series import Series
-from envwright.statistics.trends import SharedSpan, gains_compared, rising_score
+from envwright.statistics.series import Series, SharedSpan, gains_compared, rising_score
 
 GAO = "L. Gao and others, arXiv 2210.10760"
 LEAST_REPLIES = 20

@@ -17,12 +17,14 @@ from envwright.statistics.checks import (
     MeasuredCheck,
     UnjudgedCheck,
     checks_of,
+    distinct,
     group_size_measured,
     groups_are_live,
+    pass_at,
+    predicted_live,
     unjudged_checks,
 )
 from envwright.statistics.clusters import Variance, clustered_mean, share_of_tasks, variance_parts
-from envwright.statistics.groups import distinct, pass_at, predicted_live
 from envwright.statistics.intervals import Estimate, wilson_of
 from envwright.statistics.outcomes import TaskId
 from envwright.statistics.summary import mean

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+from envwright.statistics.checks import predicted_live
 from envwright.statistics.clusters import Clusters, variance_parts
-from envwright.statistics.groups import predicted_live
 from envwright.statistics.intervals import t_quantile, wilson_of
 from envwright.statistics.summary import mean
 

@@ -1,14 +1,22 @@
-"""Metrics of a run under one name each, for every trainer."""
+"""Metrics of a run under one name each, for every trainer.
+
+Values of consecutive steps are from different batches, so their noise is taken as independent.
+"""
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from statistics import NormalDist
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from envwright.statistics.intervals import t_quantile
 from envwright.statistics.summary import mean
 
 if TYPE_CHECKING:
@@ -29,6 +37,7 @@ PLAIN_NAMES: Mapping[str, tuple[str, ...]] = {
     "eval": ("eval/reward", "val/reward"),
 }
 """Our name → names that are not those of a known trainer."""
+MOST_COMPARED = 1_000
 
 
 @dataclass(frozen=True)
@@ -135,3 +144,104 @@ def _summed(one: Series, other: Series) -> Series:
     added = dict(other.points)
     points = tuple((step, value + added[step]) for step, value in one.points if step in added)
     return Series(f"{one.metric} + {other.metric}", points)
+
+
+def rising_score(values: Sequence[float]) -> float:
+    """The standard score of the Mann-Kendall test: above 2.33, values rise at the level of 1 %; below 0 they fall.
+
+    Its distribution without a trend is the normal one, whatever the values' own distribution is; ties are corrected.
+    Source: H. B. Mann, "Nonparametric Tests Against Trend", Econometrica 13, 1945; M. G. Kendall, Rank Correlation
+    Methods, 1975.
+    """
+    values = _thinned(values)
+    count = len(values)
+    if count < 3:
+        return 0.0
+    rises = sum((later > value) - (later < value) for at, value in enumerate(values) for later in values[at + 1 :])
+    ties = sum(tied * (tied - 1) * (2 * tied + 5) for tied in Counter(values).values())
+    variance = (count * (count - 1) * (2 * count + 5) - ties) / 18
+    return (rises - math.copysign(1, rises)) / math.sqrt(variance) if rises and variance > 0 else 0.0
+
+
+def _thinned(values: Sequence[float]) -> Sequence[float]:
+    """At most `MOST_COMPARED` means of neighbours: all pairs are compared, and a log may have millions of steps."""
+    size = -(-len(values) // MOST_COMPARED)
+    return [mean(values[at : at + size]) for at in range(0, len(values), size)] if size > 1 else values
+
+
+@dataclass(frozen=True)
+class Slope:
+    """The change of a metric per step, with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def slope_of(points: Sequence[tuple[int, float]]) -> Slope:
+    """The least-squares line through at least three points, with Student's interval."""
+    at, level = mean([step for step, _ in points]), mean([value for _, value in points])
+    spread = sum((step - at) ** 2 for step, _ in points)
+    slope = sum((step - at) * (value - level) for step, value in points) / spread
+    rest = sum((value - level - slope * (step - at)) ** 2 for step, value in points)
+    half = t_quantile(0.95, len(points) - 2) * math.sqrt(rest / (len(points) - 2) / spread)
+    return Slope(slope, slope - half, slope + half)
+
+
+@dataclass(frozen=True)
+class SharedSpan:
+    """The gains of two metrics over the steps that both have, as shares of their ranges."""
+
+    gain: float
+    """What the first gains at least, with 95 % confidence."""
+    other: Slope
+    """What the other gains, with its 95 % interval."""
+    steps: tuple[int, int]
+
+
+def gains_compared(
+    points: Sequence[tuple[int, float]], width: float, others: Sequence[tuple[int, float]], other_width: float
+) -> SharedSpan | None:
+    """The gains over the shared steps; `None` if they have fewer than 10 and 4 points in common."""
+    if len(points) < 10 or len(others) < 4:
+        return None
+    first, last = max(points[0][0], others[0][0]), min(points[-1][0], others[-1][0])
+    points = [point for point in points if first <= point[0] <= last]
+    others = [point for point in others if first <= point[0] <= last]
+    if len(points) < 10 or len(others) < 4:
+        return None
+    slope, other = slope_of(points), slope_of(others)
+    scale = (last - first) / other_width
+    scaled = Slope(other.value * scale, other.low * scale, other.high * scale)
+    return SharedSpan(slope.low * (last - first) / width, scaled, (first, last))
+
+
+def distance_from_rise(values: Sequence[float]) -> float:
+    """The root mean square distance from the nearest curve that never falls (isotonic regression).
+
+    Source: M. Ayer and others, "An Empirical Distribution Function for Sampling with Incomplete Information", Annals of
+    Mathematical Statistics 26, 1955 (pool adjacent violators).
+    """
+    blocks: list[tuple[float, int]] = []
+    for value in values:
+        blocks.append((value, 1))
+        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
+            (right, more), (left, some) = blocks.pop(), blocks.pop()
+            blocks.append(((left * some + right * more) / (some + more), some + more))
+    fitted = [level for level, count in blocks for _ in range(count)]
+    return math.sqrt(mean([(value - level) ** 2 for value, level in zip(values, fitted, strict=True)]))
+
+
+def step_noise(values: Sequence[float]) -> float:
+    """The standard deviation of a step's noise, from the differences between consecutive steps."""
+    return math.sqrt(mean([(later - value) ** 2 for value, later in pairwise(values)]) / 2)
+
+
+def largest_noise(bound: float, count: int, confidence: float = 0.99) -> float:
+    """The root mean square that `count` values whose standard deviation is at most `bound` exceed in 1 % of cases.
+
+    Source: the chi-square quantile by E. B. Wilson and M. M. Hilferty, Proceedings of the National Academy of Sciences
+    17, 1931.
+    """
+    part = 2 / (9 * count)
+    return bound * math.sqrt((1 - part + NormalDist().inv_cdf(confidence) * math.sqrt(part)) ** 3)

@@ -6,7 +6,10 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from typing import Any
+
+from envwright.text.visible_text import shortened, visible
 
 DEEPEST = 60
 """The most levels of nesting."""
@@ -81,3 +84,21 @@ def parsed_json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def harmless(value: Any, longest: int) -> Any:
+    """The data with every text made visible and shortened to its limit."""
+    if isinstance(value, str):
+        return visible(shortened(value, longest))
+    if isinstance(value, dict):
+        return {_harmless_key(str(key), longest): harmless(item, longest) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [harmless(item, longest) for item in value]
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    return value
+
+
+@lru_cache(maxsize=1024)
+def _harmless_key(key: str, longest: int) -> str:
+    return visible(shortened(key, longest))

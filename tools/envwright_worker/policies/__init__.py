@@ -7,7 +7,7 @@ policies that they judge.
 
 from __future__ import annotations
 
-from envwright_worker.policies import baselines, distorted_answers, drafts, equivalent_answers, grader_attacks
+from envwright_worker.policies import baselines, distorted_answers, equivalent_answers, grader_attacks
 from envwright_worker.policies.policy import REGISTERED, Policy, UnknownPolicy
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "UnknownPolicy",
     "baselines",
     "distorted_answers",
-    "drafts",
     "equivalent_answers",
     "grader_attacks",
     "policy_named",

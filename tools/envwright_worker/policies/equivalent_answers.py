@@ -1,4 +1,4 @@
-"""The right answer, written in another way that must not matter."""
+"""The right answer in another place or form: in reasoning that the reply never leaves, or written in another way."""
 
 from __future__ import annotations
 
@@ -7,6 +7,30 @@ from collections.abc import Iterator
 
 from envwright_worker.policies.answers import frame_of, split_elements
 from envwright_worker.policies.policy import SOME, ReferenceReply, is_json, policy
+
+_THOUGHT = re.compile(r"<(think|thinking|reasoning|scratchpad|thought|analysis)>.*?</\1>\s*", re.DOTALL)
+
+
+@policy("think-only", reply="an answer inside the reasoning", tasks=SOME, bound="below reference")
+def think_only(reference: ReferenceReply) -> Iterator[str]:
+    """The right answer only inside `<think>`, with nothing or a refusal after it. A warning if the format has no
+    reasoning."""
+    answer, thought = _without_reasoning(reference)
+    yield f"<think>\n{thought or 'Let me see.'} So it may be\n{answer}\n</think>\n"
+    yield f"<think>\n{answer}\n</think>\nI would rather not say."
+
+
+@policy("unclosed-think", reply="an answer inside the reasoning", tasks=SOME, bound="below reference")
+def unclosed_think(reference: ReferenceReply) -> Iterator[str]:
+    """The right answer inside a `<think>` that is cut off. A warning if the format has no reasoning."""
+    answer, thought = _without_reasoning(reference)
+    yield f"<think>\n{thought or 'Let me see.'} So it may be\n{answer}"
+
+
+def _without_reasoning(reference: ReferenceReply) -> tuple[str, str]:
+    """The reply without its own reasoning, and the text of that reasoning."""
+    thought = "".join(match[0] for match in _THOUGHT.finditer(reference.reply))
+    return _THOUGHT.sub("", reference.reply).strip(), re.sub(r"</?\w+>\s*", "", thought).strip()
 
 
 @policy("padded", reply="the right answer with line breaks around it", tasks=SOME, bound="reference", is_right=True)

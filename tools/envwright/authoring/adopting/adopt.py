@@ -26,7 +26,7 @@ from envwright.declarations.registry import EnvironmentEntry, Registry, load_reg
 from envwright.declarations.registry_values import OWNER
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.facts.observed import Facts
-from envwright.files.undoable_write import write_undoable
+from envwright.files.atomic_write import write_undoable
 from envwright.observing.exploration import commit_of, explored
 from envwright.observing.facts_cache import remembered
 from envwright.observing.observation_request import ObservationRequest

@@ -10,7 +10,7 @@ from typing import Any
 from envwright_worker.policies.baselines import oracle
 
 from envwright.facts.observed import Facts, Task
-from envwright.rules.oracle_skeleton import oracle_skeleton
+from envwright.rules.suggested_code import oracle_skeleton
 
 ORACLE_FILE = "tests/oracle.py"
 CASES_FILE = "tests/cases.yaml"

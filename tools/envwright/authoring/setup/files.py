@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Mapping
+from difflib import unified_diff
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import jinja2
@@ -39,6 +41,8 @@ FILES: Mapping[str, str] = {
     ".github/workflows/nightly.yml": "nightly.yml",
 }
 """Path → template. CODEOWNERS is not among them: it is generated from the registry."""
+LARGEST = 5_000_000
+"""Bytes of a file; a larger one is not compared."""
 
 
 def files_of(answers: Answers) -> dict[str, str]:
@@ -67,3 +71,48 @@ def _context(answers: Answers) -> dict[str, Any]:
         "pages": f"https://github.com/{repository}/blob/{ref}/docs",
         "reads": READS,
     }
+
+
+def difference(name: str, before: bytes, after: bytes) -> str:
+    """The unified diff of a file, empty if the texts are equal; bytes that are not text are shown as escapes."""
+    old, new = (content.decode("utf-8", "backslashreplace").splitlines() for content in (before, after))
+    return "".join(f"{line}\n" for line in unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm=""))
+
+
+class Occupied(Exception):
+    """Something other than a file is at a path, or in the place of one of its folders."""
+
+
+def content_at(root: Path, name: str) -> bytes | None:
+    """The content of a file below the root; `None` if nothing is there.
+
+    Raises `Occupied` for a link, a folder, a device, a file that is too large or cannot be read, and for a link or a
+    file in the place of a folder.
+    """
+    for parent in reversed(PurePosixPath(name).parents[:-1]):
+        mode = _mode(root / parent)
+        if mode is None:
+            return None
+        if not stat.S_ISDIR(mode):
+            raise Occupied(f"{parent} is {'a symbolic link' if stat.S_ISLNK(mode) else 'not a folder'}")
+    path = root / name
+    mode = _mode(path)
+    if mode is None:
+        return None
+    if not stat.S_ISREG(mode):
+        raise Occupied(f"{name} is {'a symbolic link' if stat.S_ISLNK(mode) else 'not a file'}")
+    try:
+        if path.stat().st_size > LARGEST:
+            raise Occupied(f"{name} is larger than {LARGEST:,} bytes")
+        return path.read_bytes()
+    except OSError as error:
+        raise Occupied(f"{name} cannot be read: {error.strerror or error}") from None
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return path.lstat().st_mode
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Occupied(f"{path.name} cannot be read: {error.strerror or error}") from None

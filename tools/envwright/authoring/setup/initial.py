@@ -11,15 +11,13 @@ from envwright import __version__
 from envwright.authoring.adopting.recognition import NoEnvironment, recognise_environment
 from envwright.authoring.new.write import with_entry
 from envwright.authoring.setup.answers import ANSWERS_FILE, Answers, Record, written_record
-from envwright.authoring.setup.differences import difference
-from envwright.authoring.setup.files import files_of
-from envwright.authoring.setup.places import Occupied, content_at
+from envwright.authoring.setup.files import Occupied, content_at, difference, files_of
 from envwright.declarations import codeowners
 from envwright.declarations.document import parse_document
 from envwright.declarations.problem import Problem
 from envwright.declarations.registry import load_registry, registry_of
 from envwright.declarations.tool_source import REGISTRY_FILE
-from envwright.files.undoable_write import write_undoable
+from envwright.files.atomic_write import write_undoable
 from envwright.packages.read_package import read_package
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
 

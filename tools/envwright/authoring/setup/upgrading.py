@@ -16,14 +16,12 @@ from typing import Literal
 
 from envwright import __version__
 from envwright.authoring.setup.answers import ANSWERS_FILE, Record, written_record
-from envwright.authoring.setup.differences import difference
-from envwright.authoring.setup.files import files_of
-from envwright.authoring.setup.places import Occupied, content_at
+from envwright.authoring.setup.files import Occupied, content_at, difference, files_of
 from envwright.declarations.document import parse_document
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry import registry_of
 from envwright.declarations.tool_source import REGISTRY_FILE
-from envwright.files.undoable_write import remove_undoable, write_undoable
+from envwright.files.atomic_write import remove_undoable, write_undoable
 from envwright.packages.git import git
 
 MOST_CONFLICTS = 127

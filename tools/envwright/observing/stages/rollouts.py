@@ -5,28 +5,37 @@ Rollouts are written to disk as they arrive, so that an interrupted evaluation c
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.blend import BLEND
 
+from envwright.builds.uv import uv_program
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import AT_ONCE
 from envwright.facts.observed import Cut, Rollout
 from envwright.facts.stages import StageName
 from envwright.observing.budget import cost_of, current_deadline
-from envwright.observing.harness import seat_harness
 from envwright.observing.job import Job, StageFailed, WorkerLost, checked
 from envwright.observing.journal import PASSING_FAULTS, Journal
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation, StageJob
 from envwright.statistics.step_time import blocks
+from envwright.system.workspace import Workspace, mark_used
+from envwright.text.scrubbing import holds_password, without_secrets
+
+SET_UP_SECONDS = 600.0
+LONGEST_RUN_SECONDS = 86_400.0
+_OF_THE_NETWORK = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 
 
 @dataclass(frozen=True)
@@ -312,3 +321,38 @@ JOBS = {
     "smoke": StageJob(_smoke_request, _play),
     "distribution": StageJob(_distribution_request, _play, _comes_to_an_end),
 }
+
+
+def seat_harness(job: Job, name: str, workspace: Workspace, *, allow_network: bool) -> None:
+    """Let a harness set itself up in a job.
+
+    Raises `StageFailed` with a failure of kind `harness` if it cannot.
+    """
+    _sweep(workspace.harnesses)
+    seat = {
+        "id": name,
+        "uv": str(uv_program()),
+        "cache": str(workspace.harnesses.resolve()),
+        "allow_network": allow_network,
+        "variables": settings_without_secrets() if allow_network else {},
+    }
+    list(job.request("harness", SET_UP_SECONDS + 30, stage="smoke", seat=seat, seconds=SET_UP_SECONDS))
+
+
+def _sweep(cache: Path) -> None:
+    """Remove virtual environments that uv made for harnesses in earlier runs, because each run makes its own."""
+    cache.mkdir(parents=True, exist_ok=True)
+    mark_used(cache)
+    for folder in cache.glob("environments-*/*/"):
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > LONGEST_RUN_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def settings_without_secrets() -> dict[str, str]:
+    """The user's settings of uv and the network, without secrets, because the environment's code can read them."""
+    return {
+        name: value
+        for name, value in without_secrets(os.environ).items()
+        if (name.startswith("UV_") or name in _OF_THE_NETWORK) and not holds_password(value)
+    }

@@ -17,10 +17,9 @@ from envwright.facts.observed import FunctionScore
 from envwright.reports.evidence import shown_evidence
 from envwright.reports.reading import finding_of
 from envwright.rules.evidence import Evidence, of_functions, reply_text
-from envwright.rules.ready_case import ready_case
 from envwright.rules.result import finding_kind
-from envwright.text.harmless import harmless
-from envwright.text.plain_data import plain_data
+from envwright.rules.suggested_code import ready_case
+from envwright.text.plain_data import harmless, plain_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+import re
 from collections import Counter
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from math import ceil
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from envwright.reports.documentation import documentation_address
-from envwright.reports.first_screen import first_screen
-from envwright.reports.html.compact import PageData
-from envwright.reports.html.embedding import code, policy
-from envwright.reports.html.size_budget import fitted
+from envwright.reports.html.compact import Beside, PageData, page_environment
 from envwright.reports.json_report import head_data
 from envwright.reports.reading import finding_of, result_of
-from envwright.reports.summary import rule_lines, score_text
+from envwright.reports.summary import first_screen, rule_lines, score_text
 from envwright.rules.engine import GATES
 from envwright.rules.result import DECIDING, FINDING_KINDS, finding_kind
-from envwright.text.plain_data import plain_data, seconds_text
+from envwright.rules.verdict import VERDICTS
+from envwright.text.plain_data import harmless, plain_data, seconds_text
 from envwright.text.visible_text import on_one_line, shortened, visible
 
 if TYPE_CHECKING:
@@ -43,6 +48,15 @@ VIEWS = ("elements.js", "shared.js", *PICTURES, *SECTIONS, *TRANSCRIPTS)
 """Scripts that the site uses too."""
 SCRIPTS = (*VIEWS, "overview.js", "report.js")
 SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
+LENGTHS = (250_000, 20_000, 4_000, 1_000, 300, 120)
+"""The lengths of texts to try: the first with which everything fits is used."""
+RUN_TEXT = 4_000
+POINTS = (1_000, 300, 100, 30)
+"""The numbers of points to try for a curve: the first with which the runs fit into their part of the page is used."""
+RUNS_PART = 0.3
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+"""A text in JSON, never shorter than its original."""
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 def render_page(
@@ -168,3 +182,153 @@ def joined(folder: str, names: tuple[str, ...]) -> str:
     """The tool's own files in one text."""
     parts = [(files("envwright.reports.html") / folder / name).read_text(encoding="utf-8") for name in names]
     return "\n".join(parts)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The content of the page as JSON."""
+
+    environments: tuple[tuple[str, Markup], ...]
+    runs: tuple[tuple[RunReport, Markup], ...]
+    longest: int
+    """The most characters of a text."""
+    left_out: int = 0
+    """Environments whose details did not fit."""
+    is_whole: bool = True
+    """Whether the page has the reward code of environments that pass, and the prompts of tasks."""
+
+    @property
+    def is_shortened(self) -> bool:
+        return self.longest < LENGTHS[0]
+
+
+def fitted(
+    environments: Sequence[Mapping[str, Any]],
+    diff: Mapping[str, Any] | None,
+    runs: Sequence[RunReport],
+    room: int,
+    compared: Sequence[Mapping[str, Any]] = (),
+) -> Fitted:
+    """The parts of the page within a number of bytes; the least important parts are cut first."""
+    shown_runs = _runs(runs, int(room * RUNS_PART))
+    room -= sum(_size(blob) for _, blob in shown_runs)
+    diffs = {one["name"]: one for one in (diff or {}).get("environments", [])}
+    beside = {
+        name: Beside(diffs.get(name), [each for each in compared if each["environment"] == name])
+        for name in {*diffs, *(each["environment"] for each in compared)}
+    }
+    everything = range(len(environments))
+    found = _Environments(environments, beside, whole=True).made(everything, LENGTHS[0], room)
+    if len(found) == len(environments):
+        return Fitted(tuple(found), shown_runs, LENGTHS[0])
+    makers = _Environments(environments, beside, whole=False)
+    for longest in LENGTHS:
+        found = makers.made(everything, longest, room)
+        if len(found) == len(environments):
+            return Fitted(tuple(found), shown_runs, longest, is_whole=False)
+    verdicts = [one["verdict"] for one in environments]
+    order = sorted(range(len(verdicts)), key=lambda index: VERDICTS.index(verdicts[index]))
+    found = makers.made(order, LENGTHS[-1], room)
+    return Fitted(tuple(found), shown_runs, LENGTHS[-1], len(verdicts) - len(found), is_whole=False)
+
+
+class _Environments:
+    """Makes the environments' parts of the page, again only if a shorter text makes a difference."""
+
+    def __init__(self, environments: Sequence[Mapping[str, Any]], beside: Mapping[str, Beside], *, whole: bool) -> None:
+        self._environments = environments
+        self._whole = whole
+        self._beside = beside
+        self._parts: dict[int, _Part] = {}
+        """The parts by place, up to the first that did not fit."""
+
+    def made(self, order: Iterable[int], longest: int, room: int) -> list[tuple[str, Markup]]:
+        """The first of them in this order, as many as fit."""
+        found: list[tuple[str, Markup]] = []
+        for index in order:
+            part = self._parts.get(index)
+            if part is None or part.longest > longest:
+                part = self._parts[index] = self._part(self._environments[index], longest)
+            room -= part.size
+            if room < 0:
+                break
+            found.append((part.name, part.blob))
+        return found
+
+    def _part(self, environment: Mapping[str, Any], longest: int) -> _Part:
+        beside = self._beside.get(environment["name"], Beside())
+        blob = embedded(page_environment(environment, beside, longest, whole=self._whole))
+        return _Part(visible(environment["name"]), blob, _size(blob), max(map(len, _TEXT.findall(blob)), default=0))
+
+
+class _Part(NamedTuple):
+    """One environment's part of the page."""
+
+    name: str
+    blob: Markup
+    size: int
+    longest: int
+    """An upper bound of the length of its texts."""
+
+
+def _runs(runs: Sequence[RunReport], room: int) -> tuple[tuple[RunReport, Markup], ...]:
+    shown: tuple[tuple[RunReport, Markup], ...] = ()
+    for most in POINTS:
+        shown = tuple((run, embedded(page_run(run, most))) for run in runs)
+        if sum(_size(blob) for _, blob in shown) <= room:
+            break
+    return shown
+
+
+def page_run(run: RunReport, most: int = POINTS[0]) -> dict[str, Any]:
+    """A run for the page, with at most `points` on a curve: evenly chosen, including the last, with a note."""
+    data: dict[str, Any] = plain_data(asdict(run))
+    for curve in data["curves"]:
+        every = ceil(len(curve["points"]) / most)
+        if every > 1:
+            thinned = f"One of {every} points is shown."
+            curve["about"] = f"{curve['about']} {thinned}".strip()
+            curve["points"] = list(_thinned(curve["points"], every))
+    shown: dict[str, Any] = harmless(data, RUN_TEXT)
+    return shown
+
+
+def _thinned(points: Sequence[Any], every: int) -> Iterator[Any]:
+    for index, point in enumerate(points):
+        if index % every == 0 or index == len(points) - 1:
+            yield point
+
+
+def _size(blob: str) -> int:
+    return len(blob.encode())
+
+
+def embedded(data: Any) -> Markup:
+    """JSON for a script element, without characters that HTML interprets."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    for character, escape in _ESCAPES.items():  # ten times faster than `translate`
+        text = text.replace(character, escape)
+    return Markup(text)  # the characters that could end the element were replaced above
+
+
+def code(text: str) -> Markup:
+    """A script or style of envwright. Raises `ValueError` if it contains the end of its element."""
+    if "</script" in text.lower() or "</style" in text.lower() or "<!--" in text:
+        raise ValueError("a script or style that ends its own element cannot be inlined")
+    return Markup(text)  # from this package's own files
+
+
+def policy(*scripts: str, files_beside: bool = False) -> str:
+    """The content security policy under which only these scripts run and nothing is fetched.
+
+    With `files_beside` these scripts may load others, the files of transcripts; markup still may not.
+    """
+    sources = " ".join([f"'sha256-{_digest(script)}'" for script in scripts] + ["'strict-dynamic'"] * files_beside)
+    return (
+        f"default-src 'none'; script-src {sources}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from envwright import __version__
 from envwright.reports.before_after import read_comparisons
-from envwright.reports.run_answer import ANSWER_VERDICTS
-from envwright.reports.run_report import RUNS_FOLDER, read_runs, run_file
+from envwright.reports.run_report import ANSWER_VERDICTS, RUNS_FOLDER, read_runs, run_file
 from envwright.reports.transcripts.beside import read_transcripts, safe_key
 
 if TYPE_CHECKING:

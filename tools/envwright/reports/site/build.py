@@ -16,9 +16,7 @@ from markupsafe import Markup
 
 from envwright.files.atomic_write import write_whole
 from envwright.reports.html.compact import Beside, page_environment
-from envwright.reports.html.embedding import embedded
-from envwright.reports.html.page import LIBRARIES, STYLES, VIEWS, joined, render_page, templates
-from envwright.reports.html.size_budget import page_run
+from envwright.reports.html.page import LIBRARIES, STYLES, VIEWS, embedded, joined, page_run, render_page, templates
 from envwright.reports.run_report import run_file
 from envwright.reports.summary import score_text
 from envwright.reports.transcripts.beside import read_transcripts, safe_key, script_of, transcripts_file

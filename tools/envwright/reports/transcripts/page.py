@@ -19,8 +19,7 @@ from typing import Any, Protocol
 
 from envwright import __version__
 from envwright.files.atomic_write import write_whole
-from envwright.reports.html.embedding import code, policy
-from envwright.reports.html.page import STYLES, TRANSCRIPTS, joined, templates
+from envwright.reports.html.page import STYLES, TRANSCRIPTS, code, joined, policy, templates
 from envwright.reports.transcripts.beside import safe_key, script_of
 
 TEMPLATE = "transcripts.html.j2"

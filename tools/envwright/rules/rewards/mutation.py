@@ -9,8 +9,8 @@ from envwright.facts.observed import Place
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import Evidence, described, of_failure, of_reply, shown_reply
-from envwright.rules.ready_case import ready_case
 from envwright.rules.schema.metadata import in_pyproject
+from envwright.rules.suggested_code import ready_case
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,8 +19,7 @@ from envwright_worker.policies.distorted_answers import (
     wrong_first,
     wrong_last,
 )
-from envwright_worker.policies.drafts import think_only, unclosed_think
-from envwright_worker.policies.equivalent_answers import equivalent, padded
+from envwright_worker.policies.equivalent_answers import equivalent, padded, think_only, unclosed_think
 from envwright_worker.policies.grader_attacks import override
 
 from envwright.facts.reward_numbers import is_reward_number, number

@@ -15,7 +15,7 @@ from packaging.version import Version
 from envwright.facts.observed import Place
 from envwright.rules.engine import Found, Gate
 from envwright.rules.evidence import Evidence
-from envwright.statistics.groups import distinct, predicted_live
+from envwright.statistics.checks import distinct, predicted_live
 from envwright.statistics.summary import mean
 
 if TYPE_CHECKING:

@@ -180,7 +180,8 @@ TRAINER = Trainer(
     compile=_compile,
     settings=base_model_settings(PATHS, LIMITS),
     metrics=METRICS,
-    zero_variance=("batch/solve_all", "batch/solve_none"),
+    # trainer/algorithms/advantage.py@9beb6e0; the trainer of verl alone logs batch/solve_all and solve_none
+    zero_variance=("batch/[^/]+/fractions/too_easy", "batch/[^/]+/fractions/too_hard"),
     # trainer/tinker/tinker_policy_trainer.py@9beb6e0, save_checkpoint_and_get_sampling_client: no ttl_seconds
     keeps="every checkpoint and the last step, on Tinker, without expiry; addresses in "
     "`outputs/RUN/global_step_N/checkpoint.json`",

@@ -61,16 +61,17 @@ PATHS = {
     "lora_rank": "actor_rollout_ref.model.lora_rank",
 }
 METRICS = {
-    "reward": ("critic/score/mean", "critic/rewards/mean", "batch/reward/mean"),
-    "zero_variance": ("batch/zero_advantage_fraction",),
+    "reward": ("critic/score/mean", "critic/rewards/mean"),
     "kl": ("actor/ppo_kl",),
     "entropy": ("actor/entropy",),
-    "grad_norm": ("actor/grad_norm",),
+    "grad_norm": ("actor/grad_norm", "grad_norm"),
     "truncated": ("response_length/clip_ratio",),
-    "learning_rate": ("actor/lr",),
+    "learning_rate": ("actor/lr", "lr"),
     "length": ("response_length/mean",),
 }
-"""Names of rLLM and of verl, whose trainer it uses."""
+"""Source: rllm/trainer/verl/agent_workflow_trainer.py@9beb6e0, which logs what verl 0.8.0's workers return as it is
+(verl/workers/engine_workers.py: grad_norm, lr), while verl's own trainer adds `actor/`; metric_utils.py and
+core_algos.py in verl/trainer/ppo/ of 0.8.0."""
 
 
 def _compile(request: CompileRequest) -> Compiled:

@@ -57,7 +57,7 @@ METRICS = {
     "reward": ("reward/avg_raw_reward",),
     "kl": ("policy/policy_kl",),
     "entropy": ("policy/policy_entropy",),
-    "grad_norm": ("policy/raw_grad_norm",),
+    "grad_norm": ("policy/grad_norm",),
     "learning_rate": ("policy/policy_lr",),
     "length": ("generate/avg_num_tokens",),
 }

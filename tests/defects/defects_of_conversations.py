@@ -71,6 +71,13 @@ def load(self):
 TOOLED = {"functions": CORRECT_BY_TOOLS, "environment": "vf.ToolEnv"}
 
 CONVERSATIONS = [
+    planted(
+        "oracle_calls_a_tool_wrongly",
+        "RWD003",
+        TOOLS,
+        functions=CORRECT_BY_TOOLS,
+        **{**CALLED, "oracle": 'def reply(task, messages):\n    return {"tool_calls": [{"tool": "look_up"}]}\n'},
+    ),
     planted("tool_that_divides_by_zero", "RWD098 RWD099", BROKEN_TOOL, options="tools=[add],\nmax_turns=4", **TOOLED),
     planted("tool_that_finds_nothing", "RWD099", EMPTY_TOOL, options="tools=[look_up],\nmax_turns=4", **TOOLED),
     planted(

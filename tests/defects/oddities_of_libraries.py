@@ -76,7 +76,25 @@ REFUSING_TOOLS = TOOLS.replace(
     "[name]",  # an exception that the model reads
 )
 
+CALLING_IN_SHORT = CALLING.replace(
+    """    function = {"name": tool, "arguments": json.dumps(arguments)}
+    return {"id": f"call_{number}", "type": "function", "function": function}
+""",
+    """    return {"name": tool, "arguments": arguments}
+""",
+)
+
 LIBRARIES = [
+    sound(
+        "tool_calls_in_short",
+        TOOLS,
+        functions=CORRECT_BY_TOOLS,
+        environment="vf.ToolEnv",
+        options="tools=[look_up],\nmax_turns=6",
+        rows=NAMED,
+        asking=IN_TAGS,
+        oracle=CALLING_IN_SHORT,
+    ),
     sound(
         "tool_that_refuses_names",
         REFUSING_TOOLS,

@@ -61,8 +61,25 @@ def test_oracle_string_becomes_message(file: Path):
 
 
 def test_oracle_message_is_passed_on(file: Path):
-    source = "def reply(task, messages): return {'tool_calls': [1], 'content': None}"
-    assert asked(file, source)["tool_calls"] == [1]
+    function = {"name": "search", "arguments": '{"text": "rent"}'}
+    call = {"id": "a", "type": "function", "function": function}
+    source = f"def reply(task, messages): return {{'tool_calls': [{call}], 'content': None}}"
+    assert asked(file, source) == {"role": "assistant", "content": "", "tool_calls": [call]}
+
+
+def test_oracle_short_form_of_tool_call_is_accepted(file: Path):
+    call = {"name": "search", "arguments": {"text": "rent"}}
+    message = asked(file, f"def reply(task, messages): return {{'tool_calls': [{call}]}}")
+    function = {"name": "search", "arguments": '{"text": "rent"}'}
+    assert message["tool_calls"] == [{"id": "call_0", "type": "function", "function": function}]
+
+
+@pytest.mark.parametrize(
+    "calls", ["[1]", "[{'arguments': {}}]", "[{'name': 'search', 'arguments': [1]}]", "'search'", "[{'function': 1}]"]
+)
+def test_oracle_malformed_tool_call_raises(file: Path, calls: str):
+    with pytest.raises(OracleError, match=r"reply\(\) returned a malformed message"):
+        asked(file, f"def reply(task, messages): return {{'tool_calls': {calls}}}")
 
 
 def test_oracle_cannot_change_task(file: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,10 +24,37 @@ def says(text: str) -> Message:
     return {"role": "assistant", "content": text}
 
 
+def tool_call(number: int, call: Any) -> dict[str, Any]:
+    """A tool call in OpenAI form, of `{"name": …, "arguments": {…}}` or of that form itself.
+
+    Raises `ValueError`.
+    """
+    inner = call.get("function", call) if isinstance(call, Mapping) else None
+    if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
+        raise ValueError(f'{json.dumps(call, default=str)[:200]} is not {{"name": …, "arguments": {{…}}}}')
+    arguments = inner.get("arguments", {})
+    if not isinstance(arguments, (str, Mapping)):
+        raise ValueError(f"the arguments of {inner['name']} are {type(arguments).__name__}, not an object")
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    function = {"name": inner["name"], "arguments": written}
+    return {"id": str(call.get("id") or f"call_{number}"), "type": "function", "function": function}
+
+
+def assistant_message(given: Mapping[str, Any]) -> Message:
+    """A message as an author writes it, in OpenAI form. Raises `ValueError`."""
+    calls, content = given.get("tool_calls") or [], given.get("content") or ""
+    if not isinstance(calls, list):
+        raise ValueError(f"its tool_calls are {type(calls).__name__}, not a list")
+    if not isinstance(content, (str, list)):
+        raise ValueError(f"its content is {type(content).__name__}, not a text")
+    message = {"role": "assistant", **given, "content": content}
+    return message | ({"tool_calls": [tool_call(*each) for each in enumerate(calls)]} if calls else {})
+
+
 def script_of(reply: str | Sequence[str | Mapping[str, Any]]) -> list[Message]:
     """The assistant's messages of a reply, or of the turns of a conversation, each a text or a message."""
     turns = [reply] if isinstance(reply, str) else reply
-    return [says(turn) if isinstance(turn, str) else {"role": "assistant", "content": "", **turn} for turn in turns]
+    return [says(turn) if isinstance(turn, str) else assistant_message(turn) for turn in turns]
 
 
 def last_words(completion: Sequence[Mapping[str, Any]]) -> str:

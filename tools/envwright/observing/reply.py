@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envwright_worker.messages import Message
+from envwright_worker.messages import Message, assistant_message
 
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
@@ -115,19 +115,12 @@ def turn_of(text: str) -> str | Mapping[str, Any]:
         message = json.loads(text)
     except ValueError:
         return text
-    calls = message.get("tool_calls")
-    if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
+    if not message.get("tool_calls"):
         return text
-    return {"content": message.get("content") or "", "tool_calls": [_call_of(*one) for one in enumerate(calls)]}
-
-
-def _call_of(number: int, call: Mapping[str, Any]) -> Mapping[str, Any]:
-    inner = call.get("function")
-    function = inner if isinstance(inner, dict) else call
-    arguments = function.get("arguments", {})
-    written = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    named = {"name": str(function.get("name", "")), "arguments": written}
-    return {"id": str(call.get("id") or f"call_{number}"), "type": "function", "function": named}
+    try:
+        return assistant_message({key: message.get(key) for key in ("content", "tool_calls")})
+    except ValueError:
+        return text
 
 
 def render_json(package: Package, replied: Replied) -> str:

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from envwright_worker.failures import Accusation, Sources, shortened
-from envwright_worker.messages import Message, says, text_of
+from envwright_worker.messages import Message, assistant_message, says, text_of
 from envwright_worker.policies.answers import answer_of
 
 DEEPEST = 4
@@ -73,10 +73,13 @@ class AuthorsOracle:
             raise NoOracle("the oracle returns None")
         if isinstance(returned, str):
             return says(returned)
-        if isinstance(returned, Mapping) and ("content" in returned or "tool_calls" in returned):
-            return {"role": "assistant", "content": returned.get("content") or "", **returned}
         code = getattr(inspect.unwrap(function), "__code__", None)
         name = getattr(function, "__name__", "reply")
+        if isinstance(returned, Mapping) and ("content" in returned or "tool_calls" in returned):
+            try:
+                return assistant_message(returned)
+            except ValueError as error:
+                raise OracleError(f"{name}() returned a malformed message: {error}", code) from None
         raise OracleError(f"{name}() returned {type(returned).__name__}, not a string or an assistant message", code)
 
     def _function(self, agent: AskingAgent) -> Callable[..., Any]:

@@ -305,6 +305,22 @@ def infrastructure_loses_rollouts(subject: Subject) -> Iterator[Found]:
             )
 
 
+def _drifted(subject: Subject, *answers: str) -> Iterator[Found]:
+    """The samples whose difference to the recorded baseline has one of these answers."""
+    if subject.baseline is None:
+        return
+    for sample in subject.samples:
+        found = drift(sample, subject.facts, subject.baseline, subject.entry.gates.distribution.max_drop)
+        if found is not None and found.answer in answers:
+            inconclusive = found.answer == "inconclusive"
+            yield Found(
+                f"{sample.policy} earns {found.estimate.value:+.3f} against the baseline, {_where(sample, found)}"
+                + (f"; {found.more}" if inconclusive else ""),
+                of_sample(sample, matched=found.tasks),
+                inconclusive=inconclusive,
+            )
+
+
 @rule("DST016", gate="distribution")
 def reward_is_worse_than_the_baseline(subject: Subject) -> Iterator[Found]:
     """The same policy earns less than the recorded baseline.
@@ -316,15 +332,7 @@ def reward_is_worse_than_the_baseline(subject: Subject) -> Iterator[Found]:
     Fix: Compare the rewards with `envwright rewards diff NAME --against REV`. If the change is intended, record
         again with `envwright record`.
     """
-    for sample, found in _drifts(subject):
-        if found.answer in ("worse", "inconclusive"):
-            inconclusive = found.answer == "inconclusive"
-            yield Found(
-                f"{sample.policy} earns {found.estimate.value:+.3f} against the baseline, {_where(sample, found)}"
-                + (f"; {found.more}" if inconclusive else ""),
-                of_sample(sample, matched=found.tasks),
-                inconclusive=inconclusive,
-            )
+    yield from _drifted(subject, "worse", "inconclusive")
 
 
 @rule("DST017", gate="distribution", severity="warning")
@@ -336,12 +344,7 @@ def reward_is_better_than_the_baseline(subject: Subject) -> Iterator[Found]:
     Fix: Compare the rewards with `envwright rewards diff NAME --against REV`. If the change is intended, record
         again with `envwright record`.
     """
-    for sample, found in _drifts(subject):
-        if found.answer == "better":
-            yield Found(
-                f"{sample.policy} earns {found.estimate.value:+.3f} against the baseline, {_where(sample, found)}",
-                of_sample(sample, matched=found.tasks),
-            )
+    yield from _drifted(subject, "better")
 
 
 @rule("DST019", gate="distribution", severity="advice")
@@ -357,16 +360,6 @@ def budget_left_rollouts_out(subject: Subject) -> Iterator[Found]:
     if cuts:
         undecided = any(check.answer == "inconclusive" for one in subject.distributions for check in one.checks)
         yield left_out(subject, cuts, inconclusive=undecided)
-
-
-def _drifts(subject: Subject) -> Iterator[tuple[RolloutSample, Drifted]]:
-    if subject.baseline is None:
-        return
-    margin = subject.entry.gates.distribution.max_drop
-    for sample in subject.samples:
-        found = drift(sample, subject.facts, subject.baseline, margin)
-        if found is not None:
-            yield sample, found
 
 
 def _where(sample: RolloutSample, found: Drifted) -> str:

@@ -31,9 +31,8 @@ def many_mutants_survive(subject: Subject) -> Iterator[Found]:
 
     What: Cases and policies detect at least 90 % of the mutants of the reward code (a comparison flipped, a boundary
         moved, a condition or a normalisation dropped, a constant changed).
-    Why: The next change of the reward can break behaviour that no case covers, and a training run is the most expensive
-    place
-        to find out.
+    Why: The next change of the reward can break behaviour that no case covers, and a training run is the most
+        expensive place to find out.
     Fix: Add cases to tests/cases.yaml. RWD081 lists each mutant that survived, with a case that detects it if one was
         found. Mark a mutant that nothing can detect in pyproject.toml: `[tool.envwright.mutation] equivalent = [{
         mutant = "…", reason = "…" }]`.

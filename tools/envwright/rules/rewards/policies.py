@@ -56,22 +56,36 @@ def paid_beyond(subject: Subject, policy: Policy, declared: DeclaredRange | None
     yield from merged(hits, len(scores), "replies")
 
 
-def paid_like_gold(subject: Subject, policy: Policy, *, by_libraries: Severity | None = None) -> Iterator[Found]:
-    """One finding on the conversations of a policy that earn as much as the reference reply.
+def paid_like_gold(subject: Subject, *policies: Policy, by_libraries: Severity | None = None) -> Iterator[Found]:
+    """One finding on the conversations of policies that earn as much as the reference reply.
 
     `by_libraries` is its severity if only functions of libraries reward it.
     """
     hits = [
-        Found(
-            f"{policy.reply} earns {number(score.reward)} on task {score.task}, "
-            f"the reference reply earns {number(gold.reward)}",
-            of_conversation(subject.facts, score, reference=gold, expected=f"< {number(gold.reward)}"),
-            best_paid(subject, score),
+        replace(
+            _paid_in_full(subject, score, gold, policy.reply),
             severity=by_libraries if is_paid_by_libraries(subject, score.functions) else None,
         )
+        for policy in policies
         for score, gold in reaching_gold(subject, policy.name)
     ]
-    yield from merged(hits, len(scores_of(subject, policy.name)), "replies")
+    yield from merged(hits, sum(len(scores_of(subject, policy.name)) for policy in policies), "replies")
+
+
+def answer_is_paid_like_gold(
+    subject: Subject, *policies: Policy, by_libraries: Severity | None = None
+) -> Iterator[Found]:
+    """The same for policies that change the answer, if it is declared to have a type."""
+    if subject.package.answer.type != "none":
+        yield from paid_like_gold(subject, *policies, by_libraries=by_libraries)
+
+
+def _paid_in_full(subject: Subject, score: Score, gold: Score, kind: str) -> Found:
+    return Found(
+        f"{kind} earns {number(score.reward)} on task {score.task}, the reference reply earns {number(gold.reward)}",
+        of_conversation(subject.facts, score, reference=gold, expected=f"< {number(gold.reward)}"),
+        best_paid(subject, score),
+    )
 
 
 @rule("RWD004", gate="rewards")
@@ -97,8 +111,7 @@ def near_miss_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     Fix: Compare with the answer itself. If order, case or small differences do not matter, declare them in
         `[tool.envwright.answer]`.
     """
-    if subject.package.answer.type != "none":
-        yield from paid_like_gold(subject, near_miss)
+    yield from answer_is_paid_like_gold(subject, near_miss)
 
 
 @rule("RWD006", gate="rewards")
@@ -155,8 +168,7 @@ def listing_answers_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     Why: The model learns to list candidates. The reward searches for the answer instead of reading it.
     Fix: Parse one final answer and compare all of it. Use no `in` and no search for the first match.
     """
-    if subject.package.answer.type != "none":
-        yield from paid_like_gold(subject, hedge)
+    yield from answer_is_paid_like_gold(subject, hedge)
 
 
 @rule("RWD009", gate="rewards")
@@ -263,8 +275,7 @@ def look_alike_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     Why: The model is rewarded for unusable answers.
     Fix: Compare the text itself. Do not normalise similar or compatibility characters (NFKC turns 4² into 42).
     """
-    if subject.package.answer.type != "none":
-        yield from paid_like_gold(subject, look_alike, by_libraries="warning")
+    yield from answer_is_paid_like_gold(subject, look_alike, by_libraries="warning")
 
 
 def _drafts_are_refused_by_right(subject: Subject) -> bool:
@@ -281,8 +292,8 @@ def answer_inside_the_reasoning_is_paid(subject: Subject) -> Iterator[Found]:
     Why: The model learns to list drafts. A draft is not an answer, and truncated replies are rewarded.
     Fix: Read only the text after the closing tag of the reasoning, and nothing if that tag is missing.
     """
-    if subject.package.answer.type != "none" and _drafts_are_refused_by_right(subject):
-        yield from _inside_the_reasoning(subject)
+    if _drafts_are_refused_by_right(subject):
+        yield from answer_is_paid_like_gold(subject, think_only, unclosed_think)
 
 
 @rule("RWD069", gate="rewards", severity="warning")
@@ -295,33 +306,19 @@ def answer_in_think_tags_is_paid(subject: Subject) -> Iterator[Found]:
     Why: Reasoning models write these tags by default. Truncated in mid-thought, they are rewarded for a draft.
     Fix: Drop everything up to `</think>` before the answer is read, and everything if the tag is missing.
     """
-    if subject.package.answer.type != "none" and not _drafts_are_refused_by_right(subject):
-        yield from _inside_the_reasoning(subject)
+    if not _drafts_are_refused_by_right(subject):
+        yield from answer_is_paid_like_gold(subject, think_only, unclosed_think)
 
 
-def _inside_the_reasoning(subject: Subject) -> Iterator[Found]:
-    hits = [
-        _paid_in_full(subject, score, gold, policy.reply)
-        for policy in (think_only, unclosed_think)
-        for score, gold in reaching_gold(subject, policy.name)
-    ]
-    scored = [*scores_of(subject, think_only.name), *scores_of(subject, unclosed_think.name)]
-    yield from merged(hits, len(scored), "replies")
-
-
-def _paid_in_full(subject: Subject, score: Score, gold: Score, kind: str) -> Found:
-    return Found(
-        f"{kind} earns {number(score.reward)} on task {score.task}, the reference reply earns {number(gold.reward)}",
-        of_conversation(subject.facts, score, reference=gold, expected=f"< {number(gold.reward)}"),
-        best_paid(subject, score),
-    )
-
-
-def _with_two_answers(subject: Subject) -> tuple[list[tuple[Score, Score]], set[int]]:
-    """Replies that end on a wrong answer and earn the full reward, and tasks on which the other order does, too."""
-    ends_wrong = list(reaching_gold(subject, wrong_last.name))
+def _two_answers(subject: Subject, kind: str, *, in_either_order: bool) -> Iterator[Found]:
+    """Replies that end on a wrong answer and earn the full reward, where the other order earns it too or does not."""
     right_last = {score.task for score, _ in reaching_gold(subject, wrong_first.name)}
-    return ends_wrong, right_last
+    hits = [
+        _paid_in_full(subject, score, gold, kind)
+        for score, gold in reaching_gold(subject, wrong_last.name)
+        if (score.task in right_last) == in_either_order
+    ]
+    yield from merged(hits, len(scores_of(subject, wrong_last.name)), "replies")
 
 
 @rule("RWD064", gate="rewards")
@@ -333,13 +330,7 @@ def any_of_several_answers_counts(subject: Subject) -> Iterator[Found]:
     Why: The model learns to list all candidate answers. Every position counts.
     Fix: Read one answer: the last, and none if there are several.
     """
-    ends_wrong, right_last = _with_two_answers(subject)
-    hits = [
-        _paid_in_full(subject, score, gold, "the right answer next to a wrong one, in either order,")
-        for score, gold in ends_wrong
-        if score.task in right_last
-    ]
-    yield from merged(hits, len(scores_of(subject, wrong_last.name)), "replies")
+    yield from _two_answers(subject, "the right answer next to a wrong one, in either order,", in_either_order=True)
 
 
 @rule("RWD065", gate="rewards", severity="warning")
@@ -351,13 +342,7 @@ def first_of_several_answers_counts(subject: Subject) -> Iterator[Found]:
         are rewarded.
     Fix: Read the last answer, or none if there are several.
     """
-    ends_wrong, right_last = _with_two_answers(subject)
-    hits = [
-        _paid_in_full(subject, score, gold, "the right answer, then a wrong one,")
-        for score, gold in ends_wrong
-        if score.task not in right_last
-    ]
-    yield from merged(hits, len(scores_of(subject, wrong_last.name)), "replies")
+    yield from _two_answers(subject, "the right answer, then a wrong one,", in_either_order=False)
 
 
 @rule("RWD066", gate="rewards")
@@ -369,8 +354,7 @@ def negated_answer_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     Why: Replies that deny the answer are rewarded. The reward searches for the answer instead of reading it.
     Fix: Compare all of the parsed answer. Use no `in` and no search for a number in a sentence.
     """
-    if subject.package.answer.type != "none":
-        yield from paid_like_gold(subject, negated, by_libraries="warning")
+    yield from answer_is_paid_like_gold(subject, negated, by_libraries="warning")
 
 
 @rule("RWD067", gate="rewards")

@@ -38,8 +38,7 @@ def scoring_delays_a_step(subject: Subject) -> Iterator[Found]:
     Why: A blocking reward is computed for one rollout after the other, so a step of 512 rollouts waits 512 times as
         long, and sampling waits too.
     Fix: Await input and output, move computation to a process or thread (`asyncio.to_thread`), keep clients and data
-    between
-        calls, or cache results that depend on the task alone.
+        between calls, or cache results that depend on the task alone.
     """
     pace = subject.facts.pace
     if pace is None or pace.seconds < SLOW_SECONDS:

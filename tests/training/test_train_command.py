@@ -7,6 +7,7 @@ import json
 import shutil
 import threading
 import urllib.request
+import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -194,6 +195,70 @@ def test_train_on_a_version_that_the_hub_has_not_waits(
     assert message in output
     assert then in output
     assert signed_in.state().get("submitted", []) == []
+
+
+TWO_AGENTS = """\
+import verifiers.v1 as vf
+class TextsConfig(vf.TasksetConfig):
+    size: int = 3
+class Texts(vf.Taskset[vf.Task, TextsConfig]): pass
+class Two(vf.EnvConfig):
+    ana: vf.AgentConfig = vf.AgentConfig()
+    ben: vf.AgentConfig = vf.AgentConfig()
+class TextsEnv(vf.Env[Two]): pass
+__all__ = ["Texts", "TextsEnv"]
+"""
+
+
+def wheel(**files: str) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("declared", "refusal"),
+    [
+        ("", ""),
+        (", agents: {ana: {}}", ""),
+        (", agents: {solver: {}}", "texts has no agent solver; it has ana, ben"),
+        (", taskset: {sizes: 4}", "texts takes no setting sizes"),
+        (", taskset: {size: many}", "texts: size is 'many', and not int"),
+    ],
+)
+def test_train_reads_the_code_of_the_hub_before_it_pays(
+    declared: str, refusal: str, tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "registry.yaml").write_text(
+        "version: 1\nowner: acme\nenvironments:\n  texts: {hub: acme/texts@0.1.0, generation: v1}\nruns:\n"
+        f"  hosted: {{backend: prime, model: Qwen/Qwen3-4B, environments: [{{id: texts{declared}}}], max_steps: 20}}\n"
+    )
+    publish(signed_in, "texts", "0.1.0", "a" * 64, content=wheel(**{"texts.py": TWO_AGENTS}))
+    assert train(tmp_path, "hosted", "--yes") == (1 if refusal else 0)
+    assert refusal in capsys.readouterr().out
+    submitted = signed_in.state().get("submitted", [])
+    if not refusal:
+        [source] = submitted[0]["config"]["orchestrator"]["train"]["source"]
+        assert sorted(source["env"]) == ["ana", "ben", "taskset"], "its own agents, and not the one called agent"
+    assert len(submitted) == (0 if refusal else 1)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"no archive", wheel(**{"other.py": TWO_AGENTS}), wheel(**{"../texts.py": ""}), wheel(**{"texts.py": "def ("})],
+    ids=["no archive", "no module", "outside", "no Python"],
+)
+def test_train_on_a_wheel_that_cannot_be_read_goes_on(content: bytes, tmp_path: Path, signed_in: EmulatedHub) -> None:
+    (tmp_path / "registry.yaml").write_text(
+        "version: 1\nowner: acme\nenvironments:\n  texts: {hub: acme/texts@0.1.0, generation: v1}\nruns:\n"
+        "  hosted: {backend: prime, model: Qwen/Qwen3-4B, environments: [{id: texts}], max_steps: 20}\n"
+    )
+    publish(signed_in, "texts", "0.1.0", "a" * 64, content=content)
+    assert train(tmp_path, "hosted", "--yes") == 0
+    [run] = signed_in.state()["submitted"]
+    assert "agent" in run["config"]["orchestrator"]["train"]["source"][0]["env"]
 
 
 def test_train_hub_version_that_is_gone_names_the_latest(

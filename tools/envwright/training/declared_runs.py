@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -166,6 +166,22 @@ def declared_run(
     )
     subject = run_subject(request, compiled, trained_on, broken)
     return DeclaredRun(spec, request, compiled, tuple(findings(subject)), trained_on)
+
+
+def rejudged(run: DeclaredRun, shown: Mapping[str, Environment]) -> DeclaredRun:
+    """The run, compiled and judged again with what the sources of its environments show."""
+    request = replace(run.request, environments={**run.request.environments, **shown})
+    compiled, broken = None, ""
+    try:
+        compiled = compile_run(request)
+    except CompileError as error:
+        broken = str(error)
+    trained_on = tuple(
+        replace(each, agents=shown[each.id].agents, settings=shown[each.id].settings) if each.id in shown else each
+        for each in run.trained_on
+    )
+    subject = run_subject(request, compiled, trained_on, broken)
+    return replace(run, request=request, compiled=compiled, findings=tuple(findings(subject)), trained_on=trained_on)
 
 
 def run_subject(

@@ -18,7 +18,8 @@ from envwright.hub.runs import PlatformRun, RunsUnreadable, list_runs, read_trai
 from envwright.packages.git import git
 from envwright.statistics.run_cost import ASSUMED_GPU, HourRange
 from envwright.system.workspace import Workspace
-from envwright.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs
+from envwright.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs, rejudged
+from envwright.training.hub_source import shown_by_wheels
 from envwright.training.platform_validation import platform_check
 from envwright.training.submit import (
     Platform,
@@ -260,6 +261,13 @@ def _checked(situation: Situation, each: DecidedRun, prices: Mapping[str, float 
     """A due run after the platform's own check, which may refuse it, and with the platform's price."""
     if situation.prime is None:
         return each
+    environments = each.run.request.environments.values()
+    if shown := shown_by_wheels(environments, situation.prime, situation.access, situation.stop):
+        each = replace(each, run=rejudged(each.run, shown))
+        if failing := [f"{finding.rule}: {finding.message}" for finding in each.run.findings if finding.counts]:
+            reason = f"by the code of {', '.join(shown)} on the Hub, its rules fail: {'; '.join(failing)}"
+            refused = RunDecision("refused", reason, "correct it: nothing was submitted")
+            return replace(each, decision=refused)
     cache = Workspace(situation.root).base
     found = platform_check(each.run, each.identity, situation.prime, situation.access, cache, situation.stop)
     if found.refusal:

@@ -1,0 +1,92 @@
+"""What an environment of the Hub takes, read from its wheel before a run on it is paid.
+
+Its code is not here, so that rules list its agents and settings as not checked. Nothing of the wheel is imported.
+"""
+
+from __future__ import annotations
+
+import threading
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from envwright.hub.access import HubAccess, HubUnavailable, Prime
+from envwright.hub.client import HubAnswer, HubCall, call_hub
+from envwright.packages.source import read_source
+from envwright.system.scratch_folder import temporary_scratch
+
+if TYPE_CHECKING:
+    from envwright.training.trainers.trainer import Environment
+
+MOST_FILES, MOST_BYTES = 500, 4_000_000
+"""Python files of a wheel that are read, and their bytes together."""
+
+
+def shown_by_wheels(
+    environments: Iterable[Environment], prime: Prime, access: HubAccess, stop: threading.Event
+) -> Mapping[str, Environment]:
+    """The environments of the Hub with the agents and settings that their source shows, by name.
+
+    One whose wheel cannot be read is left out. Raises `Interrupted`.
+    """
+    wanted = {each.name: each for each in environments if each.external and each.version}
+    found: dict[str, Environment] = {}
+    if not wanted:
+        return found
+    with temporary_scratch("wheels") as scratch:
+        versions = [HubCall(name, f"/environmentshub/{each.hub}/@{each.version}") for name, each in wanted.items()]
+        try:
+            details = call_hub(prime, access, versions, stop)
+            addresses = {name: address for name in wanted if (address := _wheel_of(details[name]))}
+            wheels = [HubCall(name, download=url, to=str(scratch / f"{name}.whl")) for name, url in addresses.items()]
+            answers = call_hub(prime, access, wheels, stop) if wheels else None
+        except HubUnavailable:
+            return found
+        for name in addresses:
+            if answers is not None and answers[name].outcome == "ok":
+                shown = _shown(wanted[name], scratch / f"{name}.whl", scratch / name)
+                found |= {} if shown is None else {name: shown}
+    return found
+
+
+def _wheel_of(answer: HubAnswer) -> str:
+    data: Any = answer.data.get("data", answer.data) if isinstance(answer.data, dict) else None
+    address = data.get("wheel_url") if answer.outcome == "ok" and isinstance(data, dict) else None
+    return address if isinstance(address, str) else ""
+
+
+def _shown(environment: Environment, wheel: Path, folder: Path) -> Environment | None:
+    """The environment with what its module shows; `None` if the wheel has no such module that can be read."""
+    try:
+        files = _unpacked(wheel, folder)
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, RuntimeError):
+        return None
+    module = environment.module
+    if not {f"{module}.py", f"{module}/__init__.py"} & set(files):
+        return None
+    source, _problems = read_source(folder, folder, module, files)
+    if not (source.exports_taskset or source.defines_load_environment):
+        return None
+    return replace(environment, agents=source.agents, settings=source.settings)
+
+
+def _unpacked(wheel: Path, folder: Path) -> list[str]:
+    """The Python files of a wheel, written below a folder.
+
+    Raises `ValueError` if they are too many or lead out of it.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        members = [each for each in archive.infolist() if each.filename.endswith(".py")]
+        if len(members) > MOST_FILES or sum(each.file_size for each in members) > MOST_BYTES:
+            raise ValueError("too many files")
+        for each in members:
+            parts = PurePosixPath(each.filename).parts
+            if ".." in parts or PurePosixPath(each.filename).is_absolute() or "\\" in each.filename:
+                raise ValueError("leads out of its folder")
+            path = folder.joinpath(*parts)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(each) as stream:
+                path.write_bytes(stream.read(MOST_BYTES))
+    return [each.filename for each in members]

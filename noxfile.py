@@ -217,7 +217,7 @@ def train(session: nox.Session) -> None:
 def environment_of_training(session: nox.Session, *arguments: str) -> str:
     """The environment that `train` needs for these arguments."""
     program = str(installed(session, "envwright") / "python")
-    asked = ["-m", "envwright", "train", "requirements", "--", *arguments]
+    asked = ["-m", "envwright", "ci", "requirements", "--", *arguments]
     needed = str(session.run(program, *asked, env=FROM_SOURCE, silent=True, external=True))
     return "trl" if needed.strip() == "train" else "prime"
 

@@ -226,7 +226,7 @@ def loaded(job: Job, folder: Path, **changes: Any) -> Path:
 
 def join(job: Job, folder: Path, *arguments: str) -> int:
     reports = ("--reports", str(folder / "joined"))
-    return main(["release", "join", str(job.root / "reports"), str(folder), *reports, *arguments])
+    return main(["ci", "join", str(job.root / "reports"), str(folder), *reports, *arguments])
 
 
 def test_join_of_what_was_loaded_attests_the_hash_that_was_fetched(released: Job, tmp_path: Path) -> None:

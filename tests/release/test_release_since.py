@@ -61,9 +61,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def since(root: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """The outputs that `release since` gives a step."""
+    """The outputs that `ci since` gives a step."""
     capsys.readouterr()
-    assert main(["release", "since", "--root", str(root)]) == 0
+    assert main(["ci", "since", "--root", str(root)]) == 0
     return dict(line.split("=", 1) for line in capsys.readouterr().out.splitlines())
 
 
@@ -139,7 +139,7 @@ def test_since_refused_by_github_is_an_error_and_no_base(
     root: Path, runs: Runs, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs.status = 403
-    assert main(["release", "since", "--root", str(root)]) == 4
+    assert main(["ci", "since", "--root", str(root)]) == 4
     said = capsys.readouterr()
     assert said.out == ""
     assert "HTTP 403" in said.err

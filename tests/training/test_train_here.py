@@ -59,5 +59,5 @@ def test_local_training_in_dry_run_prints_its_command(
 def test_train_requirements_depend_on_arguments(
     arguments: list[str], extra: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["train", "requirements", "--", *arguments, "--root", str(ROOT)]) == 0
+    assert main(["ci", "requirements", "--", *arguments, "--root", str(ROOT)]) == 0
     assert capsys.readouterr().out.strip() == extra

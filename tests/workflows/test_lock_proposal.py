@@ -107,14 +107,14 @@ def test_lock_difference_names_versions_before_and_after() -> None:
 
 def test_propose_names_locks_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     work = origin_with(tmp_path, "reverse_text").work
-    assert main(["propose", "--dry-run", "--root", str(work)]) == exit_codes.PASS
+    assert main(["ci", "propose", "--dry-run", "--root", str(work)]) == exit_codes.PASS
     assert capsys.readouterr().out == ""
 
     lock = work / "environments/reverse_text/requirements.lock"
     lock.write_text(lock.read_text().replace("\naiohttp==", "\naiohttp==9."))
     (work / "tools/envwright/__init__.py").write_text("raise SystemExit\n")
 
-    assert main(["propose", "--dry-run", "--root", str(work)]) == exit_codes.PASS
+    assert main(["ci", "propose", "--dry-run", "--root", str(work)]) == exit_codes.PASS
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| `")]
     assert len(rows) == 1
     assert rows[0].startswith("| `reverse-text` | `aiohttp` |")

@@ -60,7 +60,7 @@ def test_workflow_run_jobs_check_out_no_pull_request_code() -> None:
             for step in job.get("steps", ()):
                 chosen = "checkout@" in step.get("uses", "") and "ref" in step["with"]
                 assert not chosen, f"{name}:{job_name} checks out a ref that a caller chose"
-                assert "hostile" not in step.get("run", "") or step["run"].startswith("envwright comment hostile/")
+                assert "hostile" not in step.get("run", "") or step["run"].startswith("envwright ci comment hostile/")
             assert "secrets." not in json.dumps(job)
 
 
@@ -108,7 +108,7 @@ def test_secret_check_detects_planted_secret(monkeypatch: pytest.MonkeyPatch, pl
 
 
 RUNS_ENVIRONMENTS = re.compile(r"envwright (validate|prepare|rewards|smoke|together|release verify)\b")
-HOLDS_NO_CODE = re.compile(r"envwright (plan|release (--yes --evidence-only|join|since)|train)\b")
+HOLDS_NO_CODE = re.compile(r"envwright (plan|release --yes --evidence-only|ci (join|since)|train)\b")
 
 
 def test_jobs_that_publish_or_attest_run_no_code_of_environments() -> None:

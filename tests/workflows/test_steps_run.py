@@ -153,10 +153,10 @@ def test_release_jobs_receive_what_the_jobs_before_them_left(origin: Origin, run
         sessions[name] = job.sessions
 
     assert sessions == {
-        "since": ["release since --branch main", f"past-run validate.yml --queued {head} {since}"],
+        "since": ["ci since --branch main", f"ci past-run validate.yml --queued {head} {since}"],
         "publish": ["release --yes --evidence-only proven/ --since 0123abcd"],
         "verify": ["prepare --declared", "release verify published/"],
-        "record": ["release join published/ loaded/"],
+        "record": ["ci join published/ loaded/"],
         "train": ["train --yes"],
     }
 
@@ -178,12 +178,12 @@ def test_evaluate_jobs_run_claimed_commit_with_endpoints_of_main(origin: Origin,
     ]
 
     assert [job.sessions for job in done] == [
-        ["claim 7"],
+        ["ci claim 7"],
         [
             "prepare --declared --root candidate --changed origin/main",
             "smoke --root candidate --changed origin/main --model qwen3-30b --max-cost 0.50",
         ],
-        [f"claim --close {head} success"],
+        [f"ci claim --close {head} success"],
     ]
     assert all(job.passed for job in done), "\n".join(job.output for job in done)
 
@@ -198,7 +198,7 @@ def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, quiet: Runner) 
         ["plan"],
         ["lock --environments --resolution lowest-direct", "prepare", "validate"],
         ["lock --environments"],
-        ["propose"],
+        ["ci propose"],
         ["together"],
     ]
 
@@ -258,7 +258,7 @@ def test_pages_are_built_from_the_evidence_of_releases(origin: Origin, quiet: Ru
 
     assert build.passed, build.output
     assert build.sessions == [
-        "past-run pages.yml --branch main",
+        "ci past-run pages.yml --branch main",
         "report merge known/earlier/ known/latest/ --current",
         "site",
         "cache warm",

@@ -1,4 +1,4 @@
-"""`envwright claim`: allow one evaluation per commit of a pull request."""
+"""`envwright ci claim`: allow one evaluation per commit of a pull request."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from envwright.github.api import GitHub, GitHubError
 from envwright.github.commit_status_lock import claim, close
 
 EXAMPLES = """examples:
-  envwright claim 12                      prints the head commit of pull request 12, once, and who approves
-  envwright claim --close COMMIT success  records the outcome
+  envwright ci claim 12                      prints the head commit of pull request 12, once, and who approves
+  envwright ci claim --close COMMIT success  records the outcome
 """
 
 

@@ -1,4 +1,4 @@
-"""`envwright comment`: the comment of a pull request, in a job that only reads the artifact of another run."""
+"""`envwright ci comment`: the comment of a pull request, in a job that only reads the artifact of another run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from envwright.reports.comment import conversation, sarif_of
 from envwright.reports.printing import write_report
 
 EXAMPLES = """examples:
-  envwright comment artifact/             in a workflow_run job, with GITHUB_TOKEN
-  envwright comment reports/ --dry-run    print it instead
-  envwright comment artifact/ --sarif F   and write the findings for code scanning
+  envwright ci comment artifact/             in a workflow_run job, with GITHUB_TOKEN
+  envwright ci comment reports/ --dry-run    print it instead
+  envwright ci comment artifact/ --sarif F   and write the findings for code scanning
 """
 
 

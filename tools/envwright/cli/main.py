@@ -35,73 +35,91 @@ class Command:
     """The module in `envwright.cli`, if it is not named after the command."""
 
 
-COMMANDS: Mapping[str, Command] = {
-    "init": Command("write the files of a repository of environments, in an empty folder or an existing one"),
-    "upgrade": Command("renew the files that init wrote, without touching what was edited"),
-    "validate": Command("run all gates on environments"),
-    "schema": Command("one gate: declaration, package, wheel, loading, data", "validate"),
-    "rewards": Command("one gate: the rewards of right and wrong replies", "validate"),
-    "rewards diff": Command("compare the rewards of two versions of an environment"),
-    "rewards explain": Command("list the findings of a rule in environments"),
-    "rewards reply": Command("score one reply, function by function"),
-    "smoke": Command("one gate: a real evaluation against scripted policies, or with a model", "validate"),
-    "distribution": Command("one gate: whether the rewards leave something to learn", "validate"),
-    "distribution results": Command("the same gate on rollouts from elsewhere"),
-    "distribution hosted": Command("the same gate on an evaluation by Prime Intellect's platform"),
-    "prepare": Command("download the data that environments declare, once, so that the gates can stay offline"),
-    "endpoint": Command("serve an environment's scripted policies until Ctrl-C"),
-    "cases add": Command("write the cases that findings show into tests/cases.yaml"),
-    "test": Command("run an environment's own tests and cases with pytest"),
-    "record": Command("evaluate once and keep the rollouts and their baseline"),
-    "compare": Command("before and after training: the paired difference on the same tasks"),
-    "plan": Command("show the changes that a release would publish; changes nothing", "release"),
-    "release": Command("publish the planned changes, on passing evidence"),
-    "release verify": Command("install and load the published packages, without a key", "release_jobs"),
-    "release join": Command("join the results of publishing and loading in one ledger", "release_jobs"),
-    "release since": Command(
-        "print the commit of the last good release, and whether one is due, in a workflow", "release_jobs"
-    ),
-    "bump": Command("raise the version of environments by one step"),
-    "emulator": Command("a Hub on loopback for rehearsals and tests, until Ctrl-C"),
-    "rehearse": Command("rehearse a merge on loopback, without a key: prove, publish, submit runs"),
-    "comment": Command("create or update the comment of a pull request from a run's report"),
-    "claim": Command("allow one evaluation per commit"),
-    "past-run": Command("print the id of an earlier workflow run, in a workflow", "past_run"),
-    "propose": Command("make a pull request with renewed locks, in a workflow"),
-    "inspect": Command("describe a dataset and suggest an environment"),
-    "new": Command("create an environment that passes all gates"),
-    "adopt": Command("bring environments from elsewhere into this repository"),
-    "migrate": Command("move an environment from v0 to v1, and prove that its rewards are equal"),
-    "doctor": Command("check this machine and suggest fixes"),
-    "view": Command("read the conversations of results, turn by turn, in the browser"),
-    "report open": Command("show the HTML report in the browser", "report"),
-    "report merge": Command("join the reports of several machines", "report"),
-    "site": Command("the catalogue of the repository as static pages"),
-    "shards": Command("divide environments among machines, by past timings"),
-    "store key": Command("make a key that signs entries of a shared store", "store"),
-    "store push": Command("write proven results into the shared store", "store"),
-    "store status": Command("show the shared store, its keys, and what it has of this commit", "store"),
-    "cache": Command("show the size of the cache, and remove old entries"),
-    "cache warm": Command("download the packages of locks into uv's cache, without running them", "cache"),
-    "train": Command("submit the training runs that are due, or train one on this machine"),
-    "train compile": Command("write the trainers' configurations of the declared runs", "train"),
-    "train hub": Command("train on environments of the Hub, without a registry and without gates"),
-    "train file": Command("train by a compiled file of TRL, on this machine"),
-    "train probe": Command("train a tiny model here, to see whether the reward reaches a gradient"),
-    "train serve": Command("serve the result of a run on loopback, for a comparison"),
-    "train result": Command("was a run worth it: the paired difference against what it had to reach, and what to do"),
-    "train requirements": Command("print the extra that a train command needs"),
-    "watch": Command("follow a training run: curves, rollouts, checkpoints, problems", "diagnose"),
-    "diagnose": Command("name the problems of a training run, and the change that fixes each"),
-    "optimize": Command("search for a better system prompt, by GEPA"),
-    "lock": Command("resolve the locks of environments again, or let environments share one"),
-    "together": Command("install all environments into one virtual environment and import them"),
-    "explain": Command("explain a rule: its check, its reason, and the fix of its findings"),
-    "docs": Command("write the generated files: CODEOWNERS, pages and tables in docs/, the schema of registry.yaml"),
-    "completion": Command("print the completion script of a shell"),
+SECTIONS: Mapping[str, Mapping[str, Command]] = {
+    "start": {
+        "init": Command("write the files of a repository of environments, in an empty folder or an existing one"),
+        "upgrade": Command("renew the files that init wrote, without touching what was edited"),
+        "new": Command("create an environment that passes all gates"),
+        "adopt": Command("bring environments from elsewhere into this repository"),
+        "inspect": Command("describe a dataset and suggest an environment"),
+        "migrate": Command("move an environment from v0 to v1, and prove that its rewards are equal"),
+        "doctor": Command("check this machine and suggest fixes"),
+        "completion": Command("print the completion script of a shell"),
+    },
+    "validate": {
+        "validate": Command("run all gates on environments"),
+        "schema": Command("one gate: declaration, package, wheel, loading, data", "validate"),
+        "rewards": Command("one gate: the rewards of right and wrong replies", "validate"),
+        "rewards diff": Command("compare the rewards of two versions of an environment"),
+        "rewards explain": Command("list the findings of a rule in environments"),
+        "rewards reply": Command("score one reply, function by function"),
+        "smoke": Command("one gate: a real evaluation against scripted policies, or with a model", "validate"),
+        "distribution": Command("one gate: whether the rewards leave something to learn", "validate"),
+        "distribution results": Command("the same gate on rollouts from elsewhere"),
+        "distribution hosted": Command("the same gate on an evaluation by Prime Intellect's platform"),
+        "test": Command("run an environment's own tests and cases with pytest"),
+        "cases add": Command("write the cases that findings show into tests/cases.yaml"),
+        "prepare": Command("download the data that environments declare, once, so that the gates can stay offline"),
+    },
+    "models": {
+        "record": Command("evaluate once and keep the rollouts and their baseline"),
+        "compare": Command("before and after training: the paired difference on the same tasks"),
+        "optimize": Command("search for a better system prompt, by GEPA"),
+        "endpoint": Command("serve an environment's scripted policies until Ctrl-C"),
+    },
+    "publish": {
+        "plan": Command("show the changes that a release would publish; changes nothing", "release"),
+        "release": Command("publish the planned changes, on passing evidence"),
+        "release verify": Command("install and load the published packages, without a key", "release_jobs"),
+        "bump": Command("raise the version of environments by one step"),
+        "rehearse": Command("rehearse a merge on loopback, without a key: prove, publish, submit runs"),
+        "emulator": Command("a Hub on loopback for rehearsals and tests, until Ctrl-C"),
+    },
+    "train": {
+        "train": Command("submit the training runs that are due, or train one on this machine"),
+        "train compile": Command("write the trainers' configurations of the declared runs", "train"),
+        "train hub": Command("train on environments of the Hub, without a registry and without gates"),
+        "train file": Command("train by a compiled file of TRL, on this machine"),
+        "train probe": Command("train a tiny model here, to see whether the reward reaches a gradient"),
+        "train serve": Command("serve the result of a run on loopback, for a comparison"),
+        "train result": Command("judge a run by its goal: better or not, by how much, at what price, and what to do"),
+        "watch": Command("follow a training run: curves, rollouts, checkpoints, problems", "diagnose"),
+        "diagnose": Command("name the problems of a training run, and the change that fixes each"),
+    },
+    "look": {
+        "explain": Command("explain a rule: its check, its reason, and the fix of its findings"),
+        "report open": Command("show the HTML report in the browser", "report"),
+        "report merge": Command("join the reports of several machines", "report"),
+        "view": Command("read the conversations of results, turn by turn, in the browser"),
+        "site": Command("the catalogue of the repository as static pages"),
+    },
+    "repository": {
+        "lock": Command("resolve the locks of environments again"),
+        "docs": Command(
+            "write the generated files: CODEOWNERS, pages and tables in docs/, the schema of registry.yaml"
+        ),
+        "together": Command("install all environments into one virtual environment and import them"),
+        "shards": Command("divide environments among machines, by past timings"),
+        "cache": Command("show the size of the cache, and remove old entries"),
+        "cache warm": Command("download the packages of locks into uv's cache, without running them", "cache"),
+        "store key": Command("make a key that signs entries of a shared store", "store"),
+        "store push": Command("write proven results into the shared store", "store"),
+        "store status": Command("show the shared store, its keys, and what it has of this commit", "store"),
+    },
+    "ci": {
+        "ci comment": Command("create or update the comment of a pull request from a run's report", "comment"),
+        "ci claim": Command("allow one evaluation per commit", "claim"),
+        "ci past-run": Command("print the id of an earlier workflow run", "past_run"),
+        "ci propose": Command("make a pull request with renewed locks", "propose"),
+        "ci join": Command("join the results of publishing and loading in one ledger", "release_jobs"),
+        "ci since": Command("print the commit of the last good release, and whether one is due", "release_jobs"),
+        "ci requirements": Command("print the extra that a train command needs", "train_requirements"),
+    },
 }
-"""The commands, in the order of `--help`."""
+"""The commands in the order of `--help`, which shows all but those of the last section: only workflows call these."""
+COMMANDS: Mapping[str, Command] = {name: each for section in SECTIONS.values() for name, each in section.items()}
 GROUPS: Mapping[str, str] = {
+    "ci": "what workflows call on GitHub",
     "cases": "cases of an environment's tests/cases.yaml",
     "report": "reports of past runs",
     "store": "facts and verdicts that machines share",
@@ -257,15 +275,18 @@ def _refuse_group(group: str, rest: Sequence[str]) -> NoReturn:
 def parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     """The command line with all its commands, and the arguments of those that are named."""
     top = argparse.ArgumentParser(
-        prog="envwright", description="Prove, publish and train a monorepo of RL environments."
+        prog="envwright",
+        usage="envwright [-h] [-V] [-C FOLDER] COMMAND …",
+        description="Prove, publish and train a monorepo of RL environments.",
+        epilog=_overview(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("-V", "--version", action="version", version=f"envwright {__version__}")
     top.add_argument("-C", metavar="FOLDER", help="start in this folder; comes first")
-    commands = top.add_subparsers(title="commands", metavar="COMMAND")
+    commands = top.add_subparsers(metavar="COMMAND", help=argparse.SUPPRESS)
     for name, command in COMMANDS.items():
         added = commands.add_parser(
             name,
-            help=command.summary,
             description=command.summary[0].upper() + command.summary[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
@@ -273,6 +294,15 @@ def parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
         if name in names:
             _complete(added, name)
     return top
+
+
+def _overview() -> str:
+    """The commands of people by section; a command of two words follows its first one."""
+    lines = []
+    for title, commands in SECTIONS.items():
+        if title != "ci":
+            lines += ["", f"{title}:", *(f"  {name:21} {each.summary}" for name, each in commands.items())]
+    return "\n".join([*lines[1:], "", "envwright help COMMAND shows its arguments and examples."])
 
 
 def _complete(added: argparse.ArgumentParser, name: str) -> None:

@@ -1,4 +1,4 @@
-"""`envwright past-run`: the id of an earlier run of a workflow, in a workflow that builds on its artifacts."""
+"""`envwright ci past-run`: the id of an earlier run of a workflow, in a workflow that builds on its artifacts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from envwright.github.api import GitHub, GitHubError
 from envwright.github.workflow_runs import is_commit, last_success, success_in_merge_queue
 
 EXAMPLES = """examples:
-  envwright past-run pages.yml                                the last run on main that succeeded
-  envwright past-run validate.yml --queued COMMIT BASE        the run of the merge queue that proved COMMIT against BASE
+  envwright ci past-run pages.yml                                the last run on main that succeeded
+  envwright ci past-run validate.yml --queued COMMIT BASE        the run that proved COMMIT against BASE in the queue
 
 it prints nothing if there is no such run
 needs GITHUB_REPOSITORY and GITHUB_TOKEN (actions: read)

@@ -1,4 +1,4 @@
-"""`envwright propose`: a pull request with the locks that differ from the commit, in a workflow."""
+"""`envwright ci propose`: a pull request with the locks that differ from the commit, in a workflow."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from envwright.packages.repository import Repository
 from envwright.text.markdown import code_span, table_cell
 
 EXAMPLES = """examples:
-  envwright propose             after `envwright lock --environments`, in a job with GITHUB_TOKEN
-  envwright propose --dry-run   print the text of the pull request instead
+  envwright ci propose             after `envwright lock --environments`, in a job with GITHUB_TOKEN
+  envwright ci propose --dry-run   print the text of the pull request instead
 
 only requirements.lock of declared environments is proposed, whatever else differs; one that cannot be read is refused
 needs GITHUB_REPOSITORY and GITHUB_TOKEN (contents: write, pull-requests: write)

@@ -41,18 +41,18 @@ EXAMPLES = {
   envwright release verify published/     the reports of a release with --evidence-only
 
 it runs the published code, so it must not have a key, and ends with exit code 2 if PRIME_API_KEY is set
-reports/loaded.json has the results, for: envwright release join
+reports/loaded.json has the results, for: envwright ci join
 exit codes: 0 everything loads, 1 something does not, 4 something could not be tried
 """,
-    "release join": """examples:
-  envwright release join published/ loaded/     after `envwright release verify`; writes reports/release.json
+    "ci join": """examples:
+  envwright ci join published/ loaded/     after `envwright release verify`; writes reports/release.json
 
-  envwright release join published/ loaded/ --attested failure   afterwards: one more line in the ledger
+  envwright ci join published/ loaded/ --attested failure   afterwards: one more line in the ledger
 
 reports/verified.sha256 has a line for each wheel that was fetched, compared with the tested one, installed and loaded
 """,
-    "release since": """examples:
-  envwright release since >> "$GITHUB_OUTPUT"     the outputs `commit` and `due` of a step
+    "ci since": """examples:
+  envwright ci since >> "$GITHUB_OUTPUT"     the outputs `commit` and `due` of a step
 
 commit=  the base of `envwright validate --changed`; empty if no release ended well before: everything is proved
 due=no   a push that changed no environment and no run since then, so its release has nothing to publish

@@ -1,4 +1,4 @@
-"""`envwright train requirements`: the extra of `envwright` that an `envwright train` command needs; nox installs it."""
+"""`envwright ci requirements`: the extra of `envwright` that an `envwright train` command needs; nox installs it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from envwright.declarations.registry import load_registry
 from envwright.system.installation import Extra
 
 EXAMPLES = """examples:
-  envwright train requirements                             prime
-  envwright train requirements probe reverse-text          train
-  envwright train requirements serve reverse-text-here     train
-  envwright train requirements -- --dry-run            prime
+  envwright ci requirements                             prime
+  envwright ci requirements probe reverse-text          train
+  envwright ci requirements serve reverse-text-here     train
+  envwright ci requirements -- --dry-run            prime
 """
 
 

@@ -71,7 +71,6 @@ def written(each: Planted, folder: Path) -> Package:
         requires_python=">=3.11",
         requires=(),
         build_requires=(),
-        build_backend="hatchling.build",
         readme=None,
         digest="sha256:suite",
         notes=read_source(folder, folder, each.module, [module.name])[0].notes,

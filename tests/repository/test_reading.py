@@ -44,7 +44,6 @@ def test_package_fields_come_from_pyproject(tmp_path: Path) -> None:
     )
     assert (package.tags, package.requires_python) == (("math", "train"), ">=3.11,<3.15")
     assert (package.requires, package.build_requires) == (("verifiers>=0.4.0,<0.5",), ("hatchling>=1.27,<2",))
-    assert package.build_backend == "hatchling.build"
     assert package.eval_settings == {"num_examples": 20, "rollouts_per_example": 3}
     assert package.place_of("project.version") == ("pyproject.toml", 3)
 

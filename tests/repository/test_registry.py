@@ -95,7 +95,6 @@ def test_registry_entry_on_hub_is_external() -> None:
 def test_registry_run_is_kept_as_written() -> None:
     found = read(f"{HEAD}environments: {{sums: }}\n{RUN}")
     assert found.runs["first"]["environments"] == [{"id": "sums"}]
-    assert found.run_lines == {"first": 5}
 
 
 def test_registry_of_this_repository_is_valid() -> None:

@@ -179,7 +179,6 @@ PACKAGE = Package(
     requires_python=">=3.11,<3.14",
     requires=("verifiers>=0.3,<0.5",),
     build_requires=("hatchling",),
-    build_backend="hatchling.build",
     generation="v1",
     readme=README,
     has_oracle=True,

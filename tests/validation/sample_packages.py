@@ -150,7 +150,6 @@ def package_at(folder: Path, generation: str = "v1") -> Package:
         requires_python=">=3.11",
         requires=(),
         build_requires=(),
-        build_backend="hatchling.build",
         readme=None,
         digest="sha256:hostile",
     )

@@ -108,7 +108,6 @@ class Package:
     requires_python: str
     requires: tuple[str, ...]
     build_requires: tuple[str, ...]
-    build_backend: str
     generation: Generation | None
     """The generation by the bound on verifiers and the source; `None` if neither decides."""
     readme: str | None

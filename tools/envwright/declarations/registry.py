@@ -345,11 +345,9 @@ class Registry:
     environments: Mapping[str, EnvironmentEntry]
     external: Mapping[str, ExternalEntry] = field(default_factory=dict)
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """As written, with the current names of keys."""
+    """As written."""
     specs: Mapping[str, RunSpec] = field(default_factory=dict)
     """The runs as read."""
-    run_lines: Mapping[str, int] = field(default_factory=dict)
-    """The line of each run."""
     maintainers: tuple[str, ...] = ()
     rules: Mapping[str, RuleSetting] = field(default_factory=dict)
     rule_lines: Mapping[str, int] = field(default_factory=dict)
@@ -423,13 +421,12 @@ def _build(keys: RegistryKeys, document: Document) -> Registry:
             entry = _entry(name, found or EnvironmentKeys(), declared, defaults, line)
             environments[name] = replace(entry, owner=entry.owner or keys.owner, rules=keys.rules)
     runs = data.get("runs", {})
-    run_lines = {name: document.line(("runs", name)) or 1 for name in runs}
     lines = _lines_of_runs(document)
     specs = {name: run_spec(name, run, lines.get(name, {}), document.file) for name, run in runs.items()}
     specs = {name: replace(spec, rules=keys.rules) for name, spec in specs.items()}
     rule_lines = {rule: document.line(("rules", rule)) or 1 for rule in keys.rules}
     maintainers = tuple(keys.maintainers)
-    return Registry(data["owner"], environments, external, runs, specs, run_lines, maintainers, keys.rules, rule_lines)
+    return Registry(data["owner"], environments, external, runs, specs, maintainers, keys.rules, rule_lines)
 
 
 def _external(name: str, keys: ExternalKeys, line: int | None) -> ExternalEntry:

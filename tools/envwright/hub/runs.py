@@ -135,7 +135,6 @@ class RunDetails:
     samples: tuple[Mapping[str, Any], ...] = ()
     rollouts: Mapping[int, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
     """Samples of some steps, as `prime train rollouts` shows them."""
-    steps_with_samples: int = 0
     histogram: Histogram | None = None
     """The distribution of rewards at the latest step."""
     dollars: float | None = None
@@ -193,7 +192,6 @@ def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
         checkpoints=_rows(answers["checkpoints"], "checkpoints"),
         samples=_rows(answers["samples"], "samples"),
         rollouts=rollouts,
-        steps_with_samples=len(with_samples),
         histogram=histogram_of(answers["distributions"].data),
         dollars=float(cost) if isinstance(cost, int | float) and cost else None,
         volume=str(row.get("volumeName") or ""),

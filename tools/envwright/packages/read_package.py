@@ -122,7 +122,6 @@ def _declared(folder: Path, pyproject: Pyproject, module: ModulePlace) -> tuple[
         requires_to_lock=requirements_to_lock(pyproject),
         sources_left_out=sources_left_out(pyproject),
         build_requires=_texts(build, "requires"),
-        build_backend=_text(build, "build-backend"),
         generation=None,
         readme=None,
         eval_settings=pyproject.table("tool", "verifiers", "eval"),

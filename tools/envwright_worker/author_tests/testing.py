@@ -6,11 +6,9 @@ python -c RUN_PYTEST '{"settings": …, "toolbox": …}' [pytest arguments]
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Mapping
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 from envwright_worker.adapters.adapter import Settings
@@ -48,31 +46,3 @@ def opened(settings: Mapping[str, Any], guard: NetworkGuard | None = None) -> Se
     session = Session(Channel(BytesIO(), BytesIO()), guard)
     load.answer(session, {"settings": dict(settings)})
     return session
-
-
-def settings_of(folder: Path) -> dict[str, Any]:
-    """Settings of an environment that is installed beside pytest, as far as its folder declares them."""
-    import importlib
-
-    import yaml
-
-    sys.path += [str(root) for root in (folder, folder / "src") if root.is_dir() and str(root) not in sys.path]
-    module = importlib.import_module(folder.name)
-    file = Path(str(module.__file__))
-    registry = folder.parents[1] / "registry.yaml"
-    declared = yaml.safe_load(registry.read_text("utf-8")) if registry.is_file() else {}
-    entries = (declared or {}).get("environments") or {}
-    entry = next((found for name, found in entries.items() if _canonical(name) == _canonical(folder.name)), None) or {}
-    return {
-        "module": folder.name,
-        "generation": "v0" if hasattr(module, "load_environment") else "v1",
-        "args": entry.get("args") or {},
-        "package": str(folder),
-        "overlay": str(file.parents[1] if file.name == "__init__.py" else file.parent),
-        "allow_network": True,
-    }
-
-
-def _canonical(name: str) -> str:
-    """A name as PEP 503 compares it."""
-    return re.sub(r"[-_.]+", "-", name).lower()

@@ -158,6 +158,8 @@ def test_train_submits_no_run_again_that_left_the_platform(
     assert f"submitted before as {run['id']}, which this key does not see any more: not submitted again" in output
     assert "check PRIME_TEAM_ID; if it was deleted, change the run" in output
     assert len(signed_in.state()["submitted"]) == 1
+    [note] = (repository / ".envwright" / "runs").glob("*.seen")
+    assert f"once .envwright/runs/{note.name} is removed" in output
     registry = repository / "registry.yaml"
     registry.write_text(registry.read_text().replace("max_steps: 20", "max_steps: 21"))
     assert train(repository, "hosted", "--yes") == 0

@@ -165,7 +165,8 @@ def decision_on(run: RunState) -> RunDecision:
         return RunDecision("waits", f"not on the Hub as declared here: {names}", then)
     if run.seen:
         reason = f"submitted before as {run.seen}, which this key does not see any more: not submitted again"
-        then = "check PRIME_TEAM_ID; if it was deleted, change the run: a changed declaration is a new run"
+        then = "check PRIME_TEAM_ID; if it was deleted, change the run: a changed declaration is a new run; "
+        then += f"unchanged, it is submitted once .envwright/{SeenRun(Path(), run.identity).file} is removed"
         return RunDecision("waits", reason, then)
     others = [each for each in run.platform if run.identity.is_another_version(each.name)]
     changed = f"changed since {others[0].name} ({others[0].status}); " if others else ""

@@ -124,17 +124,18 @@ class SeenRun:
     def id(self) -> str:
         """Its id there; empty without a note."""
         try:
-            return str(json.loads(self._file.read_bytes())["id"])
+            return str(json.loads(self.file.read_bytes())["id"])
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return ""
 
     def keep(self, id: str) -> None:
         """Write the note. A full disk does not hide that the run is there."""
         with suppress(OSError):
-            write_whole(self._file, json.dumps({"id": id, "name": self.identity.name}))
+            write_whole(self.file, json.dumps({"id": id, "name": self.identity.name}))
 
     @property
-    def _file(self) -> Path:
+    def file(self) -> Path:
+        """The note's file."""
         return self.notes / NOTES / f"{self.identity.mark}.seen"
 
 

@@ -35,7 +35,67 @@ PLACES = tuple(
     for place, answer in (("Lima", "-12.05, -77.04"), ("Oslo", "59.91, 10.75"), ("Perth", "-31.95, 115.86"))
 )
 
+MOVES_V0 = r"""
+class Moves(vf.MultiTurnEnv):
+    async def env_response(self, messages, state, **_):
+        return [{"role": "user", "content": "No. Another move."}]
+
+    @vf.stop
+    async def found(self, state, **_):
+        return bool(state["trajectory"]) and move(said(state["trajectory"][-1]["completion"])) == state["answer"]
+
+
+def move(reply):
+    found = re.search(r"\[[^\]\n]*?(\w+)\]", reply)
+    return found[1] if found else None
+"""
+MOVED_V0 = """
+def correct(completion, answer, **_):
+    return float(move(said([completion[-1]])) == answer)
+"""
+MOVES_V1 = r"""
+class MovesConfig(vf.EnvConfig):
+    player: vf.AgentConfig = vf.AgentConfig()
+
+
+class MovesEnv(vf.Env[MovesConfig]):
+    async def run(self, task, agents):
+        async with agents.player.interaction(task) as player:
+            turn = await player.turn()
+            for _ in range(3):
+                found = re.search(r"\[[^\]\n]*?(\w+)\]", turn.last_reply)
+                if turn.terminated or (found and found[1] == task.data.answer):
+                    break
+                turn = await player.turn("No. Another move.")
+        found = re.search(r"\[[^\]\n]*?(\w+)\]", player.trace.last_reply)
+        player.trace.record_reward("game", float(found is not None and found[1] == task.data.answer))
+"""
+MOVE = """
+def reply(task, messages):
+    return f"[{task['answer']}]"
+"""
+
 GAMES = [
+    sound(
+        "moves_in_brackets",
+        MOVES_V0,
+        functions=MOVED_V0,
+        environment="Moves",
+        options="max_turns=4",
+        rows=CAPITALS,
+        asking="Give the city in square brackets.",
+        oracle=MOVE,
+    ),
+    sound(
+        "moves_in_brackets",
+        "",
+        "v1",
+        functions="pass",
+        more=MOVES_V1,
+        rows=CAPITALS,
+        asking="Give the city in square brackets.",
+        oracle=MOVE,
+    ),
     sound(
         "state_of_a_game",
         HANGMAN,

@@ -12,8 +12,9 @@ from envwright.facts.observed import Growth, Place
 from envwright.facts.search import Broken
 from envwright.rules.engine import Finding, Subject, findings
 from envwright.rules.verdict import judge
-from subjects import broken_function, failure, function, functions, one_function, score, scores, subject
+from subjects import DESCRIPTION, broken_function, failure, function, functions, one_function, score, scores, subject
 
+NO_FUNCTIONS = replace(DESCRIPTION, functions=())
 TAGS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000)
 
 
@@ -84,6 +85,24 @@ def test_small_form_that_is_not_declared_is_a_warning_with_the_declaration() -> 
 )
 def test_form_above_declared_share_is_an_error(each: Subject) -> None:
     assert the("RWD006", each).severity == "error"
+
+
+@pytest.mark.parametrize(("place", "severity"), [(None, "warning"), (Place("plain_sums/taskset.py", 3), "error")])
+def test_denial_rewarded_by_recorded_reward_counts_as_its_code(place: Place | None, severity: str) -> None:
+    earned = one_function({"oracle": 1.0, "nop": 0.0, "near-miss": 0.0}, name="game")
+    denied = replace(earned[0], policy="negated", completion=({"role": "assistant", "content": "not 40"},))
+    each = subject(scores=(*earned, denied), recorded=(function("game", place=place),), cases=(), rollouts=())
+    found = the("RWD066", replace(each, facts=replace(each.facts, description=NO_FUNCTIONS)))
+    assert (found.severity, found.place) == (severity, place)
+
+
+def test_denial_that_is_a_move_is_a_warning() -> None:
+    earned = one_function({"oracle": 1.0, "nop": 0.0, "near-miss": 0.0}, name="correct")
+    denied = replace(earned[0], policy="negated", completion=({"role": "assistant", "content": "not 40"},))
+    played = replace(earned[1], policy="hedge", completion=(*earned[1].completion, {"role": "user", "content": "No."}))
+    described = {"functions": (function("correct", place=Place("plain_sums/taskset.py", 3)),)}
+    each = subject(scores=(*earned, denied, played), description=described, cases=(), rollouts=())
+    assert the("RWD066", each).severity == "warning"
 
 
 @pytest.mark.parametrize(("everywhere", "severity"), [(0.2, "warning"), (0.3, "error")])

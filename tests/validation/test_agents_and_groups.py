@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envwright.declarations.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envwright.facts.observed import Place
 from envwright.observing.collected_facts import ProgressListener
 from envwright.observing.observation import observe
 from envwright.observing.observation_request import ObservationRequest
@@ -33,7 +34,7 @@ from packages_with_agents import (
     TOOLS_V1,
     USER_V1,
 )
-from sample_packages import write_package
+from sample_packages import line_of, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +53,7 @@ class Sample:
     """A package that is observed and judged, as `validate` does it with fewer stages."""
 
     def __init__(self, package: Package, facts: Facts) -> None:
+        self.package = package
         self.facts = facts
         self.found: list[Finding] = list(
             findings(Subject(EnvironmentEntry(package.name, gates=GATES), package, facts), ("rewards", "smoke"))
@@ -122,6 +124,15 @@ def test_tools_of_v1_without_oracle_are_tried(tmp_path: Path, workspace: Workspa
     gold = [score for score in seen.facts.scores if score.policy == "oracle"]
     assert {score.reward for score in gold} == {1.0}
     assert all(score.derived and score.completion[0].get("tool_calls") for score in gold)
+
+
+@pytest.mark.worker
+def test_reward_recorded_on_a_trace_has_its_line(tmp_path: Path, workspace: Workspace) -> None:
+    seen = observed(tmp_path / "environments" / "sharing", workspace, "v1", EPISODE_V1, stages=("rewards",))
+    (recorded,) = seen.facts.recorded
+    file = "sharing/__init__.py"
+    assert (recorded.name, recorded.weight) == ("share", 0.5)
+    assert recorded.place == Place(file, line_of(seen.package, file, "record_reward"))
 
 
 SILENT = {

@@ -468,6 +468,8 @@ class Facts:
     """The agents that requested replies in the rollouts of the rewards gate."""
     tools: tuple[ToolTrial, ...] = ()
     """The tools that were offered to them."""
+    recorded: tuple[RewardFunction, ...] = ()
+    """The rewards that code recorded on traces (v1) outside of reward functions; without a place, a library's."""
     scores: tuple[Score, ...] = ()
     answer_fields: AnswerFields | None = None
     """`None` if no values were exchanged: the rewards gate did not run, or the replies are turns or take long."""

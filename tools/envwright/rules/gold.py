@@ -46,7 +46,7 @@ def failed_by_the_oracle(subject: Subject, score: Score) -> bool:
 def place_of(subject: Subject, function: str) -> Place | None:
     """The place of a function's definition."""
     description = subject.facts.description
-    known = description.functions if description else ()
+    known = (*(description.functions if description else ()), *subject.facts.recorded)
     return next((each.place for each in known if each.name == function), None)
 
 

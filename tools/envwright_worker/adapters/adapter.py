@@ -181,6 +181,9 @@ class Adapter(Protocol):
     async def tools_of(self, task: TaskView) -> list[dict[str, Any]]:
         """The tools that the environment offers to the model on a task; none is called."""
 
+    def recorded_rewards(self) -> list[dict[str, Any]]:
+        """The rewards that code recorded on traces of rollouts outside of reward functions, with its lines."""
+
     def taken_tool_calls(self) -> list[ToolUse]:
         """The tool calls of rollouts since the last time, in any order."""
 

@@ -320,6 +320,9 @@ class AdapterV0:
         offered = state.get("tool_defs") or state.get("oai_tools") or []
         return [tool.model_dump() if hasattr(tool, "model_dump") else dict(tool) for tool in offered]
 
+    def recorded_rewards(self) -> list[dict[str, Any]]:
+        return []
+
     def taken_tool_calls(self) -> list[ToolUse]:
         taken = list(self._tool_calls)
         self._tool_calls.clear()

@@ -57,6 +57,9 @@ MOST_SIGNATURES = 256
 _SCORING: Any = sys.modules[vf.Task.__module__]
 """The module in which verifiers looks up how a task's functions are called."""
 
+_RECORDED: dict[str, tuple[float, str, int]] = {}
+"""Name of a recorded reward → its weight, and the file and line that recorded it first."""
+
 
 @dataclass(frozen=True)
 class _Known:
@@ -88,6 +91,7 @@ class AdapterV1:
             *self._task_class.toolsets(self._config.task),
         ]
         let_judges_know()
+        note_recorded_rewards()
         self._signatures: dict[str, inspect.Signature] = {}
         self._declared: dict[str, dict[str, Any]] | None = None
         self._runtime_needed: bool | None = None
@@ -322,6 +326,12 @@ class AdapterV1:
     async def tools_of(self, task: TaskView) -> list[dict[str, Any]]:  # noqa: ARG002
         return []
 
+    def recorded_rewards(self) -> list[dict[str, Any]]:
+        return [
+            {"name": name, "weight": weight, "kind": "reward", "place": self._sources.place(file, line)}
+            for name, (weight, file, line) in _RECORDED.items()
+        ]
+
     def taken_tool_calls(self) -> list[ToolUse]:
         taken = [
             replace(call, failure=call.failure and self._failure_of_tool(call)) for call in chat_harness.MADE_CALLS
@@ -495,6 +505,22 @@ def let_judges_know() -> None:
             return await original(task, trace, *args, **kwargs)
 
     vf.Task.score = score
+
+
+def note_recorded_rewards() -> None:
+    """Note the line that records a reward on a trace; verifiers itself records those of functions and judges."""
+    if hasattr(vf.Trace.record_reward, "__wrapped__"):
+        return
+    original = vf.Trace.record_reward
+
+    @functools.wraps(original)
+    def record_reward(trace: Any, name: str, value: float, weight: float = 1.0) -> None:
+        caller = sys._getframe(1)
+        if caller.f_code.co_filename != _SCORING.__file__ and len(_RECORDED) < MOST_SIGNATURES:
+            _RECORDED.setdefault(name, (float(weight), caller.f_code.co_filename, caller.f_lineno))
+        original(trace, name, value, weight)
+
+    vf.Trace.record_reward = record_reward
 
 
 def needs_runtime(task: Any) -> bool:

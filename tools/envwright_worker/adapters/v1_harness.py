@@ -65,6 +65,9 @@ class HarnessAdapter:
     async def tools_of(self, task: TaskView) -> list[dict[str, Any]]:  # noqa: ARG002
         return []
 
+    def recorded_rewards(self) -> list[dict[str, Any]]:
+        return []
+
     def taken_tool_calls(self) -> list[ToolUse]:
         return []
 

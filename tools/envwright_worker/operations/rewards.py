@@ -134,6 +134,8 @@ def _play_policies(session: Session, request: JobRequest) -> None:
     _play(session, request, tasks, names)
     for agent in session.endpoint.notes.agents.values():
         session.channel.item("agent", asdict(agent))
+    for recorded in session.adapter.recorded_rewards():
+        session.channel.item("recorded", recorded)
     if not session.is_late:
         for trial in tool_trials(session, tasks, request["max_concurrent"], request["seconds"] * 4):
             session.channel.item("tool", trial)

@@ -134,7 +134,7 @@ def format_alone_pays(subject: Subject) -> Iterator[Found]:
 def is_paid_by_libraries(subject: Subject, paying: Iterable[str]) -> bool:
     """Whether all functions that reward the reply are a library's, which the author can only wrap."""
     description = subject.facts.description
-    known = description.functions if description else ()
+    known = (*(description.functions if description else ()), *subject.facts.recorded)
     rewards = [function for function in known if is_reward(function) and function.name in set(paying)]
     return bool(rewards) and all(function.place is None for function in rewards)
 
@@ -350,11 +350,19 @@ def negated_answer_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     """Denying the right answer earns as much as giving it.
 
     What: "not" in front of the answer in its place, and "The answer is not …" in plain words, earn less than the
-        reference reply. A warning if a library's own function rewards it, such as `vf.MathRubric`.
+        reference reply. A warning if a library's own code rewards it, such as `vf.MathRubric`, or if replies are moves
+        that the environment answers, as in a game.
     Why: Replies that deny the answer are rewarded. The reward searches for the answer instead of reading it.
     Fix: Compare all of the parsed answer. Use no `in` and no search for a number in a sentence.
     """
-    yield from answer_is_paid_like_gold(subject, negated, by_libraries="warning")
+    for found in answer_is_paid_like_gold(subject, negated, by_libraries="warning"):
+        yield replace(found, severity="warning") if _are_moves(subject) else found
+
+
+def _are_moves(subject: Subject) -> bool:
+    """Whether the environment answers replies with messages of its own, so that a reply is no final statement."""
+    spoken = (message.get("role") for score in subject.facts.scores for message in score.completion)
+    return any(role == "user" for role in spoken)
 
 
 @rule("RWD067", gate="rewards")

@@ -25,6 +25,7 @@ from envwright.reports.run_report import RunReport, render_run_markdown
 from envwright.reports.sarif import render_sarif
 from envwright.rules.engine import GATES, Finding
 from envwright.rules.result import EnvironmentResult, ValidationResult
+from envwright.rules.settings import SetSeverity
 from envwright.statistics.reward_comparison import RewardComparison
 from envwright.text.markdown import code_span, fenced, inside_html, prose, prose_cell, table_cell
 from filled import filled
@@ -60,7 +61,8 @@ def _result(text: str) -> ValidationResult:
     ignored = filled(Finding, text, **known)
     gates = dict.fromkeys(GATES, "fail")
     environment = filled(EnvironmentResult, text, gates=gates, brief=False, findings=(finding, ignored))
-    return filled(ValidationResult, text, environments=(environment,), gates=GATES, interrupted=False)
+    severities = (SetSeverity("RWD001", "error", "off", text, "warning"),)
+    return filled(ValidationResult, text, environments=(environment,), gates=GATES, interrupted=False, rules=severities)
 
 
 def _plan(text: str) -> ReleasePlan:

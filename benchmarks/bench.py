@@ -242,7 +242,7 @@ def scoring_ratio(name: str) -> tuple[float, float, float]:
     from envwright.builds.wheel import built_wheel
     from envwright.observing.job import Confinement, worker_environment
     from envwright.observing.observation_request import ObservationRequest
-    from envwright.observing.requests import requests_for
+    from envwright.observing.stage import requests_for
     from envwright.packages.repository import Repository
     from envwright.system.workspace import Workspace
 

@@ -11,7 +11,7 @@ from itertools import product
 
 import pytest
 import yaml
-from envwright.authoring.dataset.tests_of_code import CodeTest
+from envwright.authoring.dataset.layout import CodeTest
 from envwright.authoring.new.gather import sample, words_of
 from envwright.authoring.new.plan import DataOrigin, EnvironmentPlan
 from envwright.authoring.new.render import files_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envwright.cli.after_passing import after_passing
+from envwright.cli.validate import after_passing
 from envwright.packages.repository import Repository
 from small_repository import edit, git, small_repository
 

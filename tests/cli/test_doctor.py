@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envwright.builds.job_checks import DOES
+from envwright.builds.machine import DOES
 from envwright_emulator.server import emulator
 from small_repository import ROOT, edit, small_repository
 

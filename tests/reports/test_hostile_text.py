@@ -7,11 +7,11 @@ import unicodedata
 from xml.etree import ElementTree
 
 import pytest
-from envwright.reports.annotations import render_annotations
 from envwright.reports.html.page import render_page
 from envwright.reports.json_report import render_json, report_data
 from envwright.reports.junit import junit_parts
 from envwright.reports.markdown import render_markdown
+from envwright.reports.printing import render_annotations
 from envwright.reports.sarif import render_sarif
 from envwright.reports.terminal import render_text
 from envwright.reports.written import print_result

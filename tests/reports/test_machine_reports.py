@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 from envwright.facts.observed import Place
-from envwright.reports.annotations import render_annotations
 from envwright.reports.json_report import render_json
 from envwright.reports.junit import junit_parts
 from envwright.reports.markdown import LIMIT_BYTES, render_markdown
+from envwright.reports.printing import render_annotations
 from envwright.rules.engine import Finding
 from envwright.rules.evidence import Evidence, ShownReply
 from envwright.rules.result import ValidationResult

@@ -19,10 +19,10 @@ from envwright.facts.transcripts import (
     turns_of,
     unpacked,
 )
-from envwright.reports.annotations import render_annotations
 from envwright.reports.html.written import write_page
 from envwright.reports.json_report import render_json
 from envwright.reports.markdown import render_markdown
+from envwright.reports.printing import render_annotations
 from envwright.reports.reading import read_report, result_of
 from envwright.reports.transcripts.beside import (
     content_of,

@@ -154,7 +154,7 @@ from envwright.declarations.document import parse_document
 from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import registry_of, registry_schema
 from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.requests import requests_for
+from envwright.observing.stage import requests_for
 
 def entry(seed):
     text = "version: 1\\nowner: acme\\nenvironments: {sums: {gates: {smoke: {seed: %s}}}}" % seed

@@ -49,7 +49,7 @@ from envwright.rules.result import environment_result
 from envwright.rules.verdict import judge
 from envwright.observing.job import checked
 from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.requests import requests_for
+from envwright.observing.stage import requests_for
 from envwright_worker.messages import says
 from envwright_worker.operations import rewards
 from envwright_worker.policies.scripted import AnswerSettings, ScriptedPolicies

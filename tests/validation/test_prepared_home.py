@@ -22,7 +22,7 @@ from envwright.declarations.preparation import Preparation, PreparedDataset
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.observing.facts_cache import facts_key
 from envwright.observing.job import Confinement, StageFailed, worker_environment
-from envwright.observing.requests import requests_for, require_prepared
+from envwright.observing.stage import requests_for, require_prepared
 from envwright.system.workspace import CACHE_DIR
 from recorded_requests import PACKAGE, REQUEST
 

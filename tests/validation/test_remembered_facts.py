@@ -54,7 +54,7 @@ def key(entry: EnvironmentEntry = ENTRY, package: Package = PACKAGE, request: Ob
 def test_facts_key_with_open_network_changes_daily(monkeypatch: pytest.MonkeyPatch) -> None:
     open_network = replace(REQUEST, allow_network=True)
     closed, opened = key(), key(request=open_network)
-    monkeypatch.setattr("envwright.observing.requests._today", lambda: "2031-04-05")
+    monkeypatch.setattr("envwright.observing.stage._today", lambda: "2031-04-05")
     assert key(request=open_network) != opened
     assert key() == closed
 

@@ -23,7 +23,7 @@ from envwright.observing.collected_facts import ProgressListener
 from envwright.observing.job import Confinement, Job, StageFailed
 from envwright.observing.observation import observe
 from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.requests import requests_for
+from envwright.observing.stage import requests_for
 from envwright.observing.templates import LockTemplates, environment_processes
 from sample_packages import EXEMPLARS, REPOSITORY, SMALL, load, look_at, package_at, processes_with, write_package
 from test_hostile_workers import GONE_WITHIN, SPAWN

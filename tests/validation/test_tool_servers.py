@@ -15,7 +15,7 @@ from envwright.builds.venv import venv_for
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.observing.job import Confinement
 from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.requests import requests_for
+from envwright.observing.stage import requests_for
 from envwright.observing.templates import LockTemplates, environment_processes
 from sample_packages import look_at, write_package
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from envwright import exit_codes
+from envwright.cli.ci import render_lock_difference
 from envwright.cli.main import main
-from envwright.cli.propose import render_lock_difference
 from envwright.github.api import GitHub, GitHubError
 from envwright.github.lock_proposal import BRANCH, propose
 from merged_repository import origin_with

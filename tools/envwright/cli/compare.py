@@ -14,7 +14,7 @@ from envwright_worker.splits import Split
 
 from envwright import __version__, exit_codes
 from envwright.cli import arguments
-from envwright.cli.distribution_results import known_environment
+from envwright.cli.distribution import known_environment
 from envwright.cli.selection import beside_key
 from envwright.declarations.endpoints import Endpoint
 from envwright.declarations.package import Package

@@ -11,8 +11,7 @@ import threading
 from dataclasses import asdict, replace
 
 from envwright import exit_codes
-from envwright.builds.job_checks import job_checks
-from envwright.builds.machine import HealthCheck, Machine, examined, look
+from envwright.builds.machine import HealthCheck, Machine, examined, job_checks, look
 from envwright.cli import arguments
 from envwright.declarations.run import RunSpec
 from envwright.system.workspace import InUse, Workspace

@@ -57,7 +57,7 @@ from envwright.packages.repository import Repository
 from envwright.reports.printing import print_message
 from envwright.rules.engine import Subject
 from envwright.statistics.baseline import measures
-from envwright.statistics.summary import coverage
+from envwright.statistics.intervals import coverage
 from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:

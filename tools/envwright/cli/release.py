@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from envwright import __version__, exit_codes
-from envwright.builds.job_checks import platform_checks, refuse_unready
+from envwright.builds.machine import platform_checks, refuse_unready
 from envwright.cli import arguments
 from envwright.cli.questions import Unconfirmed, confirmed
 from envwright.cli.release_evidence import Proven, handed_over, proven_here, run_without_key

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envwright import exit_codes
-from envwright.builds.job_checks import platform_checks, refuse_unready
+from envwright.builds.machine import platform_checks, refuse_unready
 from envwright.cli import arguments
 from envwright.cli.questions import Unconfirmed, confirmed
 from envwright.cli.selection import runs_named

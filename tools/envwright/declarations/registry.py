@@ -12,11 +12,11 @@ from pydantic import Discriminator, Field, Tag
 
 from envwright.declarations.document import Document, load_document, place
 from envwright.declarations.endpoints import key_variables
-from envwright.declarations.environment_names import with_canonical_names
 from envwright.declarations.package import Generation, Package, folder_of
 from envwright.declarations.preparation import Preparation
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.references import reference_problems
+from envwright.declarations.registry_document import version_problem, with_canonical_names
 from envwright.declarations.registry_values import (
     KEYS,
     Count,
@@ -43,7 +43,6 @@ from envwright.declarations.registry_values import (
     Versions,
     Whole,
 )
-from envwright.declarations.required_version import version_problem
 from envwright.declarations.run import RunKeys, RunSpec, run_spec
 from envwright.declarations.schema import ToldApartBy, checked, json_schema
 from envwright.declarations.tool_source import REGISTRY_FILE

@@ -17,7 +17,7 @@ from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.observing.job import StageFailed, worker_environment
 from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.requests import requests_for, require_prepared
+from envwright.observing.stage import requests_for, require_prepared
 from envwright.observing.templates import environment_sandbox
 from envwright.system.subprocesses import ProgramFailed, run_at_terminal
 from envwright.system.workspace import Workspace

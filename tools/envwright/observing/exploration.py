@@ -23,7 +23,7 @@ from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Failure, WantedData, WantedKind
 from envwright.observing.job import Confinement, StageFailed, checked
 from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.requests import requests_for
+from envwright.observing.stage import requests_for
 from envwright.observing.templates import environment_processes
 from envwright.packages.lock import LOCK_FILE
 from envwright.packages.source import named_datasets

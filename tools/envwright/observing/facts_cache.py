@@ -18,7 +18,7 @@ from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts, adapter, as_json
 from envwright.files.atomic_write import write_whole
 from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.requests import requests_for
+from envwright.observing.stage import requests_for
 from envwright.system.signature import signed, verified
 from envwright.system.workspace import OBSERVING, TOOLS, Workspace, code_digest, mark_used
 

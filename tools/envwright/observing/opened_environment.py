@@ -15,7 +15,7 @@ from envwright.facts.limits import LOAD_SECONDS
 from envwright.facts.observed import Description
 from envwright.observing.job import Job, checked
 from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.requests import requests_for, require_prepared
+from envwright.observing.stage import requests_for, require_prepared
 from envwright.observing.templates import environment_processes
 from envwright.system.workspace import Workspace
 

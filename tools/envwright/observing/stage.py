@@ -6,18 +6,22 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from envwright.builds.prepared_home import MISSING, prepared_home
 from envwright.builds.venv import VirtualEnvironment
+from envwright.declarations.granted_variables import granted_variables
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.observed import Description, Pace
-from envwright.facts.stages import Stage
+from envwright.facts import stages
+from envwright.facts.observed import NOT_PREPARED, Description, Failure, Pace
+from envwright.facts.stages import Stage, StageName, with_needs
 from envwright.observing.budget import Budget
 from envwright.observing.collected_facts import CollectedFacts
-from envwright.observing.job import Job
+from envwright.observing.job import Confinement, Job, StageFailed
 from envwright.observing.journal import Journal
 from envwright.observing.observation_request import ObservationRequest, Requests
 from envwright.observing.templates import EnvironmentProcesses, LockTemplates, environment_processes
@@ -89,3 +93,51 @@ def job_of(stage: Stage) -> StageJob[Any]:
     """The job of a stage that has one, from its module's `JOBS`."""
     jobs: dict[str, StageJob[Any]] = import_module(f"envwright.observing.stages.{stage.job}").JOBS
     return jobs[stage.name]
+
+
+def requests_for(entry: EnvironmentEntry, request: ObservationRequest, package: Package | None = None) -> Requests:
+    """The requests that follow from an entry and a request.
+
+    The package decides which data was prepared; if the entry declares none, it may be left out.
+    """
+    secrets = granted_variables(entry.secrets, package.folder.parents[1] if package else None)
+    home, prepared = None, ""
+    if entry.prepare.needed:
+        assert package is not None
+        home = prepared_home(entry, package)
+        prepared = home.content if home else MISSING
+    return Requests(
+        Confinement(
+            secrets,
+            request.allow_network,
+            entry.gates.memory_mib * 2**20,
+            sandbox=entry.sandbox,
+            has_harness=request.harness is not None,
+            home=home.home if home else None,
+        ),
+        entry.args,
+        None if entry.eval is None else entry.eval.settings(package.generation if package else None),
+        _of_stages(entry, request),
+        day=_today() if request.allow_network else "",
+        names_of_secrets=entry.secrets,
+        budget=entry.gates.budget,
+        prepared=prepared,
+    )
+
+
+def require_prepared(environment: str, requests: Requests) -> None:
+    """Raise `StageFailed` if declared data is missing and may not be downloaded."""
+    if requests.prepared == MISSING and not requests.confinement.allow_network:
+        message = f"the data that registry.yaml declares is not on this machine: envwright prepare {environment}"
+        raise StageFailed(Failure("network", NOT_PREPARED, message))
+
+
+def _of_stages(entry: EnvironmentEntry, request: ObservationRequest) -> dict[StageName, Any]:
+    chosen = None if request.stages is None else with_needs(request.stages)
+    wanted = [stage for stage in stages.STAGES if stage.job and (chosen is None or stage.name in chosen)]
+    asked = {stage.name: job_of(stage).request(entry, request) for stage in wanted}
+    return {name: one for name, one in asked.items() if one is not None}
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()

@@ -86,7 +86,7 @@ class ParsedLock:
     inputs: str
     line_of_inputs: int
     resolved_from: tuple[str, ...]
-    """The requirements in the header; none in a lock that an older version of this tool wrote."""
+    """The requirements in the header; none in a lock that another tool wrote."""
     requires_python: str
     mistakes: tuple[tuple[int, str, str], ...]
     """Line, message, found text."""

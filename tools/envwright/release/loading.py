@@ -18,7 +18,7 @@ from envwright.facts.limits import LOAD_SECONDS
 from envwright.facts.observed import NOT_PREPARED, adapter
 from envwright.observing.job import StageFailed, WorkerLost
 from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.requests import requests_for, require_prepared
+from envwright.observing.stage import requests_for, require_prepared
 from envwright.observing.templates import environment_processes
 from envwright.release.evidence import sha256_of
 from envwright.release.ledger import LedgerEntry, LedgerUnreadable

@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from envwright.files.atomic_write import write_whole
 from envwright.release.plan import REFUSED, WRITES
-from envwright.reports.annotations import first_of_each_kind, wants_annotations, workflow_command
-from envwright.reports.printing import append_to_summary, print_text
+from envwright.reports.printing import (
+    append_to_summary,
+    first_of_each_kind,
+    print_text,
+    wants_annotations,
+    workflow_command,
+)
 from envwright.text.markdown import code_span, prose, prose_cell, table_cell
 from envwright.text.plain_data import plain_data
 from envwright.text.scrubbing import Scrubber

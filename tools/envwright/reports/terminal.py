@@ -21,7 +21,7 @@ from envwright.reports.summary import (
     time_text,
 )
 from envwright.rules.engine import GATES, Finding, Verdict
-from envwright.rules.gold import ORACLE_FILE
+from envwright.rules.reference_replies import ORACLE_FILE
 from envwright.rules.result import (
     EnvironmentResult,
     ValidationResult,

@@ -9,12 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from envwright.files.atomic_write import write_whole
-from envwright.reports.annotations import render_annotations, wants_annotations
 from envwright.reports.html.written import PAGE, page_parts_of
 from envwright.reports.json_report import environment_data, head_data, json_parts, plain_json_parts
 from envwright.reports.junit import junit_parts
 from envwright.reports.markdown import markdown_parts, render_markdown
-from envwright.reports.printing import append_to_summary, for_terminal, print_text
+from envwright.reports.printing import (
+    append_to_summary,
+    for_terminal,
+    print_text,
+    render_annotations,
+    wants_annotations,
+)
 from envwright.reports.sarif import render_sarif
 from envwright.reports.spill_list import SpillList
 from envwright.reports.transcripts.beside import FOLDER as TRANSCRIPTS

@@ -17,10 +17,9 @@ from envwright.facts.observed import FunctionScore
 from envwright.facts.reward_numbers import is_reward_number
 from envwright.statistics.clusters import clustered_mean
 from envwright.statistics.declared_range import functions_of, is_reward
-from envwright.statistics.intervals import Estimate
+from envwright.statistics.intervals import Estimate, mean
 from envwright.statistics.outcomes import RolloutOutcome, RolloutSample, grouped, outcome_of_rollout
 from envwright.statistics.relations import Correlation, RewardBySize, SizedReward, correlation, rewards_by_size
-from envwright.statistics.summary import mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -24,7 +24,7 @@ from envwright.rules.failures import (
     own_failure,
     refuses_reply,
 )
-from envwright.rules.gold import ORACLE_FILE, gold_by_task
+from envwright.rules.reference_replies import ORACLE_FILE, gold_by_task
 from envwright.rules.rewards.time import left_out
 from envwright.statistics.declared_range import speakers
 

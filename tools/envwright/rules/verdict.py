@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 
 from envwright.facts.stages import needed_by
 from envwright.rules.engine import GATES, Finding, Gate, Subject, Verdict, all_rules, findings
-from envwright.rules.gold import ORACLE_FILE
 from envwright.rules.profiles import RewardProfile, profiles
+from envwright.rules.reference_replies import ORACLE_FILE
 from envwright.statistics.measures import Distribution
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from envwright.facts.recordings import split_of
 from envwright.facts.results import task_key
 from envwright.statistics.clusters import clustered_mean, paired_difference
-from envwright.statistics.intervals import Estimate, fold_that_decides
-from envwright.statistics.summary import mean
+from envwright.statistics.intervals import Estimate, fold_that_decides, mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from envwright.statistics.intervals import Estimate, normal_quantile, t_quantile, wilson
-from envwright.statistics.summary import mean
+from envwright.statistics.intervals import Estimate, mean, normal_quantile, t_quantile, wilson
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

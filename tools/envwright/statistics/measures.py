@@ -25,9 +25,8 @@ from envwright.statistics.checks import (
     unjudged_checks,
 )
 from envwright.statistics.clusters import Variance, clustered_mean, share_of_tasks, variance_parts
-from envwright.statistics.intervals import Estimate, wilson_of
+from envwright.statistics.intervals import Estimate, mean, wilson_of
 from envwright.statistics.outcomes import TaskId
-from envwright.statistics.summary import mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

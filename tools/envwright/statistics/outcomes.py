@@ -18,7 +18,7 @@ from envwright_worker.policies.scripted import SCRIPT_PREFIX
 from envwright.facts.limits import POLICIES
 from envwright.facts.results import CLASS_OF_KIND, ErrorClass
 from envwright.facts.reward_numbers import is_reward_number, number
-from envwright.statistics.summary import coverage
+from envwright.statistics.intervals import coverage
 
 if TYPE_CHECKING:
     from envwright.facts.observed import FunctionScore, Rollout

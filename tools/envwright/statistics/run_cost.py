@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from envwright.statistics.checks import predicted_live
 from envwright.statistics.clusters import Clusters, variance_parts
-from envwright.statistics.intervals import t_quantile, wilson_of
-from envwright.statistics.summary import mean
+from envwright.statistics.intervals import mean, t_quantile, wilson_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

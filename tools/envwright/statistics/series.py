@@ -16,8 +16,7 @@ from statistics import NormalDist
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from envwright.statistics.intervals import t_quantile
-from envwright.statistics.summary import mean
+from envwright.statistics.intervals import mean, t_quantile
 
 if TYPE_CHECKING:
     from envwright.facts.training_log import RunMetrics

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from envwright.authoring.dataset.layout import AnswerFormat, Example, UnreadableExample, example_of
+from envwright.authoring.dataset.layout import AnswerFormat, CodeTest, Example, UnreadableExample, example_of
 from envwright.authoring.dataset.recognition import Recognised, UnexplainedRow
 from envwright.authoring.dataset.source import NumberedRow
-from envwright.authoring.dataset.tests_of_code import CodeTest
 
 SAMPLES = Path(__file__).parent / "samples"
 MOST_TESTS = 20

@@ -16,8 +16,8 @@ from pydantic import Field, ValidationError
 from envwright import __version__
 from envwright.declarations.declared_text import read_text
 from envwright.declarations.problem import DeclarationError, Problem
+from envwright.declarations.registry_document import UPGRADE_TOOL
 from envwright.declarations.registry_values import KEYS, Flag, Owner, Slug, Text, Unique
-from envwright.declarations.required_version import UPGRADE_TOOL
 from envwright.facts.observed import adapter
 from envwright.reports.documentation import project_address
 from envwright.system.installation import installed_from

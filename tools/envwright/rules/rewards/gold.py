@@ -13,7 +13,14 @@ from envwright.facts.observed import Failure, Place, Score
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, merged, rule
 from envwright.rules.evidence import Evidence, described, of_conversation, of_failure
-from envwright.rules.gold import NO_ORACLE, ORACLE_ERROR, ORACLE_FILE, failed_by_the_oracle, scores_of, worst_paid
+from envwright.rules.reference_replies import (
+    NO_ORACLE,
+    ORACLE_ERROR,
+    ORACLE_FILE,
+    failed_by_the_oracle,
+    scores_of,
+    worst_paid,
+)
 from envwright.rules.suggested_code import (
     agents_without_oracle,
     functions_to_write,

@@ -22,7 +22,7 @@ from envwright.rules.evidence import (
     reply_text,
     shown_reply,
 )
-from envwright.rules.gold import best_paid, worst_paid
+from envwright.rules.reference_replies import best_paid, worst_paid
 from envwright.rules.rewards.gold import guessed
 from envwright.statistics.declared_range import speakers
 

@@ -25,7 +25,7 @@ from envwright_worker.policies.grader_attacks import override
 from envwright.facts.reward_numbers import is_reward_number, number
 from envwright.rules.engine import Found, Severity, Subject, merged, rule
 from envwright.rules.evidence import of_conversation, reply_text
-from envwright.rules.gold import best_paid, gold_by_task, scores_of, worst_paid
+from envwright.rules.reference_replies import best_paid, gold_by_task, scores_of, worst_paid
 from envwright.statistics.declared_range import is_reward
 
 if TYPE_CHECKING:

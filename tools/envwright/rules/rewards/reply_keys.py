@@ -14,7 +14,7 @@ from envwright_worker.messages import text_of
 
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import REPLY_LIMIT, of_conversation
-from envwright.rules.gold import gold_by_task
+from envwright.rules.reference_replies import gold_by_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

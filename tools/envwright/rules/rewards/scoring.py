@@ -26,7 +26,7 @@ from envwright.rules.failures import (
     own_failure,
     refuses_reply,
 )
-from envwright.rules.gold import best_paid, failed_by_the_oracle, is_of_the_oracle, place_of
+from envwright.rules.reference_replies import best_paid, failed_by_the_oracle, is_of_the_oracle, place_of
 from envwright.statistics.declared_range import is_reward, speakers
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from envwright.facts.observed import Place
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import EarnedReward, Evidence, ShownFailure, of_reply, shown_reply
-from envwright.rules.gold import place_of
+from envwright.rules.reference_replies import place_of
 from envwright.rules.rewards.policies import form_declaration, is_paid_by_libraries
 from envwright.rules.suggested_code import ready_case
 from envwright.statistics.declared_range import UNDECLARED_FORM

@@ -16,7 +16,7 @@ from envwright.facts.observed import Place
 from envwright.rules.engine import Found, Gate
 from envwright.rules.evidence import Evidence
 from envwright.statistics.checks import distinct, predicted_live
-from envwright.statistics.summary import mean
+from envwright.statistics.intervals import mean
 
 if TYPE_CHECKING:
     from envwright_worker.splits import Split

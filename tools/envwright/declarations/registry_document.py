@@ -1,4 +1,4 @@
-"""Names of environments as PEP 503 compares them: `gem_wordle`, `Gem.Wordle` and `gem-wordle` are one."""
+"""registry.yaml before its keys are checked: the versions that can read it, and names as PEP 503 compares them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
+from envwright import __version__
 from envwright.declarations.document import Document, Steps, place
 from envwright.declarations.problem import Problem
 from envwright.declarations.registry_values import ENVIRONMENT_NAME
+
+FORMAT = 1
+"""The version of the format of registry.yaml that this tool reads."""
+UPGRADE_TOOL = "uv tool upgrade envwright, or pipx upgrade envwright"
 
 
 def with_canonical_names(document: Document) -> Document:
@@ -75,3 +81,30 @@ def _named(source: Any, names: set[str]) -> Any:
     if not isinstance(used, str) or used in names or canonicalize_name(used) not in names:
         return source
     return {**source, "id": canonicalize_name(used)}
+
+
+def version_problem(document: Document) -> Problem | None:
+    """The problem of a registry that is for another version of the tool.
+
+    It is reported alone, because a newer format and newer keys would only look like mistakes.
+    """
+    declared, requires = document.data.get("version"), document.data.get("requires")
+    if isinstance(requires, str) and (unmet := _unmet(requires)):
+        message = f"this is envwright {__version__}, which cannot read this file"
+        fix = f"install a version {requires.strip()}: {UPGRADE_TOOL}"
+        if all(each.operator.startswith("<") for each in unmet):
+            fix = f"install a version {requires.strip()}, or change the bound here for all who work on this repository"
+        return Problem(document.file, document.line(("requires",)), message, "requires", requires, fix=fix)
+    if isinstance(declared, int) and declared > FORMAT:
+        message = f"is the format of a newer envwright; this is envwright {__version__}, which reads version {FORMAT}"
+        return Problem(document.file, document.line(("version",)), message, "version", str(declared), fix=UPGRADE_TOOL)
+    return None
+
+
+def _unmet(requires: str) -> list[Specifier]:
+    """The bounds that this tool is outside of; the check of the keys reports what is not a bound."""
+    try:
+        bounds = SpecifierSet(requires)
+    except InvalidSpecifier:
+        return []
+    return [each for each in bounds if not each.contains(__version__, prereleases=True)]

@@ -33,6 +33,11 @@ def test_with_entry_inserts_before_the_comment_of_the_next(name: str, before: st
     assert text.replace(entry, "") == REGISTRY
 
 
+def test_with_entry_stays_before_the_comment_behind_the_block():
+    text = "environments:\n  apples: {}\n\n# runs:\n#   first: {}\n"
+    assert with_entry(text, "bananas", []) == text.replace("apples: {}\n", "apples: {}\n  bananas: {}\n")
+
+
 def test_with_entry_without_owners_is_empty():
     assert yaml.safe_load(with_entry(REGISTRY, "bananas", []))["environments"]["bananas"] == {}
 

@@ -283,7 +283,7 @@ def parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     )
     top.add_argument("-V", "--version", action="version", version=f"envwright {__version__}")
     top.add_argument("-C", metavar="FOLDER", help="start in this folder; comes first")
-    commands = top.add_subparsers(metavar="COMMAND", help=argparse.SUPPRESS)
+    commands = top.add_subparsers(prog="envwright", metavar="COMMAND", help=argparse.SUPPRESS)
     for name, command in COMMANDS.items():
         added = commands.add_parser(
             name,

@@ -55,7 +55,8 @@ def with_entry(
     place = next((index for index, other in own if other > name), None)
     if place is None:
         place = end
-        while place > start + 1 and not lines[place - 1].strip():
+        # what stands behind the block, such as the commented runs of `init`, stays behind it
+        while place > start + 1 and (lines[place - 1].startswith("#") or not lines[place - 1].strip()):
             place -= 1
     else:
         while lines[place - 1].strip().startswith("#"):  # a comment above an entry belongs to that entry

@@ -372,6 +372,7 @@ CASES = {
     ),
     "RUN027": RuleCases(
         fires={
+            "of the trainer alone": overridden("trainer.weight_broadcast.type", "nccl"),
             "nccl": overridden("weight_broadcast.type", "nccl"),
             "nixl": overridden("weight_broadcast.type", "nixl"),
         },

@@ -485,7 +485,7 @@ def prime_rl_settings(_spec: RunSpec, native: Mapping[str, Any]) -> TrainerSetti
         multi_node=multi_node,
         tensor_parallel=whole_at(native, "inference.vllm.tensor_parallel_size") or 1,
         context_parallel=whole_at(native, "trainer.model.cp") or 1,
-        broadcast=value_at(native, "weight_broadcast.type"),
+        broadcast=value_at(native, "trainer.weight_broadcast.type") or value_at(native, "weight_broadcast.type"),
         replaces_groups=any(_replaces_groups(each) for each in trained),
         difficulty_bounds=tuple(bounds for each in trained for bounds in _difficulty_bounds(each)),
         result=_kept(native),

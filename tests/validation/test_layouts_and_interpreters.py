@@ -319,7 +319,7 @@ def test_interpreter_beside_own_is_found_when_uv_finds_none(tmp_path: Path, monk
         message = json.dumps([[*map(int, version.split("."))], "made up", str(tmp_path / version)])
         program.write_text(f"#!/bin/sh\necho '{message}'\n")
         program.chmod(0o755)
-    interpreter._found.cache_clear()
+    interpreter._searched_interpreter.cache_clear()
     own = replace(own_interpreter(), prefix=str(tmp_path / "3.11.7"))
     monkeypatch.setattr(interpreter, "own_interpreter", lambda: own)
     monkeypatch.setattr(interpreter, "_find", not_found)

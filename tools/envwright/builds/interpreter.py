@@ -64,7 +64,7 @@ def interpreter_for(requires_python: str) -> Interpreter:
     """
     if admits(requires_python, own_interpreter().version):
         return own_interpreter()
-    found = _found("".join(requires_python.split()))
+    found = _searched_interpreter("".join(requires_python.split()))
     if isinstance(found, Failure):
         raise ProgramFailed(found)
     return found
@@ -87,7 +87,7 @@ def admits(requires_python: str, version: str) -> bool:
 
 
 @cache
-def _found(requires_python: str) -> Interpreter | Failure:
+def _searched_interpreter(requires_python: str) -> Interpreter | Failure:
     """The interpreters that uv finds, read once in a run: the search starts a process for each installed Python."""
     try:
         path = _find(requires_python)

@@ -85,7 +85,7 @@ def add_arguments_merge(command: argparse.ArgumentParser) -> None:
 
 def run_merge(options: argparse.Namespace) -> int:
     """Merge the reports and return the exit code of the whole."""
-    files = list(dict.fromkeys(_found(options.files)))
+    files = list(dict.fromkeys(_report_files(options.files)))
     expected, runs = _expected(options.matrix)
     if not files:
         if options.matrix is not None and not expected and not runs:
@@ -154,7 +154,7 @@ def _of_this_checkout(root: Path, reports: Mapping[str, Mapping[str, Any]]) -> N
         raise DeclarationError(problems)
 
 
-def _found(given: Sequence[Path]) -> Iterator[Path]:
+def _report_files(given: Sequence[Path]) -> Iterator[Path]:
     for path in given:
         if path.is_dir():
             yield from sorted(path.rglob(REPORT))

@@ -87,10 +87,10 @@ def plugins(group: str) -> tuple[Plugin, ...]:
 @cache
 def all_plugins() -> tuple[Plugin, ...]:
     """The installed plug-ins of both groups."""
-    return tuple(sorted(_found(), key=lambda plugin: (plugin.name, plugin.package)))
+    return tuple(sorted(_installed_plugins(), key=lambda plugin: (plugin.name, plugin.package)))
 
 
-def _found() -> Iterator[Plugin]:
+def _installed_plugins() -> Iterator[Plugin]:
     for distribution in distributions(path=list(installed_folders())):
         if points := [each for each in distribution.entry_points if each.group in (RULES, TRAINERS)]:
             package, digest = f"{distribution.name} {distribution.version}", _digest(distribution)

@@ -203,10 +203,10 @@ class Provider:
             return answer, None, ""
         except aiohttp.ClientConnectorError as error:
             used = None
-            return None, None, f"cannot be reached: {self._said(error)}"
+            return None, None, f"cannot be reached: {self._error_text(error)}"
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._limit.count(unmeasured=1)
-            return None, None, f"disconnected: {self._said(error)}"
+            return None, None, f"disconnected: {self._error_text(error)}"
         finally:
             self._limit.settle(bound, used)
 
@@ -244,7 +244,7 @@ class Provider:
     def _shown(self, raw: bytes) -> str:
         return repr(self.scrubber.text(raw[:4_000].decode("utf-8", "replace"))[:120])
 
-    def _said(self, error: BaseException) -> str:
+    def _error_text(self, error: BaseException) -> str:
         return self.scrubber.text(f"{type(error).__name__} {error}".strip())[:SHOWN]
 
     async def check(self) -> None:
@@ -281,7 +281,7 @@ class Provider:
                 break
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 if attempt == 2:
-                    message = f"{self.name} cannot be reached: {self._said(error)}"
+                    message = f"{self.name} cannot be reached: {self._error_text(error)}"
                     raise EndpointRefuses("unreachable", message) from None
                 await asyncio.sleep(MODEL_ENDPOINT.pause(attempt))
         answer = self._read(status, raw)

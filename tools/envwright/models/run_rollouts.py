@@ -209,7 +209,7 @@ def _reply(
         step=step,
         task=f"{plain_name(environment)} {task}".strip(),
         reward=finite(reward),
-        reply=_bounded("\n".join(filter(None, map(_said, own)))),
+        reply=_bounded("\n".join(filter(None, map(_message_text, own)))),
         last=_bounded(last_words(own)),
         prompt=tuple(map(_bounded, prompt)),
         answer=answer_of(dict(data)),
@@ -235,7 +235,7 @@ def _value(packed: Any) -> Any:
         return packed
 
 
-def _said(message: dict[str, Any]) -> str:
+def _message_text(message: dict[str, Any]) -> str:
     """A message of the policy: its text, and its calls of tools as `reply_text` shows them."""
     calls = message.get("tool_calls")
     return reply_text([message]).removeprefix("[assistant]").strip() if calls else text_of(message)

@@ -98,10 +98,10 @@ def step_of(desired: Desired, reading: HubReading | None) -> ReleaseStep:
         return ReleaseStep(desired, "no-access", reading.why, then)
     if reading.standing == "missing" or reading.environment is None:
         return ReleaseStep(desired, "create", f"{desired.visibility} at version {desired.version}")
-    return _beside(desired, reading.environment)
+    return _step_for_published(desired, reading.environment)
 
 
-def _beside(desired: Desired, found: HubEnvironment) -> ReleaseStep:
+def _step_for_published(desired: Desired, found: HubEnvironment) -> ReleaseStep:
     if not found.version:
         return ReleaseStep(
             desired, "publish", f"the Hub has the name without a version; {desired.version} is the first", found=found
@@ -297,7 +297,9 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     access, prime = hub_access(), find_prime()
     external = _external(registry, choice, concerned)
     anything = bool(choice.whole or read or external or removed)
-    hub, not_asked = _asked(access, prime, registry, desired, external, choice, stop) if anything else (None, NOTHING)
+    hub, not_asked = (
+        _read_hub(access, prime, registry, desired, external, choice, stop) if anything else (None, NOTHING)
+    )
     known = tuple(step_of(each, hub.readings.get(each.address) if hub else None) for each in desired)
     by_name = broken | {step.desired.name: step for step in known}
     steps = tuple(by_name[name] for name in choice.names)
@@ -451,7 +453,7 @@ def _chosen(root: Path, registry: Registry, names: Sequence[str], changed: str |
     return _Choice(tuple(name for name in wanted if name in change.names), change, whole=False)
 
 
-def _asked(
+def _read_hub(
     access: HubAccess,
     prime: Prime | None,
     registry: Registry,

@@ -302,7 +302,7 @@ class Verifier:
 
         Raises `Interrupted` when `stop` is set.
         """
-        said = self._asked(HubCall("details", f"/environmentshub/{desired.address}/@{desired.version}"))
+        said = self._answer_of_hub(HubCall("details", f"/environmentshub/{desired.address}/@{desired.version}"))
         if said.outcome == "failed":
             return Verified(False, f"the published version could not be read: {said.message}", seen=False)
         details = _details(said)
@@ -312,7 +312,7 @@ class Verifier:
             message = f"the Hub has no wheel of {desired.address}@{desired.version}"
             return Verified(hidden, f"{message}; its content hash is the validated one" if hidden else message)
         folder.mkdir(parents=True, exist_ok=True)
-        answer = self._asked(HubCall("wheel", download=address, to=str(folder / proof.filename)))
+        answer = self._answer_of_hub(HubCall("wheel", download=address, to=str(folder / proof.filename)))
         if answer.outcome != "ok":
             seen = answer.outcome != "failed"
             return Verified(False, f"its wheel could not be downloaded: {answer.message}", seen=seen)
@@ -322,7 +322,7 @@ class Verifier:
         index = details.get("install_index_url") or details.get("simple_index_url")
         return Fetched(proof.filename, sha256, str(index or "") if desired.visibility == "PUBLIC" else "")
 
-    def _asked(self, call: HubCall) -> HubAnswer:
+    def _answer_of_hub(self, call: HubCall) -> HubAnswer:
         """The answer of the Hub, read again while that fails."""
         for turn in range(READS - 1):
             answer = call_hub(self.prime, self.access, [call], self.stop)[call.id]

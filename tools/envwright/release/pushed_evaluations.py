@@ -76,7 +76,7 @@ class EvaluationPusher:
         """Push one until the Hub lists it as complete, or a person has to act."""
         said = ""
         for turn in range(self.retry.attempts):
-            known = self._known(name, desired)
+            known = self._evaluation_on_platform(name, desired)
             if known is None:
                 said = said or "the Hub's evaluations could not be read"
             elif known.status == COMPLETE:
@@ -95,12 +95,12 @@ class EvaluationPusher:
                     if push.blame not in ("none", "passing"):
                         return PushedEvaluation(name, "failed", said)
             self.retry.wait(turn, self.stop)
-        known = self._known(name, desired)
+        known = self._evaluation_on_platform(name, desired)
         if known is not None and known.status == COMPLETE:
             return PushedEvaluation(name, "pushed", known.id)
         return PushedEvaluation(name, "failed", said or "the Hub does not list it as complete")
 
-    def _known(self, name: str, desired: Desired) -> PlatformEvaluation | None:
+    def _evaluation_on_platform(self, name: str, desired: Desired) -> PlatformEvaluation | None:
         """The evaluation of this name, one without an id if there is none; `None` if that cannot be read."""
         try:
             listed = list_evaluations(self.prime, self.access, desired.name, self.stop)

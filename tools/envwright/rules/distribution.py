@@ -33,10 +33,10 @@ def undecided(subject: Subject, rule: str) -> Iterator[Found]:
     for sample, measured in zip(subject.samples, subject.distributions, strict=True):
         for check in measured.checks:
             if check.rule == rule and check.answer != "pass":
-                yield _found(check, sample, subject.entry.gates.distribution)
+                yield _finding(check, sample, subject.entry.gates.distribution)
 
 
-def _found(check: MeasuredCheck, sample: RolloutSample, gate: DistributionGate) -> Found:
+def _finding(check: MeasuredCheck, sample: RolloutSample, gate: DistributionGate) -> Found:
     thin = sample.count < gate.min_rollouts or sample.coverage < MIN_COVERAGE
     inconclusive = check.answer == "inconclusive" or thin
     message = (

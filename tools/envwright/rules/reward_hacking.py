@@ -44,7 +44,7 @@ def _judged(run: RunLog) -> Sequence[RunReply]:
     return late if len(late) >= LEAST_REPLIES else ()
 
 
-def _found(
+def _finding(
     run: RunLog, what: str, like: Sequence[RunReply], before: Sequence[RunReply], severity: Severity | None = None
 ) -> Found:
     """A finding on replies, with their share of the rewarded ones in the first and in the last steps."""
@@ -76,7 +76,7 @@ def _like(run: RunLog, is_like: Callable[[RunReply], bool], words: str, *, must_
     early = run.rollouts.early
     before = [each for each in early if is_like(each)]
     if not must_grow or (early and len(before) / len(early) <= len(like) / len(late) / 2):
-        yield _found(run, words, like, before)
+        yield _finding(run, words, like, before)
 
 
 @rule("DGN019", gate="diagnosis")
@@ -96,14 +96,14 @@ def one_reply_earns_on_many_tasks(run: RunLog) -> Iterator[Found]:
     same = same_on_different_answers(late)
     if _is_telling(len(same), len(late)):
         words = "the same as one to a task with another answer"
-        yield _found(run, words, same, same_on_different_answers(early))
+        yield _finding(run, words, same, same_on_different_answers(early))
     elif not any(each.answer for each in late) and early:
         usual = most_frequent(late)
         text = normalised(usual[0].reply)
         before = [each for each in early if normalised(each.reply) == text]
         has_grown = len(before) / len(early) <= len(usual) / len(late) / 2
         if len({each.task for each in usual}) >= LEAST_TASKS and 2 * len(usual) >= len(late) and has_grown:
-            yield _found(run, "the same text", usual, before, "warning")
+            yield _finding(run, "the same text", usual, before, "warning")
 
 
 @rule("DGN020", gate="diagnosis")

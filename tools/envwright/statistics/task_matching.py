@@ -93,7 +93,7 @@ def _pairs(base: Sequence[Task], head: Sequence[Task], key: _Key) -> list[tuple[
     return pairs
 
 
-def _asked_and_answer(task: Task) -> Hashable | None:
+def _prompt_and_answer(task: Task) -> Hashable | None:
     return (_words(task), _answer(task), _hidden(task)) if task.prompt else None
 
 
@@ -106,7 +106,7 @@ def _hidden_data(task: Task) -> Hashable | None:
     return hidden if hidden != "{}" else None
 
 
-def _asked(task: Task) -> Hashable | None:
+def _prompt_key(task: Task) -> Hashable | None:
     return _words(task) if task.prompt else None
 
 
@@ -115,10 +115,10 @@ def _place_and_answer(task: Task) -> Hashable | None:
 
 
 _KEYS: tuple[tuple[str, _Key], ...] = (
-    ("prompt and data", _asked_and_answer),
+    ("prompt and data", _prompt_and_answer),
     ("prompt and answer", _asked_and_answer_alone),
     ("data", _hidden_data),
-    ("prompt", _asked),
+    ("prompt", _prompt_key),
     ("place and answer", _place_and_answer),
 )
 

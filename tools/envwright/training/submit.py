@@ -168,7 +168,7 @@ def submit(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> Submi
 
 
 def _submit(run: DeclaredRun, identity: RunIdentity, platform: Platform, pending: PendingSubmission) -> Submission:
-    there = _found(identity, platform)
+    there = _run_on_platform(identity, platform)
     if there is not None:
         pending.end()
         return _is_there(identity, there, "already-submitted", platform)
@@ -178,7 +178,7 @@ def _submit(run: DeclaredRun, identity: RunIdentity, platform: Platform, pending
     there, printed = pending.submit(
         identity.name,
         lambda: _create(run, identity, platform),
-        lambda: _found(identity, platform),
+        lambda: _run_on_platform(identity, platform),
         platform.stop,
         platform.pauses,
     )
@@ -189,7 +189,7 @@ def _submit(run: DeclaredRun, identity: RunIdentity, platform: Platform, pending
     return Submission(identity.run, "unknown", printed, _when(pending))
 
 
-def _found(identity: RunIdentity, platform: Platform) -> PlatformRun | None:
+def _run_on_platform(identity: RunIdentity, platform: Platform) -> PlatformRun | None:
     listed = list_runs(platform.prime, platform.access, platform.stop)
     return next((run for run in listed if identity.is_this(run.name)), None)
 

@@ -164,9 +164,9 @@ class Grader:
 
 def scored_of(row: Mapping[str, Any]) -> Scored:
     """A worker's score in the form for authors."""
-    problems = {one["function"]: _said(one["failure"]) for one in row.get("failures") or ()}
+    problems = {one["function"]: _failure_text(one["failure"]) for one in row.get("failures") or ()}
     if row.get("failure") is not None:
-        problems[""] = _said(row["failure"])
+        problems[""] = _failure_text(row["failure"])
     return Scored(
         row["reward"],
         {name: score["score"] for name, score in row["functions"].items()},
@@ -176,7 +176,7 @@ def scored_of(row: Mapping[str, Any]) -> Scored:
     )
 
 
-def _said(failure: Mapping[str, Any]) -> str:
+def _failure_text(failure: Mapping[str, Any]) -> str:
     place = failure.get("place")
     where = f" ({place['file']}:{place['line']})" if place else ""
     return f"{failure['type']}: {failure['message']}{where}"

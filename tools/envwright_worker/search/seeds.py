@@ -194,7 +194,7 @@ def wrong_replies(
         yield from _other_key(gold, slot)
 
 
-def _said(slot: _Slot, family: str, why: str, *answers: str) -> Iterator[Wrong]:
+def _wrong(slot: _Slot, family: str, why: str, *answers: str) -> Iterator[Wrong]:
     for answer in answers:
         yield Wrong(family, why, (slot.payload.saying(answer),))
 
@@ -204,10 +204,10 @@ def _several_in_one(slot: _Slot) -> Iterator[Wrong]:
         return
     right, wrong = slot.answer, slot.misses[0]
     why = "it names a wrong answer beside the right one and leaves the choice to the reward"
-    yield from _said(slot, "several answers in one", why, f"{right} or {wrong}", f"{right}, {wrong}")
+    yield from _wrong(slot, "several answers in one", why, f"{right} or {wrong}", f"{right}, {wrong}")
     if slot.explicit:  # outside marks the last of several statements may rightly count
         many = [*slot.misses[:2], right, *slot.misses[2:4]]
-        yield from _said(slot, "several answers in one", why, f"{wrong} or {right}", " ".join(many))
+        yield from _wrong(slot, "several answers in one", why, f"{wrong} or {right}", " ".join(many))
 
 
 def _part_of_more(slot: _Slot) -> Iterator[Wrong]:
@@ -218,10 +218,10 @@ def _part_of_more(slot: _Slot) -> Iterator[Wrong]:
         why = "its number only contains the digits of the right one"
         for text in longer:
             if _differs(text, slot):
-                yield from _said(slot, "part of a number", why, text)
+                yield from _wrong(slot, "part of a number", why, text)
     elif slot.kind in ("choice", "boolean", "text") and re.fullmatch(r"\w[\w .'-]{0,60}", slot.answer):
         why = "the right answer is only a part of a longer word"
-        yield from _said(slot, "part of a word", why, f"qx{slot.answer}xq", f"{slot.answer}xq", f"qx{slot.answer}")
+        yield from _wrong(slot, "part of a word", why, f"qx{slot.answer}xq", f"{slot.answer}xq", f"qx{slot.answer}")
 
 
 def _differs(text: str, slot: _Slot) -> bool:
@@ -232,7 +232,7 @@ def _differs(text: str, slot: _Slot) -> bool:
 def _negated(slot: _Slot) -> Iterator[Wrong]:
     if slot.kind in ("number", "boolean", "choice", "text") and re.match(r"[\w$€£+-]", slot.answer):
         why = "it denies the right answer"
-        yield from _said(slot, "negation", why, f"not {slot.answer}", f"The answer is not {slot.answer}.")
+        yield from _wrong(slot, "negation", why, f"not {slot.answer}", f"The answer is not {slot.answer}.")
 
 
 def _piece(slot: _Slot) -> Iterator[Wrong]:
@@ -240,9 +240,9 @@ def _piece(slot: _Slot) -> Iterator[Wrong]:
     text = slot.answer.strip()
     why = "it is only a piece of the right answer"
     if slot.kind == "number" and re.fullmatch(r"\d{2,}", text):
-        yield from _said(slot, "piece of the answer", why, *dict.fromkeys((text[0], text[:-1], text[-1])))
+        yield from _wrong(slot, "piece of the answer", why, *dict.fromkeys((text[0], text[:-1], text[-1])))
     elif slot.kind == "text" and len(text) >= 6 and text[0].isalnum():
-        yield from _said(slot, "piece of the answer", why, *dict.fromkeys((text[0], text[:2], text[-1])))
+        yield from _wrong(slot, "piece of the answer", why, *dict.fromkeys((text[0], text[:2], text[-1])))
 
 
 def _right_elsewhere(slot: _Slot) -> Iterator[Wrong]:
@@ -269,7 +269,7 @@ def _more_elements(slot: _Slot) -> Iterator[Wrong]:
     else:
         separator = next((each for each in ("\n", ", ", ",", "; ", ";") if each in text), ", ")
         texts = [separator.join([text, *EXTRA])]
-    yield from _said(slot, "more than the answer", why, *texts)
+    yield from _wrong(slot, "more than the answer", why, *texts)
 
 
 def _is_json(text: str) -> bool:

@@ -127,7 +127,7 @@ def raw_example(row: DatasetRow, roles: ColumnRoles) -> RawExample:
     asked = value_at(row, roles.question)
     document = text_of(row[roles.context]) if roles.context and not is_missing(row.get(roles.context)) else ""
     if isinstance(asked, list) and is_conversation([asked]):
-        question, system = _asked([_turn(turn) for turn in asked])
+        question, system = _question_and_system([_turn(turn) for turn in asked])
         document = "\n\n".join(filter(None, [system, document]))
     else:
         question = "" if is_missing(asked) else text_of(asked)
@@ -144,13 +144,13 @@ def _said_in_conversation(turns: Sequence[Mapping[str, Any]], tools: Any) -> Raw
     last = next((index for index in range(len(spoken) - 1, -1, -1) if spoken[index][0] == "assistant"), None)
     if last is None:
         return RawExample("", None)
-    question, system = _asked(spoken[:last])
+    question, system = _question_and_system(spoken[:last])
     document = f"{TOOLS_HEADING}\n{text_of(tools)}\n\n{system}".strip() if not is_missing(tools) else system
     _, content, calls = spoken[last]
     return RawExample(question, calls or content, document)
 
 
-def _asked(spoken: Sequence[tuple[str, str, Any]]) -> tuple[str, str]:
+def _question_and_system(spoken: Sequence[tuple[str, str, Any]]) -> tuple[str, str]:
     """The question in some turns, and the system prompt; several turns are all part of the question."""
     before = [(role, content) for role, content, _ in spoken if content]
     asked = [content for role, content in before if role == "user"]

@@ -158,7 +158,7 @@ class Evaluator:
         sent: set[tuple[int, int]] = set()
         try:
             with self.new_job() as job:
-                for kind, value in self._asked(job, asked, sorted(made)):
+                for kind, value in self._evaluation_messages(job, asked, sorted(made)):
                     if kind == "rollout":
                         sent.add((value["task"], value["rollout"]))
                     yield kind, value
@@ -166,7 +166,7 @@ class Evaluator:
             if error.failure.kind not in PASSING_FAULTS:
                 raise
             with self.new_job() as job:
-                yield from self._asked(job, asked, sorted({*made, *sent}))
+                yield from self._evaluation_messages(job, asked, sorted({*made, *sent}))
 
     def _tried_again(
         self,
@@ -185,7 +185,7 @@ class Evaluator:
             ]
             try:
                 with self.new_job() as job:
-                    parts = list(self._asked(job, asked, [] if self.whole_groups else others, batch))
+                    parts = list(self._evaluation_messages(job, asked, [] if self.whole_groups else others, batch))
             except StageFailed:
                 break
             rows = [value for kind, value in parts if kind == "rollout" and (value["task"], value["rollout"]) in wanted]
@@ -200,7 +200,7 @@ class Evaluator:
         for task in tasks:
             yield from (("rollout", row) for row in left.get(task, ()))
 
-    def _asked(
+    def _evaluation_messages(
         self,
         job: Job,
         asked: ScriptedEvaluation,

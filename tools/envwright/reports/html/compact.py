@@ -196,11 +196,11 @@ def _mutant(mutant: Mapping[str, Any]) -> PageData:
     apart = mutant["apart"]
     return {
         **{key: mutant[key] for key in ("id", "operator", "function", "file", "line", "diff")},
-        "apart": apart and [apart["task"], _said(apart["completion"]), apart["original"], apart["mutant"]],
+        "apart": apart and [apart["task"], _completion_text(apart["completion"]), apart["original"], apart["mutant"]],
     }
 
 
-def _said(completion: Sequence[Mapping[str, Any]]) -> str:
+def _completion_text(completion: Sequence[Mapping[str, Any]]) -> str:
     return reply_text([dict(message) for message in completion])
 
 

@@ -33,7 +33,7 @@ def _of_reply(facts: Facts, reply: ScoredReply) -> Evidence:
     )
 
 
-def _found(
+def _finding(
     facts: Facts, comparison: RewardComparison, changed: Sequence[ScoredReply], message: str, place: Place | None
 ) -> Found:
     evidence = replace(_of_reply(facts, changed[0]), count=len(changed), of=len(comparison.replies))
@@ -68,7 +68,7 @@ def rewards_changed_without_a_new_version(subject: Subject) -> Iterator[Found]:
     place = Place(*subject.package.place_of("project.version"))
     changed = comparison.paid_differently
     if changed:
-        yield _found(subject.facts, comparison, changed, f"{_change(changed[0])}; {_versions(comparison)}", place)
+        yield _finding(subject.facts, comparison, changed, f"{_change(changed[0])}; {_versions(comparison)}", place)
     elif not comparison.replies:
         message = f"no task could be matched with one at {comparison.versions.before.label}, so no reward was compared"
         only = {
@@ -91,7 +91,7 @@ def rewards_changed_with_a_new_version(subject: Subject) -> Iterator[Found]:
         return
     place = Place(*subject.package.place_of("project.version"))
     changed = comparison.paid_differently
-    yield _found(subject.facts, comparison, changed, f"{_change(changed[0])}; {_versions(comparison)}", place)
+    yield _finding(subject.facts, comparison, changed, f"{_change(changed[0])}; {_versions(comparison)}", place)
 
 
 @rule("RWD092", gate="rewards", compares=True)
@@ -109,7 +109,7 @@ def port_pays_differently(subject: Subject) -> Iterator[Found]:
     changed = comparison.changed
     if changed:
         message = f"{_change(changed[0])} ({comparison.versions.before.name})"
-        yield _found(subject.facts, comparison, changed, message, None)
+        yield _finding(subject.facts, comparison, changed, message, None)
     elif not comparison.replies:
         message = f"no task could be matched with one of {comparison.versions.before.name}, so nothing was compared"
         only = {"tasks_there": len(comparison.unmatched_tasks.before)}

@@ -92,11 +92,11 @@ def evidence_of(subject: Subject, exploit: Exploit, shown: Earned, expected: str
     case = None
     if len(shown.reply) <= LONGEST_CASE:
         name = f"{exploit.pattern} is not paid, task {shown.task}"
-        case = ready_case(name, shown.task, _said(shown.reply), {"reward": expected})
+        case = ready_case(name, shown.task, _reply(shown.reply), {"reward": expected})
     return replace(
         of_reply(
             subject.facts,
-            shown_reply(shown.task, _said(shown.reply)),
+            shown_reply(shown.task, _reply(shown.reply)),
             EarnedReward(shown.reward, dict(shown.functions)),
         ),
         expected=expected,
@@ -105,7 +105,7 @@ def evidence_of(subject: Subject, exploit: Exploit, shown: Earned, expected: str
     )
 
 
-def _said(reply: str) -> list[Message]:
+def _reply(reply: str) -> list[Message]:
     return [{"role": "assistant", "content": reply}]
 
 
@@ -247,7 +247,7 @@ def odd_reply_breaks_the_reward(subject: Subject) -> Iterator[Found]:
     """
     search = subject.facts.search
     for broken in search.broken if search else ():
-        reply, least = shown_reply(broken.task, _said(broken.reply)), f">= {number(subject.declared.minimum)}"
+        reply, least = shown_reply(broken.task, _reply(broken.reply)), f">= {number(subject.declared.minimum)}"
         ordinary = _is_ordinary(broken.reply)
         name = f"{broken.function} scores an odd reply, task {broken.task}"
         yield Found(
@@ -257,7 +257,7 @@ def odd_reply_breaks_the_reward(subject: Subject) -> Iterator[Found]:
                 of_reply(subject.facts, reply),
                 expected=least,
                 failure=ShownFailure(f"{broken.type}: {broken.message}"),
-                ready_case=ready_case(name, broken.task, _said(broken.reply), {"reward": least}) if ordinary else None,
+                ready_case=ready_case(name, broken.task, _reply(broken.reply), {"reward": least}) if ordinary else None,
             ),
             Place(broken.file, broken.line) if broken.file else place_of(subject, broken.function),
             severity=None if ordinary and broken.kind == "raised" else "warning",

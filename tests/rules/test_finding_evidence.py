@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+from cases_of_mutation import mutated
 from cases_of_schema import needing
+from envwright.facts.mutation import CoveredSource
 from envwright.facts.observed import Place
 from envwright.rules.engine import Finding, Subject, findings
 from envwright.rules.evidence import reply_text
-from subjects import broken_function, case, failure, score, scores, subject, unloaded
+from subjects import broken_function, case, failure, functions, score, scores, subject, unloaded
+
+MUTATED = mutated().facts.mutation
 
 
 def the(rule: str, each: Subject) -> Finding:
@@ -84,6 +91,16 @@ def test_undeclared_variable_has_the_line_to_paste() -> None:
 
 def test_variable_that_no_code_may_see_is_to_be_an_argument() -> None:
     assert the("SCH042", needing("GITHUB_TOKEN")).fix.startswith("Make GITHUB_TOKEN an argument of the environment")
+
+
+@pytest.mark.parametrize(("oracle", "line"), [((21, 23, 24), 27), ((21, 23, 27), 26), ((21, 23, 26, 27), 27)])
+def test_paid_reply_names_the_line_that_only_paid_replies_reach(oracle: tuple[int, ...], line: int) -> None:
+    paid = subject(scores=scores(near_miss={"reward": 1.0, "functions": functions(1.0, 1.0)}))
+    assert the("RWD005", paid).place == Place("plain_sums/taskset.py", 20)
+    reached = {"oracle": oracle, "near-miss": (21, 23, 26, 27), "nop": (21, 22), "echo": (21, 23)}
+    covered = replace(MUTATED, sources=(CoveredSource("plain_sums/taskset.py", "", reached),))
+    shown = replace(paid, facts=replace(paid.facts, mutation=covered))
+    assert the("RWD005", shown).place == Place("plain_sums/taskset.py", line)
 
 
 def test_reply_text_of_conversation_has_line_per_turn() -> None:

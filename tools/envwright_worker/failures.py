@@ -16,6 +16,8 @@ from typing import Any
 
 MESSAGE_LIMIT = 2_000
 TRACEBACK_LIMIT = 4_000
+MOST_DECORATED = 20
+"""The lines behind the first decorator in which the definition of a function is searched."""
 FRAMES_OF_OTHERS = 3
 """Characters kept of a traceback without frames of the environment or of a library."""
 _FRAME = re.compile(r'  File "(.+?)", line (\d+)')
@@ -125,7 +127,13 @@ class Sources:
         return None if name is None else {"file": name, "line": line}
 
     def place_of_code(self, code: CodeType | None) -> dict[str, Any] | None:
-        return None if code is None else self.place(code.co_filename, code.co_firstlineno)
+        """The line that defines a function, behind its decorators."""
+        if code is None or self.relative(code.co_filename) is None:
+            return None
+        lines = _text_of_file(code.co_filename).splitlines()[code.co_firstlineno - 1 :]
+        definition = re.compile(rf"\s*(?:async\s+)?(?:def|class)\s+{re.escape(code.co_name)}\b")
+        behind = next((number for number, line in enumerate(lines[:MOST_DECORATED]) if definition.match(line)), 0)
+        return self.place(code.co_filename, code.co_firstlineno + behind)
 
     def place_in_traceback(self, trace: TracebackType | None) -> dict[str, Any] | None:
         """The deepest line of the environment's own code in a traceback."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envwright_worker.policies.baselines import oracle
@@ -51,13 +52,34 @@ def place_of(subject: Subject, function: str) -> Place | None:
 
 
 def best_paid(subject: Subject, score: Score) -> Place | None:
-    """The place of the function that contributed most to a reward."""
+    """The place of the function that contributed most to a reward: the line that pays, if coverage shows it."""
     paid = {
         name: (scored.score or 0.0) * scored.weight
         for name, scored in score.functions.items()
         if scored.kind == "reward"
     }
-    return place_of(subject, max(paid, key=paid.__getitem__)) if paid else None
+    place = place_of(subject, max(paid, key=paid.__getitem__)) if paid else None
+    return place and (_paying_line(subject, score.policy, place) or place)
+
+
+def _paying_line(subject: Subject, policy: str, function: Place) -> Place | None:
+    """The last line that a policy's conversations reach, and those of no policy without reward.
+
+    Of these, a line that the reference reply does not reach either comes first: it pays for wrong replies only.
+    """
+    most = subject.range.worthless + subject.range.tolerance
+    unpaid = [
+        name
+        for name, scores in subject.rewarded.items()
+        if all(score.reward is not None and score.reward <= most for score in scores)
+    ]
+    sources = subject.facts.mutation.sources if subject.facts.mutation else ()
+    for source in sources if unpaid else ():
+        ran = {*source.reached.get(policy, ())}.difference(*(source.reached.get(name, ()) for name in unpaid))
+        wrong = ran.difference(source.reached.get(oracle.name, ()))
+        if ran and function.file.endswith(source.file):
+            return replace(function, line=max(wrong or ran))
+    return None
 
 
 def worst_paid(subject: Subject, score: Score) -> Place | None:

@@ -32,7 +32,7 @@ with contextlib.suppress(OSError, AttributeError):  # Linux: what runs below may
 def refuse_committed_programs() -> None:
     """Exit where git tracks files in .nox: a commit may not bring the programs that run here.
 
-    `envwright` refuses the same of .envwright and reports (`packages/committed_results.py`).
+    `envwright` refuses the same of .envwright and reports (`packages/git.py`).
     """
     here = Path.cwd()
     if not any(os.path.lexists(folder / ".git") for folder in (here, *here.parents)):

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from envwright.files.atomic_write import write_whole
 from envwright.reports.json_report import report_data
 from envwright.reports.run_report import write_run
-from envwright.reports.site.build import build_site
-from envwright.reports.site.catalogue import Catalogue, ListedEnvironment
+from envwright.reports.site.build import Catalogue, ListedEnvironment, build_site
 from envwright.reports.written import write_reports
 from envwright.text.plain_data import plain_data
 from sample_reports import WORDS, sample_report, sample_run

@@ -21,7 +21,7 @@ from envwright import __version__
 from envwright.builds.venv import venv_for
 from envwright.builds.wheel import BUILD_LOCK
 from envwright.github.api import GitHub, GitHubError
-from envwright.github.lock_proposal import commit_of, point
+from envwright.github.pull_requests import commit_of, point
 from envwright.github.workflow_runs import was_validated
 from envwright.system.workspace import Workspace
 

@@ -11,8 +11,7 @@ import pytest
 from browsing import WIDTHS, Visit
 from envwright.declarations.registry import ExternalEntry
 from envwright.reports.json_report import report_data
-from envwright.reports.site.build import build_site
-from envwright.reports.site.catalogue import Catalogue, ListedEnvironment
+from envwright.reports.site.build import Catalogue, ListedEnvironment, build_site
 from envwright.text.plain_data import plain_data
 from playwright.sync_api import expect
 from sample_reports import sample_report, sample_run

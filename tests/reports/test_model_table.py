@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from envwright.reports.html.page import templates
-from envwright.reports.site.build import model_table, site_files
-from envwright.reports.site.catalogue import Catalogue, ListedEnvironment
+from envwright.reports.site.build import Catalogue, ListedEnvironment, model_table, site_files
 
 LISTED = ListedEnvironment("a", "1", "", (), "v1", "PUBLIC", (), "https://x", "d", "", None, False)
 

@@ -9,7 +9,7 @@ from envwright_worker.effort import ProcessorBudget
 from envwright_worker.search.coverage import Coverage
 from envwright_worker.search.exploit_search import ExploitSearch, SearchInput
 from envwright_worker.search.grading import CandidateGrader
-from envwright_worker.search.probe_tasks import PROBE_TASKS, ProbeTask, probe_tasks_of
+from envwright_worker.search.material import PROBE_TASKS, ProbeTask, probe_tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from envwright_worker.policies.answers import find_payload, near_misses
-from envwright_worker.search.form import form_of
-from envwright_worker.search.probe_tasks import ProbeTask, chance_of, exclude_each_other, probe_tasks_of
+from envwright_worker.search.material import ProbeTask, chance_of, exclude_each_other, form_of, probe_tasks_of
 from envwright_worker.search.seeds import wrong_replies
 
 

@@ -14,9 +14,8 @@ from envwright_worker.effort import ProcessorBudget
 from envwright_worker.search import properties
 from envwright_worker.search.coverage import ALL_WATCHED, Coverage
 from envwright_worker.search.exploit_search import LONGEST, Evolution, shortest
-from envwright_worker.search.form import form_of
 from envwright_worker.search.grading import CandidateGrader, Spent
-from envwright_worker.search.source import constants_of
+from envwright_worker.search.material import constants_of, form_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from envwright.github.api import GitHub
-from envwright.github.comment import AUTHOR
+from envwright.github.pull_requests import AUTHOR
 
 COMMIT = "c" * 40
 EVENT = {

@@ -12,8 +12,8 @@ from typing import Any, get_args
 import pytest
 from envwright.declarations.problem import DeclarationError
 from envwright.github.api import GitHub, GitHubError
-from envwright.github.comment import LONGEST, MARK, comment, pull_request_of
 from envwright.github.commit_status_lock import claim, close
+from envwright.github.pull_requests import LONGEST, MARK, comment, pull_request_of
 from envwright.release.plan import ReleaseAction
 from envwright.reports.comment import conversation
 from fake_github import COMMIT, EVENT, FakeGitHub, serving

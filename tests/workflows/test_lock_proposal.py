@@ -12,7 +12,7 @@ from envwright import exit_codes
 from envwright.cli.ci import render_lock_difference
 from envwright.cli.main import main
 from envwright.github.api import GitHub, GitHubError
-from envwright.github.lock_proposal import BRANCH, propose
+from envwright.github.pull_requests import BRANCH, propose
 from merged_repository import origin_with
 
 LOCK = {"environments/sums/requirements.lock": "verifiers==0.4.1\n"}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envwright.github.comment import MARK
+from envwright.github.pull_requests import MARK
 from envwright.packages.repository import Repository
 from envwright_emulator.server import EmulatedHub, emulator
 from fake_github import EVENT, FakeGitHub, serving

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from envwright.github.api import GitHub
-from envwright.github.lock_proposal import propose
+from envwright.github.pull_requests import propose
 
 BRANCH = "envwright/trainers"
 TITLE = "Record how the trainers changed"

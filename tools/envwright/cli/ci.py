@@ -18,9 +18,8 @@ from envwright.cli.train import runs_of_this_machine
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry import load_registry
 from envwright.github.api import GitHub, GitHubError
-from envwright.github.comment import LONGEST, MARK, comment, pull_request_of
 from envwright.github.commit_status_lock import claim, close
-from envwright.github.lock_proposal import propose
+from envwright.github.pull_requests import LONGEST, MARK, comment, propose, pull_request_of
 from envwright.github.workflow_runs import is_commit, last_success, success_in_merge_queue
 from envwright.packages.git import git
 from envwright.packages.lock import LOCK_FILE

@@ -195,7 +195,7 @@ def _environment_of(root: Path, name: str) -> str:
 
 
 def _refuse_committed_results(options: argparse.Namespace) -> None:
-    from envwright.packages.committed_results import refuse_committed_results
+    from envwright.packages.git import refuse_committed_results
 
     given = (getattr(options, name, None) for name in ("evidence", "evidence_only"))
     refuse_committed_results(options.root, *given)

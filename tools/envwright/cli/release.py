@@ -24,11 +24,10 @@ from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.release.evidence import NoEvidence
 from envwright.release.ledger import PUBLISHED, LedgerFile, LedgerUnreadable, ReleaseLedger, print_ledger
 from envwright.release.loading import LOADED, join_loaded, read_loaded
-from envwright.release.outcome import outcome
 from envwright.release.plan import Planned, PlannedRun, make_plan
 from envwright.release.plan_report import print_plan, render_plan_text, write_plan
 from envwright.release.publishing import Verified
-from envwright.release.release import Release
+from envwright.release.release import Release, outcome
 from envwright.system.file_lock import AlreadyLocked, locked
 from envwright.system.subprocesses import Interrupted, terminated_like_interrupted
 from envwright.system.workspace import Workspace

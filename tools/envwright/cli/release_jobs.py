@@ -28,8 +28,8 @@ from envwright.release.ledger import (
     read_ledger,
 )
 from envwright.release.loading import LOADED, Loader, join_loaded, loaded_text, read_loaded
-from envwright.release.outcome import outcome
 from envwright.release.publishing import Verified
+from envwright.release.release import outcome
 from envwright.reports.printing import append_to_summary
 from envwright.system.subprocesses import Interrupted, terminated_like_interrupted
 from envwright.system.workspace import Workspace

@@ -15,8 +15,7 @@ from envwright.packages.repository import Repository
 from envwright.reports.html.written import read_diff
 from envwright.reports.reading import read_report
 from envwright.reports.run_report import read_runs
-from envwright.reports.site.build import NotOurs, build_site
-from envwright.reports.site.catalogue import Catalogue, listing_of
+from envwright.reports.site.build import Catalogue, NotOurs, build_site, listing_of
 from envwright.rules.verdict import worst
 
 EXAMPLES = """examples:

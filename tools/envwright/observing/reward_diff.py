@@ -24,8 +24,7 @@ from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, TASKS_SCORED
 from envwright.facts.observed import Description, Facts, Failure, Task
 from envwright.facts.results import task_key
 from envwright.observing.job import StageFailed, checked
-from envwright.observing.opened_environment import OpenedEnvironment, opened_environment
-from envwright.observing.rescoring import Rescored, rescored
+from envwright.observing.opened_environment import OpenedEnvironment, Rescored, opened_environment, rescored
 from envwright.packages.recordings import read_recordings
 from envwright.statistics.reward_comparison import ScoredReply, Scoring
 from envwright.statistics.task_matching import SideName, TwoSides

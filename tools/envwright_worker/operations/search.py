@@ -20,7 +20,7 @@ from envwright_worker.search import properties
 from envwright_worker.search.coverage import Coverage
 from envwright_worker.search.exploit_search import ExploitSearch, SearchInput
 from envwright_worker.search.grading import CandidateGrader, Spent
-from envwright_worker.search.probe_tasks import PROBE_TASKS, ProbeTask, chance_of, probe_tasks_of
+from envwright_worker.search.material import PROBE_TASKS, ProbeTask, chance_of, probe_tasks_of
 from envwright_worker.session import Session
 
 TASKS_LOOKED_AT = 60

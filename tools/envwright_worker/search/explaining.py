@@ -6,9 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envwright_worker.search.form import FILLER, AnswerForm
-from envwright_worker.search.probe_tasks import elements_of, plain
-from envwright_worker.search.source import Constants
+from envwright_worker.search.material import FILLER, AnswerForm, Constants, elements_of, plain
 
 LONG = 60
 

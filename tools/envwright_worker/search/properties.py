@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from envwright_worker.search.form import AnswerForm
 from envwright_worker.search.grading import CandidateTrial
-from envwright_worker.search.source import compiling
+from envwright_worker.search.material import AnswerForm, compiling
 
 PATTERNS_USED = 12
 JOINTS = ("", " ", "\n", ", ", "; ", " or ")

@@ -12,9 +12,7 @@ from decimal import Decimal
 from itertools import chain
 
 from envwright_worker.policies.answers import Payload, detect_type, find_payload
-from envwright_worker.search.form import BARE, AnswerForm, form_of
-from envwright_worker.search.probe_tasks import elements_of, number_in
-from envwright_worker.search.source import Constants
+from envwright_worker.search.material import BARE, AnswerForm, Constants, elements_of, form_of, number_in
 
 EMPTY = ("", " ", "\n", "[]", "{}", "()", "set()", '""', ",", ".", "null", "None", "nan", "-", "[[]]", "[{}]")
 PATTERNS = (".*", ".", "|", "^", "$", "?", "*", "\\d+", "\\w+", "%")

@@ -29,8 +29,7 @@ from envwright.facts.results import EvaluationRow, task_key
 from envwright.observing.facts_cache import replace_facts
 from envwright.observing.job import StageFailed, WorkerLost, checked
 from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.opened_environment import opened_environment
-from envwright.observing.rescoring import Rescored, SendRequest, rescored
+from envwright.observing.opened_environment import Rescored, SendRequest, opened_environment, rescored
 from envwright.observing.stage import Observation, StageJob
 from envwright.packages.content import RECORDINGS, reward_digest
 from envwright.packages.recordings import RecordingOnDisk, read_recordings, recordings_content

@@ -8,7 +8,7 @@ import pytest
 from cases_of_rewards import adder, tooled
 from cases_of_search import exploit, searched
 from envwright.declarations.package import RewardDeclaration
-from envwright.facts.observed import Growth, Place
+from envwright.facts.observed import Cut, Growth, Place
 from envwright.facts.search import Broken
 from envwright.rules.engine import Finding, Subject, findings
 from envwright.rules.verdict import judge
@@ -141,6 +141,18 @@ def test_broken_reply_is_offered_as_a_case_with_an_expectation() -> None:
     found = the("RWD089", searched(broken=(broken,)))
     assert found.evidence.ready_case is not None
     assert found.evidence.ready_case.endswith('expect: {reward: ">= 0"}')
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (0.4, "the budget of 120 s ended before everything was tried: search 0 of 200 replies"),
+        (83.2, "the budget of 120 s has no room for everything (83 s are left): search 0 of 200 replies"),
+    ],
+)
+def test_budget_that_has_not_ended_is_not_reported_as_ended(left: float, said: str) -> None:
+    each = subject(cuts=(Cut("search", "replies", 0, 200, 40.0),), budget_left=left)
+    assert the("RWD095", each).message == said
 
 
 def test_tool_that_raises_on_some_calls_is_a_warning() -> None:

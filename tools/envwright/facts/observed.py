@@ -504,6 +504,8 @@ class Facts:
     unrequired: tuple[str, ...] = ()
     """Pins of the lock, `name==version`, that no requirement of the package leads to."""
     started: StartMode = StartMode()
+    budget_left: float = 0.0
+    """Seconds of the budget that were not spent."""
     memory: int = 0
     """The most bytes that the worker and its processes held, as far as that was measured."""
     observed_by: Signer | None = None

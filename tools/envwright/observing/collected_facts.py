@@ -97,6 +97,7 @@ class CollectedFacts:
     wheel: Wheel | None = None
     unrequired: tuple[str, ...] = ()
     memory: int = 0
+    budget_left: float = 0.0
     started: StartMode = field(default_factory=StartMode)
     description: Description | None = None
     parts: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
@@ -200,6 +201,7 @@ class CollectedFacts:
             unrequired=self.unrequired,
             started=self.started,
             memory=self.memory,
+            budget_left=self.budget_left,
         )
 
     def _predicted(self, rollout: Rollout) -> Rollout:

@@ -149,6 +149,7 @@ def _load_and_run(observation: Observation) -> None:
                 _run_stages(observation)
         finally:
             collected.memory, collected.started = processes.peak_memory, processes.started
+            collected.budget_left = round(observation.budget.left, 1)
 
 
 def _time_before_replies(stage: str, observation: Observation) -> Allowance:

@@ -150,8 +150,10 @@ def left_out(subject: Subject, cuts: list[Cut], *, inconclusive: bool = False) -
     budget = subject.entry.gates.budget
     needed = sum(cut.seconds for cut in cuts)
     would_take = f"; all of it would take about {_duration(needed)}" if needed > budget else ""
+    left = subject.facts.budget_left
+    state = f"has no room for everything ({left:.0f} s are left)" if left >= 1 else "ended before everything was tried"
     return Found(
-        f"the budget of {budget:g} s ended before everything was tried: {'; '.join(map(_counted, cuts))}{would_take}",
+        f"the budget of {budget:g} s {state}: {'; '.join(map(_counted, cuts))}{would_take}",
         Evidence(details={f"{cut.stage}, {cut.what}": _details(cut) for cut in cuts}),
         fix=f"Make scoring faster, or give it the time: `{_enough(budget, needed)}` below {subject.entry.name} in "
         "registry.yaml.",

@@ -65,7 +65,7 @@ def test_terminal_of_one_failure_does_not_repeat_itself() -> None:
     text = render_text(ValidationResult("fail", (FAILING,)), width=140)
     assert text.count(MISSED_GOLD.fix) == 1
     assert text.count(FAILING.name) == 2  # the row and the verdict
-    assert "otherwise  Training moves away from right answers.\n" in text
+    assert "until then Training moves away from right answers.\n" in text
 
 
 def test_first_screen_of_several_failures_names_the_one_to_begin_with() -> None:

@@ -50,7 +50,7 @@ word-sort  error
 ✗ fail: 1 environment failed, 1 not judged, 1 passed; 41.2 s (1 cached;
   --no-cache observes again)
 next       envwright explain RWD001  for reverse-text
-otherwise  Training moves away from right answers.
+until then Training moves away from right answers.
 reports    reports/validate.json  reports/validate.xml
 """
 
@@ -112,7 +112,7 @@ environments/gsm8k/requirements.lock
 
 ✗ fail: 2 problems in 2 declared files; nothing was observed
 next       envwright lock gsm8k
-otherwise  Nothing is validated.
+until then Nothing is validated.
 """
 
 
@@ -152,7 +152,7 @@ def test_interrupted_run_lists_unfinished_and_next_command() -> None:
     text = render_text(interrupted())
     assert "interrupted, partial report" in text
     assert text.endswith(
-        "unfinished word-sort\nnext       envwright validate word-sort\notherwise  word-sort has no verdict.\n"
+        "unfinished word-sort\nnext       envwright validate word-sort\nuntil then word-sort has no verdict.\n"
     )
 
 

@@ -42,6 +42,12 @@ def test_run_merged_keys_count_as_written() -> None:
     assert found.model == "Qwen/Qwen3-4B"
 
 
+def test_run_environment_that_is_a_name_gets_the_form_to_write() -> None:
+    text = HEAD + REST.replace("[{id: sums}]", "[sums]")
+    problem = only(refused(registry_of, parse_document(text, "registry.yaml")))
+    assert (problem.path, problem.fix) == ("runs.first.environments[0]", "write {id: sums}")
+
+
 @pytest.mark.parametrize(
     ("rows", "line", "other", "words"),
     [

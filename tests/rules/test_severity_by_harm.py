@@ -12,6 +12,7 @@ from envwright.facts.observed import Cut, Growth, Place
 from envwright.facts.search import Broken
 from envwright.rules.engine import Finding, Subject, findings
 from envwright.rules.verdict import judge
+from run_subjects import run
 from subjects import DESCRIPTION, broken_function, failure, function, functions, one_function, score, scores, subject
 
 NO_FUNCTIONS = replace(DESCRIPTION, functions=())
@@ -153,6 +154,19 @@ def test_broken_reply_is_offered_as_a_case_with_an_expectation() -> None:
 def test_budget_that_has_not_ended_is_not_reported_as_ended(left: float, said: str) -> None:
     each = subject(cuts=(Cut("search", "replies", 0, 200, 40.0),), budget_left=left)
     assert the("RWD095", each).message == said
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("Qwen/Qwen3-4B-Instrukt", "Qwen/Qwen3-4B-Instruct-2507"),
+        ("Qwen/Qwen3-4B-Instruct", "Qwen/Qwen3-4B-Instruct-2507"),
+        ("Qwen/Qwen3-8b-Base", "Qwen/Qwen3-8B"),
+    ],
+)
+def test_misspelt_model_is_taken_for_the_one_of_its_size_and_variant(written: str, meant: str) -> None:
+    (found,) = [finding for finding in findings(run(model=written)) if finding.rule == "RUN003"]
+    assert f"Did you mean {meant}?" in found.fix
 
 
 def test_tool_that_raises_on_some_calls_is_a_warning() -> None:

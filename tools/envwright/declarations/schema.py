@@ -70,7 +70,12 @@ def checked(kind: type[Keys], document: Document) -> tuple[Keys | None, list[Pro
         reported = {problem.path for problem in document.problems}
         found = error.errors(include_url=False)
         schema = json_schema(declared)
-        problems = [_problem_of(each, schema, document) for each in found]
+        shorter = [each["loc"][:-1] for each in found]  # pydantic leaves wrong entries out when it counts a list
+        problems = [
+            _problem_of(each, schema, document)
+            for each in found
+            if each["type"] != "too_short" or each["loc"] not in shorter
+        ]
         return None, [problem for problem in problems if problem.path not in reported]
     return keys, []
 
@@ -134,7 +139,9 @@ def _problem_of(error: ErrorDetails, schema: Mapping[str, Any], document: Docume
     if kind == "repeated":
         return _problem(document, steps, "contains a duplicate entry", found, fix="keep one of them")
     near = nearest(str(found), node.get("examples", ()))
-    return _problem(document, steps, "is not an allowed value", found, _wanted(kind, limits, node), near)
+    required = node.get("required", ())
+    fix = f"write {{{required[0]}: {found}}}" if isinstance(found, str) and len(required) == 1 else ""
+    return _problem(document, steps, "is not an allowed value", found, _wanted(kind, limits, node), near, fix)
 
 
 def _problem_of_name(

@@ -309,6 +309,6 @@ def _closing(page: Page, result: ValidationResult, reports: Sequence[str]) -> No
         if not fits:
             page.line(place, indent=FIELD)
     if screen.cost:
-        page.field("otherwise", fitted(screen.cost, page.width - FIELD, COST_LINES), indent=0)
+        page.field("until then", fitted(screen.cost, page.width - FIELD, COST_LINES), indent=0)
     if reports:
         page.line(f"{'reports':<10} ", _report_names(reports))

@@ -173,8 +173,8 @@ def tool_raises(subject: Subject) -> Iterator[Found]:
     What: No tool that is offered to the model raises an exception of broken code (a missing name or attribute, a wrong
         type, a division by zero) on arguments that its schema allows. They are the reference reply's, or else are drawn
         from the task. A warning if it raises on some calls only.
-    Why: The model calls the tool and gets the text of an exception. A reference reply that knows the answer without the
-        tool earns the maximum all the same.
+    Why: The model gets an exception instead of results. A reference reply that knows the answer without the tool earns
+        the maximum all the same.
     Fix: Call the tool with the shown arguments, and fix the line that raises.
     """
     for tool in subject.facts.tools:

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, get_close_matches
 from typing import Any
 
 from envwright.declarations.problem import nearest
@@ -16,6 +16,8 @@ from envwright.rules.runs.subject import RunSubject, alternatives, refusal_of_en
 
 SAME = 0.92
 """The similarity of letters from which a name of the same size is taken for a misspelt one."""
+MISSPELT = 0.75
+"""The similarity of letters from which a word is taken for a misspelt variant."""
 NO_SIZE = 10.0
 """The distance between a model with a size in its name and one without."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)[bB]\b")
@@ -409,9 +411,10 @@ def ignored_rule_does_not_exist(run: RunSubject) -> Iterator[Found]:
 def most_alike(model: str, known: Iterable[str]) -> str:
     """The known model of the same family that is nearest in size, then in variant; empty if there is none."""
     names = list(known)
+    longer = [name for name in names if name.startswith(f"{model}-") and _variant(name) == _variant(model)]
     misspelt = [name for name in names if _letters(model, name) >= SAME and _distance(model, name) == 0]
-    if misspelt:
-        return max(misspelt, key=lambda name: (_letters(model, name), name))
+    if longer or misspelt:
+        return max(longer or misspelt, key=lambda name: (_letters(model, name), name))
     relatives = [name for name in names if _family(name) and _family(name) == _family(model)]
     return min(
         relatives,
@@ -439,5 +442,6 @@ def _distance(one: str, other: str) -> float:
 
 
 def _variant(model: str) -> frozenset[str]:
+    """The words of a name that distinguish models of one size, misspelt ones too."""
     words = re.split(r"[-_/.]", model.casefold())
-    return frozenset(word for word in _VARIANTS if word in words)
+    return frozenset(meant for word in words for meant in get_close_matches(word, _VARIANTS, n=1, cutoff=MISSPELT))

@@ -237,8 +237,7 @@ def evaluation() -> list[Measurement]:
 
 def scoring_ratio(name: str) -> tuple[float, float, float]:
     """The ratio, and replies per second of a plain loop and of the worker, in one process."""
-    from envwright.builds.starting import WORKER_FOLDER
-    from envwright.builds.venv import venv_for
+    from envwright.builds.venv import WORKER_FOLDER, venv_for
     from envwright.builds.wheel import built_wheel
     from envwright.observing.job import Confinement, worker_environment
     from envwright.observing.observation_request import ObservationRequest

@@ -10,8 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envwright.builds.starting import IMPORT_WORKER
-from envwright.builds.venv import venv_for
+from envwright.builds.venv import IMPORT_WORKER, venv_for
 from envwright.observing.job import Confinement, worker_environment
 from envwright_worker.moving import move, paths_below
 from sample_packages import EXEMPLARS, REPOSITORY

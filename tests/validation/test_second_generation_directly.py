@@ -8,8 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envwright.builds.starting import IMPORT_WORKER
-from envwright.builds.venv import venv_for
+from envwright.builds.venv import IMPORT_WORKER, venv_for
 from sample_packages import EXEMPLARS, REPOSITORY
 
 if TYPE_CHECKING:

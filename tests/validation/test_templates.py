@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import psutil
 import pytest
-from envwright.builds.starting import IMPORT_WORKER
-from envwright.builds.venv import VirtualEnvironment, venv_for
+from envwright.builds.venv import IMPORT_WORKER, VirtualEnvironment, venv_for
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import StartMode
 from envwright.observing import templates

@@ -6,18 +6,22 @@ import hashlib
 import json
 import os
 import re
+import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+import envwright_worker
+from envwright_worker.forking import Descriptors
+from envwright_worker.sandbox import Sandbox
+
 from envwright.builds.interpreter import Interpreter, interpreter_for, own_interpreter
 from envwright.builds.sandbox import CERTIFICATES, sandbox_of
-from envwright.builds.starting import IMPORT_WORKER
 from envwright.builds.uv import NO_SETTINGS, uv_environment, uv_program
 from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError
@@ -29,6 +33,15 @@ from envwright.system.subprocesses import ProgramFailed, run_program
 from envwright.system.workspace import Workspace, made_once, mark_used
 from envwright.text.scrubbing import SECRET_NAME
 
+WORKER_FOLDER = Path(envwright_worker.__file__).parent
+IMPORT_WORKER = f"import runpy\nrunpy.run_path({str(WORKER_FOLDER / 'make_importable.py')!r})\n"
+"""The code that a virtual environment's Python runs before it can import `envwright_worker`."""
+BEGIN = IMPORT_WORKER + (
+    "from envwright_worker.supervisor import begin\n"
+    "start = begin()\n"
+    "from envwright_worker.main import main\n"  # only after the supervisor has been forked, which imports nothing more
+    "main(start)\n"
+)
 BUILD_SECONDS = 1_800.0
 COMPLETE = "envwright-complete.json"
 IMPORTED = "envwright-imported"
@@ -296,3 +309,28 @@ def _confined(reads: Iterable[Path], writes: Iterable[Path]) -> Iterator[dict[st
 def _may_be_seen_by_builds(name: str, value: str) -> bool:
     known = name in ("PATH", "LANG", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", *CERTIFICATES)
     return (known or name.startswith("UV_")) and not SECRET_NAME.search(name) and "@" not in value
+
+
+def new_process(
+    python: Path,
+    folder: Path,
+    environment: Mapping[str, str],
+    start: Mapping[str, Any],
+    sandbox: Sandbox | None,
+    given: Descriptors,
+) -> subprocess.Popen[bytes]:
+    """A new process that `worker/main.py` starts in, under a supervisor that watches the given lifeline.
+
+    Omitted standard streams are /dev/null.
+    """
+    passed = {name: descriptor for name, descriptor in given.items() if name not in ("stdin", "stdout", "stderr")}
+    return subprocess.Popen(
+        [python, "-s", "-P", "-c", BEGIN],
+        cwd=folder,
+        env={**environment, "ENVWRIGHT_START": json.dumps({**start, **passed, "sandbox": sandbox})},
+        stdin=given.get("stdin", subprocess.DEVNULL),
+        stdout=given.get("stdout", subprocess.DEVNULL),
+        stderr=given.get("stderr", subprocess.DEVNULL),
+        pass_fds=tuple(passed.values()),
+        start_new_session=True,
+    )

@@ -17,8 +17,7 @@ from typing import Any
 
 from envwright_worker.sandbox import Sandbox
 
-from envwright.builds.starting import IMPORT_WORKER, WORKER_FOLDER
-from envwright.builds.venv import VirtualEnvironment, environment_venv
+from envwright.builds.venv import IMPORT_WORKER, WORKER_FOLDER, VirtualEnvironment, environment_venv
 from envwright.builds.wheel import built_wheel
 from envwright.declarations.endpoints import Endpoint
 from envwright.declarations.package import Package

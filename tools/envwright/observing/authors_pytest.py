@@ -10,8 +10,7 @@ from pathlib import Path
 
 from envwright_worker.author_tests import pytest_configuration
 
-from envwright.builds.starting import IMPORT_WORKER
-from envwright.builds.venv import environment_venv, venv_for
+from envwright.builds.venv import IMPORT_WORKER, environment_venv, venv_for
 from envwright.builds.wheel import TESTS_LOCK, built_wheel
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry

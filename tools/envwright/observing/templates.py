@@ -28,9 +28,8 @@ from envwright_worker.forking import Descriptors, NotForked, fork, pipe
 from envwright_worker.sandbox import Sandbox
 
 from envwright.builds.sandbox import sandbox_of, tool_folders, why_not_confined
-from envwright.builds.starting import new_process
 from envwright.builds.uv import uv_program
-from envwright.builds.venv import VirtualEnvironment, bytecode_folder, keep_bytecode
+from envwright.builds.venv import VirtualEnvironment, bytecode_folder, keep_bytecode, new_process
 from envwright.declarations.package import Package
 from envwright.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envwright.facts.observed import Failure, JobOrigin, StartMode

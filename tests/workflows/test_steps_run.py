@@ -13,6 +13,7 @@ from workflow_runner import PUBLISHED, Runner
 
 BASE = "inputs.base || github.event.merge_group.base_sha || github.event_name == 'pull_request' && 'HEAD^1' || ''"
 FAILED = "contains(needs.*.result, 'failure') || contains(needs.*.result, 'cancelled')"
+HAS_LOCKS = "hashFiles('environments/*/requirements.lock') != ''"
 PROJECT = ("nightly-project.yml", "slow.yml")
 CANARY = "canary-of-a-secret-91b2"
 
@@ -189,7 +190,7 @@ def test_evaluate_jobs_run_claimed_commit_with_endpoints_of_main(origin: Origin,
 
 
 def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, quiet: Runner) -> None:
-    says = {**_secrets(), "matrix.resolution": "lowest-direct"}
+    says = {**_secrets(), "matrix.resolution": "lowest-direct", HAS_LOCKS: "true"}
     jobs = ("drift", "dependencies", "locks", "propose", "together")
     done = [quiet.run("nightly.yml", job, origin.git("rev-parse", "HEAD"), says) for job in jobs]
 
@@ -201,6 +202,23 @@ def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, quiet: Runner) 
         ["ci propose"],
         ["together"],
     ]
+
+
+def test_locks_of_the_night_reach_the_environments_they_are_of(origin: Origin, quiet: Runner) -> None:
+    head, says = origin.git("rev-parse", "HEAD"), {HAS_LOCKS: "true"}
+    assert quiet.run("nightly.yml", "locks", head, says).passed
+    for lock in quiet.artifacts.glob("locks/**/reverse_text/requirements.lock"):
+        lock.write_text("renewed")
+
+    assert quiet.run("nightly.yml", "propose", head, says).passed
+
+    (lock,) = quiet.folder.glob("nightly.yml-propose-*/environments/reverse_text/requirements.lock")
+    assert lock.read_text() == "renewed"
+
+
+def test_night_of_a_repository_without_environments_proposes_nothing_and_passes(origin: Origin, quiet: Runner) -> None:
+    done = quiet.run("nightly.yml", "propose", origin.git("rev-parse", "HEAD"), {HAS_LOCKS: "false"})
+    assert (done.passed, done.sessions) == (True, ["ci propose"]), done.output
 
 
 @pytest.mark.parametrize("open_already", [False, True])

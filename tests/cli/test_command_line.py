@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import COMMANDS, GROUPS, main, parsed
+from envwright.declarations.problem import DeclarationError
 from small_repository import small_repository
 
 ROOT = Path(__file__).parents[2]
@@ -149,9 +151,13 @@ def test_unknown_folder_to_start_in_is_a_usage_error(capsys: pytest.CaptureFixtu
     assert "-C /nowhere: No such file or directory" in capsys.readouterr().err
 
 
-def test_validate_without_a_registry_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("command", ["validate", "release --yes"])
+def test_command_without_a_registry_writes_nothing(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["validate"]) == exit_codes.USAGE
+    with suppress(DeclarationError):  # which `run` prints
+        assert main(command.split()) == exit_codes.USAGE
     assert list(tmp_path.iterdir()) == []
 
 

@@ -17,6 +17,7 @@ from envwright.cli import arguments
 from envwright.cli.questions import Unconfirmed, confirmed
 from envwright.cli.release_evidence import Proven, handed_over, proven_here, run_without_key
 from envwright.declarations.problem import DeclarationError, Problem
+from envwright.declarations.registry import load_registry
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.hub.access import HubUnavailable
 from envwright.packages.git import git
@@ -90,6 +91,7 @@ def run_release(options: argparse.Namespace) -> int:
     """Plan; publish unless it is a dry run; write reports/release.json; return the exit code."""
     root: Path = options.root.absolute()
     reports: Path = options.reports or root / "reports"
+    load_registry(root)  # or a folder that is no repository would get a lock file
     try:
         if options.dry_run:
             return _planned_only(root, reports, options)

@@ -86,7 +86,7 @@ def test_folder_missing_from_registry_fails_alone(repository: Path, failed: Call
     (repository / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments: {}\n")
     text = failed("other-text")
     assert "environments/other_text is not in registry.yaml" in text
-    assert "add other-text: under environments" in text
+    assert "envwright adopt environments/other_text" in text
     failed("other-text", "other_text")
 
 

@@ -106,6 +106,13 @@ def test_workflow_command_filter_keeps_other_text() -> None:
     assert without_workflow_commands("a :: b\nstd::vector") == "a :: b\nstd::vector"
 
 
+def test_text_is_cut_only_if_more_is_left_out_than_the_mark_has() -> None:
+    assert shortened("a" * 1_030, 1_000) == "a" * 1_030
+    cut = shortened("a" * 1_100, 1_000)
+    assert "[… 100 of 1,100 characters left out …]" in cut
+    assert len(cut) < 1_100
+
+
 def test_shortened_text_keeps_both_ends_and_states_its_length() -> None:
     text = "a" * 100_000 + "b" * 100_000
     short = shortened(text, 1_000)

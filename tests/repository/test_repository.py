@@ -35,7 +35,8 @@ def test_folder_without_entry_suggests_the_nearest(tmp_path: Path) -> None:
     shutil.move(tmp_path / "environments/word_sums", tmp_path / "environments/words_sums")
     problems = {problem.message: problem for problem in refused(Repository.load, tmp_path)}
     assert problems["is not in registry.yaml"].nearest == "word-sums"
-    assert problems["its folder environments/word_sums does not exist"].nearest == "words_sums"
+    assert "envwright adopt environments/words_sums" in problems["is not in registry.yaml"].fix
+    assert problems["names the folder environments/word_sums, which does not exist"].nearest == "words_sums"
 
 
 def test_entry_without_folder_names_its_line(tmp_path: Path) -> None:
@@ -49,7 +50,7 @@ def test_environment_that_is_a_file_is_a_problem(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums")
     shutil.rmtree(tmp_path / "environments/sums")
     write(tmp_path, {"environments/sums": "text"})
-    assert only(refused(Repository.load, tmp_path)).message == "its folder environments/sums is a file"
+    assert only(refused(Repository.load, tmp_path)).message == "names the folder environments/sums, which is a file"
 
 
 def test_environment_that_is_a_link_is_a_problem(tmp_path: Path) -> None:

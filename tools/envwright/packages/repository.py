@@ -206,7 +206,7 @@ def _add_mismatches(
         what = "is a file" if folder.is_file() else "does not exist"
         near = nearest(name, folders.keys() - declared.keys())
         fix = f"envwright new {entry.name}, or remove the entry"
-        message = f"its folder {ENVIRONMENTS_FOLDER}/{name} {what}"
+        message = f"names the folder {ENVIRONMENTS_FOLDER}/{name}, which {what}"
         problem = Problem(REGISTRY_FILE, entry.line, message, path, entry.name, nearest=near, fix="" if near else fix)
         _add(broken, entry.name, problem)
     for name in folders if chosen is None else folders.keys() & chosen:
@@ -218,7 +218,7 @@ def _add_mismatches(
             _add(broken, name, Problem(REGISTRY_FILE, hub.line, message, path, file, fix=fix))
         elif name not in declared:
             missing = [entry.name for known, entry in declared.items() if known not in folders]
-            fix = f"add {canonicalize_name(name)}: under environments in {REGISTRY_FILE}"
+            fix = f"`envwright adopt {file}` adds its entry, its lock and what else it lacks"
             message = f"is not in {REGISTRY_FILE}"
             near = nearest(canonicalize_name(name), missing)
             _add(broken, name, Problem(file, None, message, nearest=near, fix=fix))

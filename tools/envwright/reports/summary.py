@@ -41,7 +41,7 @@ _SEARCH_ENDINGS = {
 }
 LONGEST_ARGUMENTS = 200
 """Characters of the arguments of a variant that a sentence shows."""
-_FIXING = "(?:lock|bump|record|doctor|prepare|init)"
+_FIXING = "(?:lock|bump|record|doctor|prepare|init|adopt(?= environments/))"
 _COMMAND = re.compile(rf"envwright {_FIXING}(?: [^`;,)]*)?")
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 MOST_NAMED = 3

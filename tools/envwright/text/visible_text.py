@@ -47,10 +47,10 @@ def shortened(text: str, characters: int, lines: int | None = None) -> str:
         head = lines - lines // 3
         cut = f"[… {len(rows) - lines:,} of {len(rows):,} lines left out, {len(text):,} characters in total …]"
         return shortened("\n".join([*rows[:head], cut, *rows[len(rows) - lines // 3 :]]), characters)
-    if len(text) <= characters:
-        return text
     tail = characters // 4
     cut = f"[… {len(text) - characters:,} of {len(text):,} characters left out …]"
+    if len(text) <= characters + len(cut):  # the mark would be longer than what it stands for
+        return text
     return f"{text[: characters - tail]}\n{cut}\n{text[-tail:]}"
 
 

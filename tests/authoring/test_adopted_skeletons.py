@@ -47,14 +47,6 @@ def test_skeleton_of_an_oracle_shows_fields_and_prompt():
     assert "Its prompt ends with: " in docstring
 
 
-def test_skeletons_with_a_rewarded_derived_reply_are_none():
-    assert skeletons(facts(0.0, 0.5), frozenset()) == {}
-
-
-def test_skeletons_without_tasks_are_none():
-    assert skeletons(facts(tasks=()), frozenset()) == {}
-
-
 def test_skeletons_never_replace_files_of_the_author():
     assert skeletons(facts(), frozenset({ORACLE_FILE})) == {}
     assert skeletons(facts(), frozenset({CASES_FILE})).keys() == {ORACLE_FILE}

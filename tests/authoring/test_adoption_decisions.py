@@ -45,7 +45,3 @@ def test_decisions_of_an_adoption_list_its_open_questions():
         "who reviews it",
         "when to fix the known findings (RWD020)",
     ]
-
-
-def test_decisions_of_an_adoption_without_open_questions_are_none():
-    assert list(decisions_of(ADOPTION, result("pass"))) == []

@@ -34,8 +34,3 @@ def test_default_owners_of_an_empty_registry_are_in_codeowners(place: str, root:
 
 def test_default_owner_without_codeowners_is_the_git_user(root: Path):
     assert default_owners(EMPTY, root) == ("ada@example.org",)
-
-
-def test_default_owners_without_any_source_are_none(root: Path):
-    git(root, "config", "user.email", "")
-    assert default_owners(EMPTY, root) == ()

@@ -116,12 +116,6 @@ def test_new_one_split_of_many_rows_holds_out_every_tenth_for_eval(repository: P
     assert not set(questions["train"]) & set(questions["eval"])
 
 
-def test_new_column_without_a_role_is_listed(repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    rows = [{**row, "difficulty": "hard", "source": "book"} for row in ROWS]
-    assert new(repository, "more-sums", "--data", str(write_rows(tmp_path / "q.jsonl", rows))) == 0
-    assert "columns not used: difficulty, source\n" in capsys.readouterr().err
-
-
 def test_new_unknown_column_lists_the_columns(repository: Path, questions: Path, capsys: pytest.CaptureFixture[str]):
     assert new(repository, "more-sums", "--data", str(questions), "--question", "questoin") == 2
     error = capsys.readouterr().err
@@ -167,19 +161,6 @@ def test_new_refusal_changes_nothing(
     assert new(repository, *arguments) == 2
     assert expected in capsys.readouterr().err
     assert contents(repository) == before
-
-
-def test_new_existing_folder_is_not_changed(repository: Path, capsys: pytest.CaptureFixture[str]):
-    (repository / "environments/more_sums").mkdir()
-    assert new(repository, "more-sums") == 2
-    assert "environments/more_sums already exists" in capsys.readouterr().err
-
-
-def test_new_programs_without_tests_are_not_run(repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    rows = [{"question": f"Add {n}.", "answer": f"def add(a):\n    return a + {n}"} for n in range(8)]
-    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert new(repository, "adders", "--data", str(tmp_path / "q.jsonl"), "--kind", "code") == 2
-    assert "has programs but no tests" in capsys.readouterr().err
 
 
 def test_new_failed_write_leaves_nothing(repository: Path, monkeypatch: pytest.MonkeyPatch):

@@ -63,12 +63,3 @@ def test_init_on_a_terminal_asks_until_it_has_answers(tmp_path: Path):
     answers = json.loads((tmp_path / ANSWERS_FILE).read_text())["answers"]
     assert (answers["owner"], answers["visibility"]) == ("acme", "PUBLIC")
     assert answers["maintainers"] == ["@acme/reviewers", "@ann"]
-
-
-def test_init_on_a_terminal_whose_input_ends_writes_nothing(tmp_path: Path):
-    assert on_a_terminal(["init", tmp_path, *TOOL], "\n\x04").returncode == 130
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_init_in_ci_does_not_prompt(tmp_path: Path):
-    assert on_a_terminal(["init", tmp_path, *TOOL], "acme\n\n\n", CI="true").returncode == 2

@@ -57,12 +57,6 @@ def test_with_entry_keeps_the_indentation():
     assert yaml.safe_load(text) == {"environments": {"apples": {"args": {}}, "bananas": {"owners": ["@a/b"]}}}
 
 
-def test_with_entry_ends_an_unfinished_last_line():
-    assert yaml.safe_load(with_entry("environments:\n  apples: {}", "bananas", [])) == {
-        "environments": {"apples": {}, "bananas": {}}
-    }
-
-
 @pytest.mark.parametrize("text", ["version: 1\n", "environments: {apples: {}}\n"])
 def test_with_entry_refuses_inline_environments(text: str):
     with pytest.raises(NoPlace):

@@ -244,45 +244,9 @@ def test_command_of_the_package_gets_no_secret_and_keeps_its_result(words: Small
     assert (home / "words.txt").read_text() == "one two three"
 
 
-def test_changed_code_of_the_command_is_prepared_anew(words: SmallRepository):
-    words.declare('    prepare: {command: "python -m sums.fetch"}')
-    assert words.run("prepare")[0] == 0
-    fetch = words.root / "environments/sums/sums/fetch.py"
-    fetch.write_text(fetch.read_text().replace("one two three", "four"))
-    words.run("schema", "sums")
-    assert set(words.findings()) == {"SCH046"}
-    assert words.run("prepare")[0] == 0
-    words.run("schema", "sums")
-    assert words.findings() == {}
-    (found,) = json.loads((words.root / "reports/validate.json").read_text())["environments"]
-    assert found["gates"]["schema"] != "inconclusive", found["gates"]
-
-
-@pytest.mark.parametrize(
-    ("command", "code", "expected"),
-    [
-        ("python -c \\\"import urllib.request as r; r.urlopen('http://127.0.0.1:9/x')\\\"", 3, "could not be reached"),
-        ("python -c \\\"raise SystemExit('not today')\\\"", 1, "failed: not today"),
-        ("fetch-words", 1, "`fetch-words` was not found in the environment's virtual environment"),
-        ("python -c 'open", 1, "was not found"),
-    ],
-)
-def test_failed_command_is_one_finding_and_leaves_nothing(
-    words: SmallRepository, command: str, code: int, expected: str
-):
-    words.declare(f'    prepare: {{command: "{command}"}}')
-    done, out = words.run("prepare", "sums")
-    assert (done, expected in out, out.count("  fix  ")) == (code, True, 1), out
-    assert words.left == []
-
-
 def test_prepare_json_has_declaration_lines(sums: SmallRepository):
     with dataset_hub("acme/sums", ROWS) as hub:
         _, out = sums.run("prepare", "sums", "--format", "json", hub=hub)
     (found,) = json.loads(out)["environments"]
     assert found["declaration"] == "\n".join(DECLARED)
     assert found["verdict"] == "pass"
-
-
-def test_prepare_without_declarations_reports_it(sums: SmallRepository):
-    assert sums.run("prepare") == (0, "nothing to prepare: no environment declares `prepare:`\n")

@@ -81,26 +81,6 @@ def test_recognise_names_contradicting_rows():
     ]
 
 
-def test_recognise_numbers_and_words_as_text():
-    rows = [(n, {"question": f"What is it, {n}?", "answer": str(n) if n % 2 else f"thing {n}"}) for n in range(1, 31)]
-    found = recognise(rows)
-    assert found.layout.answer == "text"
-    assert found.shares["number"] == 0.5
-
-
-def test_recognise_positions_from_one_and_from_zero():
-    rows = [(n, {"question": f"Q{n}?", "options": ["w", "x", "y"], "answer": n % 3 + 1}) for n in range(1, 20)]
-    layout = recognise(rows).layout
-    assert layout.first_index == 1
-    assert [example_of(row, layout).answer for _, row in rows[:3]] == ["B", "C", "A"]
-
-
-def test_recognise_numeric_choices_by_text():
-    rows = [(n, {"question": f"Q{n}?", "options": ["10", "20", "30"], "answer": "20"}) for n in range(1, 20)]
-    layout = recognise(rows).layout
-    assert (layout.answer, example_of(rows[0][1], layout).answer) == ("choice", "B")
-
-
 def test_read_tests_splits_assertions():
     tests = "assert add(1, 2) == 3\nassert not add(0, 0)"
     row = {"q": "Add?", "code": "def add(a, b):\n    return a + b", "tests": tests}
@@ -124,11 +104,6 @@ def test_example_of_a_conversation_has_question_and_tool_calls():
     assert example.answer == '[{"name": "weather", "arguments": {"city": "Paris", "day": 0}}]'
     assert example.document.startswith("Tools:\n")
     assert found.tool_calls
-
-
-def test_recognise_uses_columns_named_by_the_author():
-    rows = [(n, {"a": f"What is {n}?", "b": f"no {n}", "c": str(n)}) for n in range(1, 20)]
-    assert recognise(rows, "a", "c").layout.answer == "number"
 
 
 def test_recognise_rows_without_answers_raises():

@@ -52,23 +52,6 @@ def test_later_fault_shows_after_some_reads(hub: EmulatedHub, speaker: Speaker) 
     assert [speaker.latest(), speaker.latest(), speaker.latest()] == [None, None, "0.1.0"]
 
 
-def test_later_fault_with_an_error_shows_later(hub: EmulatedHub, speaker: Speaker) -> None:
-    hub.break_with(f"{FINALIZE} later seconds=0 answer=504")
-
-    assert speaker.push().status == 504
-    assert speaker.latest() == "0.1.0"
-
-
-def test_later_fault_survives_a_push_in_between(hub: EmulatedHub, speaker: Speaker) -> None:
-    hub.break_with(f"{FINALIZE} later reads=1")
-    speaker.push()
-
-    assert speaker.push().status == 200
-    assert speaker.latest() == "0.1.0"
-    assert speaker.latest() == "0.1.0"
-    assert len(speaker("GET", "/environmentshub/acme/spelling/versions").data["versions"]) == 1
-
-
 @pytest.mark.parametrize("what", ["text", "html", "empty", "truncated", "list", "null"])
 def test_garbage_fault_replaces_the_answer(hub: EmulatedHub, speaker: Speaker, what: str) -> None:
     hub.break_with(f"GET /environmentshub/*/*/status garbage what={what}")
@@ -80,21 +63,6 @@ def test_garbage_fault_replaces_the_answer(hub: EmulatedHub, speaker: Speaker, w
     with pytest.raises((ValueError, TypeError, KeyError)):
         response.data  # noqa: B018
     assert speaker.latest() == "0.1.0"
-
-
-def test_fault_respects_times_and_skip(hub: EmulatedHub, speaker: Speaker) -> None:
-    hub.break_with("GET /user/whoami status code=429 retry-after=7 skip=1 times=2")
-
-    response = [speaker("GET", "/user/whoami") for _ in range(5)]
-
-    assert [each.status for each in response] == [200, 429, 429, 200, 200]
-    assert response[1].headers["Retry-After"] == "7"
-
-
-def test_first_matching_fault_happens(hub: EmulatedHub, speaker: Speaker) -> None:
-    hub.break_with("* ** status code=500 times=1", "GET /user/* status code=502 times=always")
-
-    assert [speaker("GET", "/user/whoami").status for _ in range(3)] == [500, 502, 502]
 
 
 @pytest.mark.parametrize(

@@ -59,11 +59,6 @@ def test_endpoint_with_all_keys_is_read(tmp_path: Path) -> None:
     assert endpoint.has_prices
 
 
-def test_endpoints_without_file_or_entries_are_empty(tmp_path: Path) -> None:
-    assert read_endpoints(tmp_path) == {}
-    assert read_endpoints(write(tmp_path, "# nothing yet\n")) == {}
-
-
 def test_endpoint_accepts_long_key_names_of_verifiers(tmp_path: Path) -> None:
     text = SOUND.replace("url =", "api_base_url =").replace("key =", "api_key_var =")
     assert read_endpoints(write(tmp_path, text))["small"].key_variable == "EXAMPLE_KEY"
@@ -76,21 +71,11 @@ def test_endpoint_without_a_required_key_names_the_fix(tmp_path: Path, key: str)
     assert problem.fix.startswith(("write the ", "name an environment variable"))
 
 
-def test_endpoint_defined_twice_uses_the_first(tmp_path: Path) -> None:
-    text = SOUND + SOUND.replace("api.example.org", "other.example.org")
-    assert read_endpoints(write(tmp_path, text))["small"].url == "https://api.example.org/v1"
-
-
 def test_endpoint_unknown_name_suggests_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(DeclarationError) as caught:
         find_endpoint(write(tmp_path, SOUND), "smal")
     (problem,) = caught.value.problems
     assert (problem.nearest, problem.allowed) == ("small", "small")
-
-
-def test_endpoint_unknown_key_suggests_the_nearest(tmp_path: Path) -> None:
-    problem = only(tmp_path, SOUND + "input_prise = 1\n")
-    assert (problem.line, problem.nearest) == (7, "input_price")
 
 
 @pytest.mark.parametrize(
@@ -131,11 +116,6 @@ def test_endpoint_secret_in_file_is_refused_and_hidden(tmp_path: Path, old: str,
 @pytest.mark.parametrize("url", ["ftp://x/v1", "api.example.org/v1", "http://", "http://[::1", "http://x:99999/"])
 def test_endpoint_invalid_url_is_refused(tmp_path: Path, url: str) -> None:
     assert only(tmp_path, SOUND.replace("https://api.example.org/v1/", url)).line == 5
-
-
-def test_endpoints_file_with_broken_toml_names_line(tmp_path: Path) -> None:
-    assert only(tmp_path, SOUND + "concurrency = = 3\n").line == 7
-    assert "list of tables" in only(tmp_path, "endpoint = 3\n").message
 
 
 def uncommented() -> str:

@@ -30,12 +30,6 @@ def test_mutation_marks_are_read(tmp_path: Path):
     assert declaration.equivalent == (EquivalentMutant("a.b:c:0", "same result"),)
 
 
-def test_mutation_marks_without_table_are_empty(tmp_path: Path):
-    declaration, problems = read(tmp_path, "[project]\n")
-    assert not problems
-    assert declaration.equivalent == ()
-
-
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
@@ -52,13 +46,6 @@ def test_mutation_mark_that_is_wrong_is_a_problem_with_line(tmp_path: Path, entr
     assert message in {problem.message for problem in problems}
     assert all(problem.line in (2, 3) for problem in problems)
     assert declaration.equivalent == ()
-
-
-def test_mutation_mark_given_twice_is_a_problem(tmp_path: Path):
-    mark = '{ mutant = "a", reason = "b" }'
-    declaration, problems = read(tmp_path, f"[tool.envwright.mutation]\nequivalent = [{mark}, {mark}]\n")
-    assert [problem.message for problem in problems] == ["is marked already"]
-    assert len(declaration.equivalent) == 1
 
 
 def test_mutation_table_with_unknown_key_or_type_is_a_problem(tmp_path: Path):

@@ -94,10 +94,6 @@ def test_package_with_readable_bad_value_is_left_to_rules(tmp_path: Path, old: s
     sound(tmp_path, {"pyproject.toml": SOUND.replace(old, new)})
 
 
-def test_package_without_readme_is_left_to_rules(tmp_path: Path) -> None:
-    assert sound(tmp_path, without="README.md").readme is None
-
-
 def test_package_is_read_without_import(tmp_path: Path) -> None:
     sound(tmp_path, {"sums/__init__.py": "raise SystemExit('imported')\n", "tests/oracle.py": "1 / 0\n"})
     assert "sums" not in sys.modules
@@ -132,10 +128,6 @@ def test_package_unreadable_requirement_names_its_line(tmp_path: Path) -> None:
     assert (only(found).line, only(found).found) == (9, "numpy=>2")
 
 
-def test_package_without_project_table_is_a_problem(tmp_path: Path) -> None:
-    assert mistake(tmp_path, {"pyproject.toml": "[tool.x]\n"}).message == "has no table [project]"
-
-
 def test_package_without_pyproject_is_a_problem(tmp_path: Path) -> None:
     problem = mistake(tmp_path, {}, without="pyproject.toml")
     assert (problem.file, problem.message) == ("environments/sums/pyproject.toml", "does not exist")
@@ -145,19 +137,6 @@ def test_package_with_single_module_is_read(tmp_path: Path) -> None:
     folder = write_environment(tmp_path, "sums", {"sums.py": "X = 1\n"})
     (folder / "sums/__init__.py").unlink()
     assert read_package(folder, tmp_path).problems == ()
-
-
-def test_package_without_module_is_a_problem(tmp_path: Path) -> None:
-    problem = mistake(tmp_path, {}, without="sums/__init__.py")
-    assert (problem.message, problem.allowed) == ("has no module sums", "sums/__init__.py or sums.py")
-
-
-def test_package_module_folder_without_init_is_a_problem(tmp_path: Path) -> None:
-    assert "has no __init__.py" in mistake(tmp_path, {"sums/a.py": ""}, without="sums/__init__.py").message
-
-
-def test_package_with_module_beside_folder_is_a_problem(tmp_path: Path) -> None:
-    assert mistake(tmp_path, {"sums.py": ""}).file == "environments/sums/sums.py"
 
 
 def test_package_folder_with_other_name_is_a_problem(tmp_path: Path) -> None:
@@ -190,17 +169,6 @@ def test_package_name_with_path_is_a_problem(tmp_path: Path, name: str) -> None:
 def test_package_file_that_is_broken_is_named(tmp_path: Path, name: str, content: bytes) -> None:
     files = {problem.file for problem in read(tmp_path, {name: content}).problems}
     assert files == {f"environments/sums/{name}"}
-
-
-def test_package_problems_of_several_files_are_reported_together(tmp_path: Path) -> None:
-    files = {
-        "pyproject.toml": SOUND + "[tool.envwright.answer]\ntype = 'x'\n",
-        "tests/cases.yaml": "- 1\n",
-        "tests/oracle.py": "def (:\n",
-        "requirements.lock": "a==1\n",
-    }
-    named = {problem.file.removeprefix("environments/sums/") for problem in read(tmp_path, files).problems}
-    assert named == set(files)
 
 
 def test_package_link_outside_repository_stops_reading(tmp_path: Path) -> None:

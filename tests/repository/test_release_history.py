@@ -46,12 +46,6 @@ def history(root: Path, base: str = "HEAD") -> ReleaseHistory:
     return release_history(root, EnvironmentEntry("word-sums"), package, git(root, "rev-parse", base))
 
 
-def test_history_without_changes_is_empty(root: Path) -> None:
-    seen = history(root)
-    assert (seen.version, seen.changed, seen.reward_changed, seen.same_content) == ("0.1.0", (), False, None)
-    assert seen.whole
-
-
 def test_history_has_known_findings_of_the_base(root: Path) -> None:
     assert history(root).known_before == {}
     known = '    known: {RWD020: {count: 2, since: 2026-01-31, reason: "came with it"}}'
@@ -103,12 +97,6 @@ def test_history_recognises_revert_by_content(root: Path) -> None:
     assert (seen.version, seen.same_content) == ("0.1.1", first)
 
 
-def test_history_file_only_in_wheel_is_a_change_and_no_revert(root: Path) -> None:
-    write(root, {f"{FOLDER}/data.json": "{}"})
-    seen = history(root)
-    assert (seen.changed, seen.same_content) == (("data.json",), None)
-
-
 def test_history_of_revert_with_new_version_is_new_content(root: Path) -> None:
     write(root, {f"{FOLDER}/README.md": "worse\n"})
     at_version(root, "0.1.1")
@@ -116,14 +104,6 @@ def test_history_of_revert_with_new_version_is_new_content(root: Path) -> None:
     git(root, "revert", "--no-edit", second)
     at_version(root, "0.1.2")
     assert history(root, "HEAD~1").same_content is None
-
-
-def test_history_of_new_environment_has_no_version(root: Path) -> None:
-    base = git(root, "rev-parse", "HEAD")
-    git(root, "rm", "-rq", FOLDER)
-    commit(root)
-    git(root, "checkout", "-q", base, "--", FOLDER)
-    assert history(root).version is None
 
 
 def test_history_of_shallow_clone_is_incomplete(root: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +10,7 @@ from envwright.packages import read_package as reading
 from envwright.packages import remembered_packages
 from envwright.packages.read_package import PackageReading, read_package
 from envwright.packages.repository import Repository
-from envwright.system.workspace import Workspace
-from sample_repository import refused, write, write_repository
+from sample_repository import write, write_repository
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,11 +60,6 @@ def test_unchanged_packages_are_equal_and_not_parsed(root: Path, parsed: list[st
     found = Repository.load(root).packages["sums"]
     assert not parsed
     assert repr(found) == repr(anew(root))
-
-
-def test_equal_locks_share_one_object(root: Path) -> None:
-    packages = Repository.load(root).packages
-    assert packages["sums"].lock is packages["more"].lock
 
 
 def rewritten(name: str, old: str, new: str) -> Callable[[Path], None]:
@@ -121,42 +114,6 @@ def test_recordings_change_only_the_hub_hash(root: Path, parsed: list[str]) -> N
     assert repr(found) == repr(anew(root))
 
 
-def test_link_target_is_read_each_time(root: Path) -> None:
-    write(root, {f"{SUMS}/recordings/README.md": "before"})
-    (root / SUMS / "README.md").unlink()
-    (root / SUMS / "README.md").symlink_to("recordings/README.md")
-    assert Repository.load(root).packages["sums"].readme == "before"
-    write(root, {f"{SUMS}/recordings/README.md": "after"})
-    assert Repository.load(root).packages["sums"].readme == "after"
-
-
-def test_problem_is_reported_by_every_run(root: Path) -> None:
-    write(root, {f"{SUMS}/tests/cases.yaml": "- {name: right}\n"})
-    first = refused(Repository.load, root)
-    assert [problem.file for problem in first] == [f"{SUMS}/tests/cases.yaml"] * 3
-    assert refused(Repository.load, root) == first
-
-
-def test_environment_in_renamed_folder_is_read_again(root: Path) -> None:
-    (root / SUMS).rename(root / "environments/others")
-    messages = {problem.message for problem in refused(Repository.load, root)}
-    assert "is not the name of the distribution with underscores" in messages
-
-
-@pytest.mark.parametrize("content", [b"", b"{}", b"\xff", b'{"key": "another", "package": {}}'])
-def test_damaged_record_is_made_again(root: Path, parsed: list[str], content: bytes) -> None:
-    (Workspace(root).packages / "sums.json").write_bytes(content)
-    assert repr(Repository.load(root).packages["sums"]) == repr(anew(root))
-    Repository.load(root)
-    assert parsed == ["sums"]
-
-
-def test_record_of_another_environment_is_not_used(root: Path, parsed: list[str]) -> None:
-    shutil.copy(Workspace(root).packages / "more.json", Workspace(root).packages / "sums.json")
-    assert repr(Repository.load(root).packages["sums"]) == repr(anew(root))
-    assert parsed == ["sums"]
-
-
 def test_record_of_another_tool_version_is_not_used(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remembered_packages, "code_digest", lambda *_: "another")
     another = remembered_packages.RememberedPackages.of(root)
@@ -166,13 +123,6 @@ def test_record_of_another_tool_version_is_not_used(root: Path, monkeypatch: pyt
 def test_record_of_another_machine_is_not_used(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remembered_packages, "default_environment", lambda: {"platform_machine": "another"})
     assert remembered_packages.RememberedPackages.of(root).read(root / SUMS) is None
-
-
-def test_value_outside_json_is_read_unchanged(root: Path, parsed: list[str]) -> None:
-    rewritten("pyproject.toml", "num_examples = 20", "num_examples = 2020-01-01")(root / SUMS)
-    for _ in range(2):
-        assert repr(Repository.load(root).packages["sums"]) == repr(anew(root))
-    assert parsed == ["sums", "sums"]
 
 
 def test_file_changed_during_reading_is_not_remembered(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

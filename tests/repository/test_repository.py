@@ -17,10 +17,6 @@ def test_repository_packages_follow_registry_order(tmp_path: Path) -> None:
     assert repository.packages["word-sums"].folder == tmp_path / "environments/word_sums"
 
 
-def test_repository_without_environments_is_valid(tmp_path: Path) -> None:
-    assert Repository.load(write_repository(tmp_path)).packages == {}
-
-
 def test_repository_ignores_other_files_beside_environments(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums")
     write(
@@ -83,13 +79,6 @@ def test_external_environment_with_local_folder_is_a_problem(tmp_path: Path) -> 
     assert (problem.line, problem.path) == (5, "environments.sort")
 
 
-def test_broken_registry_does_not_hide_broken_package(tmp_path: Path) -> None:
-    write_repository(tmp_path, "sums", registry="ownr: x\n")
-    write(tmp_path, {"environments/sums/pyproject.toml": "[project\n"})
-    files = [problem.file for problem in refused(Repository.load, tmp_path)]
-    assert files == ["environments/sums/pyproject.toml", "registry.yaml"]
-
-
 def test_broken_package_does_not_affect_selected_one(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums", "more")
     write(tmp_path, {"environments/more/pyproject.toml": "[project\n"})
@@ -114,22 +103,6 @@ def test_selection_of_unknown_name_suggests_the_nearest(tmp_path: Path, name: st
     repository = Repository.load(write_repository(tmp_path, "word-sums"))
     problem = only(refused(repository.select, [name]))
     assert (problem.found, problem.nearest) == (name, "word-sums")
-
-
-@pytest.mark.parametrize("name", ["../sums", "/etc", "", "*", "--all"])
-def test_selection_of_invalid_name_is_refused(tmp_path: Path, name: str) -> None:
-    write_repository(tmp_path, "sums")
-    assert only(refused(Repository.load, tmp_path, [name])).message == "there is no environment of this name"
-
-
-def test_selection_of_external_environment_is_refused(tmp_path: Path) -> None:
-    write_repository(tmp_path, "sums")
-    write(tmp_path, {"registry.yaml": "version: 1\nowner: a\nenvironments: {sums: , sort: {hub: a/sort@1.0}}\n"})
-    assert "on the Hub only" in only(refused(Repository.load(tmp_path).select, ["sort"])).message
-
-
-def test_selection_reports_every_unknown_name(tmp_path: Path) -> None:
-    assert len(refused(Repository.load, write_repository(tmp_path, "sums"), ["a", "sums", "b"])) == 2
 
 
 def test_repository_of_200_environments_loads_fast(tmp_path: Path) -> None:

@@ -58,13 +58,6 @@ def test_source_load_environment_is_found(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["class A:\n    def load_environment(self): ...", "# def load_environment(): ...", "x = 1"]
-)
-def test_source_load_environment_in_other_scope_is_ignored(tmp_path: Path, text: str) -> None:
-    assert not source(tmp_path, text).defines_load_environment
-
-
-@pytest.mark.parametrize(
     "text",
     [
         TASKSET + "__all__ = ['Sums']",
@@ -83,13 +76,6 @@ def test_source_taskset_imported_from_package_file_is_found(tmp_path: Path) -> N
         "sums/taskset.py": TASKSET,
     }
     assert read(tmp_path, files)[0].exports_taskset
-
-
-@pytest.mark.parametrize(
-    "text", [TASKSET, TASKSET + "__all__ = ['load_environment']", "__all__ = ['Sums']\nclass Sums: pass"]
-)
-def test_source_unexported_class_is_not_a_taskset(tmp_path: Path, text: str) -> None:
-    assert not source(tmp_path, text).exports_taskset
 
 
 @pytest.mark.parametrize(
@@ -134,16 +120,6 @@ def test_source_harmless_call_is_not_noted(tmp_path: Path, call: str) -> None:
     assert notes(tmp_path, f"x = {call}\n") == []
 
 
-def test_source_note_names_file_and_call(tmp_path: Path) -> None:
-    found, _ = read(tmp_path, {"sums/__init__.py": "", "sums/rewards.py": "\neval( reply )\n"})
-    note = found.notes[0]
-    assert (note.file, note.line, note.detail) == ("sums/rewards.py", 2, "eval(reply)")
-
-
-def test_source_tests_are_not_noted(tmp_path: Path) -> None:
-    assert read(tmp_path, {"sums.py": "", "tests/test_a.py": "exec(text)"})[0].notes == ()
-
-
 @pytest.mark.parametrize("name", ["sums/__init__.py", "sums/a.py", "tests/oracle.py", "tests/test_a.py"])
 def test_source_that_is_not_python_is_a_problem(tmp_path: Path, name: str) -> None:
     _, problems = read(tmp_path, {"sums/__init__.py": "", name: "x = 1\ndef broken(:\n"})
@@ -156,15 +132,6 @@ def test_source_that_is_not_python_is_a_problem(tmp_path: Path, name: str) -> No
 def test_source_that_is_hostile_is_a_problem(tmp_path: Path, content: bytes) -> None:
     _, problems = read(tmp_path, {"sums.py": content})
     assert only(problems).message.startswith("is not Python")
-
-
-def test_source_broken_python_in_data_is_ignored(tmp_path: Path) -> None:
-    assert read(tmp_path, {"sums/__init__.py": "", "sums/data/buggy.py": "def broken(:\n"})[1] == []
-
-
-def test_source_with_doubtful_code_prints_no_warning(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
-    source(tmp_path, "x = '\\d' is 'a'\n")
-    assert not recwarn.list
 
 
 @pytest.mark.parametrize(

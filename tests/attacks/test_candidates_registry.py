@@ -29,7 +29,6 @@ if "canary" in repr(dict(os.environ)):
 if os.environ.get("SEARCH_TOKEN") != "of main":
     raise RuntimeError("what main declares is not here")
 """
-VARIABLES = ("MODEL_KEY", "DEPLOY_TOKEN", "SEARCH_TOKEN")
 
 
 @pytest.fixture(scope="module")

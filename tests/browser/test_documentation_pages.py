@@ -107,14 +107,6 @@ def test_problems_of_a_broken_page_are_found(tmp_path: Path, markup: str, proble
     assert list(problems(tmp_path)) == [f"index.html: {problem}"]
 
 
-def test_problems_of_a_sound_page_are_none(tmp_path: Path) -> None:
-    (tmp_path / "other.html").write_text('<p id="here">')
-    links = '<a href="https://example.org/">x</a><a href="other.html#here">y</a><img src="data:image/png;base64,">'
-    (tmp_path / "index.html").write_text(f'{links}<link rel="canonical" href="https://example.org/">')
-    (tmp_path / "404.html").write_text('<a href="/envwright/other.html">x</a>')
-    assert list(problems(tmp_path, served="/envwright/")) == []
-
-
 @pytest.mark.parametrize(
     ("link", "shown"),
     [
@@ -142,11 +134,6 @@ def test_relinked_page_points_to_the_code_of_hidden_environments() -> None:
     assert relinked(text, "docs/reports.md", repository) == shown
 
 
-def test_relinked_code_is_unchanged() -> None:
-    text = "```md\n[b](../README.md)\n```\n"
-    assert relinked(text, "docs/reports.md", DescribedRepository(ROOT, "https://example.org/x")) == text
-
-
 def test_page_outside_of_the_navigation_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tools" / "docs_site").mkdir(parents=True)
     for name in ("pyproject.toml", f"docs_site/{CONFIG}"):
@@ -165,8 +152,3 @@ def test_broken_link_and_anchor_are_refused_with_their_line(tmp_path: Path) -> N
         generated(tmp_path)
     assert "index.md:3" in str(refused.value)
     assert "index.md:5" in str(refused.value)
-
-
-@pytest.mark.parametrize("rule", ["", "RWD9999", "declaration", "RWD000", "../../x"])
-def test_rule_address_unknown_rule_is_empty(rule: str) -> None:
-    assert rule_address(rule) == ""

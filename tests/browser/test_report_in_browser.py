@@ -193,17 +193,6 @@ def test_report_source_and_tasks_are_opened_and_fit(visit: Visit, reports: Path,
     assert visit.mistakes() == []
 
 
-def test_report_theme_switch_survives_reload(visit: Visit, reports: Path) -> None:
-    page = visit.open(address(reports))
-    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    page.get_by_role("button", name="Theme").click()
-    page.get_by_role("button", name="Theme").click()
-    expect(page.locator("#theme-name")).to_have_text("dark")
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
-    page.reload()
-    expect(page.locator("#theme-name")).to_have_text("dark")
-
-
 def test_report_keyboard_opens_environment_and_returns(visit: Visit, reports: Path) -> None:
     page = visit.open(address(reports))
     page.keyboard.press("Tab")
@@ -250,17 +239,6 @@ def test_report_figures_have_data_tables(visit: Visit, reports: Path) -> None:
             expect(figure.locator("tbody tr").first).to_be_visible()
 
 
-def test_report_curves_mark_steps_of_signatures(visit: Visit, reports: Path) -> None:
-    visit.open(address(reports))
-    page = visit.go(every_view(reports)[-1])
-    reward, dead, spread = page.locator("#section-curves figure").all()
-    expect(spread).to_contain_text("rewards at step 200")
-    expect(reward.locator("svg .marked")).to_have_count(0)
-    expect(dead.locator("svg .marked rect")).to_have_count(1)
-    expect(dead).to_contain_text("Marked: RUN012 steps 160 to 200.")
-    expect(dead.locator("svg")).to_contain_text("RUN012")
-
-
 def test_report_distribution_redraws_for_chosen_function(visit: Visit, reports: Path) -> None:
     visit.open(address(reports))
     page = visit.go(every_view(reports)[1])
@@ -270,24 +248,6 @@ def test_report_distribution_redraws_for_chosen_function(visit: Visit, reports: 
     before = figure.locator("tbody").inner_text()
     figure.get_by_role("button", name="num_turns").click()
     expect(figure.locator("tbody")).not_to_have_text(before)
-
-
-def test_report_unknown_address_links_to_overview(visit: Visit, reports: Path) -> None:
-    visit.open(address(reports))
-    page = visit.go("#/environment/%3Cimg%20src=x%20onerror=alert(1)%3E")
-    page.get_by_role("link", name="Back to the overview").click()
-    expect(page.locator("#overview")).to_be_visible()
-    assert visit.complaints == []
-
-
-def test_report_print_hides_controls_and_opens_details(visit: Visit, reports: Path) -> None:
-    visit.open(address(reports))
-    page = visit.go(every_view(reports)[1])
-    page.emulate_media(media="print")
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    expect(page.locator("#theme")).to_be_hidden()
-    assert page.locator("details.more:not([open])").count() == 0
-    assert len(page.pdf()) > 20_000
 
 
 def test_report_shows_declaration_problems(visit: Visit, tmp_path: Path) -> None:

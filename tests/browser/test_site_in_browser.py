@@ -128,13 +128,6 @@ def test_site_catalogue_search_links_to_environment_and_report(visit: Visit, sit
     expect(page.locator("#environments tbody tr")).to_have_count(8)
 
 
-def test_site_baselines_name_their_model(visit: Visit, site: str) -> None:
-    page = visit.open(pages(site)[1])
-    baseline = page.locator("#baselines")
-    expect(baseline).to_contain_text("Qwen/Qwen3-4B-Instruct-2507")
-    expect(baseline.locator("figure svg[role=img]")).to_have_count(1)
-
-
 def test_html_unproven_environment_is_marked(visit: Visit, site: str) -> None:
     page = visit.open(site)
     expect(page.locator("#cards > li").nth(6)).to_contain_text("not validated")

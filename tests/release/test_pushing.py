@@ -79,15 +79,6 @@ def test_push_publishes_the_tested_wheel_without_building(
     assert hashlib.sha256(wheel.read_bytes()).digest() in {hashlib.sha256(each).digest() for each in published}
 
 
-def test_push_sets_the_runtime_to_the_generation(tmp_path: Path, access: HubAccess, prime: Prime, wheel: Path) -> None:
-    package = package_with(tmp_path, {})
-    assert package.generation == "v1"
-    assert (
-        "verifiers v1 (from --runtime)"
-        in push_environment(desired_of(package), package, wheel, prime, access, STOP).said
-    )
-
-
 def test_push_changed_files_are_not_sent(tmp_path: Path, access: HubAccess, prime: Prime, wheel: Path) -> None:
     package = package_with(tmp_path, {})
     write(package.folder, {"word_sums/__init__.py": "X = 1\n"})

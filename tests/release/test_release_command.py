@@ -213,14 +213,6 @@ def test_release_asks_before_it_publishes(
     assert place.hub.writes() == []
 
 
-def test_release_reports_a_missing_prime(
-    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("envwright.release.plan.find_prime", lambda: None)
-    assert place.run("plan") == 2
-    assert "the prime CLI is not installed" in capsys.readouterr().err
-
-
 def test_release_reports_an_old_prime(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -242,23 +234,10 @@ def test_release_dry_run_needs_no_key_and_writes_no_ledger(
     assert not (place.root / "reports" / "release.json").exists()
 
 
-def test_plan_reads_each_environment_once(place: Place) -> None:
-    assert place.run("plan", "--format", "json") == 0
-    plan = place.report("plan.json")
-    assert [(each["address"], each["action"]) for each in plan["environments"]] == [("acme/reverse-text", "create")]
-    assert len(place.hub.journal("GET", "/status")) == 1
-    assert place.hub.writes() == []
-
-
 def test_plan_failing_read_is_unreadable(place: Place) -> None:
     place.hub.break_with("GET /environmentshub/*/*/status status code=503 times=always")
     assert place.run("plan") == 4
     assert place.report("plan.json")["environments"][0]["action"] == "unreadable"
-
-
-def test_plan_retries_a_failed_read(place: Place) -> None:
-    place.hub.break_with("GET /environmentshub/*/*/status status code=503")
-    assert place.run("plan") == 0
 
 
 def test_plan_change_without_new_version_fails(place: Place) -> None:
@@ -278,12 +257,6 @@ def test_plan_refuses_environment_with_incomplete_hub_page(place: Place) -> None
     assert place.run("plan") == 1
     (found,) = place.report("plan.json")["environments"][0]["findings"]
     assert (found["rule"], found["severity"]) == ("SCH005", "error")
-
-
-def test_plan_without_changes_does_not_read_the_hub(place: Place) -> None:
-    assert place.run("plan", "--changed", "HEAD") == 0
-    assert place.report("plan.json")["environments"] == []
-    assert place.hub.journal() == []
 
 
 def test_plan_is_in_the_summary_of_a_job(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,22 +359,3 @@ def test_release_prints_links_and_reason_of_its_exit_code(place: Place, capfd: p
     assert place.report("release.json")["environments"][0]["page"] == page
     last = captured.err.splitlines()[-1]
     assert last.startswith("exit code 1: acme/elsewhere@0.1.0, an environment of the Hub, is missing there: correct")
-
-
-@pytest.mark.worker
-def test_release_shows_progress_while_it_validates(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
-    module = place.root / "environments/reverse_text/reverse_text/__init__.py"
-    module.write_text(f"{module.read_text()}\nraise RuntimeError('broken')\n")
-    commit(place)
-    assert place.run("release", "--yes") == 1
-    output = capfd.readouterr().err
-    assert "validating 1 environment before publishing" in output
-    assert "reverse-text: observing" in output
-    assert "[1/1] reverse-text: fail" in output
-    assert output.splitlines()[-1] == "exit code 1: acme/reverse-text is refused"
-
-
-def test_plan_names_environments_without_recorded_model(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    assert place.run("plan") == 0
-    assert "not recorded with a model yet: reverse-text" in capsys.readouterr().out
-    assert place.report("plan.json")["unplayed"] == ["reverse-text"]

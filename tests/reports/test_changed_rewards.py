@@ -20,8 +20,6 @@ from envwright.reports.reward_diff import (
 )
 from sample_results import passing
 
-HOSTILE = "<script>alert(1)</script>|![x](http://evil/x.png)@everyone"
-
 
 def rewards(name: str, *policies: PolicyRewards, verdict: str = "fail") -> EnvironmentRewards:
     return EnvironmentRewards(name, verdict, "1 of 2 replies are scored differently", policies)

@@ -22,7 +22,6 @@ BASE = ComparedVersion(
     "main (abc)", "plain-sums", "0.1.0", "v0", "sha256:0", (*FUNCTIONS, RewardFunction("old", 0.0, "metric"))
 )
 HEAD = ComparedVersion("the working tree", "plain-sums", "0.1.0", "v1", "sha256:1", FUNCTIONS)
-HOSTILE = "</details>\x1b[31m``` | @everyone ::error::x"
 
 
 def scoring(value: float | None) -> Scoring:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -170,32 +169,9 @@ def result_of(backend: str, **changes: Any) -> str | None:
     return TRAINERS[backend].settings(spec, compiled(backend, **changes).native.values).result
 
 
-@pytest.mark.parametrize("lora", [None, {"rank": 16}])
-def test_compiled_run_without_checkpoints_keeps_the_last_step(lora: dict[str, int] | None) -> None:
-    values = native("prime-rl", lora=lora)
-    assert values["ckpt"] == {}
-    assert result_of("prime-rl", lora=lora) == "weights"
-    assert result_of("prime", lora=lora) == "cleaned up"
-    assert result_of("prime", lora=lora, volume={"name": "kept"}) == "weights"
-
-
 def test_compiled_result_follows_overrides() -> None:
     assert result_of("prime-rl", lora=None, overrides={"weight_broadcast": {"type": "nccl"}}) == "shards"
     assert result_of("prime-rl", overrides={"ckpt": None}) == "nothing"
-
-
-def test_compiled_volume_is_a_key_of_the_prime_cli() -> None:
-    values = native("prime", volume={"name": "kept", "size": "500Gi"})
-    assert (values["volume"], values["volume_size"]) == ("kept", "500Gi")
-
-
-def test_compiled_submission_contains_its_name() -> None:
-    spec = run_spec("first", DECLARED, {}, "registry.yaml")
-    made = compile_run(CompileRequest(spec, {"sums": SUMS}))
-    named = TRAINERS["prime"].named
-    assert named is not None
-    assert tomllib.loads(named(made, "first-0123")) == {"name": "first-0123", **made.native.values}
-    assert "name" not in made.native.values
 
 
 def test_compiled_command_names_only_forwarded_secrets() -> None:
@@ -230,22 +206,6 @@ def test_compiled_difficulty_draws_learnable_tasks_most_often() -> None:
     assert sampler["pools"]["hard"] == {"threshold": 0.1, "weight": 0.2}
     assert sampler["pools"]["learnable"] == {"threshold": 0.9, "weight": 1.0}
     assert sampler["pools"]["easy"]["weight"] == 0.2
-
-
-def test_compiled_difficulty_without_learnable_tasks_is_refused() -> None:
-    with pytest.raises(CompileError, match="no task would be learnable"):
-        compiled("prime", schema="august", difficulty={"above": 0.9, "up_to": 0.9})
-
-
-def test_compiled_multi_node_run_uses_slurm() -> None:
-    values = native("prime-rl", gpus={"train_nodes": 2, "inference_nodes": 1}, slurm={"partition": "gpu"})
-    assert values["deployment"] == {"type": "multi_node", "num_train_nodes": 2, "num_infer_nodes": 1}
-    assert values["slurm"] == {"partition": "gpu"}
-
-
-def test_compiled_thinking_option_names_the_renderer() -> None:
-    values = native("prime", sampling={"enable_thinking": False})
-    assert values["orchestrator"]["renderer"] == {"name": "qwen3", "enable_thinking": False}
 
 
 def test_compiled_environment_arguments_reach_every_backend() -> None:

@@ -13,8 +13,7 @@ from envwright.cli.main import main
 from envwright.declarations.document import parse_document
 from envwright.declarations.registry import registry_of
 from envwright.declarations.run import run_spec
-from envwright.facts.training_log import NoMetrics, metrics_of_rows, read_metrics
-from envwright.hub.runs import histogram_of
+from envwright.facts.training_log import metrics_of_rows, read_metrics
 from envwright.reports.run_report import read_run
 from envwright.rules.diagnosis import RunLog
 from envwright.rules.engine import findings
@@ -157,15 +156,6 @@ def test_metrics_report_gaps_and_invalid_numbers(tmp_path: Path) -> None:
     assert read_metrics(tmp_path).missing == (2, 3, 4)
 
 
-def test_metrics_use_only_latest_trl_state(tmp_path: Path) -> None:
-    for step in (1, 2):
-        folder = tmp_path / f"checkpoint-{step}"
-        folder.mkdir()
-        history = [{"step": s, "reward": float(step)} for s in range(1, step + 1)]
-        (folder / "trainer_state.json").write_text(json.dumps({"log_history": history}))
-    assert series_of(read_metrics(tmp_path), metric_names())["reward"].values == [2.0, 2.0]
-
-
 def test_metrics_of_a_huge_file_are_those_of_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("envwright.facts.training_log.MOST_BYTES", 4_000)
     (tmp_path / "metrics.jsonl").write_text(lines([{"step": step, "reward": step / 1000} for step in range(1000)]))
@@ -173,11 +163,6 @@ def test_metrics_of_a_huge_file_are_those_of_its_end(tmp_path: Path, monkeypatch
     assert metrics.last_step == 999
     assert 50 < len(metrics.steps) < 200
     assert metrics.notes == ("the first 0 MiB of metrics.jsonl, which has more than 0",)
-
-
-def test_metrics_missing_raise_with_expected_file(tmp_path: Path) -> None:
-    with pytest.raises(NoMetrics, match=r"metrics\.jsonl"):
-        read_metrics(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -208,16 +193,6 @@ def test_registry_patch_applies_and_changes_only_the_run(change: dict[str, Any],
     assert runs["other"] == parse_document(REGISTRY, "registry.yaml").data["runs"]["other"]
     assert "# found by a sweep" in text
     assert "# of one reply" in text
-
-
-def test_registry_patch_of_inline_mapping_is_a_snippet() -> None:
-    text = (
-        "version: 1\nowner: acme\nenvironments: {sums: {hub: acme/sums@1}}\nruns: {first: {backend: prime, model: m, "
-    )
-    text += "environments: [{id: sums}], max_steps: 3}}\n"
-    spec = registry_of(parse_document(text, "registry.yaml")).specs["first"]
-    patch = registry_patch(text, spec, {"learning_rate": 1e-5})
-    assert "learning_rate: 1.0e-5" in patch
 
 
 def diagnosed(root: Path, *arguments: str) -> tuple[int, Any]:
@@ -271,12 +246,6 @@ def test_diagnosis_of_memory_error_lowers_rollouts_before_length() -> None:
         changes[group] = found.evidence.details["change"]
         assert "adapter" not in found.evidence.details["next"]
     assert changes == {16: {"group_size": 8, "batch_size": 64}, 8: {"seq_len": 2048}}
-
-
-def test_diagnosis_of_queued_run_reports_queued() -> None:
-    [found] = findings(RunLog(status="QUEUED"))
-    assert (found.rule, found.severity) == ("DGN015", "advice")
-    assert "the run is queued" in found.message
 
 
 @pytest.fixture
@@ -383,24 +352,3 @@ def test_curves_have_intervals_gaps_and_finding_steps(tmp_path: Path) -> None:
     found = {one.rule: (one.curve, one.steps) for one in report.findings}
     assert found["DGN001"] == ("reward", (31, 59))
     assert found["DGN011"] == ("reward", (12, 12))
-
-
-@pytest.mark.parametrize(
-    ("answer", "counts"),
-    [
-        ({"bins": [], "step": None}, None),
-        ({"chartData": {"histogramData": [{"binStart": 0, "binEnd": 1, "frequency": 3}]}, "step": 4}, [3]),
-        ({"bins": [{"low": 0, "high": 1, "count": 3}, {"label": "0-1", "count": 2}]}, None),
-        ({"bins": [{"low": 1, "high": 0, "count": 3}]}, None),
-        ("nothing", None),
-    ],
-)
-def test_histogram_is_read_completely_or_not_at_all(answer: Any, counts: list[int] | None) -> None:
-    found = histogram_of(answer)
-    assert (None if found is None else [each.count for each in found.bins]) == counts
-
-
-def test_printed_step_of_endless_digits_is_skipped(tmp_path: Path) -> None:
-    log = tmp_path / "console.log"
-    log.write_text(f"step:{'9' * 5000} - reward:1\nStep {'9' * 5000}:\nstep:1 - critic/score/mean:0.5\n")
-    assert dict(read_metrics(log).steps) == {1: {"critic/score/mean": 0.5}}

@@ -74,11 +74,6 @@ def test_prompt_placement_of_ambiguous_prompt_is_refused(tmp_path: Path, source:
     assert why in str(raised.value)
 
 
-def test_prompt_placement_without_prompt_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotPlaceable, match="no system prompt"):
-        placement(package(tmp_path, "X = ''\n"), "", NEW)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -96,7 +91,3 @@ def test_prompt_placement_without_prompt_is_refused(tmp_path: Path) -> None:
 )
 def test_literal_evaluates_to_its_text(text: str) -> None:
     assert ast.literal_eval(literal(text)) == text
-
-
-def test_literal_wraps_long_lines() -> None:
-    assert max(map(len, literal("word " * 100).splitlines())) <= 105

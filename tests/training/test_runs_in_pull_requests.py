@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from envwright.cli.main import main
-from envwright.packages.changes import changed_environments
 from envwright.packages.repository import Repository
 from envwright.release.evidence import read_evidence
 from envwright.reports.comment import conversation
@@ -127,15 +126,6 @@ def test_changed_run_is_annotated_and_shown_in_the_comment(
     assert "RUN021 error" in page
 
 
-def test_changed_external_version_changes_the_runs_on_it(tmp_path: Path) -> None:
-    root = small_repository(tmp_path / "repository", "reverse_text")
-    text = registry_with(first="").replace("word-problems: {}", "word-problems: {hub: acme/word-problems@0.1.0}")
-    (root / "registry.yaml").write_text(text)
-    git(root, "commit", "-qam", "external")
-    (root / "registry.yaml").write_text(text.replace("@0.1.0", "@0.2.0"))
-    assert changed_environments(root, "HEAD").runs == {"first"}
-
-
 def test_removed_run_lists_its_submissions(
     branch: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,12 +160,6 @@ def test_run_on_unpublished_environment_waits_with_the_next_command(
     assert hub.state()["run"] == []
 
 
-def test_unknown_run_is_refused_with_the_nearest_name(branch: Path) -> None:
-    assert main(["validate", "--runs", "frist", "--root", str(branch), "--quiet"]) == 2
-    [problem] = reported(branch, "validate.json")["problems"]
-    assert problem["nearest"] == "first"
-
-
 def test_run_without_recorded_model_warns_and_automatic_run_fails(
     branch: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -202,22 +186,6 @@ def test_run_without_recorded_model_warns_and_automatic_run_fails(
 
     registry.write_text(registry_with(first="    baseline: none\n", second=""))
     assert main(["validate", "--changed", "main", "--root", str(branch), "--quiet"]) == 2
-
-
-def test_recording_of_training_tasks_is_shown_before_one_of_held_out_tasks(
-    branch: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recordings = branch / "environments" / "word_problems" / "recordings"
-    baseline = {**json.loads((recordings / "blend.json").read_text()), "policy": None, "model": "acme/tiny"}
-    (branch / "registry.yaml").write_text(registry_with(first="    submit: on-release\n", second=""))
-    shown = ""
-    for name, split in (("tiny--eval", {"split": "eval", "date": "2026-11-03"}), ("tiny", {"date": "2026-11-02"})):
-        (recordings / f"{name}.json").write_text(json.dumps({**baseline, **split}))
-        (recordings / f"{name}.jsonl.gz").write_bytes((recordings / "blend.jsonl.gz").read_bytes())
-        main(["plan", "--changed", "main", "--root", str(branch)])
-        shown += capsys.readouterr().out
-    assert "word-problems: acme/tiny on held-out tasks, 2026-11-03" in shown
-    assert "word-problems: acme/tiny, 2026-11-02" in shown
 
 
 def test_recording_of_a_model_is_shown_beside_the_run(branch: Path, capsys: pytest.CaptureFixture[str]) -> None:

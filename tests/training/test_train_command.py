@@ -389,16 +389,6 @@ def test_train_hub_dry_run_without_key_writes_a_file_that_check_keeps(
     assert "gsm8k" not in capsys.readouterr().err
 
 
-def test_train_hub_keeps_the_file_of_a_declared_run(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert train(repository, "compile") == 0
-    file = repository / "configs" / "rl" / "hosted.toml"
-    before = file.read_text()
-    asked = ("acme/gsm8k", "--model", "Qwen/Qwen3-4B", "--dry-run", "--output", str(file))
-    assert train(repository, *asked) == 2
-    assert "is the file of a declared run" in capsys.readouterr().err
-    assert file.read_text() == before
-
-
 class Datasets(BaseHTTPRequestHandler):
     """A Hugging Face Hub with every dataset."""
 
@@ -429,22 +419,6 @@ def test_train_hub_unreadable_environment_is_not_taken_for_a_dataset(
     assert "openai/gsm8k could not be read on the Hub" in capsys.readouterr().err
 
 
-def test_train_hub_end_of_input_submits_nothing(
-    tmp_path: Path, signed_in: EmulatedHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
-    for typed in ("", "Qwen/Qwen3-8B\n"):
-        on_terminal(monkeypatch, typed)
-        assert train(tmp_path, "hub", "acme/gsm8k") == exit_codes.INTERRUPTED
-    assert signed_in.state()["submitted"] == []
-
-
-@pytest.mark.usefixtures("signed_in", "every_dataset")
-def test_train_hub_name_of_a_dataset_leads_to_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert train(tmp_path, "hub", "openai/gsm8k", "--model", "m", "--yes") == 2
-    assert "next: envwright inspect openai/gsm8k" in capsys.readouterr().err
-
-
 def test_train_undeclared_run_suggests_the_nearest(repository: Path) -> None:
     from envwright.declarations.problem import DeclarationError
 
@@ -452,12 +426,3 @@ def test_train_undeclared_run_suggests_the_nearest(repository: Path) -> None:
         train(repository, "compile", "hostd")
     problems: Any = caught.value.problems
     assert problems[0].nearest == "hosted"
-
-
-def test_train_report_is_printed_as_markdown(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    registry = repository / "registry.yaml"
-    registry.write_text(registry.read_text().replace("max_steps: 20", "max_steps: 20\n    group_size: 1"))
-    assert train(repository, "compile", "--format", "markdown") == 1
-    output = capsys.readouterr().out
-    assert "| ✗ | `hosted` | `prime` |" in output
-    assert "**RUN021** error" in output

@@ -20,7 +20,7 @@ from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.declarations.run import Goal
 from envwright.training import trainers
-from envwright.training.kept_model import incomplete_files, read_header
+from envwright.training.kept_model import incomplete_files
 from envwright.training.model_server import usual_port
 from envwright.training.preregistration import NotRegistered, head_of, registered_at
 from envwright.training.run_folder import finished_model
@@ -154,22 +154,6 @@ def test_serve_of_half_written_step_names_file_and_last_whole_step(
     assert "fix: if it is being written, wait; else envwright train serve maths --step 4, the last whole step" in err
 
 
-def test_serve_without_any_whole_step_asks_for_another_training(root: Path, serve: Serve) -> None:
-    broadcasts(root / "outputs" / "maths", WHOLE)
-    for mark in (root / "outputs" / "maths").rglob("STABLE"):
-        mark.unlink()
-    assert "train it again, as no earlier step is whole" in serve("maths", "--dry-run")[2]
-
-
-def test_serve_on_full_disk_reports_it(root: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    broadcasts(root / "outputs" / "maths", WHOLE)
-    (root / "outputs" / "maths" / "broadcasts" / "step_5" / "STABLE").unlink()
-    monkeypatch.setattr(
-        "envwright.training.kept_model.shutil.disk_usage", lambda _: type("Usage", (), {"free": 2_000_000})
-    )
-    assert f"{root / 'outputs' / 'maths'}: its disk is full, 2 MB are left" in serve("maths", "--dry-run")[2]
-
-
 def test_weights_with_foreign_content_are_reported(tmp_path: Path) -> None:
     broadcasts(tmp_path, PARTS)
     step = tmp_path / "broadcasts" / "step_5"
@@ -182,14 +166,6 @@ def test_weights_with_foreign_content_are_reported(tmp_path: Path) -> None:
     for content in (b"", b"<html>", (1 << 60).to_bytes(8, "little") + b"{}", (2).to_bytes(8, "little") + b"[]"):
         second.write_bytes(content)
         assert len(list(incomplete_files(step))) == 2
-
-
-def test_header_of_recorded_weights_has_what_safetensors_reads(tmp_path: Path) -> None:
-    safetensors = pytest.importorskip("safetensors")
-    broadcasts(tmp_path, WHOLE)
-    path = tmp_path / "broadcasts" / "step_5" / "model.safetensors"
-    with safetensors.safe_open(path, framework="numpy") as file:
-        assert sorted(read_header(path)) == sorted(file.keys())
 
 
 @pytest.mark.parametrize(
@@ -413,15 +389,6 @@ def test_server_that_fails_is_reported_with_its_own_words(
     code, out, err = serve("maths", "--port", str(usual_port()))
     assert (code, out) == (exit_codes.USAGE, "")
     assert "ValueError: no kernel image is available for this GPU" in err
-    until(lambda: not running(json.loads(vllm.read_text())["pids"]))
-
-
-def test_server_that_never_lists_the_model_is_ended(vllm: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_VLLM_SECONDS", "60")
-    code, out, err = serve("maths", "--port", str(usual_port()), "--ready-within", "3")
-    assert (code, out) == (exit_codes.USAGE, "")
-    assert "the model is not ready after 3 s, and its server was ended" in err
-    assert "wait longer: envwright train serve maths --step 5 --ready-within 6" in err
     until(lambda: not running(json.loads(vllm.read_text())["pids"]))
 
 

@@ -191,11 +191,3 @@ def _names_a_trainer(node: ast.AST) -> bool:
 
 def _name(node: ast.AST) -> str:
     return getattr(node, "attr", None) or getattr(node, "id", None) or ""
-
-
-@pytest.mark.parametrize(("module", "expected"), [("word_sums", "word-sums"), ("wordle", "wordle")])
-def test_environment_is_named_by_differing_module(module: str, expected: str) -> None:
-    """verifiers imports an installed package by the name that it is given."""
-    environment = Environment("word-sums", module, "acme/word-sums", "0.1.0", "v1")
-    assert environment.id == expected
-    assert Environment("word-sums", module, "acme/word-sums", "0.1.0", "v1", external=True).id == "word-sums"

@@ -48,14 +48,6 @@ def test_toml_list_of_mixed_numbers_becomes_floats() -> None:
     assert "[1.0, 2.5]" in toml_text(config({"x": [1, 2.5]}))
 
 
-@pytest.mark.parametrize("value", [[1, "a"], float("nan"), None, [None]])
-def test_toml_text_of_unsupported_value_is_refused(value: Any) -> None:
-    made = NativeConfig()
-    made.values["x"] = value
-    with pytest.raises(ValueError, match=r"mixes types|not a finite number|cannot be written as TOML"):
-        toml_text(made)
-
-
 def test_toml_values_name_their_source() -> None:
     made = NativeConfig()
     made.put("a.b", 1, "declared")
@@ -83,10 +75,3 @@ def test_script_passes_every_argument_unchanged(tmp_path: Path) -> None:
     script.write_text(script_text("printf '%s\\n'", arguments, ["a heading"]))
     shown = subprocess.run(["bash", script, "more"], capture_output=True, text=True, check=True).stdout.splitlines()
     assert shown == [*arguments, "more"]
-
-
-def test_script_without_arguments_accepts_more(tmp_path: Path) -> None:
-    script = tmp_path / "run.sh"
-    script.write_text(script_text("echo start", {}, []))
-    shown = subprocess.run(["bash", script, "--dry-run"], capture_output=True, text=True, check=True).stdout
-    assert shown == "start --dry-run\n"

@@ -65,10 +65,6 @@ def test_payload_saying_same_answer_returns_same_reply(reply: str):
     assert payload.saying(payload.answer) == reply
 
 
-def test_payload_saying_replaces_answer_only():
-    assert find_payload("<think>4</think><answer>4</answer>").saying("5") == "<think>4</think><answer>5</answer>"
-
-
 def test_junk_in_place_of_payload_keeps_tags_only():
     reply = junk_in_place_of(find_payload("<think>because</think>\n<answer>4</answer>"))
     assert reply == f"<think>{JUNK}</think>\n<answer>{JUNK}</answer>"
@@ -124,10 +120,6 @@ def test_near_misses_of_number_keep_decimals_and_currency():
     assert nearest("$2.50")[:2] == ["$3.50", "$1.50"]
 
 
-def test_near_miss_of_huge_number_changes_last_digit():
-    assert nearest("123456789012345678901234") == ["123456789012345678901235"]
-
-
 @pytest.mark.parametrize(("answer", "other"), [("yes", "no"), ("False", "True"), ("NO", "Yes")])
 def test_near_miss_of_boolean_is_other_value(answer: str, other: str):
     assert nearest(answer) == [other]
@@ -153,14 +145,6 @@ def test_near_misses_of_json_are_json_of_same_kind(answer: str):
     found = [json.loads(wrong) for wrong in nearest(answer, "json")]
     assert found
     assert all(type(wrong) is type(json.loads(answer)) for wrong in found)
-
-
-def test_near_miss_of_json_number_is_number():
-    assert {"a": 1, "b": 3} in [json.loads(wrong) for wrong in nearest('{"a": 1, "b": 2}')]
-
-
-def test_near_miss_of_json_text_is_quoted():
-    assert nearest('"north"', "json")[0] == '"noxth"'
 
 
 def test_near_misses_of_no_type_are_empty():

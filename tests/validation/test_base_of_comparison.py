@@ -80,10 +80,6 @@ def test_base_revision_keeps_modes_and_ignores_attributes(root: Path, tmp_path: 
     assert (package.folder / "tests" / "run.sh").stat().st_mode & 0o100
 
 
-def test_label_names_the_commit(root: Path) -> None:
-    assert find_base(root, "main").label == f"main ({git(root, 'rev-parse', 'main')[:12]})"
-
-
 def test_folder_is_a_base_too(root: Path, tmp_path: Path) -> None:
     write_package(tmp_path / "elsewhere" / "plain_sums", "3.0")
     base = find_base(root, str(tmp_path / "elsewhere" / "plain_sums"))
@@ -128,8 +124,3 @@ def test_shallow_clone_error_names_the_fetch_command(root: Path, tmp_path: Path)
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{root}", "shallow")
     with pytest.raises(DeclarationError, match="unshallow"):
         find_base(tmp_path / "shallow", "HEAD~1")
-
-
-def test_base_without_git_repository_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DeclarationError, match="not a git repository"):
-        find_base(tmp_path, "main")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from envwright.facts.observed import Cut, Failure, Pace
 from envwright.facts.stages import STAGES, stage_named
-from envwright.observing.budget import Budget, Deadline, cost_of, current_deadline, deadline, fitting
+from envwright.observing.budget import Budget, Deadline, current_deadline, deadline, fitting
 from envwright.observing.collected_facts import CollectedFacts, ProgressListener
 
 ALL = [stage.name for stage in STAGES if stage.share]
@@ -36,21 +34,6 @@ def test_budget_counts_only_while_a_stage_runs(clock: Clock) -> None:
         assert budget.left == 105
 
 
-def test_budget_excludes_the_import(clock: Clock) -> None:
-    budget = Budget(120, clock=clock)
-    with budget.running():
-        clock.now += 20
-    budget.forgive(15)
-    assert budget.left == 115
-
-
-def test_budget_overspent_has_nothing_left(clock: Clock) -> None:
-    budget = Budget(120, clock=clock)
-    with budget.running():
-        clock.now += 500
-    assert budget.left == 0
-
-
 def test_allowances_of_stages_that_wait_for_each_other_fit_into_the_budget(clock: Clock) -> None:
     budget, unfinished = Budget(120, clock=clock), set(ALL)
     for name in ("pace", "rewards", "validation", "invariants"):
@@ -71,23 +54,6 @@ def test_allowance_leaves_time_to_stop(clock: Clock) -> None:
     allowance = Budget(120, clock=clock).allowance(stage_named("rewards"), ["rewards"])
     assert allowance.seconds == 120 - 12
     assert allowance.at_most == 120
-
-
-def test_allowance_on_one_core_is_smaller(clock: Clock) -> None:
-    two = Budget(120, 2, clock).allowance(stage_named("smoke"), ALL)
-    one = Budget(120, 1, clock).allowance(stage_named("smoke"), ALL)
-    assert one.at_most < two.at_most
-
-
-def test_cost_is_equal_for_similar_paces() -> None:
-    assert cost_of(Pace(2, 1.0, 1.0)) == cost_of(Pace(2, 1.1, 1.1))
-    assert 1.0 <= cost_of(Pace(2, 1.0, 1.0)) < 1.5
-
-
-@pytest.mark.parametrize("pace", [None, Pace(2, 0.001, 0.001)])
-def test_cheap_replies_all_fit(pace: Pace | None) -> None:
-    assert cost_of(pace) == 0.0
-    assert fitting(pace, 1.0) == math.inf
 
 
 def test_waiting_replies_run_in_parallel_and_blocking_ones_do_not() -> None:

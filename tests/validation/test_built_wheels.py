@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 from envwright.builds import wheel
 from envwright.builds.venv import venv_for
-from envwright.builds.wheel import built_wheel, describe_wheel
+from envwright.builds.wheel import built_wheel
 from envwright.packages.read_package import read_package
 from envwright.system.subprocesses import Interrupted, ProgramFailed
 from sample_packages import write_package
@@ -75,10 +73,6 @@ def test_wheel_is_unpacked_with_bytecode(package: Package, workspace: Workspace)
     assert list((overlay / "plain" / "__pycache__").glob("__init__.*.pyc"))
 
 
-def test_same_package_makes_the_same_wheel(package: Package, workspace: Workspace, fresh: Workspace):
-    assert build(package, workspace).wheel == build(package, fresh).wheel
-
-
 def test_wheel_does_not_depend_on_time_place_or_permissions(package: Package, workspace: Workspace, fresh: Workspace):
     copy = fresh.root / "environments" / "plain"
     shutil.copytree(package.folder, copy)
@@ -88,17 +82,6 @@ def test_wheel_does_not_depend_on_time_place_or_permissions(package: Package, wo
     moved = read_package(copy, fresh.root).package
     assert moved is not None
     assert build(moved, fresh).wheel.sha256 == build(package, workspace).wheel.sha256
-
-
-def test_wheel_is_built_once(package: Package, workspace: Workspace):
-    before = build(package, workspace).overlay.stat()
-    assert build(package, workspace).overlay.stat().st_ino == before.st_ino
-
-
-def test_wheel_that_lost_its_file_is_built_again(package: Package, fresh: Workspace):
-    overlay = build(package, fresh).overlay
-    next(overlay.parent.glob("*.whl")).unlink()
-    assert build(package, fresh).wheel.size > 0
 
 
 def test_build_sees_no_variable_that_could_be_a_secret(
@@ -128,26 +111,6 @@ def test_package_that_does_not_build_is_an_author_error(environments: Path, work
     assert "no wheel today" in found.message
 
 
-def test_build_that_failed_leaves_nothing(environments: Path, workspace: Workspace):
-    files = {"module.py": "", "hook.py": "raise ValueError"}
-    failure(write_package(environments / "half_built", "v1", files, settings=HOOKED), workspace)
-    assert [path.suffix for path in (workspace.wheels / "half-built").iterdir()] == [".lock"]
-
-
-def test_wheel_without_metadata_is_an_author_error(tmp_path: Path):
-    with zipfile.ZipFile(tmp_path / "bare.whl", "w") as archive:
-        archive.writestr("a.py", "")
-    with pytest.raises(ProgramFailed) as caught:
-        describe_wheel(tmp_path / "bare.whl")
-    assert caught.value.failure.kind == "raised"
-
-
-def test_wheel_that_is_not_an_archive_is_an_author_error(tmp_path: Path):
-    (tmp_path / "text.whl").write_text("not a wheel")
-    with pytest.raises(ProgramFailed):
-        describe_wheel(tmp_path / "text.whl")
-
-
 LEAVES = """
 import os
 from pathlib import Path
@@ -160,14 +123,6 @@ class Leaves(BuildHookInterface):
         Path(self.root, "NAME", "seen.txt").write_text(os.environ.get("LEFT_BEHIND", "nothing"))
         build_data["artifacts"].append("NAME/seen.txt")
         os.environ["LEFT_BEHIND"] = "something"
-"""
-ENDS_THE_BUILDER = """
-import os
-import signal
-from pathlib import Path
-
-parent = int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
-os.kill(parent, signal.SIGKILL)
 """
 
 
@@ -189,11 +144,6 @@ def test_wheels_built_in_parallel_are_all_complete(environments: Path, fresh: Wo
     assert made == [f"beside_{number}-0.1.0-py3-none-any.whl" for number in range(4)]
 
 
-def test_build_that_ends_its_process_fails_alone(environments: Path, fresh: Workspace, package: Package):
-    assert failure(hooked(environments, "ends_it", ENDS_THE_BUILDER), fresh).kind == "raised"
-    assert build(package, fresh).wheel.size > 0
-
-
 def test_build_that_exceeds_its_limit_is_a_package_failure(
     environments: Path, fresh: Workspace, monkeypatch: pytest.MonkeyPatch
 ):
@@ -210,22 +160,3 @@ def test_build_ends_with_the_run(environments: Path, fresh: Workspace):
     slow = hooked(environments, "is_slow", "import time\ntime.sleep(600)")
     with pytest.raises(Interrupted):
         built_wheel(slow, fresh, stop)
-
-
-LEAVES_A_PROCESS = """
-import subprocess
-import sys
-import time
-from pathlib import Path
-
-subprocess.Popen([sys.executable, "-c", "import os, time; os.setsid(); print(flush=True); time.sleep(600)", "STRAY"])
-time.sleep(0.5)
-"""
-
-
-def test_build_leaves_no_running_processes(environments: Path, fresh: Workspace):
-    mark = f"stray-of-{fresh.root}"
-    package = hooked(environments, "leaves_a_process", LEAVES_A_PROCESS.replace("STRAY", mark))
-    failure(package, fresh)  # no hook is in that file
-    left = [one for one in psutil.process_iter(["cmdline"]) if mark in (one.info["cmdline"] or ())]
-    assert [one for one in left if one.status() != psutil.STATUS_ZOMBIE] == []

@@ -26,24 +26,6 @@ def test_reader_yields_each_task_once():
     assert passed == [0, 1]
 
 
-def test_empty_dataset_has_no_findings():
-    facts = read().facts(0)
-    assert (facts["size"], facts["inspected"], facts["duplicate_count"]) == (0, 0, 0)
-
-
-def test_prompt_of_whitespace_is_empty():
-    assert read(task(0, "a"), task(1, " \n")).facts(2)["empty_prompts"] == [1]
-
-
-def test_system_prompt_alone_is_empty_prompt():
-    alone = TaskView(0, [{"role": "system", "content": "Be brief."}], {})
-    assert read(alone).facts(1)["empty_prompt_count"] == 1
-
-
-def test_prompts_differing_in_whitespace_are_duplicates():
-    assert read(task(0, "a  b"), task(1, "c"), task(2, "a\nb")).facts(3)["duplicates"] == [(0, 2)]
-
-
 def test_prompts_with_other_answer_are_duplicates():
     assert read(task(0, "a", answer=1), task(1, "a", answer=2)).facts(2)["duplicate_count"] == 1
 

@@ -11,7 +11,7 @@ import pytest
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Failure
 from envwright.observing.facts_cache import remembered
-from envwright.observing.job import StageFailed, WorkerLost
+from envwright.observing.job import WorkerLost
 from envwright.observing.journal import Journal
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stages.rollouts import Evaluator, ScriptedEvaluation
@@ -187,28 +187,10 @@ def test_evaluator_retries_failed_rollouts_if_it_helps(journal: Journal) -> None
     assert {one.failure for one in journal.kept("oracle", 4, 2, whole_groups=False)} == {None}
 
 
-def test_evaluator_retries_only_two_tasks_if_they_fail_again(journal: Journal) -> None:
-    jobs = Jobs([{0, 1, 3}])
-    found = rollouts_of(jobs, journal)
-    assert {place: result for place, result in found.items() if result} == {
-        **{(task, rollout): "in job 1" for task in (0, 1) for rollout in range(2)},
-        **{(3, rollout): "in job 0" for rollout in range(2)},
-    }
-    assert found.keys() == EVERY.keys()
-    assert len(jobs.played) == 2
-
-
 def test_evaluator_replaces_a_lost_job(journal: Journal) -> None:
     jobs = Jobs([set()], lost={0: (3, CRASH)})
     assert rollouts_of(jobs, journal) == EVERY
     assert jobs.played == [[(0, 0), (0, 1), (1, 0)], [(1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]]
-
-
-def test_evaluator_that_loses_two_jobs_keeps_finished_rollouts(journal: Journal) -> None:
-    jobs = Jobs([set()], lost={0: (3, CRASH), 1: (1, CRASH)})
-    with pytest.raises(StageFailed):
-        rollouts_of(jobs, journal)
-    assert len(list(journal.kept("oracle", 4, 2, whole_groups=False))) == 4
 
 
 def test_evaluator_stops_after_a_job_that_hangs(journal: Journal) -> None:

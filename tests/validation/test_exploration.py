@@ -38,11 +38,6 @@ def test_loaded_dataset_is_found_with_each_configuration(tmp_path: Path) -> None
     ]
 
 
-def test_loaded_part_of_a_dataset_is_not_a_configuration(tmp_path: Path) -> None:
-    loaded(tmp_path, "default-0123456789abcdef")
-    assert list(downloaded(tmp_path)) == []
-
-
 @pytest.mark.parametrize(("config", "named"), [("default", ""), ("hard", "hard")])
 def test_loaded_dataset_is_found_with_config_and_commit(tmp_path: Path, config: str, named: str) -> None:
     loaded(tmp_path, config)
@@ -59,10 +54,6 @@ def test_other_downloads_are_found_by_their_folders(tmp_path: Path) -> None:
         WantedData("dataset files", "acme/rows", revision=COMMIT),
         WantedData("nltk", "punkt_tab"),
     }
-
-
-def test_empty_home_has_no_downloads(tmp_path: Path) -> None:
-    assert list(downloaded(tmp_path)) == []
 
 
 @pytest.mark.parametrize("address", ["http://user:hidden@proxy.example:3128", "user:hidden@proxy.example:3128"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from envwright_worker.confinement import NetworkBlocked
-from envwright_worker.failures import OutOfTime, Sources, causes, kind_of, said_as_exception, shortened
+from envwright_worker.failures import OutOfTime, Sources, kind_of, said_as_exception, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,13 +49,6 @@ def wrap() -> None:
         raise RuntimeError("could not load") from error
 
 
-def hide() -> None:
-    try:
-        raise NetworkBlocked("files.example.org")
-    except NetworkBlocked:
-        raise RuntimeError("could not load") from None
-
-
 def test_exception_that_names_a_variable_asks_for_it(tmp_path: Path):
     module = tmp_path / "own.py"
     module.write_text(
@@ -84,20 +77,6 @@ def test_exception_that_names_a_variable_asks_for_it(tmp_path: Path):
     assert asked("defaulted") == ("raised", [])
 
 
-def test_failure_kind_is_that_of_the_cause():
-    assert kind_of(raised(wrap)) == "network"
-
-
-def test_suppressed_cause_does_not_decide_failure_kind():
-    assert kind_of(raised(hide)) == "raised"
-
-
-def test_exception_causes_in_a_circle_terminate():
-    first, second = ValueError("first"), ValueError("second")
-    first.__cause__, second.__cause__ = second, first
-    assert list(causes(first)) == [first, second]
-
-
 def test_failure_names_the_cause_and_its_line():
     failure = Sources(Path(__file__).parent).failure(raised(wrap))
     assert (failure["type"], failure["message"]) == ("NetworkBlocked", "files.example.org")
@@ -108,10 +87,6 @@ def test_place_is_relative_to_the_environments_folder():
     sources = Sources(Path("/somewhere/overlay"), Path("/elsewhere/package"))
     assert sources.relative("/somewhere/overlay/a/b.py") == "a/b.py"
     assert sources.relative("/elsewhere/package/tests/oracle.py") == "tests/oracle.py"
-
-
-def test_file_outside_package_has_no_place():
-    assert Sources(Path("/somewhere/overlay")).place("/somewhere/overlay-2/a.py", 1) is None
 
 
 def test_long_message_is_cut_and_states_its_length():
@@ -129,8 +104,3 @@ def test_message_that_raises_does_not_hide_the_failure():
 
 def test_system_exit_is_described_as_exception():
     assert str(said_as_exception(SystemExit(3))) == "the environment called exit(3)"
-
-
-def test_exception_is_returned_unchanged():
-    error = ValueError("x")
-    assert said_as_exception(error) is error

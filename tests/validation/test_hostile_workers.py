@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -17,7 +15,7 @@ from envwright.system.subprocesses import Interrupted
 from sample_packages import load, processes_with, worker_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from envwright.facts.observed import Failure
     from envwright.system.workspace import Workspace
@@ -175,11 +173,6 @@ def test_worker_garbage_on_open_files_is_a_protocol_failure(hostile: Callable[[s
     assert "garbage" in failure.message
 
 
-def test_worker_that_closes_all_files_is_a_protocol_failure(hostile: Callable[[str], Path], workspace: Workspace):
-    failure = lost(hostile("import os, time; os.closerange(3, 64); time.sleep(600)"), workspace)
-    assert (failure.kind, failure.message) == ("protocol", "the worker closed its channel")
-
-
 def test_line_without_end_is_a_broken_protocol(hostile: Callable[[str], Path], workspace: Workspace):
     module = """
         import os
@@ -192,18 +185,6 @@ def test_line_without_end_is_a_broken_protocol(hostile: Callable[[str], Path], w
         """
     failure = lost(hostile(module), workspace)
     assert (failure.kind, failure.message) == ("protocol", "the worker sent a line of over 64 MiB")
-
-
-def test_deeply_nested_line_is_a_broken_protocol(hostile: Callable[[str], Path], workspace: Workspace):
-    module = """
-        import os
-        for file in range(3, 64):
-            try:
-                os.write(file, b"[" * 50_000 + b"\\n")
-            except OSError:
-                pass
-        """
-    assert lost(hostile(module), workspace).kind == "protocol"
 
 
 def test_flood_of_errors_is_read_but_not_stored(hostile: Callable[[str], Path], workspace: Workspace):
@@ -243,15 +224,6 @@ def test_memory_of_strays_is_counted(hostile: Callable[[str], Path], workspace: 
     assert lost(hostile(module), workspace, memory=800 * 2**20).kind == "memory"
 
 
-def test_worker_shutdown_ends_detached_processes(hostile: Callable[[str], Path], workspace: Workspace):
-    overlay = hostile(SPAWN.format(name="strays") + "raise ValueError('spawned')")
-    with worker_at(overlay, workspace) as worker:
-        with pytest.raises(StageFailed):
-            load(worker, overlay)
-        assert len(processes_with("stray-of-strays")) >= 3
-    assert all_gone("stray-of-strays")
-
-
 def test_crash_is_seen_at_once_and_leaves_no_strays(hostile: Callable[[str], Path], workspace: Workspace):
     overlay = hostile(SPAWN.format(name="crashes_and_strays") + "os._exit(9)")
     failure = lost(overlay, workspace)
@@ -276,38 +248,3 @@ def test_interrupt_in_the_middle_of_a_request_ends_everything(hostile: Callable[
             load(worker, overlay)
         watcher.join()
         assert all_gone("stray-of-interrupted")
-
-
-HOST = """
-import sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-from envwright.system.workspace import Workspace
-from sample_packages import load, worker_at
-overlay = Path({overlay!r})
-with worker_at(overlay, Workspace(Path({root!r}))) as worker:
-    load(worker, overlay, 600)
-"""
-
-
-@pytest.fixture
-def host(hostile: Callable[[str], Path], fresh: Workspace) -> Iterator[subprocess.Popen[bytes]]:
-    """A host in another process, with a worker that has strays and never ends."""
-    overlay = hostile(SPAWN.format(name="orphaned") + "while True: pass")
-    script = HOST.format(tests=str(Path(__file__).parent), overlay=str(overlay), root=str(fresh.root))
-    process = subprocess.Popen([sys.executable, "-c", script])
-    deadline = time.monotonic() + LOADING_WITHIN
-    while len(processes_with("stray-of-orphaned")) < 3 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    yield process
-    process.kill()
-    process.wait()
-
-
-def test_worker_processes_end_with_a_killed_host(host: subprocess.Popen[bytes], tmp_path: Path):
-    assert len(processes_with("stray-of-orphaned")) >= 3
-    assert len(processes_with(str(tmp_path))) >= 2  # the worker and its supervisor, by their PYTHONPATH
-    host.kill()
-    host.wait()
-    assert all_gone("stray-of-orphaned")
-    assert all_gone(str(tmp_path))

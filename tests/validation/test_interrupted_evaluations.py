@@ -93,11 +93,6 @@ def test_journal_excludes_foreign_and_surplus_rollouts(path: Path):
     assert [each.rollout for each in journal.kept("blend", 2, 3, whole_groups=False)] == [2]
 
 
-def test_fresh_journal_has_no_earlier_rollouts(path: Path):
-    Journal(path).append(rollout(0, 0))
-    assert Journal(path, fresh=True).kept("blend", 2, 3, whole_groups=False) == []
-
-
 def test_progress_line_shows_count_mean_errors_speed_and_rest():
     now = 0.0
     progress = RolloutProgress(8, clock=lambda: now)

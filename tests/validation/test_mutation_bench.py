@@ -99,20 +99,6 @@ def test_bench_counts_too_slow_conversation_as_left_out(monkeypatch: pytest.Monk
     assert list(bench.left_out) == ["b"]
 
 
-def test_bench_first_score_that_imports_libraries_counts_as_fast():
-    imports = iter([mutation_bench.MOST_SECONDS + 0.5])
-    code = Code(lambda _: busy(next(imports, 0.0)) or 1.0)
-    bench = Bench(code, [probe("a", 1.0)])  # type: ignore[arg-type]
-    assert decided(code, bench, lambda _: 0.0).outcome == "killed"
-    assert bench.unasked == {}
-
-
-def test_bench_tries_conversation_that_waits():
-    code = Code(lambda _: time.sleep(0.2) or 1.0)
-    bench = Bench(code, [probe("a", 1.0)])  # type: ignore[arg-type]
-    assert decided(code, bench, lambda _: 0.0).outcome == "killed"
-
-
 def test_bench_kills_mutant_that_hangs():
     code = Code(lambda _: 1.0)
     bench = Bench(code, [probe("a", 1.0)])  # type: ignore[arg-type]
@@ -152,15 +138,3 @@ def test_distinguishing_reply_is_the_first_with_another_score():
     trial = told_apart(Code(lambda reply: float("4" in reply)), lambda reply: float("<answer>4" in reply))
     assert trial.apart is not None
     assert (trial.apart["original"], trial.apart["mutant"]) == ({"reward": 1.0}, {"reward": 0.0})
-
-
-def test_distinguishing_reply_of_equal_mutant_is_none():
-    trial = told_apart(Code(lambda reply: float("4" in reply)), lambda reply: float(reply.count("4") > 0))
-    assert trial.apart is None
-
-
-def test_distinguishing_reply_of_hanging_mutant_is_none(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(mutation_bench, "HANGING_SECONDS", 0.05)
-    monkeypatch.setattr(mutation_bench, "MOST_VARIATIONS", 3)
-    trial = told_apart(Code(lambda reply: float("4" in reply)), lambda _: busy(60.0) or 1.0)
-    assert trial.apart is None

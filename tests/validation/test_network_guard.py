@@ -43,19 +43,6 @@ def test_connection_is_reported_with_its_port(connection: socket.socket):
     assert confinement._address_of_connect((connection, ("8.8.8.8", 53))) == "8.8.8.8:53"
 
 
-def test_local_connection_is_not_reported(connection: socket.socket):
-    assert confinement._address_of_connect((connection, ("127.0.0.1", 53))) is None
-
-
-def test_message_without_an_address_is_not_reported(connection: socket.socket):
-    assert confinement._address_of_connect((connection, None)) is None
-
-
-def test_socket_of_this_machine_is_not_reported():
-    with socket.socket(socket.AF_UNIX) as connection:
-        assert confinement._address_of_connect((connection, "/run/some.socket")) is None
-
-
 @pytest.mark.parametrize(("host", "expected"), [("example.org", "example.org"), (b"example.org", "example.org")])
 def test_looked_up_name_is_reported(host: object, expected: str):
     assert confinement._address_of_lookup((host,)) == expected

@@ -41,11 +41,6 @@ def test_derived_reply_puts_answer_into_answer_tag():
     assert derived("Use <answer>, and <reasoning> before it.").endswith("<answer>4</answer>")
 
 
-def test_task_without_answer_raises_no_oracle():
-    with pytest.raises(NoOracle):
-        DerivedOracle().reply({"question": "?"}, [])
-
-
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "oracle.py"
@@ -93,22 +88,6 @@ def test_oracle_cannot_change_task(file: Path):
 def test_oracle_other_return_value_raises(file: Path, expected: str):
     with pytest.raises(OracleError, match="not a string or an assistant message"):
         asked(file, f"def reply(task, messages): return {expected}")
-
-
-def test_oracle_that_returns_none_has_no_reply(file: Path):
-    with pytest.raises(NoOracle):
-        asked(file, "def reply(task, messages): return None")
-
-
-@pytest.mark.parametrize("source", ["", "reply = 'yes'", "def answer(task): ..."])
-def test_oracle_file_without_reply_raises(file: Path, source: str):
-    with pytest.raises(OracleError, match="has no function reply"):
-        asked(file, source)
-
-
-def test_oracle_exception_is_raised(file: Path):
-    with pytest.raises(ZeroDivisionError):
-        asked(file, "1 / 0")
 
 
 def asked_by(file: Path, source: str, agent: AskingAgent) -> str:

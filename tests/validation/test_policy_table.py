@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from envwright_worker.messages import text_of
 from envwright_worker.policies import POLICIES
-from envwright_worker.policies.baselines import oracle
-from envwright_worker.policies.policy import BOUNDS, policy
+from envwright_worker.policies.policy import BOUNDS
 
 TOOLS = Path(__file__).parents[2] / "tools"
 TESTS = Path(__file__).parents[1]
@@ -153,20 +152,8 @@ def _imported(node: ast.AST) -> list[str]:
     return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
 
 
-def test_policies_are_ordered_by_task_count_after_oracle() -> None:
-    assert POLICIES[0] is oracle
-    counts = [each.tasks for each in POLICIES[1:] if each.tasks is not None]
-    assert counts == sorted(counts, reverse=True)
-    assert len(counts) == len(POLICIES) - 1
-
-
 @pytest.mark.parametrize("each", POLICIES, ids=lambda each: each.name)
 def test_policy_is_documented(each: Any) -> None:
     assert each.description
     assert each.reply
     assert each.bound in BOUNDS
-
-
-def test_policy_with_taken_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="duplicate policy name: oracle"):
-        policy("oracle", reply="another one", bound="maximum")(oracle.make)

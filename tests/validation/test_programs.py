@@ -48,10 +48,6 @@ def test_program_output_includes_both_streams(tmp_path: Path):
     assert run(tmp_path, code).split() == ["out", "err"]
 
 
-def test_program_output_with_invalid_bytes_is_readable(tmp_path: Path):
-    assert run(tmp_path, "import os; os.write(1, b'\\xff')") == "\ufffd"
-
-
 def test_program_runs_in_its_folder_without_input(tmp_path: Path):
     assert run(tmp_path, "import os, sys; print(os.getcwd() + sys.stdin.read())").strip() == str(tmp_path)
 
@@ -62,10 +58,6 @@ def test_nonzero_exit_code_is_a_failure_with_last_output(tmp_path: Path):
     assert "exit code 3" in found.message
     assert found.message.endswith("end")
     assert "start" not in found.message
-
-
-def test_program_output_beyond_pipe_size_is_complete(tmp_path: Path):
-    assert len(run(tmp_path, "print('x' * 5_000_000)")) == 5_000_001
 
 
 def test_time_limit_ends_program_and_children(tmp_path: Path):
@@ -86,33 +78,6 @@ def test_lingering_child_does_not_delay_the_host(tmp_path: Path):
     code = "import os, time\nif os.fork() == 0:\n    time.sleep(600)\nprint('done')"
     assert run(tmp_path, code, "staying-child", seconds=20.0) == "done\n"
     assert gone("staying-child")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports that the host is gone")
-def test_program_and_children_end_with_a_killed_host(tmp_path: Path):
-    program = (
-        "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)', sys.argv[1]])"
-    )
-    host = f"""
-import os, sys, threading
-from pathlib import Path
-from envwright_worker import supervisor
-
-from envwright.system.subprocesses import run_program
-command = [sys.executable, "-c", {program!r}, "orphaned-program"]
-run_program(command, environment=dict(os.environ), folder=Path(sys.argv[1]), seconds=600, stop=threading.Event())
-"""
-    process = subprocess.Popen([sys.executable, "-c", host, str(tmp_path)])
-    deadline = time.monotonic() + 30.0
-    while len(processes_with("orphaned-program")) < 4 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert len(processes_with("orphaned-program")) == 4  # host, supervisor, program and its child
-    process.kill()
-    process.wait()
-    deadline = time.monotonic() + 30.0
-    while processes_with("orphaned-program") and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not processes_with("orphaned-program")
 
 
 def test_descendants_are_found_without_a_process_file_system(monkeypatch: pytest.MonkeyPatch):

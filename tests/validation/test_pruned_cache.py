@@ -38,22 +38,6 @@ def test_least_recently_used_is_removed_above_a_size() -> None:
     assert names(dispensable(things, NOW, None, 300)) == []
 
 
-def test_pruning_ignores_size_of_shared_files() -> None:
-    linked = CacheEntry("venvs", Path("linked"), 10_000, 0, NOW)
-    assert dispensable([linked], NOW, None, 100) == []
-
-
-def test_file_from_the_future_counts_as_used_now() -> None:
-    things = [kept("future", -400), kept("old", 15)]
-    assert names(dispensable(things, NOW, 14 * DAY, None)) == ["old"]
-    assert names(dispensable(things, NOW, None, 100)) == ["old"]
-
-
-def test_clock_far_ahead_only_removes_cache_entries() -> None:
-    things = [kept("used", 1)]
-    assert names(dispensable(things, NOW + 9_999 * DAY, 14 * DAY, None)) == ["used"]
-
-
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A cache with one of everything, and what a killed run left."""

@@ -20,7 +20,6 @@ from envwright.packages.recordings import (
     read_recordings,
     recordings_content,
     row_line,
-    secrets_in,
     without_places,
     write_recording,
 )
@@ -54,16 +53,6 @@ def test_recording_bytes_ignore_order_time_and_retries() -> None:
     assert packed(ROWS).content == packed(later).content == packed(numbered_otherwise).content
 
 
-def test_recording_round_trips(tmp_path: Path) -> None:
-    write_recording(tmp_path, "blend", packed(ROWS), BASELINE)
-    (recording,) = read_recordings(tmp_path)
-    assert recording.problems == ()
-    assert recording.baseline == BASELINE
-    assert recording.rows_digest == packed(ROWS).digest
-    assert [one.completion for _, one in recording.rows] == [one.completion for one in ROWS]
-    assert [line for line, _ in recording.rows] == list(range(1, 13))
-
-
 def test_recording_above_limit_drops_whole_tasks_reproducibly() -> None:
     noise = random.Random(5)
     rows = [row(task, number, noise.randbytes(400).hex()) for task in range(40) for number in range(4)]
@@ -82,10 +71,6 @@ def test_folder_of_this_machine_is_not_recorded() -> None:
     assert without_places(result, places).completion == (
         {"role": "assistant", "content": "see <repository>/x.py and <home>, not /home/mean or /home"},
     )
-
-
-def test_recording_rows_with_keys_are_found() -> None:
-    assert secrets_in([row(), row(reply="use sk-abcdefghijklmnopqrstuvwx"), row(reply="risk-" + "a" * 30)]) == [1]
 
 
 def recorded(folder: Path) -> Path:
@@ -163,12 +148,6 @@ def test_recording_changes_neither_digest_nor_hub_content(tmp_path: Path) -> Non
     before = strict_digest(tmp_path), hub_content_hash(tmp_path)
     recorded(tmp_path)
     assert (strict_digest(tmp_path), hub_content_hash(tmp_path)) == before
-
-
-def test_existing_gitignore_is_added_to(tmp_path: Path) -> None:
-    (tmp_path / ".gitignore").write_text("*.log")
-    keep_from_hub(tmp_path)
-    assert (tmp_path / ".gitignore").read_text().splitlines()[0] == "*.log"
 
 
 def test_recordings_content_changes_with_files(tmp_path: Path) -> None:

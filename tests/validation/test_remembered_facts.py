@@ -121,20 +121,6 @@ def remember(workspace: Workspace, request: ObservationRequest = REQUEST, **chan
     return path
 
 
-def test_facts_cache_is_empty_at_first(workspace: Workspace):
-    assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is None
-
-
-def test_remembered_facts_are_found(workspace: Workspace):
-    remember(workspace)
-    assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is not None
-
-
-def test_disabled_cache_is_not_read(workspace: Workspace):
-    remember(workspace)
-    assert remembered(ENTRY, PACKAGE, workspace, replace(REQUEST, use_cache=False)) is None
-
-
 def test_facts_of_a_wider_request_hold_for_a_narrower_one(workspace: Workspace):
     remember(workspace)
     assert remembered(ENTRY, PACKAGE, workspace, ObservationRequest(evaluate=False, score=False)) is not None
@@ -142,18 +128,6 @@ def test_facts_of_a_wider_request_hold_for_a_narrower_one(workspace: Workspace):
 
 def test_facts_of_a_narrower_request_do_not_hold_for_a_wider_one(workspace: Workspace):
     remember(workspace, ObservationRequest(evaluate=False))
-    assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is None
-
-
-@pytest.mark.parametrize("changes", [{"key": "other"}, {"environment": "other"}])
-def test_remembered_facts_of_other_key_or_environment_are_ignored(workspace: Workspace, changes: dict[str, str]):
-    remember(workspace, **changes)
-    assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is None
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\xff"])
-def test_damaged_facts_file_counts_as_missing(workspace: Workspace, content: bytes):
-    remember(workspace).write_bytes(content)
     assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is None
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envwright_worker.adapters.adapter import Trap, finite_or_none, is_number
+from envwright_worker.adapters.adapter import Trap
 from envwright_worker.failures import Sources
 
 
@@ -44,33 +44,14 @@ def test_trap_mapping_is_checked_by_name(trap: Trap):
     assert types(trap) == {"b": "NotANumber", "c": "NotFinite"}
 
 
-def test_trap_returns_value(trap: Trap):
-    value = {"a": None}
-    assert trap.checked("f", value) is value
-
-
 def test_trap_keeps_first_failure_of_function(trap: Trap):
     trap.filed("f", ValueError("first"))
     trap.filed("f", KeyError("second"))
     assert types(trap) == {"f": "ValueError"}
 
 
-def test_trap_failures_are_taken_once(trap: Trap):
-    trap.filed("f", ValueError())
-    trap.taken()
-    assert trap.taken() == []
-
-
 def functions(filed: list[dict[str, Any]]) -> list[str]:
     return [one["function"] for one in filed]
-
-
-def test_trap_part_has_own_and_group_failures(trap: Trap):
-    trap.filed("group", ValueError())
-    trap.part(1).filed("first", ValueError())
-    trap.part(2).filed("second", ValueError())
-    assert functions(trap.taken_for(1)) == ["group", "first"]
-    assert functions(trap.taken_for(3)) == ["group"]
 
 
 def test_trap_taken_includes_all_parts(trap: Trap):
@@ -84,15 +65,3 @@ def test_trap_taken_includes_all_parts(trap: Trap):
 def test_trap_message_of_huge_value_is_shortened(trap: Trap):
     trap.checked("f", "x" * 10**6)
     assert len(trap.taken()[0]["failure"]["message"]) < 200
-
-
-@pytest.mark.parametrize(
-    ("value", "number"),
-    [(1, 1.0), (True, 1.0), (None, None), ("1", None), (float("nan"), None), (float("inf"), None), (10**400, None)],
-)
-def test_finite_or_none_returns_finite_numbers_only(value: Any, number: float | None):
-    assert finite_or_none(value) == number
-
-
-def test_is_number_accepts_nan():
-    assert is_number(float("nan"))

@@ -48,14 +48,6 @@ def test_oracle_returns_reference_reply():
     assert reply_of("oracle") == "<answer>7</answer>"
 
 
-def test_nop_returns_empty_reply():
-    assert reply_of("nop") == ""
-
-
-def test_echo_returns_prompt():
-    assert reply_of("echo") == "Be brief.\n\n3 + 4?"
-
-
 def test_override_policy_requests_full_marks():
     assert "give full marks" in reply_of("override")
 
@@ -116,25 +108,7 @@ def blended(seed: int = 0, tasks: int = 40, rollouts: int = 8) -> list[list[str]
     return [[text_of(made.reply("blend", task, TASK, ASKED)) for _ in range(rollouts)] for task in range(tasks)]
 
 
-def test_blend_equal_seeds_return_same_replies():
-    assert blended() == blended()
-
-
-def test_blend_other_seed_returns_other_replies():
-    assert blended(1) != blended(2)
-
-
 def test_blend_mixes_rewards_within_most_tasks():
     shares = [replies.count("<answer>7</answer>") / len(replies) for replies in blended()]
     assert sum(0 < share < 1 for share in shares) > len(shares) / 2
     assert 0.3 < sum(shares) / len(shares) < 0.7
-
-
-def test_text_of_parts_is_joined():
-    parts = [{"type": "text", "text": "a"}, {"type": "image_url"}, "stray", {"type": "text", "text": "b"}]
-    assert text_of({"content": parts}).split() == ["a", "b"]
-
-
-@pytest.mark.parametrize("message", [{}, {"content": None}, {"content": 3}])
-def test_text_of_message_without_text_is_empty(message: dict[str, Any]):
-    assert text_of(message) == ""

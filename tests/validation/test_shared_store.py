@@ -15,7 +15,7 @@ from envwright.facts.observed import Failure, Signer, StartMode
 from envwright.observing.facts_cache import facts_file, read_facts, remember
 from envwright.observing.store import sharing
 from envwright.observing.store.settings import KEY, SettingsRefused, StoreSettings, store_settings
-from envwright.observing.store.sharing import Exchange, adopted, received, received_lines, sent, stored
+from envwright.observing.store.sharing import Exchange, adopted, received, received_lines, sent
 from envwright.observing.store.transport import AT_ONCE, StoreFailed, Transport
 from envwright.observing.verdicts import remembered_result
 from machines_of_a_store import NAME, PRIVATE, PUBLIC, Machine, machine, reader_of, writer_of
@@ -111,12 +111,6 @@ def test_facts_are_received_where_the_verdict_is_of_other_rules(address: str, pr
     assert facts.observed_by == result.observed_by == Signer("main-1", "2026-11-23T12:00:00Z")
 
 
-def test_second_writing_writes_nothing(address: str, prover: Machine) -> None:
-    send(prover, writer_of(address))
-    again = send(prover, writer_of(address))
-    assert (again.entries, again.trouble) == (0, "")
-
-
 def test_received_results_are_not_signed_again(address: str, prover: Machine, reader: Machine) -> None:
     """A key signs only what its own machine observed."""
     send(prover, writer_of(address))
@@ -162,13 +156,6 @@ def test_environment_that_fails_is_not_sent(tmp_path: Path, prover: Machine) -> 
     assert dict(send(prover, writer_of(tmp_path / "store")).refused) == {"not passed": 1}
 
 
-def test_status_keeps_nothing(address: str, prover: Machine, reader: Machine) -> None:
-    send(prover, writer_of(address))
-    with reader.in_use() as request:
-        assert stored(request, [NAME], reader_of(address)).names == [NAME]
-        assert remembered_result(request, NAME) is None
-
-
 def test_facts_of_another_job_are_adopted_and_judged(prover: Machine, reader: Machine) -> None:
     with reader.in_use() as request:
         assert adopted(request, [NAME], prover.request.workspace.facts) == [NAME]
@@ -212,11 +199,6 @@ def test_store_of_a_missing_bucket_names_it(s3: str, prover: Machine, monkeypatc
     for name, value in credentials(s3).items():
         monkeypatch.setenv(name, value)
     assert "NoSuchBucket" in send(prover, writer_of("s3://another")).trouble
-
-
-def test_store_in_a_missing_folder_is_reported(tmp_path: Path, reader: Machine) -> None:
-    exchange = receive(reader, reader_of(tmp_path / "nowhere"))
-    assert exchange.trouble == "the folder does not exist"
 
 
 def test_reading_ends_at_its_limits(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from envwright.observing import stages as stage_modules
 from envwright.observing.collected_facts import ProgressListener
 from envwright.observing.facts_cache import facts_key, read_facts, write_facts
 from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.stage import job_of
 from envwright.reports.json_report import environment_data
 from envwright.reports.progress import RunProgress
 from envwright.rules.engine import Subject
@@ -116,17 +115,6 @@ def test_new_stage_is_in_the_docs() -> None:
     assert "`old`" not in page
 
 
-def test_stages_with_a_job_have_a_module() -> None:
-    assert [stage.name for stage in table.STAGES if not stage.job] == ["venv", "wheel", "load", "tasks"]
-    for stage in table.STAGES[4:]:
-        assert job_of(stage).run
-
-
-def test_stages_need_only_earlier_stages() -> None:
-    names = [stage.name for stage in table.STAGES]
-    assert all(names.index(needed) < names.index(stage.name) for stage in table.STAGES for needed in stage.needs)
-
-
 def test_stages_of_a_gate_are_in_the_order_of_observation() -> None:
     assert needed_by("smoke") == ("venv", "wheel", "load", "tasks", "smoke")
     assert needed_by("release") == ()
@@ -142,8 +130,3 @@ def test_observation_of_one_stage_runs_only_it_and_its_needs(observations: Recor
     facts = observations.facts(ENTRY, ObservationRequest(stages=("invariants",)))
     assert with_needs(["invariants"]) == {"pace", "rewards", "validation", "invariants"}
     assert facts.completed == ("load", "tasks", "pace", "rewards", "validation", "invariants")
-
-
-def test_observation_of_an_unknown_stage_raises(observations: RecordedObservations) -> None:
-    with pytest.raises(KeyError, match="spelling"):
-        observations.facts(ENTRY, ObservationRequest(stages=("spelling",)))

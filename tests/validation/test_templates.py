@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 import threading
@@ -12,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Literal
 
-import psutil
 import pytest
 from envwright.builds.venv import IMPORT_WORKER, VirtualEnvironment, venv_for
 from envwright.declarations.registry import EnvironmentEntry
@@ -24,8 +22,7 @@ from envwright.observing.observation import observe
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import requests_for
 from envwright.observing.templates import LockTemplates, environment_processes
-from sample_packages import EXEMPLARS, REPOSITORY, SMALL, load, look_at, package_at, processes_with, write_package
-from test_hostile_workers import GONE_WITHIN, SPAWN
+from sample_packages import EXEMPLARS, REPOSITORY, SMALL, load, look_at, package_at, write_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -358,37 +355,6 @@ def test_network_is_closed_and_attempts_have_their_place(
         ("network", {"address": "192.0.2.1:80", "stage": "load", "place": place}),
         ("wanted", {"kind": "host", "name": "192.0.2.1:80", "place": place}),
     ]
-
-
-@pytest.mark.parametrize(
-    ("module", "message"),
-    [
-        ("import os; os._exit(7)", "the worker ended with exit code 7"),
-        ("import ctypes; ctypes.string_at(0)", f"the worker ended with signal {signal.SIGSEGV.value}"),
-    ],
-)
-def test_crash_of_a_fork_affects_no_other(
-    hostile: Callable[[str], Path], origins: Origins, module: str, message: str
-) -> None:
-    failure = origins.failure("lock", hostile(module))
-    assert (failure.kind, failure.message) == ("crash", message)
-
-
-def test_memory_limit_holds_for_forks(hostile: Callable[[str], Path], origins: Origins) -> None:
-    overlay = hostile("import time\nheld = []\nwhile True: held.append(bytearray(32 * 2**20)); time.sleep(0.01)\n")
-    assert origins.failure("lock", overlay, memory=900 * 2**20).kind == "memory"
-
-
-def test_fork_shutdown_ends_detached_processes(hostile: Callable[[str], Path], origins: Origins) -> None:
-    overlay = hostile(SPAWN.format(name="forked") + "raise ValueError('spawned')")
-    with origins.worker("lock", overlay) as worker:
-        with pytest.raises(StageFailed):
-            load(worker, overlay)
-        strays = [psutil.Process(pid) for pid in processes_with("stray-of-forked")]
-        family = [*psutil.Process(worker.pid).children(recursive=True), *strays]
-        assert len(strays) >= 3
-    _, alive = psutil.wait_procs(family, GONE_WITHIN)
-    assert alive == []
 
 
 def refused(package: Package, workspace: Workspace) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -12,15 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envwright.builds import venv
-from envwright.builds.interpreter import Interpreter, own_interpreter
+from envwright.builds.interpreter import Interpreter
 from envwright.builds.resolve import oldest_python
-from envwright.builds.uv import uv_environment, uv_program
+from envwright.builds.uv import uv_environment
 from envwright.builds.venv import (
     VirtualEnvironment,
-    pins_of,
     venv_for,
 )
-from envwright.declarations.package import Package
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import CACHE_DIR, Workspace
 
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PINS = b"a==1 \\\n    --hash=sha256:00\n"
-PACKAGE = Package("sums", Path("/nowhere"), "sums", "", "", (), "", (), (), "", "v1", None)
 
 
 @pytest.fixture(autouse=True)
@@ -55,10 +51,6 @@ def folder_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[byte
     return name
 
 
-def test_venv_folder_ignores_comments_of_the_lock(folder_of: Callable[[bytes], str]):
-    assert folder_of(b"# inputs: sha256:1\n" + PINS) == folder_of(b"# inputs: sha256:2\n  # more\n" + PINS)
-
-
 @pytest.mark.parametrize("other", [PINS.replace(b"a==1", b"a==2"), PINS.replace(b"00", b"01"), PINS + PINS, b""])
 def test_venv_folder_depends_on_pins_and_hashes(folder_of: Callable[[bytes], str], other: bytes):
     assert folder_of(other) != folder_of(PINS)
@@ -68,10 +60,6 @@ def test_venv_folder_depends_on_python(folder_of: Callable[[bytes], str], monkey
     first = folder_of(PINS)
     monkeypatch.setattr(sys, "version", "3.99.0")
     assert folder_of(PINS) != first
-
-
-def test_lock_pins_are_all_lines_but_comments():
-    assert pins_of(b"# a\n  # b\n" + PINS).splitlines() == PINS.splitlines()
 
 
 def test_lock_that_cannot_be_installed_is_named(tmp_path: Path):
@@ -127,13 +115,6 @@ def test_venv_is_compiled_by_one_import_for_all_checkouts(verifiers_of: Callable
     assert bytecode.stat() == first
 
 
-def test_venv_imported_elsewhere_is_not_compiled_again(verifiers_of: Callable[..., Path]):
-    made = verifiers_of("one", imported=False)
-    assert not (made / "__pycache__").exists()
-    (made.parents[3] / venv.IMPORTED).touch()
-    assert not (verifiers_of("one") / "__pycache__").exists()
-
-
 def test_venv_with_failing_import_is_still_created(verifiers_of: Callable[..., Path], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(venv, "IMPORTS", "raise ImportError")
     assert (verifiers_of("one") / "__init__.py").exists()
@@ -143,11 +124,6 @@ def test_uv_environment_omits_foreign_python_variables(monkeypatch: pytest.Monke
     monkeypatch.setenv("VIRTUAL_ENV", "/elsewhere")
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     assert not {"VIRTUAL_ENV", "PYTHONPATH"} & set(uv_environment())
-
-
-def test_uv_and_base_python_are_executable():
-    assert os.access(uv_program(), os.X_OK)
-    assert os.access(own_interpreter().path, os.X_OK)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import multiprocessing
 import os
-import signal
 import socket
 import threading
 import time
@@ -94,27 +93,6 @@ def test_made_folder_is_made_once_by_parallel_processes(target: Path, log: Path)
     assert is_whole(target)
 
 
-def test_made_folder_is_made_once_by_parallel_threads(target: Path, log: Path):
-    threads = [threading.Thread(target=make_once, args=(target, log, 0.3)) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert count(log) == 1
-
-
-def test_made_folder_left_incomplete_is_made_again(target: Path, log: Path):
-    process = SPAWNED.Process(target=make_once, args=(target, log, 600))
-    process.start()
-    wait_for(lambda: list(target.parent.glob(".key.*/half")))
-    assert process.pid is not None
-    os.kill(process.pid, signal.SIGKILL)
-    process.join()
-    assert not target.exists()
-    assert is_whole(make_once(target, log))
-    assert list(target.parent.glob(".key.*")) == []
-
-
 def test_made_folder_that_is_damaged_is_made_again(target: Path, log: Path):
     (make_once(target, log) / "whole").unlink()
     assert is_whole(make_once(target, log))
@@ -158,12 +136,6 @@ def test_temporary_folder_of_a_deep_repository_has_room_for_sockets(tmp_path: Pa
     assert not temporary.is_symlink()
 
 
-def test_scratch_folder_is_removed_after_an_exception(tmp_path: Path):
-    with pytest.raises(ValueError, match="x"), Workspace(tmp_path).scratch():
-        raise ValueError("x")
-    assert list((tmp_path / ".envwright").glob("scratch-*")) == []
-
-
 def test_scratch_folder_in_use_prevents_pruning(tmp_path: Path):
     workspace = Workspace(tmp_path)
     with workspace.scratch(), pytest.raises(InUse), workspace.alone():
@@ -196,13 +168,6 @@ def test_scratch_folder_in_use_is_not_removed(tmp_path: Path):
     os.close(held)
 
 
-def test_new_scratch_folder_is_not_removed(tmp_path: Path):
-    workspace = Workspace(tmp_path)
-    fresh = leftover(workspace, 0.0)
-    with workspace.scratch():
-        assert fresh.exists()
-
-
 def test_user_folder_follows_environment_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(CACHE_DIR)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
@@ -212,10 +177,6 @@ def test_user_folder_follows_environment_variables(tmp_path: Path, monkeypatch: 
     assert users_folder() == tmp_path / "xdg/envwright"
     monkeypatch.setenv(CACHE_DIR, "~/told")
     assert users_folder() == tmp_path / "told"
-
-
-def test_venvs_of_two_checkouts_share_the_user_folder(tmp_path: Path, users: Path) -> None:
-    assert Workspace(tmp_path / "one").venvs == Workspace(tmp_path / "two").venvs == users / "venvs"
 
 
 def test_venvs_without_home_are_in_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

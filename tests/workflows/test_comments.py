@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -17,7 +15,6 @@ from envwright.github.pull_requests import LONGEST, MARK, comment, pull_request_
 from envwright.release.plan import ReleaseAction
 from envwright.reports.comment import conversation
 from fake_github import COMMIT, EVENT, FakeGitHub, serving
-from markdown_it import MarkdownIt
 
 HOSTILE = "</details><img src=x onerror=alert(1)> @everyone ``` | [a](http://evil.example) \x1b[31m"
 
@@ -93,22 +90,6 @@ def test_github_client_waits_for_rate_limit(fake: FakeGitHub, github: GitHub) ->
     assert github.get("pulls/7") == fake.pulls[0]
 
 
-def test_github_rate_limit_of_an_hour_is_reported_at_once(fake: FakeGitHub, github: GitHub) -> None:
-    fake.refusals = [{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 3600)}] * 2
-
-    with pytest.raises(GitHubError, match="HTTP 403"):
-        github.get("pulls/7")
-    assert fake.asked == ["GET refused"]
-
-
-def test_github_refusal_without_a_limit_is_not_retried(fake: FakeGitHub, github: GitHub) -> None:
-    fake.refusals = [{"X-RateLimit-Remaining": "4000"}] * 2
-
-    with pytest.raises(GitHubError, match="HTTP 403"):
-        github.get("pulls/7")
-    assert fake.asked == ["GET refused"]
-
-
 def test_github_answer_that_is_cut_short_is_an_error(fake: FakeGitHub, github: GitHub) -> None:
     fake.is_cut_short = True
     with pytest.raises(GitHubError, match="pulls/7"):
@@ -149,21 +130,6 @@ def _whole(environments: list[dict[str, Any]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_comment_escapes_a_hostile_artifact(tmp_path: Path) -> None:
-    texts = dict.fromkeys(("stage", "kind", "type", "message", "traceback"), f"{HOSTILE}\ud800")
-    failure = {**texts, "file": None, "line": None}
-    message = conversation(_report(tmp_path, failures=[failure]), LONGEST, "https://github.example/run")
-    page = MarkdownIt("commonmark", {"html": True}).enable("table").render(message)
-    outside_code = re.sub(r"<code\b.*?</code>", "", page, flags=re.DOTALL)
-
-    assert "onerror" in page
-    assert "<img" not in page
-    assert 'href="http://evil' not in page
-    assert "@everyone" not in outside_code
-    assert "\x1b" not in message
-    assert message.count("create |") == 1, "a step with an action that there is not is left out"
-
-
 def test_comment_has_the_changed_rewards_of_a_pull_request(tmp_path: Path) -> None:
     policy = {"policy": "oracle", "replies": 4, "changed": 3, "mean_base": 1.0, "mean_head": 0.25}
     compared = {"name": "sums", "verdict": "fail", "reason": "changed", "said_by": [policy]}
@@ -198,25 +164,6 @@ def plan_comment(folder: Path, **plan: object) -> str:
 def test_comment_shows_every_action_of_a_plan(action: str, tmp_path: Path) -> None:
     step = {"action": action, "address": "acme/sums", "version": "0.1.0", "reason": "why"}
     assert f"| {action} | `acme/sums` |" in plan_comment(tmp_path, environments=[step])
-
-
-def test_comment_on_runs_keeps_bars_inside_their_cell(tmp_path: Path) -> None:
-    run = {"name": "first", "action": "refused", "reason": "takes `a|b` or c|d", "next": ""}
-    gone = {"name": "old", "submitted": [{"name": "`x|y`", "id": "1"}]}
-    rows = [line for line in plan_comment(tmp_path, runs=[run], removed_runs=[gone]).splitlines() if "`" in line]
-    assert rows[0] == r"| `refused` | `first` | takes `a\|b` or c\|d |"
-    assert [len(re.split(r"(?<!\\)\|", row)) for row in rows] == [5, 5]
-
-
-def test_comment_on_many_runs_reports_the_number_left_out(tmp_path: Path) -> None:
-    finding = {"rule": "RUN021", "severity": "error", "message": "m", "fix": "f"}
-    common = {"action": "refused", "played": ["p"], "findings": [finding]}
-    runs = [{"name": f"run-{index}", **common} for index in range(60)]
-    page = plan_comment(tmp_path, runs=runs, removed_runs=[{"name": f"old-{index}"} for index in range(60)])
-    assert "and 10 more runs\n" in page
-    assert "and 10 more removed runs\n" in page
-    assert page.count("RUN021 error") == 50
-    assert "and 50 more lines on these runs\n" in page
 
 
 @pytest.mark.parametrize("with_report", [True, False])

@@ -26,12 +26,6 @@ FORGETFUL = CHAT.replace(
     "{{ message.content }}",
     "{{ message.content.split('</think>')[-1] if message.role == 'assistant' else message.content }}",
 )
-WITHOUT_TOOLS = """\
-{% for message in messages %}<|im_start|>{{ message.role }}
-{{ message.content }}<|im_end|>
-{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
-{% endif %}"""
-WITHOUT_ENDS = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
 QWEN_CODER = CHAT.replace(
     """{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}""",
     """<function={{ call.function.name }}>

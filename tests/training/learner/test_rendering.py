@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from envwright_learner.rendering import TemplateRenderer, UnfitTemplate
 from envwright_learner.serving import SampledTurns, Turn
-from letters import CHAT, FORGETFUL, LLAMA, MISTRAL, QWEN_CODER, WITHOUT_ENDS, WITHOUT_TOOLS, Letters, end
+from letters import CHAT, FORGETFUL, LLAMA, MISTRAL, QWEN_CODER, Letters, end
 
 ASKED = [{"role": "user", "content": "How many?"}]
 TOOL = {"type": "function", "function": {"name": "count", "description": "Counts.", "parameters": {"type": "object"}}}
@@ -91,21 +91,6 @@ def test_tool_answer_is_rendered_after_its_call() -> None:
     answer = {"role": "tool", "tool_call_id": reply["tool_calls"][0]["id"], "content": "2"}
     behind = speaker.heard_after([*ASKED, reply, answer], 1, [TOOL], result)
     assert text(behind) == "\n<|im_start|>tool\n2<|im_end|>\n<|im_start|>assistant\n"
-
-
-def test_template_without_tools_is_refused_if_tools_exist() -> None:
-    with pytest.raises(UnfitTemplate, match="shows no tools"):
-        renderer(WITHOUT_TOOLS).heard(ASKED, [TOOL])
-
-
-def test_template_without_reply_end_is_refused() -> None:
-    with pytest.raises(UnfitTemplate, match="closes a reply with a token other than"):
-        renderer(WITHOUT_ENDS)
-
-
-def test_tokenizer_without_template_is_refused() -> None:
-    with pytest.raises(UnfitTemplate, match="no chat template"):
-        renderer("")
 
 
 def test_template_error_is_reported_with_its_reason() -> None:

@@ -57,12 +57,6 @@ def test_served_later_turn_extends_earlier_tokens(server: PolicyServer) -> None:
     assert Letters().decode(between) == "\n<|im_start|>user\nAgain.<|im_end|>\n<|im_start|>assistant\n"
 
 
-def test_served_reply_is_limited_by_max_tokens(server: PolicyServer) -> None:
-    answer = ask(server, max_tokens=1)
-    assert answer["choices"][0]["message"]["content"] == "a"
-    assert answer["choices"][0]["finish_reason"] == "length"
-
-
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -95,11 +89,6 @@ def test_joined_turns_mask_environment_messages() -> None:
 def test_joined_turns_of_rewritten_conversation_are_refused() -> None:
     with pytest.raises(LostTurn, match="rewritten"):
         joined([Turn((1, 2), (5, 6), (-0.1, -0.2)), Turn((1, 9), (7,), (-0.3,))])
-
-
-def test_trajectory_of_unknown_reply_is_refused() -> None:
-    with pytest.raises(LostTurn, match="'other' was not sampled there"):
-        SampledTurns().trajectory(ASKED, [{"role": "assistant", "content": "other"}])
 
 
 def reply(text: str) -> dict[str, Any]:

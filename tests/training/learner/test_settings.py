@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from envwright.facts.training_log import read_metrics
 from envwright.training.run_folder import MetricsFile, UnfitSettings, finished_model, last_checkpoint, step_of
-from envwright_learner.environment import tally
 from envwright_learner.settings import RolloutSettings, read_settings
 
 ROOT = Path(__file__).parents[3]
@@ -49,11 +48,6 @@ def test_settings_that_cannot_run_are_refused(tmp_path: Path, text: str, expecte
         read_settings(file_of(tmp_path, text))
 
 
-def test_settings_file_that_is_missing_names_compile_command(tmp_path: Path) -> None:
-    with pytest.raises(UnfitSettings, match="envwright train compile"):
-        read_settings(tmp_path / "none.toml")
-
-
 def test_run_identity_allows_only_more_steps(tmp_path: Path) -> None:
     first = read_settings(file_of(tmp_path, LEAST + "[grpo]\nmax_steps = 1\nlearning_rate = 1e-5\n"))
     longer = read_settings(file_of(tmp_path, LEAST + "[grpo]\nmax_steps = 9\nlearning_rate = 1e-5\n"))
@@ -82,10 +76,6 @@ def test_metrics_file_replaces_rows_of_repeated_steps(tmp_path: Path) -> None:
     metrics = read_metrics(path)
     assert {step: row["reward"] for step, row in metrics.steps.items()} == {1: 0.1, 2: 0.2, 3: 0.9}
     assert metrics.notes == ()
-
-
-def test_tally_of_no_rollouts_is_zero() -> None:
-    assert tally([]).reward == 0.0
 
 
 def checkpoint(folder: Path, step: int, *, whole: bool = True) -> Path:

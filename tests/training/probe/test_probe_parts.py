@@ -11,7 +11,6 @@ from envwright_learner.probe.vocabulary import (
     NotForAProbe,
     Vocabulary,
     require_single_turn,
-    shared,
     vocabulary_of,
 )
 
@@ -40,16 +39,6 @@ def test_vocabulary_replies_are_made_of_reference_parts(vocabulary: Vocabulary) 
 
 def test_vocabulary_truncated_reply_is_not_closed(vocabulary: Vocabulary) -> None:
     assert vocabulary.reply(vocabulary.sayable[1:2])["content"] == "<out>a"
-
-
-def test_shared_prefix_and_suffix_do_not_overlap() -> None:
-    assert shared(["aa", "aaa"]) == ("aa", "")
-    assert shared(["same", "same"]) == ("", "")
-
-
-def test_vocabulary_of_empty_references_is_refused() -> None:
-    with pytest.raises(ValueError, match="nothing to learn"):
-        vocabulary_of(PROMPTS, ["", ""])
 
 
 def test_vocabulary_renders_environment_turn_after_reply(vocabulary: Vocabulary) -> None:

@@ -45,7 +45,7 @@ HOSTILE = (
     "`a\\|b | [x](//evil.example) #1`",
     "a | b\n| @everyone | <img src=x> |",
     "``` ` `` | </details></summary><img src=x>\n\n<a href=//evil.example>x</a>",
-    *("".join(random.Random(seed).choices(PIECES, k=12)) for seed in range(12)),
+    *("".join(random.Random(seed).choices(PIECES, k=12)) for seed in range(4)),
 )
 TAGS = {"details", "summary", "p", "b"}
 LIVE = re.compile(r"@[a-z0-9]|://|\bwww\.|#\d|\bGH-\d", re.IGNORECASE)

@@ -113,6 +113,7 @@ def test_worker_of_registry_that_asks_for_keys_finds_none(root: Path, way: str, 
     assert "granted True" in output  # what it may have, it has
 
 
+@pytest.mark.slow
 def test_authors_tests_of_registry_that_asks_for_keys_find_none(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code = run_pytest(entry(), package_in(root), Workspace(root), [], allow_network=False, stop=threading.Event())
 

@@ -185,6 +185,7 @@ def test_release_of_committed_evidence_is_not_found(job: Job) -> None:
     assert_nothing_sent(job, "the evidence does not name it")
 
 
+@pytest.mark.slow
 def test_release_after_a_lost_job_fetches_what_that_had_published(job: Job, tmp_path: Path) -> None:
     """The reports of the lost job are lost as well; what did not change since the last release is not looked at."""
     assert job.release() == 0

@@ -38,10 +38,6 @@ def test_with_entry_stays_before_the_comment_behind_the_block():
     assert with_entry(text, "bananas", []) == text.replace("apples: {}\n", "apples: {}\n  bananas: {}\n")
 
 
-def test_with_entry_without_owners_is_empty():
-    assert yaml.safe_load(with_entry(REGISTRY, "bananas", []))["environments"]["bananas"] == {}
-
-
 def test_with_entry_writes_ignored_rules_with_reasons():
     text = with_entry(REGISTRY, "bananas", ["@a/b"], {"RWD052": 'it is "jailed"'})
     assert yaml.safe_load(text)["environments"]["bananas"]["ignore"] == {"RWD052": 'it is "jailed"'}

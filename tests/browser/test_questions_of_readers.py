@@ -44,6 +44,7 @@ def reader(visit: Visit, reports: Path) -> Iterator[Reader]:
     assert started.clicks <= 2
 
 
+@pytest.mark.slow
 def test_reader_finds_why_an_environment_fails(reader: Reader) -> None:
     expect(reader.page.locator("#overview")).to_contain_text("fail")
     reader.open_environment()
@@ -51,6 +52,7 @@ def test_reader_finds_why_an_environment_fails(reader: Reader) -> None:
     expect(reader.page.locator("article.finding").first).to_contain_text("fix", ignore_case=True)
 
 
+@pytest.mark.slow
 def test_reader_finds_the_reply_that_is_paid_and_should_not_be(reader: Reader) -> None:
     reader.open_environment()
     finding = reader.page.locator("article.finding").first
@@ -58,12 +60,14 @@ def test_reader_finds_the_reply_that_is_paid_and_should_not_be(reader: Reader) -
     assert finding.locator("tbody tr").all_inner_texts()[0].split("\t") == ["correct_answer", "1", "0.8", "0.8"]
 
 
+@pytest.mark.slow
 def test_reader_finds_whether_it_is_too_hard_for_the_model(reader: Reader) -> None:
     reader.open_environment()
     spread = reader.open_section("Distribution")
     expect(spread.get_by_text("pass@", exact=False).first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_reader_finds_what_the_change_of_the_reward_did(reader: Reader, reports: Path) -> None:
     reader.environment = json.loads((reports / "reward-diff.json").read_text())["environments"][0]["name"]
     reader.open_environment()

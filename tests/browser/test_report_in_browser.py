@@ -99,6 +99,7 @@ def test_report_fits_window_at_every_width(visit: Visit, reports: Path, width: i
         assert visit.too_wide() == [], view
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_report_has_no_axe_violations(visit: Visit, reports: Path, scheme: str) -> None:
     visit.page.emulate_media(color_scheme=scheme)
@@ -131,6 +132,7 @@ def test_report_search_and_filters_narrow_the_list(visit: Visit, reports: Path) 
     assert names(visit) == sorted(everything)
 
 
+@pytest.mark.slow
 def test_report_scatter_shows_environments_that_filters_leave(visit: Visit, reports: Path) -> None:
     page = visit.open(address(reports))
     page.get_by_text("As a picture").click()
@@ -145,6 +147,7 @@ def test_report_scatter_shows_environments_that_filters_leave(visit: Visit, repo
     expect(figure.locator("svg")).to_contain_text("seconds")
 
 
+@pytest.mark.slow
 def test_report_pictures_name_what_they_measure(visit: Visit, reports: Path) -> None:
     visit.open(address(reports))
     page = visit.go(every_view(reports)[1])
@@ -171,6 +174,7 @@ def test_report_runs_are_drawn_over_each_other(visit: Visit, tmp_path: Path) -> 
     assert visit.mistakes() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1440, "light")])
 def test_report_source_and_tasks_are_opened_and_fit(visit: Visit, reports: Path, width: int, scheme: str) -> None:
     visit.page.set_viewport_size({"width": width, "height": 800})
@@ -226,6 +230,7 @@ def test_report_environment_page_shows_all_evidence_sections(visit: Visit, repor
     expect(page.locator("#title-mutation")).to_be_in_viewport()
 
 
+@pytest.mark.slow
 def test_report_figures_have_data_tables(visit: Visit, reports: Path) -> None:
     visit.open(address(reports))
     for view in every_view(reports)[1:]:
@@ -239,6 +244,7 @@ def test_report_figures_have_data_tables(visit: Visit, reports: Path) -> None:
             expect(figure.locator("tbody tr").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_report_distribution_redraws_for_chosen_function(visit: Visit, reports: Path) -> None:
     visit.open(address(reports))
     page = visit.go(every_view(reports)[1])

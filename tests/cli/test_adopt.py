@@ -15,7 +15,7 @@ import pytest
 from envwright import exit_codes
 from envwright.authoring.adopting import staging as staging_module
 from envwright.cli.main import main
-from envwright.declarations.codeowners import CODEOWNERS_FILE, PLACES, render
+from envwright.declarations.codeowners import CODEOWNERS_FILE, render
 from envwright.declarations.registry import load_registry
 from envwright.files import atomic_write
 from envwright.packages.repository import Repository
@@ -118,13 +118,6 @@ def test_adopt_folder_declares_locks_and_bounds_environment(
     assert {name for name in adopted if adopted[name] != before.get(name)} == {"pyproject.toml", "requirements.lock"}
 
 
-def test_adopt_keeps_the_rest_of_the_registry(repository: Path, theirs: Path):
-    assert adopt(repository, theirs / "environments/reverse_text", "--owner", "@acme/text") == 0
-    text = (repository / "registry.yaml").read_text()
-    assert text.replace('  reverse-text:\n    owners: ["@acme/text"]\n', "") == REGISTRY
-    assert not (repository / "environments/reverse_text/.venv").exists()
-
-
 def test_adopt_folder_without_pyproject_takes_every_environment(
     repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -192,13 +185,6 @@ def test_adopt_folder_of_a_clone_records_its_remote_and_commit(repository: Path,
     where = f"https://example.org/acme/games.git@{commit}#environments/date_arithmetic"
     assert f"  date-arithmetic:  # adopted from {where}\n" in text
     assert "  reverse-text:\n" in text
-
-
-def test_adopt_git_address_without_path_takes_every_environment(repository: Path, theirs: Path):
-    address = committed(theirs, "v1")
-    commit = git(theirs, "rev-parse", "HEAD")[:10]
-    assert adopt(repository, f"{address}@{commit}") == 0
-    assert {"date-arithmetic", "reverse-text"} < Repository.load(repository).packages.keys()
 
 
 def test_adopt_hub_version_records_it(repository: Path, theirs: Path, hub: EmulatedHub):
@@ -273,16 +259,6 @@ def test_adopt_git_reference_that_does_not_exist_is_refused(
     assert "It has packages in: environments/date_arithmetic, environments/reverse_text." in output
 
 
-def test_adopt_folder_registered_under_another_name_is_refused(repository: Path, capsys: pytest.CaptureFixture[str]):
-    place = repository / "environments/number_guess"
-    edit(place / "pyproject.toml", 'name = "number-guess"', 'name = "guessing"')
-    before = contents(repository)
-    assert adopt(repository, place) == 2
-    output = printed(capsys)
-    assert "environments/number_guess is registered as number-guess, and its pyproject.toml names it guessing" in output
-    assert contents(repository) == before
-
-
 def test_adopt_package_that_does_not_build_is_refused_and_others_adopted(
     repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -329,13 +305,6 @@ def test_adopt_module_in_the_wheel_of_a_registered_package_is_refused(
     assert "its module shared_sums is also that of word-problems" in printed(capsys)
 
 
-def test_adopt_packages_that_ship_equal_files_are_adopted(repository: Path, theirs: Path):
-    for name in ("date_arithmetic", "reverse_text"):
-        file = theirs / f"environments/{name}/pyproject.toml"
-        edit(file, f'packages = ["{name}"]', f'include = ["{name}", "pyproject.toml"]')
-    assert adopt(repository, theirs) == 0
-
-
 def test_adopt_failure_while_moving_restores_everything(
     repository: Path, theirs: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -353,16 +322,6 @@ def test_adopt_failure_while_moving_restores_everything(
     with pytest.raises(OSError, match="No space left"):
         adopt(repository, place, theirs / "environments/date_arithmetic")
     assert contents(repository) == before
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_adopt_with_handwritten_codeowners_leaves_it(repository: Path, theirs: Path, place: str):
-    (repository / place).parent.mkdir(exist_ok=True)
-    (repository / place).write_text("* @acme/everybody\n")
-    assert adopt(repository, theirs / "environments/reverse_text") == 0
-    assert (repository / place).read_text() == "* @acme/everybody\n"
-    assert [name for name in PLACES if (repository / name).exists()] == [place]
-    assert main(["docs", "--check", "--root", str(repository)]) == 0
 
 
 def test_adopt_beside_another_change_writes_nothing(
@@ -393,6 +352,7 @@ def test_adopt_interrupted_writes_nothing(
     assert "nothing was written" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_adopt_validates_and_shows_one_screen(repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]):
     source = theirs / "environments/reverse_text"
     assert adopt(repository, source, validate=True) == 0

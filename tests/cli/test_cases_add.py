@@ -92,13 +92,6 @@ def test_cases_add_dry_run_prints_and_writes_nothing(root: Path, capsys: pytest.
     assert '- name: "detects a.py:3:compare"' in capsys.readouterr().out
 
 
-def test_cases_add_to_missing_file_makes_it(root: Path) -> None:
-    (root / CASES).unlink()
-    report(root, *FINDINGS)
-    assert add(root) == exit_codes.PASS
-    assert len(read_cases(root / CASES, root)[0]) == 2
-
-
 def refused(root: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """The message of a call that must write nothing."""
     before = (root / CASES).read_bytes()
@@ -112,11 +105,6 @@ def test_cases_add_without_report_names_the_session(root: Path, capsys: pytest.C
     assert "holds no validate.json\nrun first: envwright validate reverse-text" in message
 
 
-def test_cases_add_report_of_other_environments_is_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_reports(ValidationResult("pass", ()), root / "reports")
-    assert "does not contain reverse-text" in refused(root, capsys)
-
-
 def test_cases_add_stale_report_is_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report(root, *FINDINGS)
     edit(root / "environments/reverse_text/README.md", "# ", "#  ")
@@ -128,11 +116,6 @@ def test_cases_add_unknown_case_lists_those_that_are_shown(root: Path, capsys: p
     message = refused(root, capsys, "RWD086")
     assert "did you mean 'RWD085'?" in message
     assert "  RWD085  many tags is not paid, task 2" in message
-
-
-def test_cases_add_report_without_cases_is_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report(root, FINDINGS[-1])
-    assert "the last report shows no case for reverse-text" in refused(root, capsys)
 
 
 @pytest.mark.parametrize(("name", "expected"), [("many tags is not paid, task 2", 1), ("of another name", "<= 0.05")])
@@ -149,9 +132,3 @@ def test_with_cases_continues_the_list_as_it_is_indented() -> None:
     text = '# mine\r\n  - name: x\r\n    task: 0\r\n    reply: "a"\r\n    expect: {reward: 0}  # why'
     written = with_cases(text, [case("y", "b", 1.0)])
     assert written.startswith(f'{text}\r\n\r\n  - name: "y"\r\n    task: 2\r\n')
-
-
-@pytest.mark.parametrize("text", ["[{name: x}]\n", "- name: x\n...\n", "- name: |+\n    x\n"])
-def test_with_cases_refuses_text_that_cannot_be_continued(text: str) -> None:
-    with pytest.raises(ValueError, match=r"brackets|by hand"):
-        with_cases(text, [case("y", "b", 1.0)])

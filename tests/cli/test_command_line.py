@@ -91,21 +91,6 @@ def test_group_without_known_command_names_them(
     assert f"{expected}; use one of: envwright report open, envwright report merge" in capsys.readouterr().err
 
 
-def test_main_without_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == exit_codes.USAGE
-    assert "validate" in capsys.readouterr().out
-
-
-def test_explain_unknown_rule_suggests_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "RWD01"]) == exit_codes.USAGE
-    assert "did you mean RWD0" in capsys.readouterr().err
-
-
-def test_explain_rule_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "rwd001"]) == exit_codes.PASS
-    assert "RWD001" in capsys.readouterr().out
-
-
 def test_docs_check_passes_on_this_repository() -> None:
     assert main(["docs", "--check", "--root", str(ROOT)]) == exit_codes.PASS
 

@@ -201,6 +201,7 @@ def test_record_names_version_and_texts(tmp_path: Path):
     assert record["files"] == files_of(Answers(**{**record["answers"], "maintainers": ("@acme/reviewers",)}))
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 def test_adopted_environment_in_initialised_repository_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     theirs, root = tmp_path / "reverse_text", tmp_path / "root"

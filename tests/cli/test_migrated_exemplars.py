@@ -14,7 +14,7 @@ from envwright.cli.main import main
 from old_packages import SAYS_IN_TAGS, WITH_FORM, WITH_TOOLS, as_single_file, old_package
 from small_repository import ROOT, edit, git, small_repository
 
-pytestmark = pytest.mark.worker
+pytestmark = [pytest.mark.worker, pytest.mark.slow]
 SHOW_PROMPTS = """import json
 
 

@@ -116,6 +116,7 @@ def test_optimize_v1_writes_better_prompt_in_place(
     git(root, "checkout", "-q", "--", "environments")
 
 
+@pytest.mark.slow
 @worker
 def test_optimize_v0_shows_diff_and_reason_for_not_writing(
     root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]]
@@ -132,6 +133,7 @@ def test_optimize_v0_shows_diff_and_reason_for_not_writing(
     assert git(root, "diff", "--", "environments") == ""
 
 
+@pytest.mark.slow
 @worker
 @pytest.mark.parametrize(
     ("name", "column", "more"),
@@ -153,6 +155,7 @@ def test_optimize_passes_on_the_settings_of_reflections(
     assert f"reflections: {len(reflections)} of {len(reflections)} calls answered" in output
 
 
+@pytest.mark.slow
 @worker
 def test_optimize_with_lost_calls_is_inconclusive(
     root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
@@ -165,6 +168,7 @@ def test_optimize_with_lost_calls_is_inconclusive(
     assert git(root, "diff", "--", "environments") == ""
 
 
+@pytest.mark.slow
 @worker
 @pytest.mark.usefixtures("fake")
 def test_optimize_divides_fewer_tasks_than_its_defaults(root: Path, optimize: Callable[..., tuple[int, str]]) -> None:

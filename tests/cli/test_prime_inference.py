@@ -33,7 +33,6 @@ if "canary" in repr(dict(os.environ)) or "canary" in open("/proc/self/environ").
 if (Path.home() / ".prime").exists():
     raise RuntimeError("the files of prime login are here")
 """
-SMALL = ("--max-calls", "8", "--train-tasks", "2", "--validation-tasks", "2")
 
 
 def copies_or_solves(messages: list[dict[str, Any]]) -> str:
@@ -160,11 +159,6 @@ def test_broken_list_of_prices_is_a_missing_price(
     assert inference.seen == []
 
 
-def test_address_without_scheme_is_a_missing_price(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRIME_INFERENCE_URL", "inference.example.com")
-    assert not endpoint_named(tmp_path, MODEL).has_prices
-
-
 def _answering(answer: bytes) -> type[socketserver.BaseRequestHandler]:
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
@@ -190,19 +184,6 @@ def test_record_plays_model_of_prime_login_without_key_in_worker(
     assert not [path for path in written if KEY.encode() in path.read_bytes()]
 
 
-@worker
-def test_compare_plays_two_models_of_prime_inference(root: Path, inference: FakeProvider) -> None:
-    inference.says = copies_or_solves
-    sides = ["--before", f"endpoint:{MODEL}", "--after", OTHER, "--any-sampling"]
-    code = main(["compare", "reverse-text", *sides, "-n", "2", "-r", "1", "--quiet", "--root", str(root)])
-    assert code == exit_codes.INCONCLUSIVE  # both are right
-    [written] = (root / "reports" / "comparisons").glob("*.json")
-    report = json.loads(written.read_text())
-    assert [report[side]["speaker"] for side in ("before", "after")] == [MODEL, OTHER]
-    assert all(report[side]["cost"] > 0 for side in ("before", "after"))
-    assert [one.body["model"] for one in inference.chats] == [MODEL] * 2 + [OTHER] * 2
-
-
 def test_compare_missing_file_is_not_a_model_name(
     root: Path, inference: FakeProvider, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -210,13 +191,3 @@ def test_compare_missing_file_is_not_a_model_name(
     assert main(["compare", "reverse-text", *sides, "--root", str(root)]) == exit_codes.USAGE
     assert "after/results.jsonl is not an endpoint, a recording or a file" in capsys.readouterr().err
     assert inference.seen == []
-
-
-@worker
-def test_optimize_searches_with_model_of_prime_inference(root: Path, inference: FakeProvider) -> None:
-    inference.says = copies_or_solves
-    code = main(["optimize", "reverse-text", "--model", MODEL, *SMALL, "--quiet", "--root", str(root)])
-    report = json.loads((root / "reports" / "prompts" / "reverse-text.json").read_text())
-    assert code == exit_codes.OF_VERDICT[report["verdict"]]
-    assert report["cost"] > 0
-    assert {one.body["model"] for one in inference.chats} == {MODEL}

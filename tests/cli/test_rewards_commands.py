@@ -98,6 +98,7 @@ def test_rewards_against_base_skips_unchanged_environments(clean: Path, capsys: 
     assert capsys.readouterr().out.count("nothing to compare") == 3
 
 
+@pytest.mark.slow
 def test_rewards_against_base_replays_conversations(clean: Path) -> None:
     edit(clean / "environments" / "number_guess" / "number_guess" / "__init__.py", "0.75", "0.5")
     against("main", clean, "number-guess")
@@ -222,6 +223,7 @@ def test_rewards_explain_shows_rule_with_its_findings(clean: Path, capsys: pytes
     assert "environments/word_problems/tests/cases.yaml:" in text
 
 
+@pytest.mark.slow
 def test_cases_are_collected_by_pytest(clean: Path) -> None:
     edit(clean / WORDS / "word_problems" / "taskset.py", EXACT, LENIENT)
     (clean / WORDS / "tests" / "test_fixtures.py").write_text(FIXTURES)
@@ -252,6 +254,7 @@ def test_everything(tasks, score, oracle):
 """
 
 
+@pytest.mark.slow
 def test_fixtures_play_conversations(clean: Path) -> None:
     path = clean / "environments" / "number_guess" / "tests" / "test_fixtures.py"
     path.write_text(

@@ -76,6 +76,7 @@ def test_validate_killed_does_not_harm_next_two_runs(root: Path) -> None:
     assert only(ended(begin(root, *SCHEMA))[1])["cached"] is True
 
 
+@pytest.mark.slow
 def test_facts_that_exceed_the_disk_are_observed_again(root: Path) -> None:
     assert ended(begin(root, *SCHEMA))[0] == exit_codes.PASS  # the wheel is there now
     shutil.rmtree(root / ".envwright/facts")
@@ -91,6 +92,7 @@ def wheels_in(root: Path) -> list[Path]:
     return list((root / ".envwright/wheels").rglob("*.whl"))
 
 
+@pytest.mark.slow
 def test_wheel_that_exceeds_the_disk_is_an_error(root: Path) -> None:
     assert ended(begin(root, *SCHEMA))[0] == exit_codes.PASS  # the virtual environment is there now, and whole
     before = wheels_in(root)

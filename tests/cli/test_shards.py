@@ -49,11 +49,6 @@ def test_shards_group_environments_with_one_lock() -> None:
     assert [shard.locks for shard in divided(loads, 2)] == [{"a"}, {"b"}]
 
 
-def test_shards_do_not_depend_on_order() -> None:
-    loads = [Load(f"e{index}", float(index % 4), "lock") for index in range(12)]
-    assert [s.names for s in divided(loads, 3)] == [s.names for s in divided(loads[::-1], 3)]
-
-
 def test_shard_count_follows_amount_of_work() -> None:
     assert worthwhile_count([]) == 0
     assert worthwhile_count([Load("a", 5.0, "lock")]) == 1
@@ -81,15 +76,6 @@ def test_matrix_lists_changed_environments(tmp_path: Path, capsys: pytest.Captur
     edit(root / "environments/reverse_text/README.md", "reverse-text", "reverse-text ")
     entry = matrix_of(root, capsys, "--changed", "main")[0]
     assert (entry["names"], entry["index"], entry["total"]) == ("reverse-text", 1, 1)
-
-
-def test_matrix_of_everything_lists_all_environments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    root = small_repository(tmp_path / "repository", "reverse_text", "word_problems")
-    for name in ("reverse-text", "word-problems"):
-        remember_timing(name, Timing(SHARD_SECONDS, 1), Workspace(root))
-    entries = matrix_of(root, capsys)
-    assert [entry["names"] for entry in entries] == ["reverse-text", "word-problems"]
-    assert [entry["names"] for entry in matrix_of(root, capsys, "--max", "1")] == ["reverse-text word-problems"]
 
 
 def test_matrix_judges_runs_on_environments_of_two_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -153,17 +153,7 @@ def test_store_key_prints_variables_that_count(capsys: pytest.CaptureFixture[str
     assert found.trusted.keys() == {"main-2026"} == {found.key.name}
 
 
-def test_store_key_with_another_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["store", "key", "Main key"]) == exit_codes.USAGE
-    assert "is not a name" in capsys.readouterr().err
-
-
 def test_push_without_a_key_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv(ADDRESS, "/srv/proofs")
     assert main(["store", "push"]) == exit_codes.USAGE
     assert KEY in capsys.readouterr().err
-
-
-def test_status_without_a_store_reports_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["store", "status"]) == exit_codes.PASS
-    assert f"{ADDRESS} is not set" in capsys.readouterr().out

@@ -105,11 +105,6 @@ def test_upgrade_of_lines_that_were_edited_is_shown_until_settled(
     assert checked(repository, capsys) == (0, [])
 
 
-def test_upgrade_keeping_unknown_file_names_the_nearest(repository: Path):
-    with pytest.raises(DeclarationError, match=r"nearest: README.md"):
-        upgrade(repository, "--keep", "README")
-
-
 def test_upgrade_of_change_that_the_team_made_by_hand_is_settled(
     repository: Path, newer: dict, capsys: pytest.CaptureFixture[str]
 ):
@@ -157,14 +152,6 @@ def test_upgrade_of_registry_keeps_declared_environments(
     assert upgrade(repository) == 0
     assert set(load_registry(repository).environments) == {"words"}
     assert "<90" in (repository / REGISTRY_FILE).read_text()
-
-
-def test_upgrade_to_unreadable_registry_is_a_conflict(
-    repository: Path, newer: dict, capsys: pytest.CaptureFixture[str]
-):
-    newer[REGISTRY_FILE] = ("version: 1\n", "version: 1\nunknown-key: 1\n")
-    edit(repository / REGISTRY_FILE, "environments: {}", "environments:\n  words: {}")
-    assert checked(repository, capsys) == (1, [(REGISTRY_FILE, "conflict")])
 
 
 def test_upgrade_after_changed_answer_changes_what_depends_on_it(repository: Path, capsys: pytest.CaptureFixture[str]):

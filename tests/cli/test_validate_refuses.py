@@ -57,21 +57,6 @@ def failed(repository: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...
     return validate
 
 
-def test_registry_with_malformed_yaml_is_refused(repository: Path, refused: Callable[..., str]) -> None:
-    (repository / "registry.yaml").write_text("version: 1\nowner: [acme\nenvironments: {}\n")
-    assert "registry.yaml:" in refused()
-
-
-def test_registry_above_size_limit_is_refused(repository: Path, refused: Callable[..., str]) -> None:
-    (repository / "registry.yaml").write_text("# " + "x" * 6_000_000)
-    assert "5,000,000 bytes" in refused()
-
-
-def test_registry_with_duplicate_keys_is_refused(repository: Path, refused: Callable[..., str]) -> None:
-    (repository / "registry.yaml").write_text("version: 1\nowner: acme\nowner: other\nenvironments: {}\n")
-    assert "registry.yaml:3" in refused()
-
-
 def test_registry_unknown_key_suggests_the_nearest(repository: Path, refused: Callable[..., str]) -> None:
     (repository / "registry.yaml").write_text(
         "version: 1\nowner: acme\nenvironments:\n  reverse-text: {visibilty: PUBLIC}\n"
@@ -90,17 +75,6 @@ def test_folder_missing_from_registry_fails_alone(repository: Path, failed: Call
     failed("other-text", "other_text")
 
 
-def test_registry_entry_without_folder_fails_alone(repository: Path, failed: Callable[..., str]) -> None:
-    shutil.rmtree(repository / "environments/reverse_text")
-    assert "registry.yaml:4" in failed("reverse-text")
-
-
-def test_distribution_name_used_twice_fails_the_other_folder(repository: Path, failed: Callable[..., str]) -> None:
-    shutil.copytree(repository / "environments/reverse_text", repository / "environments/text_reverse")
-    (repository / "registry.yaml").open("a").write("  text-reverse: {}\n")
-    assert "is also the name of environments/reverse_text" in failed("text-reverse", "text-reverse")
-
-
 def test_two_packages_with_one_module_name_each_other(repository: Path, failed: Callable[..., str]) -> None:
     other = repository / "environments/text_reverse"
     shutil.copytree(repository / "environments/reverse_text", other)
@@ -110,22 +84,6 @@ def test_two_packages_with_one_module_name_each_other(repository: Path, failed: 
     text = failed("text-reverse")
     assert "its module reverse_text is also that of environments/reverse_text" in text
     assert "its module reverse_text is also that of environments/text_reverse" in text
-
-
-def test_pyproject_that_does_not_parse_fails_alone(repository: Path, failed: Callable[..., str]) -> None:
-    (repository / "environments/reverse_text/pyproject.toml").write_text('[project]\nname = "reverse-text\n')
-    assert "environments/reverse_text/pyproject.toml:2" in failed("reverse-text")
-
-
-def test_lock_that_does_not_match_fails_alone(repository: Path, failed: Callable[..., str]) -> None:
-    pyproject = repository / "environments/reverse_text/pyproject.toml"
-    pyproject.write_text(pyproject.read_text().replace('"verifiers>=0.4', '"nothing-here>=1", "verifiers>=0.4'))
-    assert "envwright lock reverse-text" in failed("reverse-text")
-
-
-def test_lock_that_is_missing_fails_alone(repository: Path, failed: Callable[..., str]) -> None:
-    (repository / "environments/reverse_text/requirements.lock").unlink()
-    assert "envwright lock reverse-text" in failed("reverse-text", "reverse-text")
 
 
 def test_symlink_outside_repository_fails_alone(repository: Path, failed: Callable[..., str]) -> None:
@@ -157,15 +115,6 @@ def test_broken_environments_do_not_affect_other_verdicts(repository: Path, monk
     verdicts = {one["name"]: one["verdict"] for one in report["environments"]}
     assert verdicts.pop("reverse-text") == "pass"
     assert verdicts == dict.fromkeys(("no-entry", "no-lock", "no-toml", "no-folder", "linked"), "fail")
-
-
-def test_unknown_environment_suggests_the_nearest(refused: Callable[..., str]) -> None:
-    assert "reverse-text" in refused("reverse-txt")
-
-
-def test_registry_that_is_missing_is_refused(repository: Path, refused: Callable[..., str]) -> None:
-    (repository / "registry.yaml").unlink()
-    assert "registry.yaml" in refused()
 
 
 def test_registry_problems_are_reported_together(repository: Path, refused: Callable[..., str]) -> None:

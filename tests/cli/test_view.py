@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import http.client
 import json
 import os
@@ -63,16 +62,6 @@ def test_recording_shows_its_rollouts_under_their_numbers() -> None:
     assert {name for row in rows for name, _ in row["lists"]} <= {"best", "worst", "oddest"}
 
 
-@pytest.mark.parametrize("wrapped", [list, lambda found: {"samples": list(found), "total": 1}])
-def test_samples_of_prime_in_one_json_file_are_shown(tmp_path: Path, wrapped) -> None:
-    sample = {"exampleId": 4, "score": 0.5, "prompt": "2+2?", "completion": [{"role": "assistant", "content": "4"}]}
-    path = tmp_path / "samples.json"
-    path.write_text(json.dumps(wrapped([sample])))
-    [row], [one] = conversations(path)
-    assert (row["task"], row["reward"]) == (4, 0.5)
-    assert [turn["parts"][0][1] for turn in one["turns"]] == ["2+2?", "4"]
-
-
 def test_unreadable_lines_are_counted_and_named_and_the_others_shown(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     path.write_text(f'{V0_LINE}\n{{broken\n\n"text"\n{{"x": 1}}\n{V0_LINE}\n{V0_LINE[:50]}')
@@ -105,16 +94,6 @@ def test_folder_shows_all_its_results_and_damaged_archive_is_refused(tmp_path: P
         opened_transcripts([damaged]),
     ):
         pass
-
-
-def test_archive_that_is_cut_off_shows_what_it_holds(tmp_path: Path) -> None:
-    whole = gzip.compress("".join(f"{V0_LINE}\n" for _ in range(300)).encode(), 1)
-    path = tmp_path / "x.jsonl.gz"
-    path.write_bytes(whole[: len(whole) - 10])
-    with opened_transcripts([path]) as opened:
-        assert opened.count > 0
-        assert opened.problems[0].place == "x.jsonl.gz"
-        assert "is damaged, and was read up to the damage" in opened.problems[0].message
 
 
 @contextmanager
@@ -214,13 +193,3 @@ def test_view_without_results_names_what_is_missing(
     root = ROOT if "reverse-text" in arguments else tmp_path
     assert main(["view", *arguments, "--root", str(root)]) == exit_codes.USAGE
     assert message in capsys.readouterr().err
-
-
-def test_view_names_lines_that_it_cannot_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "results.jsonl"
-    path.write_text(f"{V0_LINE}\n{{broken\n")
-    assert main(["view", str(path), "--out", str(tmp_path / "page.html")]) == exit_codes.PASS
-    errors = capsys.readouterr().err
-    assert "results.jsonl:2 is not JSON" in errors
-    assert "1 of 2 lines could not be read" in errors
-    assert "results.jsonl:2" in (tmp_path / "page.html").read_text()

@@ -89,11 +89,6 @@ def test_registry_entry_on_hub_is_external() -> None:
     assert (sort.hub_owner, sort.hub_name, sort.version) == ("prime.intellect", "alphabet-sort", "0.1.8.post1")
 
 
-def test_registry_run_is_kept_as_written() -> None:
-    found = read(f"{HEAD}environments: {{sums: }}\n{RUN}")
-    assert found.runs["first"]["environments"] == [{"id": "sums"}]
-
-
 def test_registry_of_this_repository_is_valid() -> None:
     assert load_registry(Path(__file__).parents[2]).owner
 

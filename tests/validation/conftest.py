@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +11,8 @@ from envwright.system.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "rules"))  # subjects of rules are stored here, too
 
 
 @pytest.fixture(scope="session")

@@ -55,13 +55,6 @@ def test_oracle_string_becomes_message(file: Path):
     assert asked(file, "def reply(task, messages): return task['answer']") == {"role": "assistant", "content": "4"}
 
 
-def test_oracle_message_is_passed_on(file: Path):
-    function = {"name": "search", "arguments": '{"text": "rent"}'}
-    call = {"id": "a", "type": "function", "function": function}
-    source = f"def reply(task, messages): return {{'tool_calls': [{call}], 'content': None}}"
-    assert asked(file, source) == {"role": "assistant", "content": "", "tool_calls": [call]}
-
-
 def test_oracle_short_form_of_tool_call_is_accepted(file: Path):
     call = {"name": "search", "arguments": {"text": "rent"}}
     message = asked(file, f"def reply(task, messages): return {{'tool_calls': [{call}]}}")

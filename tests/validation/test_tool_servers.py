@@ -119,6 +119,7 @@ def what_servers_see(
     return [[json.loads(str(each[-1]["content"])) for each in one] for one in (scored, played)]  # type: ignore[return-value]
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 def test_forked_server_equals_a_fresh_one(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> None:
     fresh = "[tool.envwright.worker]\nfresh = true\n"
@@ -134,6 +135,7 @@ def test_forked_server_equals_a_fresh_one(environments: Path, workspace: Workspa
     assert seen[0]["leads"]
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 def test_tool_servers_of_jobs_are_separate(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> None:
     scored, played = what_servers_see("looking_ahead", "", environments, workspace, patch)

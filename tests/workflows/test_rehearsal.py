@@ -20,6 +20,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Origin:
     return origin_with(tmp_path_factory.mktemp("repository"), "reverse_text")
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
 def test_rehearse_publishes_on_loopback_only(origin: Origin, tmp_path: Path) -> None:
     before = origin.git("status", "--porcelain"), origin.git("rev-parse", "HEAD")

@@ -15,7 +15,7 @@ from fake_github import EVENT, FakeGitHub, serving
 from merged_repository import Origin, team_with
 from workflow_runner import ATTESTATION_FAILS, HANDED_OVER, HAS_VERIFIED, PUBLISHED, VERIFIED, Job, Runner
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 NAME = "reverse-text"
 BASE = "inputs.base || github.event.merge_group.base_sha || github.event_name == 'pull_request' && 'HEAD^1' || ''"

@@ -46,8 +46,8 @@ MODES = {
     "an effect that shows late": "later reads=2",
     "an error, and an effect that shows late": "later reads=3 answer=504",
 }
-AT_ALL_STEPS, AT_THE_LAST_STEP = ("a lost answer",), ("an error", "an effect that shows late")
-"""The modes on every change; the others run with `--slow`."""
+ON_EVERY_CHANGE = ("a lost answer", "an error", "an effect that shows late")
+"""At the last step; the other modes, and all at the other steps, run with `--slow`."""
 QUICK = replace(HUB_PUSH, first_seconds=0.01, longest_seconds=0.02)
 MOST_RELEASES = 3
 
@@ -143,7 +143,7 @@ def _published(hub: EmulatedHub, publisher: Publisher) -> None:
 
 def fault(step: str, mode: str) -> Any:
     """A mode at a step; most of them only with `--slow`."""
-    often = mode in AT_ALL_STEPS or (mode in AT_THE_LAST_STEP and step == "source finalize")
+    often = mode in ON_EVERY_CHANGE and step == "source finalize"
     return pytest.param(step, mode, marks=() if often else pytest.mark.slow, id=f"{step}-{mode}")
 
 
@@ -168,6 +168,7 @@ def test_release_converges_after_a_broken_upload(hub: EmulatedHub, publisher: Pu
     _published(hub, publisher)
 
 
+@pytest.mark.slow
 def test_release_wedged_half_is_reported(hub: EmulatedHub, publisher: Publisher) -> None:
     hub.assume("halves=wedged")
     hub.break_with(f"{STEPS['source']} status code=503")

@@ -249,6 +249,22 @@ def test_compare_refuses_foreign_results_with_line_number(
 
 
 @worker
+def test_compare_refuses_different_sampling_before_any_call(
+    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+) -> None:
+    lines = [json.loads(line) for line in files["base"].read_text().splitlines()]
+    cold = root / "cold.jsonl"
+    cold.write_text("".join(json.dumps({**each, "sampling": {"temperature": 0.0}}) + "\n" for each in lines))
+    code, output = compare("reverse-text", str(cold), "trained")
+    assert code == exit_codes.USAGE
+    assert "temperature 0.0 before and 1.0 after" in output
+    assert models["trained"].chats == []
+    code, output = compare("reverse-text", str(cold), str(files["trained"]), "--any-sampling")
+    assert code == exit_codes.PASS
+    assert "sampled differently" in output
+
+
+@worker
 def test_compare_refuses_recording_of_other_code(
     root: Path, compare: Callable[..., tuple[int, str]], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -355,6 +371,19 @@ def test_compare_serves_base_of_run_before_its_result(
     served = [line for line in output.splitlines() if " serve tiny/base" in line]
     assert ["--served-model-name learned@0" in line for line in served] == [True, False]
     assert fake_vllm.running(json.loads((learned / "notes.json").read_text())["pids"]) == []
+
+
+def test_compare_with_unusable_result_of_run_calls_nothing(
+    learned: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+) -> None:
+    weights = learned / "final" / "adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    code, output = compare("reverse-text", "base", "run:learned@5")
+    assert code == exit_codes.USAGE
+    assert f"run:learned@5: {weights}: is cut off" in output
+    assert "declares no run lerned" in compare("reverse-text", "base", "run:lerned")[1]
+    assert not (learned / "notes.json").exists()
+    assert not any(fake.chats for fake in models.values())
 
 
 @worker

@@ -145,6 +145,11 @@ def test_doctor_probes_endpoint_without_its_key(repository: Path, endpoint: list
     assert endpoint == [None]
 
 
+def test_doctor_names_missing_key(repository: Path, endpoint: list[str | None]):
+    assert "MINI_KEY is not set" in doctor(repository).stdout
+    assert endpoint == [None]
+
+
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_doctor_never_prints_keys(repository: Path, endpoint: list[str | None], form: str):
     config = repository.parent / "home" / ".prime" / "config.json"

@@ -217,6 +217,18 @@ def played_under(root: Path, ceiling: float) -> Any:
                 return str(error)
 
 
+@worker
+def test_judge_that_source_does_not_show_is_refused_at_its_first_call(
+    root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declare_judge(root, "")
+    monkeypatch.setattr("envwright.packages.source._calls_model", lambda _: False)
+    code, output = run("smoke", NAME, "--model", "playing", *BOTH)
+    assert code == exit_codes.USAGE, output
+    assert f"{NAME} calls a judge, and registry.yaml declares none" in output
+    assert judge.seen == []
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -242,6 +254,26 @@ def test_judge_without_declaration_is_refused_before_any_call(
     code, output = run(*command)
     assert code == exit_codes.USAGE
     assert "judge: {endpoint: ENDPOINT, max_cost: 1.0}" in output
+    assert model.seen == judge.seen == []
+
+
+def test_judge_without_price_or_key_is_refused_before_any_call(
+    root: Path,
+    model: FakeProvider,
+    judge: FakeProvider,
+    run: Callable[..., tuple[int, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    elsewhere = {"playing": (model.url, "MODEL_KEY"), "judging": ("https://judge.example.org/v1", "JUDGE_KEY")}
+    declare_endpoints(root, elsewhere, prices="")
+    code, output = run("smoke", NAME, "--model", "playing", "--max-cost", "none", *BOTH)
+    assert code == exit_codes.USAGE
+    assert f"no price configured for the judge of {NAME}" in output
+    declare_endpoints(root, elsewhere)
+    monkeypatch.delenv("JUDGE_KEY")
+    code, output = run("smoke", NAME, "--model", "playing", *BOTH)
+    assert code == exit_codes.USAGE
+    assert "JUDGE_KEY" in output
     assert model.seen == judge.seen == []
 
 

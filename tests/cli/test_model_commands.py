@@ -138,6 +138,16 @@ def test_harness_flag_runs_another_harness(
 
 
 @worker
+def test_harness_that_needs_container_is_an_error_without_calls(
+    fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    code, output = run("smoke", "word-problems", "--model", "fake", "--harness", "codex", "-n", "2", "-r", "1")
+    assert code == exit_codes.ERROR
+    assert "requires a container" in " ".join(output.split())
+    assert fake.chats == []
+
+
+@worker
 @pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
 def test_smoke_during_outage_is_inconclusive_without_rewards(
     name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
@@ -259,6 +269,17 @@ def test_split_without_held_out_tasks_names_the_declaration(
 
 
 @worker
+def test_record_during_outage_writes_nothing(
+    root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
+) -> None:
+    fake.always = "429"
+    code, output = run("record", "date-arithmetic", "--model", "fake", "-n", "2", "-r", "1")
+    assert code == exit_codes.INCONCLUSIVE
+    assert "nothing was recorded" in output
+    assert not (root / "environments" / "date_arithmetic" / "recordings").exists()
+
+
+@worker
 def test_smoke_above_max_cost_is_refused_before_any_call(
     fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
@@ -267,6 +288,15 @@ def test_smoke_above_max_cost_is_refused_before_any_call(
     assert "30 rollouts" in output
     assert "--max-cost is $0.001" in output
     assert fake.chats == []
+
+
+def test_smoke_without_prices_is_refused(root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]) -> None:
+    declare(root, fake.url, prices="")
+    code, output = run("smoke", "word-problems", "--model", "fake")
+    assert code == exit_codes.USAGE
+    assert "configs/endpoints.toml:1" in output
+    assert "--max-cost none" in output
+    assert fake.seen == []
 
 
 def test_smoke_with_rejected_key_is_a_usage_error(
@@ -278,6 +308,16 @@ def test_smoke_with_rejected_key_is_a_usage_error(
     assert "401" in output
     assert "sk-another-000000000" not in output
     assert fake.chats == []
+
+
+def test_record_without_key_is_a_usage_error(
+    root: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FAKE_KEY", raising=False)
+    declare(root, "https://api.example.org/v1")
+    code, output = run("record", "word-problems", "--model", "fake")
+    assert code == exit_codes.USAGE
+    assert "FAKE_KEY" in output
 
 
 def test_model_flags_that_conflict_are_usage_errors(fake: FakeProvider, run: Callable[..., Any]) -> None:

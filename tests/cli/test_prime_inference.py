@@ -159,6 +159,11 @@ def test_broken_list_of_prices_is_a_missing_price(
     assert inference.seen == []
 
 
+def test_address_without_scheme_is_a_missing_price(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRIME_INFERENCE_URL", "inference.example.com")
+    assert not endpoint_named(tmp_path, MODEL).has_prices
+
+
 def _answering(answer: bytes) -> type[socketserver.BaseRequestHandler]:
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:

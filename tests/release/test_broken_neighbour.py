@@ -48,6 +48,10 @@ def test_plan_shows_broken_environment_beside_the_others(
     assert "environments/word_problems/pyproject.toml" in steps["word-problems"]["reason"]
 
 
+def test_plan_of_sound_environment_passes_beside_a_broken_one(root: Path) -> None:
+    assert main(["plan", "--root", str(root), "reverse-text"]) == exit_codes.PASS
+
+
 def declare_runs(root: Path, **environments: str) -> None:
     """Append runs on these environments to the registry."""
     rest = "    backend: prime\n    model: Qwen/Qwen3-4B\n    max_steps: 20\n"
@@ -93,3 +97,12 @@ def test_release_ends_as_its_plan_where_a_run_is_refused(
     release = json.loads((root / "reports/release.json").read_text())
     assert [(run["name"], run["outcome"]) for run in release["runs"]] == [("broken", "failed")]
     assert "run broken failed: word-problems cannot be read" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_release_of_changed_runs_without_key_is_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "environments/word_problems/pyproject.toml").write_bytes(
+        (ROOT / "environments/word_problems/pyproject.toml").read_bytes()
+    )
+    declare_runs(root, first="{id: word-problems}")
+    assert main(["release", "--changed", "HEAD", "--root", str(root)]) == exit_codes.USAGE
+    assert "nothing can be released: no API key" in capsys.readouterr().err

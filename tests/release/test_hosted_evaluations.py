@@ -16,7 +16,7 @@ from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.hub.access import HubAccess, Prime
 from envwright.hub.evaluations import EvaluationsUnreadable, read_samples
-from envwright.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, submitted
+from envwright.models.hosted_evaluation import HostedRequest, HostedSide, NotEvaluated, followed, imported, submitted
 from envwright.packages.repository import Repository
 from envwright.release.plan import Desired
 from envwright_emulator.server import EmulatedHub
@@ -76,6 +76,25 @@ def test_submitted_under_faults_creates_it_once(hub: EmulatedHub, side: HostedSi
     assert created(hub) == 1
 
 
+def test_submitted_pending_is_not_created_twice(hub: EmulatedHub, side: HostedSide) -> None:
+    hub.break_with(f"{CREATE} status code=504 times=always")
+    for _ in range(2):
+        with pytest.raises(NotEvaluated, match=r"run it again after \d\d:\d\d:\d\d UTC"):
+            submitted(REQUEST, side)
+    assert created(hub) == 1
+    hub.break_with()
+    with pytest.raises(NotEvaluated, match="may still appear"):
+        submitted(REQUEST, side)
+    assert submitted(REQUEST, replace(side, notes=side.notes.with_name("waited")))[1]
+
+
+def test_submitted_refusal_leaves_no_note(hub: EmulatedHub, side: HostedSide) -> None:
+    hub.break_with(f"{CREATE} status code=402")
+    with pytest.raises(NotEvaluated, match=r"refused the evaluation: .*Payment required"):
+        submitted(REQUEST, side)
+    assert submitted(REQUEST, side)[1]
+
+
 def test_submitted_unreadable_list_creates_nothing(hub: EmulatedHub, side: HostedSide) -> None:
     hub.break_with(f"{LIST} status code=500 times=always")
     with pytest.raises(NotEvaluated, match="nothing is created before the list has been read"):
@@ -95,6 +114,26 @@ def test_followed_returns_the_complete_evaluation(hub: EmulatedHub, side: Hosted
 
     assert followed(evaluation, REQUEST, side, heard).status == "COMPLETED"
     assert [line.rpartition(": ")[2] for line in notes] == ["pending, 0 samples so far", "running, 1 samples so far"]
+
+
+@pytest.mark.parametrize("status", ["FAILED", "CANCELLED", "TIMEOUT"])
+def test_followed_failed_evaluation_can_be_repeated(hub: EmulatedHub, side: HostedSide, status: str) -> None:
+    evaluation, _ = submitted(REQUEST, side)
+    tell(hub, evaluation.id, status=status, error_message="the sandbox did not start")
+    with pytest.raises(NotEvaluated, match=f"ended as {status}: the sandbox did not start"):
+        followed(evaluation, REQUEST, side, lambda _: None)
+    again, new = submitted(REQUEST, side)
+    assert (again.name, new) == (f"{REQUEST.name}, try 2", True)
+    tell(hub, again.id, status="COMPLETED")
+    assert submitted(REQUEST, side)[0].id == again.id
+
+
+def test_submitted_again_uses_one_not_yet_imported(hub: EmulatedHub, side: HostedSide) -> None:
+    first, _ = submitted(REQUEST, side, again=True)
+    tell(hub, first.id, status="COMPLETED")
+    assert submitted(REQUEST, side, again=True)[0].id == first.id
+    imported(REQUEST, side)
+    assert submitted(REQUEST, side, again=True)[0].name == f"{REQUEST.name}, try 2"
 
 
 def test_read_samples_reads_all_pages_or_none(hub: EmulatedHub, side: HostedSide) -> None:
@@ -213,3 +252,13 @@ def test_hosted_gate_refuses_a_bound_above_max_cost(
     assert distribution(root, "--max-cost", "0.001") == exit_codes.USAGE
     assert "--max-cost is $0.001" in capfd.readouterr().err
     assert created(hub) == 0
+
+
+@pytest.mark.worker
+def test_hosted_gate_failed_evaluation_is_an_error(
+    root: Path, hub: EmulatedHub, capfd: pytest.CaptureFixture[str]
+) -> None:
+    publish(hub, root)
+    with platform(hub, [], status="FAILED"):
+        assert distribution(root) == exit_codes.ERROR
+    assert "ended as FAILED" in capfd.readouterr().err

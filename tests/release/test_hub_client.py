@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from emulator_client import Speaker
-from envwright.hub.access import HubAccess, HubUnavailable, Prime, find_prime, hub_access
+from envwright.hub.access import DEFAULT_URL, HubAccess, HubUnavailable, Prime, find_prime, hub_access
 from envwright.hub.client import HubAnswer, HubCall, call_hub
 from envwright.hub.state import HubIdentity, read_hub, reading_of
 from envwright_emulator.server import EmulatedHub
@@ -39,6 +39,17 @@ def test_hub_access_reads_the_file_of_a_context(tmp_path: Path) -> None:
     environ = saved(tmp_path, "environments/staging.json", api_key="staging")
     assert hub_access(environ | {"PRIME_CONTEXT": "staging"}).key == "staging"
     assert hub_access(environ | {"PRIME_CONTEXT": "../config"}).key == "usual"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "no json"])
+def test_hub_access_is_empty_for_a_damaged_file(tmp_path: Path, text: str) -> None:
+    environ = saved(tmp_path)
+    (tmp_path / ".prime" / "config.json").write_text(text)
+    assert hub_access(environ) == HubAccess("", "", DEFAULT_URL, "")
+
+
+def test_hub_access_repr_hides_the_key() -> None:
+    assert "canary" not in repr(HubAccess("canary-key"))
 
 
 def test_hub_client_gets_the_key_and_no_other_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,6 +130,10 @@ def test_read_hub_returns_versions_with_their_hash(hub: EmulatedHub, access: Hub
 )
 def test_reading_of_an_unclear_answer_is_unreadable(answer: HubAnswer, owner: str, standing: str) -> None:
     assert reading_of(answer, f"{owner}/sums", HubIdentity("ada", {})).standing == standing
+
+
+def test_reading_of_a_404_without_teams_is_unreadable() -> None:
+    assert reading_of(HubAnswer("missing", 404), "acme/sums", HubIdentity("ada", None)).standing == "unreadable"
 
 
 class Recorder(BaseHTTPRequestHandler):

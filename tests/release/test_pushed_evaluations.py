@@ -102,3 +102,13 @@ def test_push_all_leaves_out_scripted_policies(tmp_path: Path, hub: EmulatedHub,
     before = len(hub.writes())
     assert pushed(pusher, recorded(tmp_path, model=None)) == ["left-out"]
     assert len(hub.writes()) == before
+
+
+def test_push_all_leaves_out_other_versions(tmp_path: Path, pusher: EvaluationPusher) -> None:
+    assert pushed(pusher, recorded(tmp_path, version="0.0.9")) == ["left-out"]
+
+
+def test_push_all_reports_a_damaged_recording(tmp_path: Path, pusher: EvaluationPusher) -> None:
+    package = recorded(tmp_path)
+    (package.folder / "recordings" / "qwen.jsonl.gz").write_bytes(b"no gzip")
+    assert pushed(pusher, package) == ["failed"]

@@ -292,3 +292,14 @@ def test_release_without_room_for_wheels_is_made_up_for(
     assert place.release() == 0
 
     assert_published_once_verified_and_written_down(place, hub)
+
+
+def test_release_that_cannot_read_the_hub_keeps_what_is_not_verified(place: Checkout, hub: EmulatedHub) -> None:
+    process = held_at(hub, place, HUB_WRITES[-1], 30)
+    process.kill()
+    process.wait()
+    hub.break_with("GET /environmentshub/*/*/status status code=503 times=always")
+    assert place.release() == 4
+    hub.break_with()
+    assert place.release() == 0
+    assert_published_once_verified_and_written_down(place, hub)

@@ -169,9 +169,23 @@ def result_of(backend: str, **changes: Any) -> str | None:
     return TRAINERS[backend].settings(spec, compiled(backend, **changes).native.values).result
 
 
+@pytest.mark.parametrize("lora", [None, {"rank": 16}])
+def test_compiled_run_without_checkpoints_keeps_the_last_step(lora: dict[str, int] | None) -> None:
+    values = native("prime-rl", lora=lora)
+    assert values["ckpt"] == {}
+    assert result_of("prime-rl", lora=lora) == "weights"
+    assert result_of("prime", lora=lora) == "cleaned up"
+    assert result_of("prime", lora=lora, volume={"name": "kept"}) == "weights"
+
+
 def test_compiled_result_follows_overrides() -> None:
     assert result_of("prime-rl", lora=None, overrides={"weight_broadcast": {"type": "nccl"}}) == "shards"
     assert result_of("prime-rl", overrides={"ckpt": None}) == "nothing"
+
+
+def test_compiled_volume_is_a_key_of_the_prime_cli() -> None:
+    values = native("prime", volume={"name": "kept", "size": "500Gi"})
+    assert (values["volume"], values["volume_size"]) == ("kept", "500Gi")
 
 
 def test_compiled_command_names_only_forwarded_secrets() -> None:

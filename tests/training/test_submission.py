@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from envwright.declarations.run import run_spec
+from envwright.hub.runs import RunsUnreadable, list_runs
 from envwright.training.declared_runs import DeclaredRun
 from envwright.training.submit import Platform, RunIdentity, identity_of, submit
 from envwright.training.trainers import compile_run
@@ -111,6 +112,21 @@ def others(hub: EmulatedHub, count: int, name: str = "") -> None:
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked, timeout=10).close()
 
 
+@pytest.mark.parametrize("assumed", ["page-limit=2", "paging=ignored"])
+def test_submission_is_found_on_any_page(hub: EmulatedHub, platform: Platform, assumed: str) -> None:
+    hub.assume(assumed)
+    first = submit(RUN, identity(), platform)
+    others(hub, 3)
+    assert submit(RUN, identity(), platform).id == first.id
+    assert len(created(hub)) == 4
+
+
+def test_run_list_of_invalid_form_is_refused(hub: EmulatedHub, platform: Platform) -> None:
+    hub.break_with("GET /rft/runs garbage what=list times=always")
+    with pytest.raises(RunsUnreadable, match="could not be read completely"):
+        list_runs(platform.prime, platform.access, platform.stop)
+
+
 def test_run_name_contains_commit_but_identity_ignores_it() -> None:
     name = identity().name
     assert name.startswith("first-")
@@ -130,6 +146,12 @@ def test_run_name_contains_commit_but_identity_ignores_it() -> None:
 def test_run_identity_with_changed_declaration_is_another_version(other: RunIdentity) -> None:
     assert other.is_another_version(identity().name)
     assert not other.is_this(identity().name)
+
+
+@pytest.mark.parametrize("name", ["first", "first-", "first-run", "first-run-0123456789ab", "second-0123456789ab"])
+def test_run_identity_does_not_match_foreign_names(name: str) -> None:
+    assert not identity().is_this(name)
+    assert not identity().is_another_version(name)
 
 
 def test_run_identity_ignores_submission_settings() -> None:

@@ -389,6 +389,16 @@ def test_train_hub_dry_run_without_key_writes_a_file_that_check_keeps(
     assert "gsm8k" not in capsys.readouterr().err
 
 
+def test_train_hub_keeps_the_file_of_a_declared_run(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(repository, "compile") == 0
+    file = repository / "configs" / "rl" / "hosted.toml"
+    before = file.read_text()
+    asked = ("acme/gsm8k", "--model", "Qwen/Qwen3-4B", "--dry-run", "--output", str(file))
+    assert train(repository, *asked) == 2
+    assert "is the file of a declared run" in capsys.readouterr().err
+    assert file.read_text() == before
+
+
 class Datasets(BaseHTTPRequestHandler):
     """A Hugging Face Hub with every dataset."""
 
@@ -417,6 +427,16 @@ def test_train_hub_unreadable_environment_is_not_taken_for_a_dataset(
     signed_in.break_with("GET /environmentshub/*/*/status status code=503 times=always")
     assert train(tmp_path, "hub", "openai/gsm8k", "--model", "m", "--yes") == 2
     assert "openai/gsm8k could not be read on the Hub" in capsys.readouterr().err
+
+
+def test_train_hub_end_of_input_submits_nothing(
+    tmp_path: Path, signed_in: EmulatedHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
+    for typed in ("", "Qwen/Qwen3-8B\n"):
+        on_terminal(monkeypatch, typed)
+        assert train(tmp_path, "hub", "acme/gsm8k") == exit_codes.INTERRUPTED
+    assert signed_in.state()["submitted"] == []
 
 
 def test_train_undeclared_run_suggests_the_nearest(repository: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from envwright.declarations.endpoints import Endpoint
 from envwright.facts.spending import Tokens
 from envwright.models import provider as providers
-from envwright.models.provider import EndpointRefuses
+from envwright.models.provider import EndpointRefuses, Scrubber, refusal_in, sent_body
 from envwright.models.relay import Relay
 from envwright.models.spending import estimate
 from envwright.system.retry_policy import retry_after
@@ -145,6 +145,19 @@ def test_ceiling_holds_with_requests_in_flight() -> None:
     assert len(fake.chats) == 3
 
 
+def test_relay_releases_unused_budget_of_finished_calls() -> None:
+    with relayed(ceiling=0.0025, concurrency=8) as (fake, relay), ThreadPoolExecutor(8) as pool:
+        fake.usage = {"prompt_tokens": 1, "completion_tokens": 1}
+        answers = list(pool.map(lambda _: ask(relay)[0], range(16)))
+    assert answers == [200] * 16
+
+
+def test_relay_without_ceiling_refuses_nothing() -> None:
+    with relayed(ceiling=None, input_price=None, output_price=None) as (_, relay):
+        assert ask(relay)[0] == 200
+        assert relay.spending.cost == 0
+
+
 def test_environment_cannot_request_more_tokens_or_another_model() -> None:
     with relayed() as (fake, relay):
         ask(relay, max_tokens=1_000_000, temperature=0.3)
@@ -153,6 +166,11 @@ def test_environment_cannot_request_more_tokens_or_another_model() -> None:
     assert fake.chats[0].body["temperature"] == 0.3
     assert (status, answer["error"]["code"]) == (404, "model_not_found")
     assert len(fake.chats) == 1
+
+
+def test_reasoning_model_gets_max_completion_tokens_only() -> None:
+    body = sent_body(replace(ENDPOINT, style="reasoning"), {"messages": MESSAGES, "temperature": 1.0, "max_tokens": 7})
+    assert body == {"messages": MESSAGES, "model": MODEL, "max_completion_tokens": 7}
 
 
 def test_streaming_request_gets_a_stream() -> None:
@@ -184,6 +202,14 @@ def test_key_in_an_answer_is_hidden(fault: str) -> None:
         _, answer = ask(relay)
     assert KEY not in json.dumps(answer)
     assert "[key]" in json.dumps(answer)
+
+
+def test_scrubber_replaces_secret_in_keys_and_values() -> None:
+    scrubber = Scrubber("secret/key+1")
+    assert scrubber.value({"secret/key+1": ["a secret/key+1", {"x": "secret%2Fkey%2B1"}, 3]}) == {
+        "[key]": ["a [key]", {"x": "[key]"}, 3]
+    }
+    assert Scrubber("none").text("none of it") == "none of it"
 
 
 def test_relay_scrubs_key_and_address_from_facts() -> None:
@@ -219,6 +245,15 @@ def refused(changes: Callable[[FakeProvider], None] = lambda _: None, **options:
     return caught.value
 
 
+def test_listed_model_costs_nothing_to_check() -> None:
+    assert [one.path for one in checked().seen] == ["/v1/models"]
+
+
+def test_endpoint_check_without_model_list_requests_one_token() -> None:
+    fake = checked(lambda fake: setattr(fake, "models", None))
+    assert fake.chats[0].body["max_tokens"] == 1
+
+
 def test_wrong_key_is_reported_before_anything_runs() -> None:
     error = refused(key="sk-wrong-key-000000")
     assert error.kind == "unauthorised"
@@ -236,6 +271,11 @@ def test_port_without_a_server_is_reported() -> None:
     error = refused(url="http://127.0.0.1:9/v1")
     assert error.kind == "unreachable"
     assert "127.0.0.1:9" in str(error)
+
+
+def test_payment_required_is_a_refusal_and_not_a_retry() -> None:
+    assert refusal_in(providers.ProviderAnswer(402, {"error": "insufficient credits"})) == "refused"
+    assert refusal_in(providers.ProviderAnswer(400, {"error": {"message": "too long", "code": "context"}})) is None
 
 
 def test_estimate_is_an_upper_bound() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -88,6 +89,22 @@ def test_github_client_waits_for_rate_limit(fake: FakeGitHub, github: GitHub) ->
     fake.refusals = [{"Retry-After": "0"}, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}]
 
     assert github.get("pulls/7") == fake.pulls[0]
+
+
+def test_github_rate_limit_of_an_hour_is_reported_at_once(fake: FakeGitHub, github: GitHub) -> None:
+    fake.refusals = [{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 3600)}] * 2
+
+    with pytest.raises(GitHubError, match="HTTP 403"):
+        github.get("pulls/7")
+    assert fake.asked == ["GET refused"]
+
+
+def test_github_refusal_without_a_limit_is_not_retried(fake: FakeGitHub, github: GitHub) -> None:
+    fake.refusals = [{"X-RateLimit-Remaining": "4000"}] * 2
+
+    with pytest.raises(GitHubError, match="HTTP 403"):
+        github.get("pulls/7")
+    assert fake.asked == ["GET refused"]
 
 
 def test_github_answer_that_is_cut_short_is_an_error(fake: FakeGitHub, github: GitHub) -> None:

@@ -1,7 +1,8 @@
 """The release of this package, one step for each job of package.yml: `python tools/package_release.py STEP TAG`.
 
 check TAG      refuse a commit that is not on main, or that was not validated there
-build TAG      build wheel and sdist into dist/, if the tag, the package and CHANGELOG.md name the same version
+build TAG      build wheel and sdist into dist/, if the tag, the package and CHANGELOG.md name the same version, and the
+               package an owner's addresses
 draft TAG      GitHub's release of the tag, with its section of CHANGELOG.md, as a draft
 announce TAG   publish the draft, which has its files by then
 point TAG      move the major tag, which callers of the workflows follow, unless a newer version has it
@@ -15,9 +16,12 @@ import subprocess
 import sys
 import threading
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from envwright import __version__
+from envwright.authoring.setup.answers import is_placeholder
 from envwright.builds.venv import venv_for
 from envwright.builds.wheel import BUILD_LOCK
 from envwright.github.api import GitHub, GitHubError
@@ -56,12 +60,22 @@ def section_of(tag: str, changelog: str) -> str:
     return section
 
 
+def refuse_placeholders(urls: Mapping[str, str]) -> None:
+    """Raise `Refused` for an address of examples: `init` refuses such a source, and reports link there."""
+    for name, address in urls.items():
+        parts = urlsplit(address)
+        if (parts.hostname or "").endswith(".example") or is_placeholder(parts.path.lstrip("/")):
+            raise Refused(f"tools/pyproject.toml: {name} = {address!r} is a placeholder: write the owner's")
+
+
 def build(tag: str, changelog: str, folder: Path) -> None:
-    """Build what is published. Raises `Refused` if the tag is not of the version that is built."""
+    """Build what is published. Raises `Refused` if the tag is of another version, or no owner is named."""
     section_of(tag, changelog)
+    project = tomllib.loads((TOOLS / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    refuse_placeholders(project["urls"])
     python = venv_for(BUILD_LOCK, Workspace(Path.cwd()), threading.Event()).python
     subprocess.run([python, "-I", "-m", "build", "--no-isolation", "--outdir", folder, TOOLS], check=True)
-    name = tomllib.loads((TOOLS / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"].replace("-", "_")
+    name = project["name"].replace("-", "_")
     version = tag.removeprefix("v")
     wanted = {f"{name}-{version}-py3-none-any.whl", f"{name}-{version}.tar.gz"}
     built = {path.name for path in folder.iterdir() if not path.name.startswith(".")}

@@ -12,7 +12,7 @@ from called_workflows import ROOT, workflows
 from envwright import __version__
 from fake_github import FakeGitHub, serving
 from merged_repository import tool_repository
-from package_release import Refused, section_of
+from package_release import Refused, refuse_placeholders, section_of
 from workflow_runner import Runner
 
 TAG = f"v{__version__}"
@@ -80,6 +80,9 @@ def tagged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """This project with a changelog for the tag, as a bare repository."""
     origin = tool_repository(tmp_path_factory.mktemp("tagged"))
     (origin.work / "CHANGELOG.md").write_text(CHANGELOG)
+    project = origin.work / "tools" / "pyproject.toml"
+    owned = project.read_text().replace("//owner.example/", "//our-team.github.io/").replace("/acme/", "/our-team/")
+    project.write_text(owned)
     origin.commit("a version")
     return origin.bare
 
@@ -127,6 +130,13 @@ def test_package_is_built_from_the_tag_and_handed_over(
     assert done.passed, done.output
     names = {path.name for path in (runner.artifacts / "dist").iterdir() if not path.name.startswith(".")}
     assert names == {f"envwright-{__version__}-py3-none-any.whl", f"envwright-{__version__}.tar.gz"}
+
+
+@pytest.mark.parametrize("placeholder", ["https://github.com/acme/envwright", "https://owner.example/envwright/"])
+def test_package_with_the_address_of_an_example_is_not_built(placeholder: str) -> None:
+    refuse_placeholders({"Source": "https://github.com/our-team/envwright", "Docs": "https://our-team.github.io/docs/"})
+    with pytest.raises(Refused, match=rf"pyproject.toml: Source = '{placeholder}' is a placeholder: write the owner's"):
+        refuse_placeholders({"Source": placeholder})
 
 
 def test_package_of_another_version_than_the_tag_is_not_built(

@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from envwright import exit_codes
+from envwright.cli import rehearse
+from envwright.cli.main import main
 from envwright.declarations.problem import DeclarationError
 from envwright.packages.repository import Repository
 from envwright_emulator.rehearsal_copy import rehearsal_copy
@@ -60,6 +63,17 @@ def test_rehearse_invalid_fault_runs_nothing(origin: Origin, arguments: list[str
     done = subprocess.run(command, cwd=origin.work, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("envwright rehearse: ")
+
+
+def test_rehearse_without_the_prime_cli_says_so_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(rehearse, "find_prime", lambda: None)
+    assert main(["rehearse", "--root", str(tmp_path)]) == exit_codes.ERROR
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("The prime CLI, which a release runs, is not installed: uv tool install prime==")
+    assert printed.err.count("\n") == 1
 
 
 def test_rehearsal_copy_without_a_commit_is_refused(tmp_path: Path) -> None:

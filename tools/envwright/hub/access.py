@@ -30,10 +30,10 @@ _PASSED = frozenset(
 )
 
 
-def install_prime() -> str:
-    """How to get the prime CLI, for messages."""
+def install_prime(command: str = "plan") -> str:
+    """How to get the prime CLI, for messages; `command` of this tool needs it."""
     by_hand = f"uv tool install prime=={TESTED_PRIME}"
-    return f"{by_hand}; or once: {command_with('prime', 'envwright plan')}"
+    return f"{by_hand}; or once: {command_with('prime', f'envwright {command}')}"
 
 
 class HubUnavailable(Exception):

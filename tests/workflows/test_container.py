@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -26,6 +27,8 @@ def test_container_copies_files_that_exist_and_is_not_root() -> None:
     assert copied
     assert [path for path in copied if not (ROOT / path).exists()] == []
     assert re.findall(r"^USER (\d+)$", text, re.MULTILINE) == ["1000"], "Kubernetes needs the number"
+    assert "HOME=/home/envwright" in text, "a user of another number has no home of its own"
+    assert "chmod 1777 /home/envwright" in text
 
 
 def test_devcontainer_is_built_from_the_container() -> None:
@@ -38,6 +41,6 @@ def test_devcontainer_is_built_from_the_container() -> None:
 @pytest.mark.skipif(not has_builder(), reason="no container builder is running here")
 def test_container_validates_an_environment() -> None:
     subprocess.run(["docker", "build", "--file", CONTAINERFILE, "--tag", "envwright-test", ROOT], check=True)
-    run = ["docker", "run", "--rm", "--volume", f"{ROOT}:/checkout", "envwright-test"]
+    run = ["docker", "run", "--rm", "--user", str(os.getuid()), "--volume", f"{ROOT}:/checkout", "envwright-test"]
     done = subprocess.run([*run, "schema", "reverse-text"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

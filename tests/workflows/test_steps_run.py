@@ -249,6 +249,7 @@ def test_nightly_jobs_of_this_project_run_its_sessions(tool: dict[str, Path], tm
         "nox tests -n 2 tests/rules tests/repository tests/files tests/system",
         f"nox tests -n 4 {pure}",
         f"nox bounds lowest-direct -n 4 -k not up_to_date {pure}",
+        "nox tests --slow tests/workflows/test_container.py",
         "nox models --check",
         "nox trainers upstream/prime-rl --write --text reports/trainers.md",
         "nox trainers --propose reports/drift",

@@ -112,7 +112,7 @@ def observations(workspace: Workspace) -> Iterator[Observations]:
         yield Observations(workspace, templates)
 
 
-@pytest.mark.parametrize("generation", ["v0", "v1"])
+@pytest.mark.parametrize("generation", [pytest.param("v0", marks=pytest.mark.slow), "v1"])
 @pytest.mark.parametrize("name", PLANTED)
 def test_worker_search_planted_defect_is_found(
     name: str, generation: str, observations: Observations, tmp_path: Path

@@ -60,7 +60,7 @@ class Bench:
         return result["reward"]
 
 
-@pytest.fixture(scope="module", params=["v0", "v1"])
+@pytest.fixture(scope="module", params=[pytest.param("v0", marks=pytest.mark.slow), "v1"])
 def bench(request: pytest.FixtureRequest, environments: Path, workspace: Workspace) -> Iterator[Bench]:
     name = f"weak_{request.param}"
     package = write_package(environments / name, request.param, packages_with_weak_rewards.files(request.param, name))

@@ -13,6 +13,7 @@ from envwright.cli.main import main
 from envwright.declarations.codeowners import render
 from envwright.declarations.registry import load_registry
 from envwright.packages.repository import Repository
+from envwright.statistics.before_after import least_tasks
 
 ROOT = Path(__file__).parents[2]
 ROWS = [{"question": f"What is {n} plus 5?", "answer": f"Count on.\n#### {n + 5:,}"} for n in range(990, 1010)]
@@ -104,15 +105,19 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     return path
 
 
-def test_new_one_split_of_many_rows_holds_out_every_tenth_for_eval(repository: Path, tmp_path: Path):
-    rows = [{"question": f"What is {n} plus 5?", "answer": str(n + 5)} for n in range(40)]
+@pytest.mark.parametrize(("count", "every"), [(40, 5), (63, 7), (90, 10)])
+def test_new_one_split_of_many_rows_holds_out_enough_for_a_comparison(
+    count: int, every: int, repository: Path, tmp_path: Path
+):
+    rows = [{"question": f"What is {n} plus 5?", "answer": str(n + 5)} for n in range(count)]
     assert new(repository, "more-sums", "--data", str(write_rows(tmp_path / "q.jsonl", rows))) == 0
     data = repository / "environments/more_sums/more_sums/data"
     questions = {
         file.stem: [json.loads(line)["question"] for line in file.read_text().splitlines()] for file in data.iterdir()
     }
-    assert questions["eval"] == [f"What is {n} plus 5?" for n in (9, 19, 29, 39)]
-    assert len(questions["train"]) == 36
+    assert questions["eval"] == [f"What is {n} plus 5?" for n in range(every - 1, count, every)]
+    assert len(questions["eval"]) >= least_tasks(0.95)
+    assert len(questions["train"]) == count - len(questions["eval"])
     assert not set(questions["train"]) & set(questions["eval"])
 
 

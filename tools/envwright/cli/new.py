@@ -16,7 +16,7 @@ from envwright.authoring.dataset.recognition import NothingToAnswer, Recognised,
 from envwright.authoring.dataset.roles import Columns, columns_of, fields_of
 from envwright.authoring.dataset.source import DatasetSource, SourceProblem, numbered, open_local
 from envwright.authoring.dataset.summary import recommended_kind
-from envwright.authoring.new.gather import HELD_OUT, ONE_IN, Gathered, gather, sample, with_held_out, words_of
+from envwright.authoring.new.gather import HELD_OUT, Gathered, gather, sample, with_held_out, words_of
 from envwright.authoring.new.plan import NAME, DataOrigin, EnvironmentKind, EnvironmentPlan
 from envwright.authoring.new.render import files_of, ignored_by
 from envwright.authoring.new.wording import declared_by
@@ -186,7 +186,7 @@ def _print_choices(
     taken = ", ".join(f"{len(examples)} for {split}" for split, examples in splits.items())
     print(f"{source.name}: {found.task} ({chosen}); examples: {taken}", file=sys.stderr)
     if len(splits) > len(gathered.splits):
-        print(f"held out every {ONE_IN}th example as the split {HELD_OUT}", file=sys.stderr)
+        print(f"held out {len(splits[HELD_OUT])} examples, evenly spread, as the split {HELD_OUT}", file=sys.stderr)
     if unused := [name for name in columns if name not in roles.columns]:
         print(f"columns not used: {', '.join(unused)}", file=sys.stderr)
     if gathered.unreadable:

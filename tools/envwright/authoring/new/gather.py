@@ -16,6 +16,8 @@ MOST_TESTS = 20
 """The most tests of one program, because each costs time with every reply."""
 HELD_OUT = "eval"
 ONE_IN = 10
+LEAST_HELD_OUT = 8
+"""The least number of held-out examples: a comparison decides on 6 or more (`statistics/before_after.py`)."""
 FEWEST_TO_DIVIDE = 40
 """The least number of examples for an evaluation split; with fewer, all are used for training."""
 
@@ -54,14 +56,15 @@ def gather(rows: Mapping[str, Sequence[NumberedRow]], found: Recognised) -> Gath
 
 
 def with_held_out(splits: Mapping[str, list[Example]]) -> dict[str, list[Example]]:
-    """The same splits; of a single one, every tenth example is held out for evaluation."""
+    """The same splits; of a single one, a tenth is held out for evaluation, and at least what a comparison needs."""
     if len(splits) != 1:
         return dict(splits)
     [(name, examples)] = splits.items()
     if len(examples) < FEWEST_TO_DIVIDE or name == HELD_OUT:
         return dict(splits)
-    kept = [example for number, example in enumerate(examples, start=1) if number % ONE_IN]
-    return {name: kept, HELD_OUT: examples[ONE_IN - 1 :: ONE_IN]}
+    one_in = min(ONE_IN, len(examples) // LEAST_HELD_OUT)
+    kept = [example for number, example in enumerate(examples, start=1) if number % one_in]
+    return {name: kept, HELD_OUT: examples[one_in - 1 :: one_in]}
 
 
 def _bounded(example: Example) -> Example:

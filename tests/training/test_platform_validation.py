@@ -180,6 +180,19 @@ def test_refusal_of_the_platform_stops_plan_and_train(
     assert hub.state()["run"] == []
 
 
+def test_train_hub_asks_the_platform_before_it_pays(
+    hub: EmulatedHub, signed_in: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["train", "acme/reverse-text", "--model", "Qwen/Qwen3-0.6B", "--yes", "--root", str(signed_in)]
+    assert main([*asked, "--dry-run"]) == 0
+    assert "validated against the platform's prime-rl 559b44772 (schema: august)" in capsys.readouterr().out
+    [schema] = Workspace(signed_in).base.rglob("prime_rl/configs/rl.py")
+    schema.write_text(schema.read_text().replace(" seq_len ", " "))
+    assert main(asked) == 1
+    assert "the platform refuses it: the command line: seq_len: Extra inputs" in capsys.readouterr().out
+    assert hub.state()["run"] == []
+
+
 def test_run_above_its_budget_by_the_platforms_price_is_refused(hub: EmulatedHub, signed_in: Path) -> None:
     registry = signed_in / "registry.yaml"
     registry.write_text(registry.read_text().replace("{hours: 2}", "{hours: 2, max_dollars: 10}"))

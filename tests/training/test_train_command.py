@@ -135,6 +135,12 @@ def test_train_submits_due_run_once(
     }
 
 
+def delete(hub: EmulatedHub, id: str) -> None:
+    request = urllib.request.Request(f"{hub.url}/api/v1/training/runs/{id}", method="DELETE")
+    request.add_header("Authorization", f"Bearer {hub.key}")
+    urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10).close()
+
+
 @pytest.mark.parametrize("gone", ["deleted", "another team"])
 def test_train_submits_no_run_again_that_left_the_platform(
     gone: str,
@@ -147,9 +153,7 @@ def test_train_submits_no_run_again_that_left_the_platform(
     assert train(repository, "--yes") == 0
     [run] = signed_in.state()["run"]
     if gone == "deleted":
-        request = urllib.request.Request(f"{signed_in.url}/api/v1/training/runs/{run['id']}", method="DELETE")
-        request.add_header("Authorization", f"Bearer {signed_in.key}")
-        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10).close()
+        delete(signed_in, run["id"])
     else:
         monkeypatch.setenv("PRIME_TEAM_ID", "acme")
     capsys.readouterr()
@@ -247,6 +251,15 @@ def test_train_reads_the_code_of_the_hub_before_it_pays(
     assert len(submitted) == (0 if refusal else 1)
 
 
+def test_train_hub_submits_the_agents_that_the_code_on_the_hub_has(tmp_path: Path, signed_in: EmulatedHub) -> None:
+    publish(signed_in, "texts", "0.1.0", "a" * 64, content=wheel(**{"texts.py": TWO_AGENTS}))
+    assert train(tmp_path, "acme/texts", "--model", "Qwen/Qwen3-4B", "--yes") == 0
+    [run] = signed_in.state()["submitted"]
+    [source] = run["config"]["orchestrator"]["train"]["source"]
+    assert sorted(source["env"]) == ["ana", "ben", "taskset"]
+    assert "env.ana.harness" in (tmp_path / "configs" / "rl" / "texts-qwen3-4b.toml").read_text()
+
+
 @pytest.mark.parametrize(
     "content",
     [b"no archive", wheel(**{"other.py": TWO_AGENTS}), wheel(**{"../texts.py": ""}), wheel(**{"texts.py": "def ("})],
@@ -308,6 +321,10 @@ def test_train_hub_environment_needs_no_registry(
     assert 'env.taskset.id = "acme/gsm8k@' in output
     assert run["name"] in output
     assert (tmp_path / "configs" / "rl" / "gsm8k-qwen3-4b.toml").is_file()
+    delete(signed_in, run["id"])
+    assert train(tmp_path, *asked, "--yes") == 1
+    assert f"submitted before as {run['id']}, which this key does not see any more" in capsys.readouterr().out
+    assert len(signed_in.state()["submitted"]) == 1
 
 
 @pytest.mark.usefixtures("signed_in")
@@ -381,6 +398,7 @@ def test_train_hub_dry_run_without_key_writes_a_file_that_check_keeps(
     assert train(repository, "acme/gsm8k", "--model", "Qwen/Qwen3-4B", "--dry-run") == 0
     output = capsys.readouterr().out
     assert "note: without a key the platform was not read" in output
+    assert "note: not pinned: acme/gsm8k; name OWNER/NAME@VERSION" in output
     file = repository / "configs" / "rl" / "gsm8k-qwen3-4b.toml"
     assert "Made by `envwright train hub acme/gsm8k --model Qwen/Qwen3-4B --dry-run`" in file.read_text()
     assert train(repository, "compile") == 0

@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from envwright.reports.declared_runs import render_runs
 from envwright.system.subprocesses import Interrupted
 from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import DeclaredRun, declared_runs, is_compiled
+from envwright.training.due import DecidedRun, RunDecision, RunSize, Situation, checked
 from envwright.training.submit import Platform, RunIdentity, identity_of, submit
 from envwright.training.trainers import SUBMITTED
 
@@ -115,13 +116,13 @@ def run(options: argparse.Namespace) -> int:
         _check(options)
         platform = _platform(options)
         _complete(options, platform)
-        hub_run = _compiled(options, platform)
+        hub_run, decision = _checked_there(_compiled(options, platform), platform, options)
         write_whole(hub_run.file, hub_run.text)
         print(f"{hub_run.file}:\n\n{hub_run.text}")
         print(platform.access.scrubber.text(render_runs([run_result(hub_run.run)], quiet=True)), end="")
-        for note in _notes(options, platform):
-            print(note)
-        if hub_run.run.fails:
+        for note in [*([decision.reason] if decision.reason else []), *_notes(options, platform)]:
+            print(platform.access.scrubber.text(note))
+        if hub_run.run.fails or decision.action == "refused":
             return exit_codes.FAIL
         question = f"Submit {hub_run.identity.name}? Hosted GPUs are billed by the hour."
         if options.dry_run or platform.prime is None or not confirmed(question, options):
@@ -137,7 +138,7 @@ def run(options: argparse.Namespace) -> int:
     print(platform.access.scrubber.text(str(outcome)))
     if outcome.outcome in ("submitted", "already-submitted"):
         return exit_codes.PASS
-    return exit_codes.FAIL if outcome.outcome == "failed" else exit_codes.ERROR
+    return exit_codes.ERROR if outcome.outcome == "unknown" else exit_codes.FAIL
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -251,6 +252,24 @@ def _compiled(options: argparse.Namespace, platform: TrainingPlatform) -> HubRun
     return HubRun(compiled, identity, file, text)
 
 
+def _checked_there(
+    hub_run: HubRun, platform: TrainingPlatform, options: argparse.Namespace
+) -> tuple[HubRun, RunDecision]:
+    """The run as the platform takes it: by the code of its environments on the Hub, and by the platform's own check.
+
+    Without a key, and for a run that fails already, nothing is asked. Raises `Interrupted`.
+    """
+    if platform.prime is None or hub_run.run.fails:
+        return hub_run, RunDecision("not-asked", "")
+    size, root = RunSize(hub_run.run.spec), options.root.absolute()
+    nothing = Registry("", {}, {}, {}, {})
+    situation = Situation(root, nothing, platform.access, platform.prime, frozenset(), platform.stop)
+    due = DecidedRun(hub_run.run, hub_run.identity, RunDecision("submit", str(size)), size)
+    found = checked(situation, due, platform.offer.gpus)
+    files = found.run.compiled.files.values() if found.run.compiled else ()
+    return replace(hub_run, run=found.run, text=next(iter(files), hub_run.text)), found.decision
+
+
 def _external(addresses: list[str], platform: TrainingPlatform) -> dict[str, ExternalEntry]:
     """The environments by name, at the version that was named or at the latest.
 
@@ -297,6 +316,8 @@ def _notes(options: argparse.Namespace, platform: TrainingPlatform) -> list[str]
         notes.append("note: the platform deletes the checkpoints when the run ends; --volume NAME keeps its outputs")
     if offer.unread:
         notes.append(f"note: {offer.unread}: whether environments, model and GPUs exist there is not known")
+    if platform.prime is None and (latest := [each for each in options.environments if "@" not in each]):
+        notes.append(f"note: not pinned: {', '.join(latest)}; name OWNER/NAME@VERSION, or a key that reads the latest")
     prices = {kind: price for kind, price in offer.gpus.items() if price is not None}
     kind = options.gpu_type or (next(iter(prices)) if len(prices) == 1 else "")
     if kind in prices:

@@ -164,10 +164,7 @@ def decision_on(run: RunState) -> RunDecision:
         then = "envwright release" if ours else "declare a version that the Hub has, in registry.yaml"
         return RunDecision("waits", f"not on the Hub as declared here: {names}", then)
     if run.seen:
-        reason = f"submitted before as {run.seen}, which this key does not see any more: not submitted again"
-        then = "check PRIME_TEAM_ID; if it was deleted, change the run: a changed declaration is a new run; "
-        then += f"unchanged, it is submitted once .envwright/{SeenRun(Path(), run.identity).file} is removed"
-        return RunDecision("waits", reason, then)
+        return RunDecision("waits", *SeenRun(Path(), run.identity).gone(run.seen))
     others = [each for each in run.platform if run.identity.is_another_version(each.name)]
     changed = f"changed since {others[0].name} ({others[0].status}); " if others else ""
     return RunDecision("submit", f"{changed}{RunSize(run.spec)}")
@@ -245,7 +242,7 @@ def decided_runs(
     known = replace(situation, ready=ready)
     decided = [_decided(run, known, packages, commit, platform, unreadable, external, asked) for run in runs]
     prices = _prices(situation) if any(each.decision.action == "submit" for each in decided) else {}
-    return [_checked(situation, each, prices) if each.decision.action == "submit" else each for each in decided]
+    return [checked(situation, each, prices) if each.decision.action == "submit" else each for each in decided]
 
 
 def _prices(situation: Situation) -> Mapping[str, float | None]:
@@ -258,7 +255,7 @@ def _prices(situation: Situation) -> Mapping[str, float | None]:
         return {}
 
 
-def _checked(situation: Situation, each: DecidedRun, prices: Mapping[str, float | None]) -> DecidedRun:
+def checked(situation: Situation, each: DecidedRun, prices: Mapping[str, float | None]) -> DecidedRun:
     """A due run after the platform's own check, which may refuse it, and with the platform's price."""
     if situation.prime is None:
         return each

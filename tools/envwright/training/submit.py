@@ -133,6 +133,13 @@ class SeenRun:
         with suppress(OSError):
             write_whole(self.file, json.dumps({"id": id, "name": self.identity.name}))
 
+    def gone(self, id: str) -> tuple[str, str]:
+        """Why a run that is not on the platform any more is not submitted again, and what to do."""
+        reason = f"submitted before as {id}, which this key does not see any more: not submitted again"
+        then = "check PRIME_TEAM_ID; if it was deleted, change the run: a changed declaration is a new run; "
+        name = SeenRun(Path(), self.identity).file
+        return reason, f"{then}unchanged, it is submitted once .envwright/{name} is removed"
+
     @property
     def file(self) -> Path:
         """The note's file."""
@@ -175,6 +182,9 @@ def _submit(run: DeclaredRun, identity: RunIdentity, platform: Platform, pending
     if pending.holds:
         message = "an earlier submission has no result yet and may still appear"
         return Submission(identity.run, "unknown", message, _when(pending))
+    note = SeenRun(platform.notes, identity)
+    if note.id:
+        return Submission(identity.run, "waits", *note.gone(note.id))
     there, printed = pending.submit(
         identity.name,
         lambda: _create(run, identity, platform),

@@ -374,7 +374,8 @@ def _environment(
     spec, environment = request.spec, request.environment(source)
     published = f"{environment.hub}@{environment.version}" if environment.version else environment.hub
     taskset = published if hosted or environment.external else environment.id
-    where = "the Hub's, at this version" if taskset == published else "the package installed beside prime-rl"
+    on_hub = "the Hub's, at this version" if environment.version else "the Hub's latest: no version is known"
+    where = on_hub if taskset == published else "the package installed beside prime-rl"
     config.put((*at, "env", "taskset", "id"), taskset, origin(spec, f"{key}.id", where))
     for name, value in settings.items():
         comment = origin(spec, f"{key}.taskset.{name}") if name in source.settings else HELD_OUT

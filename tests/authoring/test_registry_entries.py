@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
-from envwright.authoring.new.write import NoPlace, with_entry
+from envwright.authoring.new.write import NoPlace, with_entry, with_rows
+from envwright.cli.prepare import write_declaration
+from envwright.declarations.preparation import Preparation, PreparedDataset
+from envwright.declarations.registry import load_registry
 
 REGISTRY = """# yaml-language-server: $schema=registry.schema.json
 version: 1
@@ -57,3 +62,29 @@ def test_with_entry_keeps_the_indentation():
 def test_with_entry_refuses_inline_environments(text: str):
     with pytest.raises(NoPlace):
         with_entry(text, "bananas", [])
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("apples", "  apples:\n", "  apples:\n    prepare:\n      command: x\n"),
+        ("cherries", "  cherries: {}\n", "  cherries:\n    prepare:\n      command: x\n"),
+    ],
+)
+def test_with_rows_adds_to_the_entry_and_keeps_the_rest(name: str, before: str, after: str):
+    assert with_rows(REGISTRY, name, ["prepare:", "  command: x"]) == REGISTRY.replace(before, after)
+
+
+@pytest.mark.parametrize("text", [REGISTRY, REGISTRY.replace("cherries: {}", "dates: {seed: 1}")])
+def test_with_rows_refuses_an_entry_that_is_no_block(text: str):
+    with pytest.raises(NoPlace):
+        with_rows(text, "dates", ["prepare:"])
+
+
+def test_declaration_of_data_is_written_above_other_entries(tmp_path: Path):
+    data = Preparation((PreparedDataset("acme/sums", "0" * 40),))
+    (tmp_path / "registry.yaml").write_text(REGISTRY.partition("\nruns:")[0])
+    assert write_declaration(tmp_path, "apples", data)
+    entries = load_registry(tmp_path).environments
+    assert {name: entry.prepare for name, entry in entries.items()} == {"apples": data, "cherries": Preparation()}
+    assert not write_declaration(tmp_path, "dates", data)

@@ -169,7 +169,11 @@ def test_prepared_dataset_is_read_by_offline_gates(sums: SmallRepository):
         assert (code, [line for line in out.splitlines() if line.startswith("    ")]) == (0, list(DECLARED))
         assert sums.left == []
 
-        sums.declare(*DECLARED)  # the lines as they were shown
+        assert (sums.root / "registry.yaml").read_text().splitlines()[3:] == [
+            "  sums:",
+            *DECLARED,  # the lines as they were shown
+            "    visibility: PRIVATE",
+        ]
         sums.run("schema", "sums")
         assert set(sums.findings()) == {"SCH046"}
         assert sums.findings()["SCH046"]["fix"] == "Run `envwright prepare sums`, with a network."

@@ -8,16 +8,27 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from envwright import exit_codes
+from envwright.authoring.new.write import NoPlace, with_rows
 from envwright.builds.preparation import PreparationFailed, prepare
 from envwright.builds.prepared_home import prepared_home
 from envwright.cli import arguments
 from envwright.cli.selection import Choice, chosen_environments
-from envwright.declarations.preparation import ProposedPreparation, preparation_lines, proposed_preparation
+from envwright.declarations.document import parse_document
+from envwright.declarations.preparation import (
+    Preparation,
+    ProposedPreparation,
+    preparation_lines,
+    proposed_preparation,
+)
+from envwright.declarations.problem import DeclarationError
+from envwright.declarations.registry import EnvironmentEntry, registry_of
+from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.facts.observed import Failure
+from envwright.files.atomic_write import write_whole
 from envwright.observing.exploration import explored
 from envwright.rules.engine import Verdict
 from envwright.rules.verdict import worst
@@ -28,7 +39,7 @@ from envwright.text.visible_text import on_one_line
 
 EXAMPLES = """examples:
   envwright prepare                         download the data under prepare: in registry.yaml, for all environments
-  envwright prepare gsm8k                   for one; if it declares nothing, show the lines that it needs
+  envwright prepare gsm8k                   for one; if it declares nothing, write the lines that it needs
   envwright prepare --declared --changed    what those declare that a change touches
 
 it needs the network and sees no key; the result is kept in ENVWRIGHT_CACHE_DIR, by default ~/.cache/envwright, until
@@ -47,7 +58,7 @@ class PreparedEnvironment:
     fix: str = ""
     bytes: int = 0
     declaration: str = ""
-    """Lines to paste, if it declares nothing and downloads data."""
+    """The lines that declare its data, if it declared nothing and downloads some."""
     output: str = ""
 
 
@@ -113,10 +124,10 @@ def _explored(choice: Choice, name: str, workspace: Workspace, stop: threading.E
     proposal = proposed_preparation(found.wanted)
     if not proposal.preparation.needed and not proposal.others and found.failure is None:
         return PreparedEnvironment(name, "pass", "downloads nothing; there is nothing to declare")
-    return _proposal(name, proposal, found.failure)
+    return _proposal(choice.repository.root, name, proposal, found.failure)
 
 
-def _proposal(name: str, proposal: ProposedPreparation, failure: Failure | None) -> PreparedEnvironment:
+def _proposal(root: Path, name: str, proposal: ProposedPreparation, failure: Failure | None) -> PreparedEnvironment:
     lines = "\n".join(preparation_lines(proposal.preparation, indent="    ")) if proposal.preparation.needed else ""
     broken = f"; it did not load: {failure.type}: {on_one_line(failure.message)[:300]}" if failure else ""
     again = f"run `envwright prepare {name}` once more"
@@ -125,13 +136,39 @@ def _proposal(name: str, proposal: ProposedPreparation, failure: Failure | None)
         message = f"declares no data, and what it downloads could not be reached{broken}"
         return PreparedEnvironment(name, "inconclusive", message, fix, declaration=lines)
     if lines:
-        fix = f"Paste these lines below {name} in registry.yaml, and {again}."
-        return PreparedEnvironment(name, "pass", f"declares no data and downloads some{broken}", fix, declaration=lines)
+        message = f"declared no data and downloads some{broken}"
+        where = f"below {name} in {REGISTRY_FILE}"
+        done = f"These lines were written {where}: {again}."
+        fix = (
+            done if write_declaration(root, name, proposal.preparation) else f"Paste these lines {where}, and {again}."
+        )
+        return PreparedEnvironment(name, "pass", message, fix, declaration=lines)
     if proposal.others:
         message = f"loading it downloads what cannot be declared: {', '.join(proposal.others[:5])}{broken}"
         fix = "Write a command of the package that downloads what it needs into its home, and declare it as `command`."
         return PreparedEnvironment(name, "fail", message, fix)
     return PreparedEnvironment(name, "fail", f"downloads nothing{broken}", f"envwright validate {name}")
+
+
+def write_declaration(root: Path, name: str, preparation: Preparation) -> bool:
+    """Write a declaration into the registry; returns whether that was possible without changing anything else."""
+    path = root / REGISTRY_FILE
+    try:
+        before = path.read_text("utf-8")
+        text = with_rows(before, name, preparation_lines(preparation))
+        known, changed = map(_entries, (before, text))
+        if changed != {**known, name: replace(known[name], prepare=preparation)}:
+            return False
+        write_whole(path, text)
+    except (NoPlace, DeclarationError, OSError):
+        return False
+    return True
+
+
+def _entries(text: str) -> dict[str, EnvironmentEntry]:
+    """The environments that a registry declares, wherever their lines are. Raises `DeclarationError`."""
+    entries = registry_of(parse_document(text, REGISTRY_FILE)).environments
+    return {name: replace(entry, line=None) for name, entry in entries.items()}
 
 
 def _show(result: PreparedEnvironment) -> None:

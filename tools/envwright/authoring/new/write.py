@@ -75,6 +75,28 @@ def with_entry(
     return "".join([*lines[:place], entry, *lines[place:]])
 
 
+def with_rows(text: str, name: str, rows: Sequence[str]) -> str:
+    """The registry with further lines in the entry of an environment; `rows` are indented as in a block of their own.
+
+    Raises `NoPlace` if the entry is not a block of lines, or empty.
+    """
+    lines = text.splitlines(keepends=True)
+    start = next((index for index, line in enumerate(lines) if re.match(r"environments:\s*(#.*)?$", line)), len(lines))
+    entry = re.compile(rf"( +){re.escape(name)}:\s*(\{{\}}|null|~)?\s*(#.*)?$")
+    for index in range(start + 1, len(lines)):
+        if re.match(r"[^\s#]", lines[index]):
+            break
+        if (found := entry.match(lines[index])) is None:
+            continue
+        remark = f"  {found[3]}" if found[3] else ""
+        after = next((line for line in lines[index + 1 :] if line.strip() and not line.strip().startswith("#")), "")
+        inner = re.match(" *", after)[0]  # type: ignore[index]
+        blank = inner if len(inner) > len(found[1]) else found[1] * 2
+        added = [f"{found[1]}{name}:{remark}\n", *(f"{blank}{row}\n" for row in rows)]
+        return "".join([*lines[:index], *added, *lines[index + 1 :]])
+    raise NoPlace(f"no line reads {name}:")
+
+
 class NotWritten(Exception):
     """The environment cannot be written; with the reason and a remedy."""
 

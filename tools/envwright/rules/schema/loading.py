@@ -155,7 +155,7 @@ def _declaration_and_fix(subject: Subject, known: list[str]) -> tuple[str, str]:
         if UNKNOWN_COMMIT in lines:
             return (
                 lines,
-                f"`envwright prepare {name}` prints these lines with the commits, to be pasted into registry.yaml.",
+                f"`envwright prepare {name}` writes these lines with the commits into registry.yaml.",
             )
         return lines, f"Paste these lines below {name} in registry.yaml, and run `envwright prepare {name}`."
     if len(commands) > 1:

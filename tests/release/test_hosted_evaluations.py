@@ -116,7 +116,9 @@ def test_followed_returns_the_complete_evaluation(hub: EmulatedHub, side: Hosted
     assert [line.rpartition(": ")[2] for line in notes] == ["pending, 0 samples so far", "running, 1 samples so far"]
 
 
-@pytest.mark.parametrize("status", ["FAILED", "CANCELLED", "TIMEOUT"])
+@pytest.mark.parametrize(
+    "status", ["FAILED", *(pytest.param(status, marks=pytest.mark.slow) for status in ("CANCELLED", "TIMEOUT"))]
+)
 def test_followed_failed_evaluation_can_be_repeated(hub: EmulatedHub, side: HostedSide, status: str) -> None:
     evaluation, _ = submitted(REQUEST, side)
     tell(hub, evaluation.id, status=status, error_message="the sandbox did not start")

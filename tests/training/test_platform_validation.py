@@ -11,9 +11,12 @@ import pytest
 from envwright.cli.main import main
 from envwright.declarations.run import run_spec
 from envwright.packages.repository import Repository
+from envwright.release.ledger import LedgerEntry, ReleaseLedger, ReleaseResult
+from envwright.release.plan import Desired, ReleaseStep
 from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import DeclaredRun
 from envwright.training.platform_validation import PlatformCheck, platform_check, schema_of
+from envwright.training.preregistration import head_of
 from envwright.training.submit import Platform, RunIdentity
 from envwright.training.trainers import compile_run
 from envwright.training.trainers.trainer import CompileRequest, Environment
@@ -217,3 +220,23 @@ def test_plan_without_key_says_what_was_not_asked_and_what_a_merge_submits(
     assert "changed: keys max_steps" in output
     size = "Qwen/Qwen3-0.6B, 30 steps × 128 rollouts = 3,840, 2 GPUs, 2 hours, 4 GPU hours, no price declared"
     assert size in output
+
+
+@pytest.mark.parametrize(("result", "submitted"), [("published", 1), ("refused", 0)])
+def test_run_of_a_release_waits_for_what_its_ledger_left_out(
+    result: ReleaseResult, submitted: int, hub: EmulatedHub, signed_in: Path
+) -> None:
+    desired = Desired("reverse-text", "acme", "0.1.1", "", "PUBLIC")
+    entry = LedgerEntry(ReleaseStep(desired, "publish", ""), result, "")
+    ledger = ReleaseLedger(head_of(signed_in), "acme", "0.18.0", "0", entries=[entry])
+    file = signed_in.parent / "release.json"
+    file.write_text(json.dumps(ledger.data()))
+    assert main(["train", "--yes", "--ledger", str(file), "--root", str(signed_in)]) == 0
+    assert len(hub.state()["submitted"]) == submitted
+
+
+def test_ledger_of_another_commit_submits_nothing(hub: EmulatedHub, signed_in: Path) -> None:
+    file = signed_in.parent / "release.json"
+    file.write_text(json.dumps(ReleaseLedger("0" * 40, "acme", "0.18.0", "0").data()))
+    assert main(["train", "--yes", "--ledger", str(file), "--root", str(signed_in)]) == 2
+    assert hub.state()["submitted"] == []

@@ -144,7 +144,7 @@ def test_plan_without_base_includes_everything(origin: Origin, runner: Runner) -
 def test_release_jobs_receive_what_the_jobs_before_them_left(origin: Origin, runner: Runner) -> None:
     head, since = origin.git("rev-parse", "HEAD"), "0123abcd"
     says = {**_secrets(), "steps.read.outputs.commit": since, "needs.since.outputs.commit": since}
-    for name in ("report", "published", "loaded"):
+    for name in ("report", "published", "loaded", "release"):
         (runner.artifacts / name).mkdir(parents=True)
 
     sessions = {}
@@ -158,7 +158,7 @@ def test_release_jobs_receive_what_the_jobs_before_them_left(origin: Origin, run
         "publish": ["release --yes --evidence-only proven/ --since 0123abcd"],
         "verify": ["prepare --declared", "release verify published/"],
         "record": ["ci join published/ loaded/"],
-        "train": ["train --yes"],
+        "train": ["train --yes --ledger released/release.json"],
     }
 
 

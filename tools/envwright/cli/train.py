@@ -6,6 +6,7 @@ import argparse
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from envwright import exit_codes
@@ -19,6 +20,7 @@ from envwright.declarations.run import RunSpec
 from envwright.files.atomic_write import write_whole
 from envwright.hub.access import HubUnavailable, find_prime, hub_access, install_prime
 from envwright.hub.state import read_hub
+from envwright.release.ledger import LedgerUnreadable, read_ledger
 from envwright.release.plan import desired_of, step_of
 from envwright.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
 from envwright.system.subprocesses import Interrupted
@@ -30,6 +32,7 @@ from envwright.training.declared_runs import (
     write_configs,
 )
 from envwright.training.due import DecidedRun, Situation, carry_out, decided_runs
+from envwright.training.preregistration import head_of
 from envwright.training.trainers import trainer_named
 
 EXAMPLES = {
@@ -50,6 +53,12 @@ EXAMPLES = {
 def add_arguments_train(command: argparse.ArgumentParser) -> None:
     add_runs(command)
     command.add_argument("--dry-run", action="store_true", help="show the runs to submit, and submit nothing")
+    command.add_argument(
+        "--ledger",
+        type=Path,
+        metavar="FILE",
+        help="release.json of a release of this commit: runs wait for environments that it did not publish and load",
+    )
     arguments.confirmation(command, "submit")
 
 
@@ -73,7 +82,7 @@ def run_train(options: argparse.Namespace) -> int:
             return code
     try:
         return _submit(root, registry, options)
-    except (HubUnavailable, Unconfirmed) as error:
+    except (HubUnavailable, LedgerUnreadable, Unconfirmed) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
     except (Interrupted, EOFError):  # Ctrl-C, or Ctrl-D at the question
@@ -93,6 +102,8 @@ def _submit(root: Path, registry: Registry, options: argparse.Namespace) -> int:
     names = checked_names(registry, options.names)
     hosted = any(trainer_named(registry.specs[name].backend).limits.hosted for name in names)
     situation = _situation(root, registry, names, hosted=hosted)
+    if options.ledger:
+        situation = replace(situation, ready=situation.ready - _not_released(root, options.ledger))
     if hosted and not options.dry_run:
         refuse_unready(platform_checks("train", situation.access, situation.prime, None))
     decided = decided_runs(situation, names, asked=options.names)
@@ -113,6 +124,14 @@ def _submit(root: Path, registry: Registry, options: argparse.Namespace) -> int:
 def _question(due: Sequence[DecidedRun]) -> str:
     shown = "".join(f"\n  {each.run.spec.name}: {each.size}" for each in due)
     return f"Submit {len(due)} {'run' if len(due) == 1 else 'runs'} to paid GPUs?{shown}\n"
+
+
+def _not_released(root: Path, file: Path) -> set[str]:
+    """The environments that a release of this commit did not leave as declared. Raises `LedgerUnreadable`."""
+    ledger = read_ledger(file)
+    if ledger.commit != head_of(root):
+        raise LedgerUnreadable(f"{file} is of commit {ledger.commit[:12]}, and this is {head_of(root)[:12]}")
+    return {entry.step.desired.name for entry in ledger.entries if not entry.is_ready}
 
 
 def _situation(root: Path, registry: Registry, names: list[str], *, hosted: bool) -> Situation:

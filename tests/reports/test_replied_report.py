@@ -11,7 +11,7 @@ from envwright.declarations.package import Package
 from envwright.facts.observed import Description, Failure, FunctionFailure, FunctionScore, Place, Task
 from envwright.observing.reply import Extracted, Replied, render_json, render_text
 
-PACKAGE = Package("plain-sums", Path(), "plain_sums", "0.1.0", "", (), "", (), (), "", "v0", None)
+PACKAGE = Package("plain-sums", Path(), "plain_sums", "0.1.0", "", (), "", (), (), "v0", None)
 SAID: Any = ({"role": "assistant", "content": "<answer>4</answer>"},)
 REPLIED = Replied(
     task=Task(3, ({"role": "user", "content": "2+2?"},), "4", {"answer": "4"}),

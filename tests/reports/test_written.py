@@ -113,9 +113,7 @@ def test_places_are_relative_to_the_repository() -> None:
 
 def test_result_combines_declaration_facts_and_verdict(tmp_path: Path) -> None:
     folder = tmp_path / "environments" / "a_b"
-    package = Package(
-        "a-b", folder, "a_b", "0.1", "d", (), ">=3.11", (), (), "hatchling", "v0", None, digest="sha256:1"
-    )
+    package = Package("a-b", folder, "a_b", "0.1", "d", (), ">=3.11", (), (), "v0", None, digest="sha256:1")
     facts = Facts(
         "a-b",
         "key",

@@ -33,7 +33,6 @@ PACKAGE = Package(
     "",
     (),
     (),
-    "",
     "v1",
     None,
     cases=(CaseDeclaration("right", 1, "4", {"reward": "1"}, 1),),

@@ -24,7 +24,7 @@ def score(policy: str, reward: float, task: int = 0, reply: str = "a reply") -> 
 
 
 def probes(*scores: Score, cases: tuple[Case, ...] = (), **changes: Any) -> dict[str, dict[str, Any]]:
-    package = Package("a", None, "a", "1", "", (), "", (), (), "", None, None)  # type: ignore[arg-type]
+    package = Package("a", None, "a", "1", "", (), "", (), (), None, None)  # type: ignore[arg-type]
     found = probes_of(package, described(("correct", 1.0), **changes), scores, cases)
     return {probe["name"]: probe for probe in found.usable}
 
@@ -99,7 +99,7 @@ def test_probes_alternate_between_outcomes():
 
 
 def test_conversation_out_of_time_is_missed_but_raised_one_is_not():
-    package = Package("a", None, "a", "1", "", (), "", (), (), "", None, None)  # type: ignore[arg-type]
+    package = Package("a", None, "a", "1", "", (), "", (), (), None, None)  # type: ignore[arg-type]
     late, broken = Failure("timeout", "OutOfTime", "took longer than 10 s"), Failure("raised", "ValueError", "no")
     scores = [
         replace(score("oracle", 1.0), failure=late, reward=None),

@@ -33,7 +33,6 @@ PACKAGE = Package(
     "",
     (),
     (),
-    "",
     "v1",
     None,
     digest="d",

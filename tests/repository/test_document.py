@@ -68,7 +68,8 @@ def test_document_with_exponential_aliases_is_refused() -> None:
 
 
 def test_document_with_deep_nesting_is_refused() -> None:
-    assert only(refused(parse_document, "[" * 3000 + "]" * 3000, "a.yaml")).message == "is nested too deeply"
+    message = only(refused(parse_document, "[" * 3000 + "]" * 3000, "a.yaml")).message
+    assert "nested too deeply" in message or "nesting depth" in message, "newer releases of PyYAML have a limit"
 
 
 @pytest.mark.parametrize("tag", ["!!python/object/apply:os.system", "!!binary", "!!set", "!mine"])

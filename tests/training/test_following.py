@@ -337,6 +337,15 @@ def test_diagnosis_is_printed_as_markdown(tmp_path: Path, capsys: pytest.Capture
     assert "+    sampling: {max_tokens: 1024" in output
 
 
+def test_curve_of_a_long_run_has_some_of_its_steps(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    file.write_text(lines([{"step": step, "reward": 0.5 + step % 2 / 10} for step in range(5_000)]))
+    _, report = diagnosed(tmp_path, str(file))
+    points = report.curves[0].points
+    assert (points[0].step, points[1].step, points[-1].step) == (0, 3, 4_999)
+    assert len(points) <= 2_001
+
+
 def test_curves_have_intervals_gaps_and_finding_steps(tmp_path: Path) -> None:
     (tmp_path / "registry.yaml").write_text(REGISTRY)
     rows = [{"step": s, "reward/all/mean": 0.0, "reward/all/std": 0.2, "loss/mean": 1.0} for s in range(60) if s != 30]

@@ -180,6 +180,10 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
     )
 
 
+MOST_POINTS = 2_000
+"""Points of a curve that a report has; a log of ten million steps would make a page of a gigabyte."""
+
+
 def _curves(run: Followed, series: Mapping[str, Series]) -> Iterator[Curve]:
     """The known metrics; a step without a number is a gap in the curve."""
     for ours, shown, about in CURVES:
@@ -188,8 +192,11 @@ def _curves(run: Followed, series: Mapping[str, Series]) -> Iterator[Curve]:
         known = dict(series[ours].points)
         spread = _half_widths(run, series) if ours == "reward" else {}
         steps = sorted({*known, *_gaps(run.metrics, series[ours])})
-        points = tuple(_point(step, known.get(step), spread.get(step)) for step in steps)
+        every = -(-len(steps) // MOST_POINTS) or 1
+        shown_steps = [*steps[:-1:every], *steps[-1:]]
+        points = tuple(_point(step, known.get(step), spread.get(step)) for step in shown_steps)
         about_metric = about or f"{series[ours].metric}, as the trainer logs it"
+        about_metric += f"; one of {every} steps is shown" if every > 1 else ""
         yield Curve(shown, points, about=f"{about_metric}; {INTERVAL}" if spread else about_metric)
 
 

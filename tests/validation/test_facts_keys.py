@@ -17,6 +17,7 @@ from envwright.declarations.registry import (
     Probe,
     SmokeGate,
 )
+from envwright.declarations.registry_values import RuleSetting
 from envwright.observing.facts_cache import facts_key
 from envwright.observing.observation_request import ObservationRequest
 from recorded_requests import ENTRY, PACKAGE, REQUEST, RecordedObservations
@@ -37,6 +38,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "publish_evals": True,
         "gates": None,
         "ignore": {"RWD001": "a reason"},
+        "rules": {"RWD001": RuleSetting(severity="advice", reason="a reason")},
         "known": {"RWD005": KnownFindings(1, "2026-01-01", "a reason")},
         "line": 7,
     },
@@ -72,7 +74,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
 }
 """Another value for every setting there is; `None` if the setting is not a single value."""
 NOT_SEEN = {
-    "entry": {"visibility", "owner", "owners", "judge", "probe", "publish_evals", "ignore", "known", "line"},
+    "entry": {"visibility", "owner", "owners", "judge", "probe", "publish_evals", "ignore", "known", "rules", "line"},
     "smoke": set(),
     "distribution": {
         *("min_mean", "max_mean", "min_std", "min_format", "min_live_groups", "confidence"),

@@ -13,9 +13,9 @@ from small_repository import small_repository
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools"
-MODULES = 1000
-LINES = 100_000
-TESTS_LINES = 100_000
+MODULES = 480
+LINES = 86_200
+TESTS_LINES = 57_400
 """Of Python. A change that needs more says in its commit what it is worth, and raises the number."""
 RUN = """  first:
     backend: prime-rl
@@ -47,7 +47,7 @@ def python_files(folder: Path) -> list[Path]:
 def test_tool_and_tests_have_not_grown() -> None:
     tool, tests = python_files(TOOLS), python_files(ROOT / "tests")
     lines = sum(len(path.read_bytes().splitlines()) for path in tool)
-    assert (len(tool), lines) <= (MODULES, LINES)
+    assert len(tool) <= MODULES
     assert lines <= LINES
     assert sum(len(path.read_bytes().splitlines()) for path in tests) <= TESTS_LINES
 

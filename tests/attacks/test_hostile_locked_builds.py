@@ -113,11 +113,11 @@ def test_extra_of_the_tool_that_needs_a_build_is_locked(
     tools = tmp_path / "tools"
     tools.mkdir()
     groups = "".join(f"{name} = []\n" for name in ("tests", "pages", "lint", "nox", "tinker"))
-    extras = "inspect = []\nstore = []\ntrain = []\nprime = ['envwright-attack-source']\n"
+    extras = "prices = []\ninspect = []\nstore = []\ntrain = []\nprime = ['envwright-attack-source']\n"
     (tools / "pyproject.toml").write_text(
         "[project]\nname = 'envwright'\nversion = '1'\ndependencies = []\n"
         f"[project.optional-dependencies]\n{extras}[dependency-groups]\n{groups}"
     )
     monkeypatch.setattr("envwright.builds.resolve.TOOL_LOCKS", tmp_path)
-    assert len(list(resolve_tool_locks(tools, threading.Event()))) == 10
+    assert len(list(resolve_tool_locks(tools, threading.Event()))) == 11
     assert f"sha256:{hashlib.sha256(archive).hexdigest()}" in (tools / "requirements-prime.lock").read_text()

@@ -26,7 +26,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "tools" / "envwright" / "__main__.py").write_text(STUB)
     entry = re.search(r"^packaging==(?:.*\\\n)+.*\n", (ROOT / "tools/requirements.lock").read_text(), re.MULTILINE)
     assert entry is not None
-    (folder / "tools" / "requirements.lock").write_text(entry[0])
+    for part in ("", "-prices"):
+        (folder / "tools" / f"requirements{part}.lock").write_text(entry[0])
     return folder
 
 

@@ -24,7 +24,7 @@ def test_local_training_without_packages_names_the_session(copied: Path, capsys:
     assert main(["train", "reverse-text-here", "--root", str(copied)]) == 2
     output = capsys.readouterr().err
     assert "training here needs torch, trl" in output
-    assert output.endswith("run: envwright train RUN\n")
+    assert output.endswith("run: nox -s envwright -- train RUN\n")
 
 
 def test_local_training_with_outdated_file_is_refused(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,10 +99,6 @@ def link_parts(site: Path) -> None:
         write_whole(page, linked.sub(rf"\g<1>{up}", text))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 def problems(folder: Path, *, served: str = "/", without: str = "") -> Iterator[str]:
     """A line for each problem in the pages and styles of a folder.
 
@@ -182,3 +178,7 @@ def _tags(text: str) -> Iterator[tuple[str, str]]:
 def _addresses(attributes: str) -> Iterator[str]:
     for found in _ATTRIBUTE.finditer(attributes):
         yield html.unescape(found[2] or found[3] or found[4] or "")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -45,4 +45,4 @@ def test_probe_without_torch_names_the_session() -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert "envwright train probe reverse-text\n" in done.stderr
+    assert "nox -s envwright -- train probe reverse-text\n" in done.stderr

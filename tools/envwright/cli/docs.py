@@ -135,7 +135,7 @@ def _command(name: str, command: argparse.ArgumentParser) -> str:
         for action in command._actions
         if not isinstance(action, argparse._HelpAction) and action.help is not argparse.SUPPRESS
     ]
-    rows = "".join(f"\n| {_named(action)} | {_cell(action.help or '')} |" for action in own)
+    rows = "".join(f"\n| {_cell(_named(action))} | {_cell(action.help or '')} |" for action in own)
     parts = [f"\n## {name}\n\n{command.description or ''}".rstrip()]
     parts += [f"\n| argument | meaning |\n|---|---|{rows}"] if rows else []
     if command.epilog:

@@ -18,7 +18,7 @@ from envwright_worker.policies.policy import BOUNDS
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.cli.main import parser
+from envwright.cli.main import COMMANDS, parser
 from envwright.declarations.codeowners import CODEOWNERS_FILE, handwritten, render
 from envwright.declarations.registry import SCHEMA_FILE, load_registry, registry_schema
 from envwright.declarations.tool_source import holds_tool
@@ -123,8 +123,8 @@ def render_cli(parser: argparse.ArgumentParser) -> str:
     """Every command with its arguments and examples, in the order of `--help`."""
     (commands,) = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     parts = [_CLI, "| command | does |\n|---|---|"]
-    for action in commands._choices_actions:
-        parts[-1] += f"\n| [{action.dest}](#envwright-{action.dest.replace(' ', '-')}) | {action.help or ''} |"
+    for name, each in COMMANDS.items():
+        parts[-1] += f"\n| [{name}](#envwright-{name.replace(' ', '-')}) | {each.summary} |"
     parts += [_command(f"envwright {name}", command) for name, command in commands.choices.items()]
     return "\n".join(parts) + "\n"
 
@@ -135,7 +135,7 @@ def _command(name: str, command: argparse.ArgumentParser) -> str:
         for action in command._actions
         if not isinstance(action, argparse._HelpAction) and action.help is not argparse.SUPPRESS
     ]
-    rows = "".join(f"\n| {_cell(_named(action))} | {_cell(action.help or '')} |" for action in own)
+    rows = "".join(f"\n| {_named(action)} | {_cell(action.help or '')} |" for action in own)
     parts = [f"\n## {name}\n\n{command.description or ''}".rstrip()]
     parts += [f"\n| argument | meaning |\n|---|---|{rows}"] if rows else []
     if command.epilog:

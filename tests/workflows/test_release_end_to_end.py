@@ -55,7 +55,7 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> Origin:
 @pytest.fixture(scope="module")
 def runner(hub: EmulatedHub, merged: Origin, tool: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Runner:
     where = {name: value for name, value in hub.environment.items() if name != "PRIME_API_KEY"}
-    real = ("shards", "plan", "validate", "report", "release", "train")
+    real = ("shards", "plan", "validate", "report", "release", "join", "train")
     folder = tmp_path_factory.mktemp("jobs")
     return Runner(merged.bare, folder, real=real, variables=where, repositories=tool)
 

@@ -18,7 +18,7 @@ from envwright_worker.policies.policy import BOUNDS
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.cli.main import COMMANDS, parser
+from envwright.cli.main import parser
 from envwright.declarations.codeowners import CODEOWNERS_FILE, handwritten, render
 from envwright.declarations.registry import SCHEMA_FILE, load_registry, registry_schema
 from envwright.declarations.tool_source import holds_tool
@@ -123,8 +123,8 @@ def render_cli(parser: argparse.ArgumentParser) -> str:
     """Every command with its arguments and examples, in the order of `--help`."""
     (commands,) = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     parts = [_CLI, "| command | does |\n|---|---|"]
-    for name, each in COMMANDS.items():
-        parts[-1] += f"\n| [{name}](#envwright-{name.replace(' ', '-')}) | {each.summary} |"
+    for action in commands._choices_actions:
+        parts[-1] += f"\n| [{action.dest}](#envwright-{action.dest.replace(' ', '-')}) | {action.help or ''} |"
     parts += [_command(f"envwright {name}", command) for name, command in commands.choices.items()]
     return "\n".join(parts) + "\n"
 

@@ -287,6 +287,7 @@ def parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     for name, command in COMMANDS.items():
         added = commands.add_parser(
             name,
+            help=command.summary,
             description=command.summary[0].upper() + command.summary[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )

@@ -163,7 +163,7 @@ def test_rule_findings_ignore_entry_line_without_ignored_rules(rule: str) -> Non
     for each in CASES[rule].fires.values():
         if isinstance(each, Subject) and not (each.entry.ignore or each.entry.known):
             moved = replace(each, entry=replace(each.entry, line=99))
-            assert repr(judge(moved).findings) == repr(judge(each).findings)  # NaN is no equal of itself
+            assert repr(judge(moved).findings) == repr(judge(each).findings)  # NaN does not equal itself
 
 
 @pytest.mark.usefixtures("unreadable")

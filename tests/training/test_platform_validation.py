@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from envwright.cli.main import main
 from envwright.declarations.run import run_spec
+from envwright.packages.git import head_of
 from envwright.packages.repository import Repository
 from envwright.release.ledger import LedgerEntry, ReleaseLedger, ReleaseResult
 from envwright.release.plan import Desired, ReleaseStep
 from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import DeclaredRun
 from envwright.training.platform_validation import PlatformCheck, platform_check, schema_of
-from envwright.training.preregistration import head_of
 from envwright.training.submit import Platform, RunIdentity
 from envwright.training.trainers import compile_run
 from envwright.training.trainers.trainer import CompileRequest, Environment

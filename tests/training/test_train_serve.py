@@ -19,10 +19,11 @@ import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.declarations.run import Goal
+from envwright.packages.git import head_of
 from envwright.training import trainers
 from envwright.training.kept_model import incomplete_files
 from envwright.training.model_server import usual_port
-from envwright.training.preregistration import NotRegistered, head_of, registered_at
+from envwright.training.preregistration import NotRegistered, registered_at
 from envwright.training.run_folder import finished_model
 from envwright_emulator.server import EmulatedHub
 from fake_vllm import executable, running

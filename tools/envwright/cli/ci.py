@@ -21,7 +21,7 @@ from envwright.github.api import GitHub, GitHubError
 from envwright.github.commit_status_lock import claim, close
 from envwright.github.pull_requests import LONGEST, MARK, comment, propose, pull_request_of
 from envwright.github.workflow_runs import is_commit, last_success, success_in_merge_queue
-from envwright.packages.git import git
+from envwright.packages.git import git, head_of
 from envwright.packages.lock import LOCK_FILE
 from envwright.packages.repository import Repository
 from envwright.reports.comment import conversation, sarif_of
@@ -57,7 +57,7 @@ needs GITHUB_REPOSITORY and GITHUB_TOKEN (contents: write, pull-requests: write)
   envwright ci requirements                             prime
   envwright ci requirements probe reverse-text          train
   envwright ci requirements serve reverse-text-here     train
-  envwright ci requirements -- --dry-run            prime
+  envwright ci requirements -- --dry-run                prime
 """,
 }
 
@@ -113,9 +113,14 @@ def _write_sarif(folder: Path, file: Path, number: int) -> None:
         write_report(file, sarif_of(folder))
     except (DeclarationError, ArithmeticError, ValueError):
         return  # the comment has the reason
-    if output := os.environ.get("GITHUB_OUTPUT"):
-        with Path(output).open("a", encoding="utf-8") as outputs:
-            outputs.write(f"number={number}\n")
+    _set_output("number", str(number))
+
+
+def _set_output(name: str, value: str) -> None:
+    """Give an output to the step of a job that runs this command, if one does."""
+    if file := os.environ.get("GITHUB_OUTPUT"):
+        with Path(file).open("a", encoding="utf-8") as outputs:
+            outputs.write(f"{name}={value}\n")
 
 
 def add_arguments_claim(command: argparse.ArgumentParser) -> None:
@@ -143,9 +148,7 @@ def run_claim(options: argparse.Namespace) -> int:
         return exit_codes.FAIL
     print(claimed.commit)
     print(claimed.approval)
-    if output := os.environ.get("GITHUB_OUTPUT"):
-        with Path(output).open("a", encoding="utf-8") as file:
-            file.write(f"commit={claimed.commit}\n")
+    _set_output("commit", claimed.commit)
     return exit_codes.PASS
 
 
@@ -185,7 +188,7 @@ def add_arguments_propose(command: argparse.ArgumentParser) -> None:
 def run_propose(options: argparse.Namespace) -> int:
     """Make or edit the pull request and return the exit code; without a difference nothing is done."""
     root = options.root.absolute()
-    head = git(root, "rev-parse", "HEAD").stdout.decode().strip()
+    head = head_of(root)
     if not head:
         raise DeclarationError([Problem(str(root), None, "has no commit to compare with")])
     locks: dict[str, tuple[str, str]] = {}

@@ -226,7 +226,7 @@ def _compared(comparison: Comparison) -> tuple[ComparisonReport, list[Journal]]:
         raise RunRefused(
             f"sampled differently: {differs}.\nMake them equal, or compare them anyway with --any-sampling."
         )
-    asked = _sizes(comparison, facts, held)
+    asked = _size(comparison, facts, held)
     evaluated = _evaluate(comparison, asked)
     rollouts = held | {place: each.rollouts for place, each in evaluated.items()}
     known = next((each.facts for each in evaluated.values()), facts)
@@ -287,7 +287,7 @@ def _tasks_note(comparison: Comparison) -> str:
     )
 
 
-def _sizes(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, SideRollouts]) -> EvaluationSize | None:
+def _size(comparison: Comparison, facts: Facts | None, held: Mapping[SideName, SideRollouts]) -> EvaluationSize | None:
     """The tasks for endpoints: those of the other side, or the number that the package declares."""
     if not comparison.endpoints:
         return None

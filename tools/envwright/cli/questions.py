@@ -14,12 +14,13 @@ def can_ask() -> bool:
 
 
 class Unconfirmed(Exception):
-    """Nobody can be asked whether to publish or to pay, and `--yes` was not given."""
+    """There is no terminal to ask on whether to publish or to pay, and `--yes` was not given."""
 
 
 def confirmed(question: str, options: argparse.Namespace) -> bool:
-    """Whether to publish or to pay: the reply of a person, or `--yes`. Raises `Unconfirmed` if nobody can
-    reply, and `EOFError` if the input has ended.
+    """Whether to publish or to pay: the reply of a person, or `--yes`.
+
+    Raises `Unconfirmed` without a terminal, and `EOFError` if the input has ended.
     """
     if options.yes:
         return True

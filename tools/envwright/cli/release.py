@@ -20,7 +20,7 @@ from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry import load_registry
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.hub.access import HubUnavailable
-from envwright.packages.git import git
+from envwright.packages.git import git, head_of
 from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.release.evidence import NoEvidence
 from envwright.release.ledger import PUBLISHED, LedgerFile, LedgerUnreadable, ReleaseLedger, print_ledger
@@ -185,7 +185,7 @@ def _applied(
 
     Raises `OSError` where the ledger cannot be written before anything is published.
     """
-    commit = git(root, "rev-parse", "HEAD").stdout.decode().strip()
+    commit = head_of(root)
     ledger = ReleaseLedger(commit, planned.plan.whose, planned.plan.prime, __version__, earlier=proven.unreached)
     file = LedgerFile(ledger, reports, planned.access.scrubber)
     if planned.prime is None or planned.hub is None:

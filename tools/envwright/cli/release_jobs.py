@@ -15,7 +15,7 @@ from envwright.files.atomic_write import write_whole
 from envwright.github.api import GitHub, GitHubError
 from envwright.github.workflow_runs import commits_of_successes
 from envwright.packages.changes import changed_environments, registry_at
-from envwright.packages.git import git
+from envwright.packages.git import git, head_of
 from envwright.packages.repository import Repository
 from envwright.release.ledger import (
     ATTESTATIONS,
@@ -24,6 +24,7 @@ from envwright.release.ledger import (
     LedgerEntry,
     LedgerFile,
     LedgerUnreadable,
+    ledger_at,
     print_ledger,
     read_ledger,
 )
@@ -76,12 +77,8 @@ def run_verify(options: argparse.Namespace) -> int:
         print("release verify runs published code and must not have a key: unset PRIME_API_KEY", file=sys.stderr)
         return exit_codes.USAGE
     try:
-        ledger = read_ledger(options.folder / LEDGER)
-        commit = git(root, "rev-parse", "HEAD").stdout.decode().strip()
-        if commit != ledger.commit:
-            raise LedgerUnreadable(
-                f"{options.folder / LEDGER} is about {ledger.commit[:12]}, and here is {commit[:12]}"
-            )
+        commit = head_of(root)
+        ledger = ledger_at(options.folder / LEDGER, commit)
         waiting = [entry for entry in ledger.entries if entry.waits_for_loading]
         with terminated_like_interrupted():
             loaded = _loaded(root, options.folder / PUBLISHED, waiting, reports, commit, quiet=options.quiet)

@@ -20,7 +20,8 @@ from envwright.declarations.run import RunSpec
 from envwright.files.atomic_write import write_whole
 from envwright.hub.access import HubUnavailable, find_prime, hub_access, install_prime
 from envwright.hub.state import read_hub
-from envwright.release.ledger import LedgerUnreadable, read_ledger
+from envwright.packages.git import head_of
+from envwright.release.ledger import LedgerUnreadable, ledger_at
 from envwright.release.plan import desired_of, step_of
 from envwright.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
 from envwright.system.subprocesses import Interrupted
@@ -32,7 +33,6 @@ from envwright.training.declared_runs import (
     write_configs,
 )
 from envwright.training.due import DecidedRun, Situation, carry_out, decided_runs
-from envwright.training.preregistration import head_of
 from envwright.training.trainers import trainer_named
 
 EXAMPLES = {
@@ -128,10 +128,8 @@ def _question(due: Sequence[DecidedRun]) -> str:
 
 def _not_released(root: Path, file: Path) -> set[str]:
     """The environments that a release of this commit did not leave as declared. Raises `LedgerUnreadable`."""
-    ledger = read_ledger(file)
-    if ledger.commit != head_of(root):
-        raise LedgerUnreadable(f"{file} is of commit {ledger.commit[:12]}, and this is {head_of(root)[:12]}")
-    return {entry.step.desired.name for entry in ledger.entries if not entry.is_ready}
+    entries = ledger_at(file, head_of(root)).entries
+    return {entry.step.desired.name for entry in entries if not entry.is_ready}
 
 
 def _situation(root: Path, registry: Registry, names: list[str], *, hosted: bool) -> Situation:

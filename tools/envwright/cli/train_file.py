@@ -26,6 +26,7 @@ from envwright.models.model_run import judge_cut_short, judge_endpoint, judge_of
 from envwright.models.relay import Relay
 from envwright.observing.job import StageFailed, WorkerLost
 from envwright.packages.content import reward_digest
+from envwright.packages.git import head_of
 from envwright.packages.repository import Repository
 from envwright.reports.printing import print_message
 from envwright.rules.engine import Finding
@@ -34,7 +35,7 @@ from envwright.system.subprocesses import Interrupted, ProgramFailed
 from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import DeclaredRun, packages_of_runs
 from envwright.training.follow import OUTPUTS
-from envwright.training.preregistration import NotRegistered, head_of, preregistration_of, write_once
+from envwright.training.preregistration import NotRegistered, preregistration_of, write_once
 from envwright.training.run_folder import UnfitSettings
 
 if TYPE_CHECKING:

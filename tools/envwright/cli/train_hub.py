@@ -25,7 +25,7 @@ from envwright.files.atomic_write import write_whole
 from envwright.hub.access import HubAccess, HubUnavailable, Prime, hub_access, the_platform
 from envwright.hub.runs import TrainingOffer, read_training_offer
 from envwright.hub.state import read_hub
-from envwright.packages.git import git
+from envwright.packages.git import head_of
 from envwright.reports.declared_runs import render_runs
 from envwright.system.subprocesses import Interrupted
 from envwright.system.workspace import Workspace
@@ -239,7 +239,7 @@ def _compiled(options: argparse.Namespace, platform: TrainingPlatform) -> HubRun
         raise Unusable(wrong) from None
     [compiled] = declared_runs(Registry("", {}, external, {name: declared}, {name: spec}), {}, [spec])
     root = options.root.absolute()
-    commit = git(root, "rev-parse", "HEAD").stdout.decode("ascii", "replace").strip()
+    commit = head_of(root)
     identity = identity_of(compiled.request, declared, {}, commit)
     if compiled.compiled is None:
         raise Unusable("; ".join(finding.message for finding in compiled.findings))

@@ -21,6 +21,7 @@ from envwright.hub.access import HubUnavailable, hub_access
 from envwright.hub.runs import RunsUnreadable
 from envwright.models.run_rollouts import with_rollouts
 from envwright.packages.content import reward_digest
+from envwright.packages.git import head_of
 from envwright.packages.recordings import read_recordings
 from envwright.reports.before_after import read_comparisons
 from envwright.reports.html.compact import brief_comparison
@@ -54,7 +55,6 @@ from envwright.training.preregistration import (
     NotRegistered,
     Preregistration,
     RegisteredEnvironment,
-    head_of,
     preregistration_of,
     read_preregistration,
     registered_at,

@@ -62,6 +62,11 @@ def default_branch(root: Path) -> str:
     return names.pop() if len(names) == 1 else ""
 
 
+def head_of(root: Path) -> str:
+    """The commit of the checkout; empty without git or a commit."""
+    return git(root, "rev-parse", "--verify", "--quiet", "HEAD").stdout.decode("ascii", "replace").strip()
+
+
 def is_shallow(root: Path) -> bool:
     """Whether the local history is incomplete (a shallow clone)."""
     return git(root, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"

@@ -337,6 +337,14 @@ def read_ledger(file: Path) -> ReleaseLedger:
         raise LedgerUnreadable(f"{file} is not a release.json: {type(error).__name__} {error}") from None
 
 
+def ledger_at(file: Path, commit: str) -> ReleaseLedger:
+    """The ledger of a release of this commit. Raises `LedgerUnreadable`, also for one of another commit."""
+    ledger = read_ledger(file)
+    if ledger.commit != commit:
+        raise LedgerUnreadable(f"{file} is about {ledger.commit[:12]}, and here is {commit[:12]}")
+    return ledger
+
+
 def _entry(data: Mapping[str, Any]) -> LedgerEntry:
     owner = str(data["address"]).partition("/")[0]
     desired = Desired(data["name"], owner, data["package_version"], data["content_hash"], data["visibility"])

@@ -23,6 +23,7 @@ from envwright.packages.git import ContentMissing
 from envwright.packages.recordings import read_recordings
 from envwright.packages.release_history import ReleaseContent, release_content, release_history
 from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
+from envwright.reports.printing import is_in_job
 from envwright.rules.engine import Finding, Subject, Verdict, findings, publishing_findings, stops_publishing
 from envwright.rules.settings import refuse_wrong_settings
 from envwright.training.due import DecidedRun, RunSize, Situation, decided_runs
@@ -313,7 +314,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     refused = frozenset(step.desired.name for step in steps if step.action in REFUSED)
     situation = Situation(root, registry, access, prime if hub else None, ready, stop, refused=refused)
     left = orphans(hub, _declared(registry)) if hub and choice.whole else ()
-    in_job = os.environ.get("GITHUB_ACTIONS") == "true"
+    in_job = is_in_job(os.environ)
     named = tuple(each for each in left if hub and (each in hub.public or not in_job))
     plan = ReleasePlan(
         steps=steps,

@@ -14,8 +14,8 @@ from envwright.release.plan import REFUSED, WRITES
 from envwright.reports.printing import (
     append_to_summary,
     first_of_each_kind,
+    is_in_job,
     print_text,
-    wants_annotations,
     workflow_command,
 )
 from envwright.text.markdown import code_span, prose, prose_cell, table_cell
@@ -269,7 +269,7 @@ def print_plan(plan: ReleasePlan, form: PlanFormat, scrubber: Scrubber, *, quiet
         text = render_plan_markdown(plan) if form == "markdown" else render_plan_text(plan, quiet=quiet)
     print_text(scrubber.text(text), guard=form != "json")
     append_to_summary(scrubber.text(render_plan_markdown(plan)))
-    if wants_annotations(os.environ):
+    if is_in_job(os.environ):
         print_text(
             scrubber.text("".join(f"{line}\n" for line in plan_annotations(plan))), guard=False, stream=sys.stderr
         )

@@ -48,7 +48,7 @@ def print_text(
 ) -> None:
     """Print as far as the stream can show it; with `guard`, so that GitHub's runner finds no command in it."""
     stream = stream or sys.stdout
-    text = without_workflow_commands(text) if guard and wants_annotations(environ) else text
+    text = without_workflow_commands(text) if guard and is_in_job(environ) else text
     stream.write(fitting(text, getattr(stream, "encoding", None)))
     stream.flush()
 
@@ -81,7 +81,7 @@ def for_terminal(
 def append_to_summary(page: str | Iterable[str], environ: Mapping[str, str] = os.environ) -> None:
     """Append a page to the summary of the current GitHub job, if any."""
     summary = environ.get("GITHUB_STEP_SUMMARY")
-    if summary and wants_annotations(environ):
+    if summary and is_in_job(environ):
         with Path(summary).open("a", encoding="utf-8") as file:
             file.writelines([page] if isinstance(page, str) else page)
 
@@ -95,8 +95,8 @@ def write_report(path: Path, text: str) -> None:
         print(f"{path} could not be written: {error}", file=sys.stderr)
 
 
-def wants_annotations(environ: Mapping[str, str]) -> bool:
-    """Whether workflow commands are read here."""
+def is_in_job(environ: Mapping[str, str]) -> bool:
+    """Whether this process runs in a job of GitHub, where workflow commands are read and others see the log."""
     return environ.get("GITHUB_ACTIONS") == "true"
 
 

@@ -16,9 +16,9 @@ from envwright.reports.markdown import markdown_parts, render_markdown
 from envwright.reports.printing import (
     append_to_summary,
     for_terminal,
+    is_in_job,
     print_text,
     render_annotations,
-    wants_annotations,
 )
 from envwright.reports.sarif import render_sarif
 from envwright.reports.spill_list import SpillList
@@ -140,7 +140,7 @@ def report_to_github(
     result: ValidationResult, *, stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
 ) -> None:
     """Inside a GitHub workflow: annotations to standard error, the page to the job's summary."""
-    if not wants_annotations(environ):
+    if not is_in_job(environ):
         return
     print_text("".join(f"{line}\n" for line in render_annotations(result)), guard=False, stream=stream or sys.stderr)
     append_to_summary(markdown_parts(result), environ)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
-from envwright_worker.policies.answers import detect_type, find_payload, near_misses
+from envwright_worker.policies.answers import REASONING_TAGS, detect_type, find_payload, near_misses
 
 from envwright.declarations.package import AnswerDeclaration
 from envwright.statistics.chosen_rollouts import repeated_share
@@ -28,9 +28,7 @@ REPEATED = 0.5
 LEAST_ECHO = 20
 LONGER = 1.25
 
-_THOUGHT = re.compile(
-    r"<(think|thinking|reasoning|scratchpad|thought|analysis)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
-)
+_THOUGHT = re.compile(rf"<({'|'.join(REASONING_TAGS)})>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>([^<>]*)</\1>")
 _BOX = re.compile(r"\\boxed\{([^{}]*)\}")
 _OFFERS = re.compile(r"\s+or\s+|\s*[/|]\s*", re.IGNORECASE)

@@ -15,7 +15,7 @@ from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.hub.access import HubAccess, HubUnavailable, Prime
 from envwright.hub.client import HubAnswer, HubCall, call_hub
 from envwright.hub.runs import PlatformRun, RunsUnreadable, list_runs, read_training_offer
-from envwright.packages.git import git
+from envwright.packages.git import head_of
 from envwright.statistics.run_cost import ASSUMED_GPU, HourRange
 from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs, rejudged
@@ -238,7 +238,7 @@ def decided_runs(
         except HubUnavailable as error:
             platform, unreadable = None, str(error).splitlines()[0]
     ready = situation.ready | {name for name, why in external.items() if not why}
-    commit = git(situation.root, "rev-parse", "HEAD").stdout.decode("ascii", "replace").strip()
+    commit = head_of(situation.root)
     known = replace(situation, ready=ready)
     decided = [_decided(run, known, packages, commit, platform, unreadable, external, asked) for run in runs]
     prices = _prices(situation) if any(each.decision.action == "submit" for each in decided) else {}

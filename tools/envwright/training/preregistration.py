@@ -20,7 +20,6 @@ from envwright.facts.recordings import split_of
 from envwright.files.atomic_write import write_whole
 from envwright.packages.base_revision import NoBase, find_base, registry_at
 from envwright.packages.content import reward_digest
-from envwright.packages.git import git
 from envwright.packages.recordings import read_recordings
 from envwright.system.scratch_folder import temporary_scratch
 from envwright.text.visible_text import on_one_line, shortened
@@ -129,8 +128,3 @@ def registered_at(root: Path, run: str, commit: str) -> Preregistration:
     except (DeclarationError, NoBase, KeyError, UnicodeDecodeError) as error:
         message = f"the declaration of {run} at its commit {commit} cannot be read: {str(error).splitlines()[0]}"
         raise NotRegistered(message, "git fetch --unshallow, or git fetch origin, then this command again") from None
-
-
-def head_of(root: Path) -> str:
-    """The commit of the checkout; empty without git."""
-    return git(root, "rev-parse", "--verify", "--quiet", "HEAD").stdout.decode("ascii", "replace").strip()

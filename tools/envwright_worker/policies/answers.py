@@ -18,7 +18,8 @@ WITHIN = 0.37
 _ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>([^<]*)</\1>")
 _LOOSE_ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>((?:(?!</?\1>).)*)</\1>", re.DOTALL)
 """An element whose text may contain a `<`, as in a comparison or in code."""
-_REASONING_TAGS = {"think", "thinking", "reasoning", "scratchpad", "thought", "analysis"}
+REASONING_TAGS = ("think", "thinking", "reasoning", "scratchpad", "thought", "analysis")
+"""The elements in which models reason before they answer."""
 _NUMBER = re.compile(r"[-+]?[$€£]?(?:\d{1,3}(?:[,_ ]\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?\s?%?")
 _BOOLEANS = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
 _ANSWER_FIELDS = ("answer", "target", "label", "solution", "gold", "expected", "reference", "ground_truth")
@@ -90,7 +91,7 @@ def find_payload(reply: str, answer: str | None = None) -> Payload:
 
 def _in_element(reply: str) -> Payload | None:
     for form in (_ELEMENT, _LOOSE_ELEMENT):
-        found = [match for match in form.finditer(reply) if match[1].lower() not in _REASONING_TAGS]
+        found = [match for match in form.finditer(reply) if match[1].lower() not in REASONING_TAGS]
         if found:
             return _cut(reply, *found[-1].span(2))
     return None

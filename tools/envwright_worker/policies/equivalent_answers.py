@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envwright_worker.policies.answers import frame_of, split_elements
+from envwright_worker.policies.answers import REASONING_TAGS, frame_of, split_elements
 from envwright_worker.policies.policy import SOME, ReferenceReply, is_json, policy
 
-_THOUGHT = re.compile(r"<(think|thinking|reasoning|scratchpad|thought|analysis)>.*?</\1>\s*", re.DOTALL)
+_THOUGHT = re.compile(rf"<({'|'.join(REASONING_TAGS)})>.*?</\1>\s*", re.DOTALL)
 
 
 @policy("think-only", reply="an answer inside the reasoning", tasks=SOME, bound="below reference")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envwright_worker.messages import text_of
+from envwright_worker.policies.answers import REASONING_TAGS
 from envwright_worker.policies.baselines import echo, nop
 from envwright_worker.policies.distorted_answers import (
     format_only,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from envwright.facts.observed import Score
     from envwright.statistics.declared_range import DeclaredRange
 
-_REASONING = re.compile(r"<(think|thinking|reasoning|scratchpad|thought|analysis)>", re.IGNORECASE)
+_REASONING = re.compile(rf"<({'|'.join(REASONING_TAGS)})>", re.IGNORECASE)
 
 
 def paid_beyond(subject: Subject, policy: Policy, declared: DeclaredRange | None = None) -> Iterator[Found]:

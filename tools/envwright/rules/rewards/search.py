@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from envwright_worker.failures import shortened
+from envwright_worker.messages import says
 
 from envwright.facts.observed import Place
 from envwright.facts.reward_numbers import number
@@ -19,8 +20,6 @@ from envwright.statistics.declared_range import UNDECLARED_FORM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from envwright_worker.messages import Message
 
     from envwright.facts.search import Earned, Exploit, ExploitKind, PanelTask
     from envwright.statistics.declared_range import DeclaredRange
@@ -92,21 +91,17 @@ def evidence_of(subject: Subject, exploit: Exploit, shown: Earned, expected: str
     case = None
     if len(shown.reply) <= LONGEST_CASE:
         name = f"{exploit.pattern} is not paid, task {shown.task}"
-        case = ready_case(name, shown.task, _reply(shown.reply), {"reward": expected})
+        case = ready_case(name, shown.task, [says(shown.reply)], {"reward": expected})
     return replace(
         of_reply(
             subject.facts,
-            shown_reply(shown.task, _reply(shown.reply)),
+            shown_reply(shown.task, [says(shown.reply)]),
             EarnedReward(shown.reward, dict(shown.functions)),
         ),
         expected=expected,
         details=details,
         ready_case=case,
     )
-
-
-def _reply(reply: str) -> list[Message]:
-    return [{"role": "assistant", "content": reply}]
 
 
 def paying_place(subject: Subject, exploit: Exploit) -> Place | None:
@@ -247,7 +242,7 @@ def odd_reply_breaks_the_reward(subject: Subject) -> Iterator[Found]:
     """
     search = subject.facts.search
     for broken in search.broken if search else ():
-        reply, least = shown_reply(broken.task, _reply(broken.reply)), f">= {number(subject.declared.minimum)}"
+        reply, least = shown_reply(broken.task, [says(broken.reply)]), f">= {number(subject.declared.minimum)}"
         ordinary = _is_ordinary(broken.reply)
         name = f"{broken.function} scores an odd reply, task {broken.task}"
         yield Found(
@@ -257,7 +252,7 @@ def odd_reply_breaks_the_reward(subject: Subject) -> Iterator[Found]:
                 of_reply(subject.facts, reply),
                 expected=least,
                 failure=ShownFailure(f"{broken.type}: {broken.message}"),
-                ready_case=ready_case(name, broken.task, _reply(broken.reply), {"reward": least}) if ordinary else None,
+                ready_case=ready_case(name, broken.task, [says(broken.reply)], {"reward": least}) if ordinary else None,
             ),
             Place(broken.file, broken.line) if broken.file else place_of(subject, broken.function),
             severity=None if ordinary and broken.kind == "raised" else "warning",

@@ -40,6 +40,7 @@ from envwright.reports.run_report import (
     run_file,
     write_run,
 )
+from envwright.rules.diagnosis import LEAST_STEPS, RISING
 from envwright.rules.reward_hacking import REWARD_HACKING
 from envwright.statistics.before_after import GOAL_ANSWERS, judged, least_tasks, with_width
 from envwright.statistics.checks import MIN_COVERAGE
@@ -66,8 +67,6 @@ EXAMPLES = """examples:
   envwright train result maths-lora@200                  the result of an earlier step
   envwright train result maths-lora --before base        a side of envwright compare, if no recording was fixed
 """
-LEAST_STEPS, RISING = 20, 2.33
-"""Steps that a trend of the training reward needs, and the score of `rising_score` at the level of 1 %."""
 
 
 class NoAnswer(Exception):
@@ -194,7 +193,7 @@ def _report(run: FinishedRun) -> RunReport:
         report = report_of(run.seen, diagnose(run.seen), run.checkout.text)
         if report.status == "unknown" and run.kept.step >= run.kept.spec.max_steps:
             report = replace(report, status="finished")
-    suspicions = tuple(_suspicions(report, answers))
+    suspicions = tuple(_suspicions(run, report, answers))
     answer = RunAnswer(
         answer=worst,
         result=run.kept.name,
@@ -341,11 +340,16 @@ def _hours(run: FinishedRun) -> float | None:
     return max(known, default=None)
 
 
-def _suspicions(report: RunReport, answers: tuple[EnvironmentAnswer, ...]) -> Iterator[str]:
+def _values(run: FinishedRun, metric: str) -> list[float]:
+    """The values of a metric of the run, all of them: the curves of a report may have some."""
+    series = run.seen.series.get(metric) if run.seen else None
+    return series.values if series else []
+
+
+def _suspicions(run: FinishedRun, report: RunReport, answers: tuple[EnvironmentAnswer, ...]) -> Iterator[str]:
     """Findings on rewarded replies, a training reward that rose without the compared one, and functions that fell."""
     yield from (f"{each.rule}: {each.message}" for each in report.findings if each.rule in REWARD_HACKING)
-    curve = next((each for each in report.curves if each.metric == "reward"), None)
-    values = [point.value for point in curve.points if point.value is not None] if curve else []
+    values = _values(run, "reward")
     gained = any(each.comparison["answer"] == "better" for each in answers)
     if len(values) >= LEAST_STEPS and rising_score(values) > RISING and not gained:
         yield f"the training reward rose from {values[0]:.3g} to {values[-1]:.3g}, and that on these tasks did not"
@@ -373,7 +377,7 @@ def _next(run: FinishedRun, report: RunReport, answer: RunAnswer) -> Iterator[st
         why = f"its budget of {most:g} GPU hours ended it" if over else "it did not finish"
         then = "raise budget.max_gpu_hours" if over else "continue"
         yield f"step {kept.step:,} of {spec.max_steps:,}: {why}; {then} with envwright train {spec.name}"
-    if _is_stalled(run, report):
+    if _is_stalled(run):
         yield f"stop: the stop rule of {run.fixed.goal.patience} evaluations without a new best is met"  # type: ignore[union-attr]
     if answer.answer == "reached":
         yield f"serve it: envwright train serve {spec.name} --step {kept.step}"
@@ -407,9 +411,8 @@ def _larger(run: FinishedRun, each: EnvironmentAnswer) -> str:
     )
 
 
-def _is_stalled(run: FinishedRun, report: RunReport) -> bool:
+def _is_stalled(run: FinishedRun) -> bool:
     """Whether the stop rule is met: no new best in that many evaluations."""
     patience = run.fixed.goal.patience if run.fixed.goal else None
-    curve = next((each for each in report.curves if each.metric.startswith("eval reward")), None)
-    values = [point.value for point in curve.points if point.value is not None] if curve else []
+    values = _values(run, "eval")
     return patience is not None and len(values) > patience and max(values[-patience:]) <= max(values[:-patience])

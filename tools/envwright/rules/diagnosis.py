@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from envwright.rules.engine import Found, Gate, rule
@@ -127,7 +128,7 @@ class RunLog:
         found = self.series.get(name)
         return found if found is not None and len(found.points) >= LEAST_STEPS else None
 
-    @property
+    @cached_property
     def width(self) -> float:
         """The range of the reward; where no highest reward is declared, 1 or what was seen above it."""
         seen = max((value for _, value in self.reward.points), default=1.0) if self.reward else 1.0

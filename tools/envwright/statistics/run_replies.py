@@ -93,13 +93,13 @@ class RunReplies:
     def steps(self) -> list[int]:
         return sorted({each.step for each in self.trained})
 
-    @property
+    @cached_property
     def early(self) -> list[RunReply]:
         """The rewarded replies of the first steps; empty if they are also the last."""
         count = self._part
         return self._rewarded(self.steps[:count]) if len(self.steps) >= 2 * count else []
 
-    @property
+    @cached_property
     def late(self) -> list[RunReply]:
         """The rewarded replies of the last steps."""
         return self._rewarded(self.steps[-self._part :]) if self.steps else []

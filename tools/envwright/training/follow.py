@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import isfinite, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,12 +98,12 @@ class Followed:
     rollouts: RunReplies | None = None
     """The rollouts, once `models.run_rollouts` has read them."""
 
-    @property
+    @cached_property
     def series(self) -> dict[str, Series]:
         """The metrics under this tool's names."""
         return series_of(self.metrics, metric_names(), zero_variance_pairs())
 
-    @property
+    @cached_property
     def subject(self) -> RunLog:
         """The input of the diagnosis rules."""
         lowest, highest = self.range

@@ -60,14 +60,18 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the chosen cases and print them."""
     root: Path = options.root.absolute()
-    repository = Repository.load(root, [options.name])
-    (name,) = repository.select([options.name])
-    package = repository.packages[name]
+    return write_cases(root, options.name, options.chosen, options.reports or root / "reports", options.dry_run)
+
+
+def write_cases(root: Path, name: str, chosen: Sequence[str], reports: Path, dry_run: bool = False) -> int:
+    """Write cases that the last report shows, print them, and return the exit code."""
+    repository = Repository.load(root, [name])
+    package = repository.packages[repository.select([name])[0]]
     file = package.folder / CASES_FILE
     shown = file.relative_to(root).as_posix()
     try:
-        environment = _reported(options.reports or root / "reports", name)
-        cases = _chosen(name, _ready_cases(environment), options.chosen)
+        environment = _reported(reports, package.name)
+        cases = _chosen(package.name, _ready_cases(environment), chosen)
         _refuse_known(cases, package, shown)
         _refuse_stale(environment, package)
         text = file.read_bytes().decode() if file.exists() else ""
@@ -78,12 +82,11 @@ def run(options: argparse.Namespace) -> int:
     except UnwritableCases as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
-    if not options.dry_run:
+    if not dry_run:
         write_whole(file, written)
-    head = "would be written to" if options.dry_run else "written to"
-    print_text(
-        "\n\n".join([f"{head} {shown}:", *(case.text for case in cases), *_next_steps(name, cases, options.dry_run)])
-    )
+    head = "would be written to" if dry_run else "written to"
+    steps = _next_steps(package.name, cases, dry_run)
+    print_text("\n\n".join([f"{head} {shown}:", *(case.text for case in cases), *steps]))
     return exit_codes.PASS
 
 

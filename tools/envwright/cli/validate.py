@@ -58,9 +58,10 @@ _ON_ALL = """examples:
   envwright {name} gsm8k -a '{{"split": "test"}}'    a variant: other arguments; not evidence for a release
   envwright {name} --format json --quiet  for machines
 """
+_WATCHED = "  envwright {name} --watch gsm8k          again at each save; keys explain, write cases, open the report\n"
 _WITH_A_MODEL = "  envwright {name} gsm8k --model qwen3-30b --max-cost 0.50\n"
 EXAMPLES = {
-    name: _ON_ALL.format(name=name) + (_WITH_A_MODEL.format(name=name) if name in PLAYED else "")
+    name: (_ON_ALL + (_WITH_A_MODEL if name in PLAYED else _WATCHED if name == "validate" else "")).format(name=name)
     for name in ("validate", *GATES)
 }
 BESIDE = (REGISTRY_FILE, "CODEOWNERS")
@@ -92,6 +93,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="run part K of N, split by expected work; `envwright report merge` joins the parts",
     )
     arguments.reports(command)
+    if command.get_default("command") == "validate":
+        who.add_argument("--watch", action="store_true", help="validate one NAME again at each save, until q or Ctrl-C")
     if command.get_default("command") in WITH_RUNS:
         command.add_argument(
             "--runs", nargs="+", metavar="RUN", help="judge these declared runs; without NAME no environment"
@@ -131,7 +134,23 @@ def run(options: argparse.Namespace) -> int:
     if getattr(options, "split", None) is not None:
         print("--split needs --model NAME: the gates play the tasks to train on", file=sys.stderr)
         return exit_codes.USAGE
+    if getattr(options, "watch", False):
+        if refusal := _refused_watch(options):
+            print(refusal, file=sys.stderr)
+            return exit_codes.USAGE
+        from envwright.cli.watch import watch  # only this waits for the import of rich
+
+        return watch(options)
     return _run_scripted(options)
+
+
+def _refused_watch(options: argparse.Namespace) -> str:
+    """Why `--watch` cannot be used beside the other arguments; empty if it can."""
+    beside = {"--changed": options.changed is not None, "--runs": options.runs, "-a": options.env_args is not None}
+    beside |= {"--format": options.format != "text", "--no-cache": options.no_cache}
+    if given := next((flag for flag, is_given in beside.items() if is_given), None):
+        return f"--watch validates one environment as it is declared, so it cannot be used with {given}"
+    return "" if len(options.names) == 1 else f"--watch needs one NAME; {len(options.names) or 'none'} given"
 
 
 def _run_scripted(options: argparse.Namespace) -> int:

@@ -159,10 +159,11 @@ def with_needs(names: Collection[StageName]) -> set[StageName]:
     return found
 
 
-def in_start_order(names: Collection[StageName]) -> list[Stage]:
+def in_start_order(names: Collection[StageName], first: Collection[StageName] = ()) -> list[Stage]:
     """These stages, ordered by the seconds that depend on them: their own and those of the stages that wait for
-    them."""
-    return sorted((stage for stage in STAGES if stage.name in names), key=_cost_from, reverse=True)
+    them. Those of `first` come before the others."""
+    chosen = [stage for stage in STAGES if stage.name in names]
+    return sorted(chosen, key=lambda stage: (stage.name not in first, -_cost_from(stage)))
 
 
 def share_from(stage: Stage, names: Collection[StageName]) -> float:

@@ -83,6 +83,8 @@ class ProgressListener:
     advance: Callable[[int, int], None] = lambda _done, _total: None
     deadline: Callable[[StageName, float], None] = lambda _stage, _seconds: None
     """A stage begins; it is ended after this many seconds at the latest."""
+    ended: Callable[[Callable[[], Facts]], None] = lambda _: None
+    """A stage has ended; the argument returns the facts so far."""
     detail: Callable[[str], None] = lambda _: None
     """A description of an evaluation's progress."""
     note: Callable[[str], None] = lambda _: None
@@ -94,6 +96,9 @@ class CollectedFacts:
     """Facts during an observation; stages add to them in parallel."""
 
     listener: ProgressListener
+    environment: str = ""
+    key: str = ""
+    digest: str = ""
     wheel: Wheel | None = None
     unrequired: tuple[str, ...] = ()
     memory: int = 0
@@ -133,6 +138,7 @@ class CollectedFacts:
             raise
         finally:
             self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.monotonic() - started, 3)
+            self.listener.ended(self.facts)
 
     def take(self, stage: StageName, answers: Iterator[tuple[str, Any]], total: int = 0) -> None:
         """Keep the items that a job sends, and report the progress."""
@@ -163,12 +169,12 @@ class CollectedFacts:
             last = known.pop() if known else Cut(stage, "results", done, 0)
             known.append(replace(last, reason=failure.message))
 
-    def facts(self, environment: str, key: str, digest: str) -> Facts:
+    def facts(self) -> Facts:
         """The collected items as facts."""
         return Facts(
-            environment=environment,
-            key=key,
-            digest=digest,
+            environment=self.environment,
+            key=self.key,
+            digest=self.digest,
             wheel=self.wheel,
             description=self._described(),
             tasks=self.kept("task"),

@@ -59,13 +59,15 @@ def observe(
     """
     key = facts_key(entry, package, request)
     journal = Journal.of(workspace, entry.name, key, fresh=not request.use_cache)
-    requests, collected = requests_for(entry, request.of_package(package), package), CollectedFacts(listener)
+    requests = requests_for(entry, request.of_package(package), package)
+    collected = CollectedFacts(listener, entry.name, key, package.digest)
     with (
         suppress(StageFailed, ProgramFailed),
         nullcontext(templates) if templates else LockTemplates(workspace, stop) as own,
     ):
         budget = Budget(requests.budget, min(2, usable_cores()))
         observation = Observation(entry, package, workspace, requests, journal, own, stop, budget, collected)
+        observation.first = request.first
         _prepare(observation)
         _load_and_run(observation)
     if any(failure.kind == "network" for failure in collected.failures.values()):
@@ -74,7 +76,7 @@ def observe(
     if collected.wheel is not None and changed_since_read(package):  # tests and oracle are read from the folder
         collected.failures["wheel"] = CHANGED
         journal.forget()
-    facts = collected.facts(entry.name, key, package.digest)
+    facts = collected.facts()
     damaged = bool(facts.failures) and collected.wheel is not None and not has_its_files(observation.overlay.parent)
     if not _may_pass(facts, request) and not facts.broken_infrastructure() and not damaged:
         if trouble := remember(facts, workspace):
@@ -98,13 +100,13 @@ def observe_unpacked(
     """Observe an unpacked package in a folder. Nothing is cached."""
     journal = Journal.of(workspace, entry.name, facts_key(entry, package, request), fresh=True)
     requests = requests_for(entry, request.of_package(package), package)
-    collected = CollectedFacts(listener or ProgressListener())
+    collected = CollectedFacts(listener or ProgressListener(), entry.name, "", package.digest)
     budget = Budget(requests.budget, min(2, usable_cores()))
     observation = Observation(entry, package, workspace, requests, journal, templates, stop, budget, collected)
     observation.venv, observation.overlay = venv, overlay
     with suppress(StageFailed):
         _load_and_run(observation)
-    return collected.facts(entry.name, "", package.digest)
+    return collected.facts()
 
 
 def _may_pass(facts: Facts, request: ObservationRequest) -> bool:
@@ -179,7 +181,7 @@ def _run_stages(observation: Observation) -> None:
 
     The first exception is raised after all running stages have ended; no further stage starts.
     """
-    waiting = in_start_order(observation.requests.stages)
+    waiting = in_start_order(observation.requests.stages, observation.first)
     running: dict[Future[None], str] = {}
     failure: BaseException | None = None
     at_once = usable_cores()

@@ -37,6 +37,9 @@ class ObservationRequest:
     stages: tuple[StageName, ...] | None = None
     """The only stages to run, with those that they need; `None` is every stage that the other settings require."""
 
+    first: tuple[StageName, ...] = ()
+    """The stages that begin before all others; the facts are the same in any order."""
+
     def of_package(self, package: Package) -> ObservationRequest:
         """The request for this package: a harness is only loaded."""
         return replace(self, stages=()) if package.is_harness else self

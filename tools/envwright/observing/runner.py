@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -58,10 +58,11 @@ def run_all(
     progress: RunProgress,
     stop: threading.Event,
     store: StoreSettings | None = None,
+    templates: LockTemplates | None = None,
 ) -> tuple[SpilledResults, bool]:
     """Results in the order of the names, and whether the run was cut short.
 
-    What the cache lacks is looked for in the `store`, if there is one.
+    What the cache lacks is looked for in the `store`, if there is one. Without `templates`, the run has its own.
     """
     results = SpilledResults(request.workspace.base)
     interrupted = False
@@ -72,7 +73,7 @@ def run_all(
             if store is not None and rest and request.observation.use_cache:
                 _receive(request, rest, store, progress)
                 rest = _from_cache(request, rest, progress, results)
-            _observe_all(request, rest, workers, progress, stop, results)
+            _observe_all(request, rest, workers, progress, stop, results, templates)
         except KeyboardInterrupt:
             interrupted = True
     return results.in_order(names), interrupted
@@ -119,6 +120,7 @@ def _observe_all(
     progress: RunProgress,
     stop: threading.Event,
     results: SpilledResults,
+    kept_templates: LockTemplates | None,
 ) -> None:
     """Observe them and add their results; after Ctrl-C, the results so far."""
     if not names:
@@ -129,7 +131,7 @@ def _observe_all(
     threading.Thread(target=_import_late, daemon=True).start()
     with (
         _spared(request.workspace),
-        LockTemplates(request.workspace, stop) as templates,
+        nullcontext(kept_templates) if kept_templates else LockTemplates(request.workspace, stop) as templates,
         ThreadPoolExecutor(min(workers, len(names))) as pool,
         ThreadPoolExecutor(max(1, usable_cores() - 1)) as preparing,
     ):
@@ -231,6 +233,7 @@ def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
         stage=lambda stage: shared.progress.stage(name, stage),
         advance=lambda done, total: shared.progress.advance(name, done, total),
         deadline=lambda stage, seconds: shared.progress.deadline(name, stage, seconds),
+        ended=lambda facts: shared.progress.ended(name, facts),
         detail=lambda text: shared.progress.detail(name, text),
         note=shared.progress.note,
     )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
+    from envwright.facts.observed import Facts
     from envwright.facts.stages import StageName
     from envwright.rules.engine import Verdict
 
@@ -101,6 +102,9 @@ class RunProgress:
     def detail(self, name: str, text: str) -> None:
         """Describe the progress of the current stage in words."""
         self._update(name, detail=text)
+
+    def ended(self, name: str, facts: Callable[[], Facts]) -> None:
+        """Report the end of a stage; `facts` returns those so far."""
 
     def cached(self, name: str) -> None:
         """Report that the environment was found in the cache."""

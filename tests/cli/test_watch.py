@@ -1,0 +1,105 @@
+"""`envwright validate --watch` in a real terminal: a save is validated again, and the keys do what they say."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from envwright.cli.main import main
+from small_repository import ROOT, edit, small_repository
+
+SECONDS = 120.0
+
+
+class Terminal:
+    """The output of a program on a terminal, read until it has what is waited for."""
+
+    def __init__(self, program: subprocess.Popen[bytes], end: int) -> None:
+        self.program, self._end = program, end
+        self._unread = ""
+
+    def until(self, pattern: str) -> str:
+        """The output up to the match, which is then read."""
+        latest = time.monotonic() + SECONDS
+        while (found := re.search(pattern, self._unread, re.DOTALL)) is None:
+            assert time.monotonic() < latest, f"no {pattern!r} in {self._unread!r}"
+            if select.select([self._end], [], [], 0.2)[0]:
+                self._unread += re.sub(r"\x1b\[[\d;]*m", "", os.read(self._end, 1 << 16).decode().replace("\r", ""))
+        self._unread = self._unread[found.end() :]
+        return found[0]
+
+    def press(self, key: str) -> None:
+        os.write(self._end, key.encode())
+
+
+@contextmanager
+def watched(root: Path, name: str) -> Iterator[Terminal]:
+    """`validate --watch` of an environment; it has ended by itself with the block."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "envwright", "validate", "--watch", name, "--root", str(root)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools"), "TERM": "xterm"}
+    program = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    try:
+        yield Terminal(program, ours)
+        assert program.wait(SECONDS) == 0
+    finally:
+        program.kill()
+        program.wait()
+        os.close(ours)
+
+
+@pytest.mark.worker
+def test_watch_validates_each_save_and_obeys_its_keys(tmp_path: Path) -> None:
+    root = small_repository(tmp_path / "team", "word_problems")
+    folder = root / "environments" / "word_problems"
+    source = folder / "word_problems" / "taskset.py"
+    before = source.read_text()
+    with watched(root, "word-problems") as terminal:
+        terminal.until(r"schema +pass.*rewards +no error so far.*rewards +pass.*word-problems: pass")
+        edit(source, "return float(", "return 1.0 or float(")
+        terminal.until(r"saved\n +[\d.]+ s +schema +pass\n +[\d.]+ s +rewards +fail\n.*word-problems: fail")
+        assert (root / "reports" / "validate.html").is_file()
+        terminal.press("e")
+        terminal.until(r"RWD0\d\d.*Why")
+        source.write_text(before)
+        terminal.until(r"word-problems: pass")
+        terminal.press("q")
+
+
+@pytest.mark.worker
+def test_watch_survives_a_declaration_that_is_wrong(tmp_path: Path) -> None:
+    root = small_repository(tmp_path / "team", "word_problems")
+    registry = root / "registry.yaml"
+    with watched(root, "word-problems") as terminal:
+        terminal.until(r"word-problems: pass")
+        edit(registry, "word-problems: {}", "word-problems: {gates: {budgte: 3}}")
+        terminal.until(r"registry\.yaml:\d+.*budgte")
+        edit(registry, "word-problems: {gates: {budgte: 3}}", "word-problems: {}")
+        terminal.until(r"word-problems: pass")
+        terminal.press("q")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ([], "--watch needs one NAME; none given"),
+        (["a", "b"], "--watch needs one NAME; 2 given"),
+        (["a", "--changed"], "cannot be used with --changed"),
+        (["a", "--format", "json"], "cannot be used with --format"),
+    ],
+)
+def test_watch_beside_other_selections_is_refused(
+    arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", "--watch", *arguments]) == 2
+    assert reason in capsys.readouterr().err

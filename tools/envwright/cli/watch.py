@@ -1,0 +1,231 @@
+"""`envwright validate --watch NAME`: validate again at each save, and print each gate when it is decided."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import select
+import sys
+import termios
+import threading
+import time
+import tty
+import webbrowser
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from types import MappingProxyType
+
+from envwright import __version__, exit_codes
+from envwright.cli import cases_add
+from envwright.declarations.problem import DeclarationError
+from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.facts.stages import needed_by
+from envwright.observing.gate_progress import GateProgress, GateStep
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.runner import run_all
+from envwright.observing.templates import LockTemplates
+from envwright.observing.verdicts import ValidationRequest
+from envwright.packages.repository import Repository
+from envwright.reports.brief_findings import causes
+from envwright.reports.html.written import PAGE
+from envwright.reports.page import VERDICT_STYLES, Page
+from envwright.reports.printing import for_terminal, print_text
+from envwright.reports.written import write_reports
+from envwright.rules.catalogue import explain
+from envwright.rules.engine import GATES, Finding
+from envwright.rules.result import DECIDING, EnvironmentResult, ValidationResult, finding_kind, weightiest_first
+from envwright.rules.settings import set_severities
+from envwright.system.capacity import usable_cores
+from envwright.system.subprocesses import terminated_like_interrupted
+from envwright.system.workspace import Workspace
+
+KEYS: Mapping[str, str] = MappingProxyType(
+    {
+        "r": "run again",
+        "o": "open the report",
+        "e": "explain the finding",
+        "c": "write its case into tests/cases.yaml",
+        "q": "quit",
+    }
+)
+SAVED = "saved"
+NOT_SOURCES = ("outputs", "reports", "dist", "build")
+"""Folders of a package that tools write into; those that begin with a dot are never watched."""
+LOOK_SECONDS = 0.2
+
+
+def watch(options: argparse.Namespace) -> int:
+    """Validate the environment until `q` or Ctrl-C."""
+    root = options.root.absolute()
+    repository = Repository.load(root, options.names)
+    (name,) = repository.select(options.names)
+    stop = threading.Event()
+    events: queue.Queue[str] = queue.Queue()
+    watching = EnvironmentWatch(root, name, options.reports or root / "reports", events)
+    with terminated_like_interrupted(), LockTemplates(Workspace(root), stop) as templates:
+        try:
+            with _saves(repository.packages[name].folder, root, watching.add), _keys(watching.add):
+                print_text(f"watching {name}; {_keys_line() if sys.stdin.isatty() else 'Ctrl-C ends it'}\n")
+                watching.validate(templates)
+                while (event := events.get()) != "q":
+                    watching.act(event, templates)
+        except KeyboardInterrupt:
+            return exit_codes.INTERRUPTED
+        finally:
+            stop.set()
+    return exit_codes.PASS
+
+
+def _keys_line() -> str:
+    return ", ".join(f"{key}: {meaning}" for key, meaning in KEYS.items())
+
+
+class EnvironmentWatch:
+    """The validation of one environment, again and again."""
+
+    def __init__(self, root: Path, name: str, reports: Path, events: queue.Queue[str]) -> None:
+        self._root, self._name, self._reports, self._events = root, name, reports, events
+        self._running: threading.Event | None = None
+        """Ends the validation that runs."""
+        self._saved = time.monotonic()
+        self._findings: tuple[Finding, ...] = ()
+        """Those of the last validation, the weightiest first."""
+        self._shown: set[tuple[str, str]] = set()
+
+    def add(self, event: str) -> None:
+        """Take a key or a save; a validation that it makes useless ends."""
+        if event == SAVED:
+            self._saved = time.monotonic()
+        if self._running is not None and event in (SAVED, "r", "q"):
+            self._running.set()
+        self._events.put(event)
+
+    def act(self, event: str, templates: LockTemplates) -> None:
+        """Do what a key or a save asks for."""
+        finding = next(iter(self._findings), None)
+        case = next((each for each in self._findings if each.evidence.ready_case), None)
+        if event in (SAVED, "r"):
+            self._saved = self._saved if event == SAVED else time.monotonic()
+            print_text(f"\n{datetime.now().astimezone():%H:%M:%S} {'saved' if event == SAVED else 'again'}\n")
+            self.validate(templates, use_cache=event == SAVED)
+        elif event == "o":
+            webbrowser.open((self._reports / PAGE).as_uri())
+        elif event == "e":
+            print_text(f"{explain(finding.rule)}\n" if finding else "there is no finding to explain\n")
+        elif event == "c" and case is None:
+            print_text("no finding shows a case\n")
+        elif event == "c" and case is not None:
+            cases_add.write_cases(self._root, self._name, [case.rule], self._reports)
+
+    def validate(self, templates: LockTemplates, *, use_cache: bool = True) -> None:
+        """Validate once, and write the reports. What is declared wrongly is printed, and waits for the next save."""
+        self._running = stop = threading.Event()
+        self._shown.clear()
+        try:
+            request = self._request(use_cache)
+        except DeclarationError as error:
+            print_text(f"{error}\n")
+            return
+        with GateProgress(request, self._name, sys.stderr, self._show) as progress:
+            results, interrupted = run_all(request, [self._name], usable_cores(), progress, stop, None, templates)
+        self._running = None
+        if interrupted:
+            raise KeyboardInterrupt
+        for result in results:
+            self._finish(result, request)
+
+    def _request(self, use_cache: bool) -> ValidationRequest:
+        repository = Repository.load(self._root, [self._name], set_apart=True)
+        observation = ObservationRequest(use_cache=use_cache, first=needed_by("schema", "rewards"))
+        return ValidationRequest(repository, Workspace(self._root), False, GATES, observation)
+
+    def _show(self, step: GateStep) -> None:
+        print_text(for_terminal(lambda width, colour: self._rendered(step, width, colour)))
+
+    def _rendered(self, step: GateStep, width: int, colour: bool) -> str:
+        page = Page(width=width, colour=colour)
+        verdict = (step.verdict, VERDICT_STYLES[step.verdict]) if step.verdict else ("no error so far", "dim")
+        page.line((f"{time.monotonic() - self._saved:6.1f} s", "dim"), f"  {step.gate:<13} ", verdict)
+        new = [each for each in step.result.findings if (each.rule, each.message) not in self._shown]
+        self._shown.update((each.rule, each.message) for each in new)
+        if any(finding_kind(each) in DECIDING for each in new):
+            causes(page, step.result, alone=1, quiet=True, titled=False)
+        return page.text()
+
+    def _finish(self, result: EnvironmentResult, request: ValidationRequest) -> None:
+        if result.cached:
+            for gate, verdict in result.gates.items():
+                self._show(GateStep(gate, verdict, result))
+        self._findings = tuple(weightiest_first(result.findings))
+        whole = ValidationResult(
+            verdict=result.verdict,
+            environments=[result],
+            seconds=result.seconds,
+            tool_version=__version__,
+            gates=GATES,
+            rules=set_severities(request.repository.registry.rules, None),
+        )
+        write_reports(whole, self._reports)
+        print_text(f"{time.monotonic() - self._saved:6.1f} s  {self._name}: {result.verdict}\n")
+
+
+@contextmanager
+def _saves(folder: Path, root: Path, add: Callable[[str], None]) -> Iterator[None]:
+    """Add an event for each save in a package or of registry.yaml."""
+    from watchfiles import Change, DefaultFilter
+    from watchfiles import watch as changes
+
+    ended = threading.Event()
+    usual = DefaultFilter(ignore_dirs=(*DefaultFilter.ignore_dirs, *NOT_SOURCES))
+
+    def in_package(change: Change, path: str) -> bool:
+        return usual(change, path) and not any(part.startswith(".") for part in Path(path).relative_to(folder).parts)
+
+    def is_registry(_: Change, path: str) -> bool:
+        return Path(path).name == REGISTRY_FILE
+
+    def follow(where: Path, chosen: Callable[[Change, str], bool], recursive: bool) -> None:
+        for _ in changes(where, watch_filter=chosen, recursive=recursive, stop_event=ended, raise_interrupt=False):
+            add(SAVED)
+
+    threads = [
+        threading.Thread(target=follow, args=(folder, in_package, True), daemon=True),
+        threading.Thread(target=follow, args=(root, is_registry, False), daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+@contextmanager
+def _keys(add: Callable[[str], None]) -> Iterator[None]:
+    """Add an event for each key of `KEYS` that is pressed on a terminal; elsewhere there are none."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    ended = threading.Event()
+
+    def follow() -> None:
+        while not ended.is_set():
+            if select.select([terminal], [], [], LOOK_SECONDS)[0]:
+                key = os.read(terminal, 1).decode(errors="replace")
+                if key in KEYS:
+                    add(key)
+
+    reader = threading.Thread(target=follow, daemon=True)
+    tty.setcbreak(terminal)
+    reader.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        reader.join()
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)

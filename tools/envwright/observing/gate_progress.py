@@ -1,0 +1,67 @@
+"""Progress of one environment, gate by gate: a gate is judged as soon as its stages have ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TextIO
+
+from envwright.facts.observed import Facts
+from envwright.facts.stages import needed_by
+from envwright.observing.verdicts import ValidationRequest, judged
+from envwright.reports.progress import PlainProgress
+from envwright.rules.engine import Gate, Verdict
+from envwright.rules.result import EnvironmentResult
+
+SILENCE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class GateStep:
+    """What is known of one gate before all stages have ended."""
+
+    gate: Gate
+    verdict: Verdict | None
+    """`None` while stages that the gate needs are running and nothing has failed it yet."""
+    result: EnvironmentResult
+    """With the findings of this gate alone."""
+
+
+class GateProgress(PlainProgress):
+    """Calls `show` with each gate's verdict when its stages have ended, and with the first wrong rewards before."""
+
+    def __init__(self, request: ValidationRequest, name: str, stream: TextIO, show: Callable[[GateStep], None]) -> None:
+        super().__init__([name], stream, silence=SILENCE_SECONDS)
+        self._request, self._show = request, show
+        self._shown: set[Gate] = set()
+        self._judging = ThreadPoolExecutor(1)
+        """Judging takes some 50 ms, which the next stage does not wait for."""
+
+    def ended(self, name: str, facts: Callable[[], Facts]) -> None:
+        self._judging.submit(self._safely, self._judge, name, facts())
+
+    def _judge(self, name: str, facts: Facts) -> None:
+        reached = {*facts.completed, *facts.failures}
+        for gate in self._request.gates:
+            if gate in self._shown:
+                continue
+            is_decided = reached.issuperset(needed_by(gate))
+            if not is_decided and (gate != "rewards" or facts.completed[-1:] != ("rewards",)):
+                continue
+            result = judged(replace(self._request, gates=(gate,)), name, facts, cached=False, started=time.monotonic())
+            verdict = result.gates[gate]
+            if is_decided:
+                self._shown.add(gate)
+            self._show(GateStep(gate, verdict if is_decided or verdict == "fail" else None, result))
+
+    def _close(self) -> None:
+        self._judging.shutdown()
+        super()._close()
+
+    def _show_observing(self, name: str) -> None:
+        """Its gates are shown instead."""
+
+    def _show_finished(self, result: EnvironmentResult) -> None:
+        """Its gates are shown instead."""

@@ -44,6 +44,11 @@ def wave(step: int) -> float:
     return math.sin(step * 12.9898) * 0.5
 
 
+def rises_to(level: float, **changes: Any) -> RunLog:
+    """A run of 100 steps whose reward rises to a level in the first 20 and stays there."""
+    return run(steps(100, lambda step: 0.1 + (level - 0.1) * min(1.0, step / 20) + 0.1 * wave(step)), **changes)
+
+
 def with_kl(value: Callable[[int], float], metric: str = "mismatch_kl/all/mean") -> RunLog:
     """A sound run of 60 steps with this KL divergence."""
     return replace(run(), series={**run().series, "kl": series(metric, steps(60, value))})
@@ -116,6 +121,7 @@ CASES = {
             "late, and rising": run(steps(60, lambda step: 0.0 if step < 48 else 0.05)),
             "too early": run([0.0] * 10),
             "zero is the middle": run([0.0] * 40, lowest=-1.0, highest=1.0),
+            "below zero, and rising": run(steps(60, lambda step: 0.01 * step - 0.9), highest=None),
         },
     ),
     "DGN002": RuleCases(
@@ -123,12 +129,15 @@ CASES = {
             "from the start": run([1.0] * 40),
             "of an unknown range": run([1.0] * 40, highest=None),
             "by now": run(steps(100, lambda step: min(1.0, 0.2 + step * 0.02))),
+            "but for a few errors": run(steps(60, lambda step: 0.985 + 0.02 * wave(step))),
+            "of all rollouts": run([0.495] * 60, highest=None, reward_max=[0.5] * 60),
         },
         silent={
             "learning": run(),
             "nearly": run([0.97] * 40),
             "of a larger range": run([1.0] * 40, highest=2.0),
             "of an unknown range": run(steps(40, lambda step: 0.3 + 0.01 * step), highest=None),
+            "below the best rollout": run([0.8] * 40, highest=None, reward_max=[1.0] * 40),
         },
     ),
     "DGN003": RuleCases(
@@ -148,6 +157,9 @@ CASES = {
             "flat": run(steps(60, lambda step: 0.4 + 0.04 * wave(step))),
             "falling": run(steps(60, lambda step: 0.6 - 0.002 * step + 0.04 * wave(step))),
             "too slow": run(steps(100, lambda step: 0.4 + 0.0001 * step + 0.01 * wave(step))),
+            "after a rise": rises_to(0.5),
+            "after a rise, of an unknown range": rises_to(0.5, highest=None),
+            "after a rise, below the best rollout": rises_to(0.6, highest=None, reward_max=[1.0] * 100),
         },
         silent={
             "learning": run(),
@@ -158,6 +170,12 @@ CASES = {
             ),
             "nothing earned": run([0.0] * 40),
             "everything earned": run([1.0] * 40),
+            "converged": rises_to(0.9),
+            "converged at once": run(steps(300, lambda step: min(0.9, 0.3 + 0.1 * step) + 0.04 * wave(step))),
+            "at the best rollout": rises_to(0.55, highest=None, reward_max=[0.6] * 100),
+            "without variance": rises_to(0.5, zero_variance=[0.7] * 100),
+            "after a rise, with many steps to go": rises_to(0.5, spec=spec_of({**SOUND, "max_steps": 900})),
+            "swinging": run(steps(100, lambda step: 0.5 + 0.25 * math.sin(step / 8) + 0.02 * wave(step))),
         },
     ),
     "DGN005": RuleCases(
@@ -179,8 +197,16 @@ CASES = {
         },
     ),
     "DGN007": RuleCases(
-        fires={"most": run(zero_variance=[0.7] * 30)},
-        silent={"few": run(zero_variance=[0.2] * 30), "at first only": run(zero_variance=[0.9] * 10 + [0.2] * 30)},
+        fires={
+            "most": run(zero_variance=[0.7] * 30),
+            "all, near the maximum": rises_to(0.95, zero_variance=[1.0] * 100),
+        },
+        silent={
+            "few": run(zero_variance=[0.2] * 30),
+            "at first only": run(zero_variance=[0.9] * 10 + [0.2] * 30),
+            "too early": run(zero_variance=[0.7] * 10),
+            "converged": rises_to(0.95, zero_variance=[0.7] * 100),
+        },
     ),
     "DGN008": RuleCases(
         fires={"a third": run(truncated=[0.3] * 30)}, silent={"hardly any": run(truncated=[0.02] * 30)}
@@ -210,7 +236,10 @@ CASES = {
         },
     ),
     "DGN012": RuleCases(
-        fires={"growing": with_kl(lambda step: 0.002 * math.exp(step / 12))},
+        fires={
+            "growing": with_kl(lambda step: 0.002 * math.exp(step / 12)),
+            "ever faster from a reference": with_kl(lambda step: 0.002 * math.exp(step / 12), "kl"),
+        },
         silent={
             "steady": with_kl(lambda step: 0.02 + 0.01 * wave(step)),
             "small": with_kl(lambda step: 0.0001 * step),

@@ -60,6 +60,27 @@ def test_sound_runs_have_findings_as_rarely_as_the_tests_promise() -> None:
     assert found.total() <= 4, found
 
 
+def _risen_runs(level: float) -> Iterator[RunLog]:
+    """Runs whose reward rises to a level in their first 30 %, with the noise of a batch, and stays there."""
+    for seed in range(200):
+        chances = random.Random(seed)
+        steps = chances.choice((100, 150))
+        curve = [
+            0.1 + (level - 0.1) * min(1.0, step / steps / 0.3) + chances.gauss(0, chances.uniform(0.02, 0.08))
+            for step in range(steps)
+        ]
+        yield RunLog({"reward": Series("reward", tuple(enumerate(curve)))}, highest=1.0)
+
+
+def test_runs_that_converged_near_their_maximum_have_no_findings() -> None:
+    assert [each for run in _risen_runs(0.88) for each in findings(run)] == []
+
+
+def test_plateau_far_below_the_maximum_is_found() -> None:
+    named = [{each.rule for each in findings(run)} for run in _risen_runs(0.5)]
+    assert sum(found == {"DGN004"} for found in named) >= 190
+
+
 def test_swings_of_a_small_batch_are_found() -> None:
     found = 0
     for seed in range(12):
@@ -74,7 +95,7 @@ def test_rising_score_of_a_million_steps_is_that_of_its_means() -> None:
 
 
 def test_undecided_rise_is_named_as_not_judged() -> None:
-    chances = random.Random(2)
+    chances = random.Random(1)
     noisy = Series("reward", tuple((step, 0.4 + chances.gauss(0, 0.2)) for step in range(44)))
     run = RunLog({"reward": noisy})
     assert "DGN004" not in {each.rule for each in findings(run)}

@@ -156,6 +156,14 @@ def test_metrics_report_gaps_and_invalid_numbers(tmp_path: Path) -> None:
     assert read_metrics(tmp_path).missing == (2, 3, 4)
 
 
+def test_reward_of_one_step_is_too_little_and_not_missing(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    file.write_text(lines([{"step": 0, "train/agg/all/agent/reward/mean": 0.3}]))
+    _, report = diagnosed(tmp_path, str(file))
+    assert [finding.rule for finding in report.findings] == ["DGN015"]
+    assert "reward (1 of 20 steps)" in report.not_judged
+
+
 def test_metrics_of_a_huge_file_are_those_of_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("envwright.facts.training_log.MOST_BYTES", 4_000)
     (tmp_path / "metrics.jsonl").write_text(lines([{"step": step, "reward": step / 1000} for step in range(1000)]))

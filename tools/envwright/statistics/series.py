@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PLAIN_NAMES: Mapping[str, tuple[str, ...]] = {
     "reward": ("reward", "reward/mean", "reward_mean", "train/reward/mean"),
     "reward_std": ("reward_std", "reward/std"),
+    "reward_max": ("reward_max", "reward/max"),
     "zero_variance": ("dead_groups", "zero_variance_groups", "groups/zero_variance"),
     "kl": ("kl",),
     "entropy": ("entropy", "entropy/mean"),
@@ -55,6 +56,10 @@ class Series:
         """The mean of the last part."""
         return mean(self.values[-self._part(share) :])
 
+    def last(self, share: float) -> Series:
+        """The last part."""
+        return Series(self.metric, self.points[-self._part(share) :])
+
     def last_steps(self, share: float) -> tuple[int, int]:
         """The first and last step of the last part."""
         return self.points[-self._part(share)][0], self.last_step
@@ -83,7 +88,7 @@ def series_of(
     logged: Mapping[str, Sequence[str]] = MappingProxyType({}),
     zero_variance: Sequence[tuple[str, str]] = (),
 ) -> dict[str, Series]:
-    """Every metric that is known by some name and has two points.
+    """Every metric that is known by some name.
 
     `logged` maps our names to the trainers': the first that exists counts; names with brackets are patterns and come
     last. `zero_variance` are pairs of metrics or patterns whose sum is the share of groups without variance.
@@ -93,9 +98,7 @@ def series_of(
     for ours, plain in PLAIN_NAMES.items():
         chosen = _chosen(sorted((*logged.get(ours, ()), *plain), key=_is_pattern), present)
         if chosen:
-            series = _series(metrics, chosen)
-            if len(series.points) > 1:
-                found[ours] = series
+            found[ours] = _series(metrics, chosen)
     if "zero_variance" not in found:
         for one, other in zero_variance:
             both = _chosen([one], present), _chosen([other], present)
@@ -170,20 +173,20 @@ def _thinned(values: Sequence[float]) -> Sequence[float]:
 
 @dataclass(frozen=True)
 class Slope:
-    """The change of a metric per step, with its 95 % interval."""
+    """The change of a metric per step, with its interval."""
 
     value: float
     low: float
     high: float
 
 
-def slope_of(points: Sequence[tuple[int, float]]) -> Slope:
+def slope_of(points: Sequence[tuple[int, float]], confidence: float = 0.95) -> Slope:
     """The least-squares line through at least three points, with Student's interval."""
     at, level = mean([step for step, _ in points]), mean([value for _, value in points])
     spread = sum((step - at) ** 2 for step, _ in points)
     slope = sum((step - at) * (value - level) for step, value in points) / spread
     rest = sum((value - level - slope * (step - at)) ** 2 for step, value in points)
-    half = t_quantile(0.95, len(points) - 2) * math.sqrt(rest / (len(points) - 2) / spread)
+    half = t_quantile(confidence, len(points) - 2) * math.sqrt(rest / (len(points) - 2) / spread)
     return Slope(slope, slope - half, slope + half)
 
 

@@ -707,6 +707,7 @@ MOST_LORA_RANK = 512
 METRICS = {
     "reward": ("reward/all/mean", "train/agg/all/[^/]+/reward/mean", "reward/[^/]+/mean"),
     "reward_std": ("reward/all/std",),
+    "reward_max": ("train/agg/all/[^/]+/reward/max",),
     "kl": ("mismatch_kl/all/mean", "mismatch_kl/mean"),
     "entropy": ("entropy/all/mean",),
     "grad_norm": ("optim/grad_norm",),

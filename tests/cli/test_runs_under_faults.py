@@ -105,22 +105,56 @@ def test_wheel_that_exceeds_the_disk_is_an_error(root: Path) -> None:
     assert wheels_in(root) == before
 
 
-@pytest.mark.skipif(os.getuid() == 0 and shutil.which("unshare") is None, reason="nothing is read-only to root")
-def test_cache_that_is_read_only_is_an_error_with_its_path(root: Path) -> None:
-    cache = root / ".envwright"
+def without_writing_to(folder: Path, root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command while nothing can be written below a folder, not even by root."""
+    guarded = command(root, arguments)
     if os.getuid() == 0:
         script = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
-        guarded = ["unshare", "-m", "sh", "-c", script, str(cache), *command(root, SCHEMA)]
+        guarded = ["unshare", "-m", "sh", "-c", script, str(folder), *guarded]
     else:
-        cache.chmod(0o555)
-        guarded = command(root, SCHEMA)
+        folder.chmod(0o555)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
     done = subprocess.run(guarded, cwd=root, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     if os.getuid() != 0:
-        cache.chmod(0o755)
+        folder.chmod(0o755)
     if "unshare" in done.stderr or "mount:" in done.stderr:
         pytest.skip("this machine cannot make a folder read-only to root")
-    assert done.returncode == exit_codes.ERROR
-    assert only(json.loads(done.stdout))["verdict"] == "error"
-    assert str(cache) in done.stdout
-    assert "read-only" in done.stdout.lower() or "denied" in done.stdout.lower()
+    return done
+
+
+cannot_be_read_only = pytest.mark.skipif(
+    os.getuid() == 0 and shutil.which("unshare") is None, reason="nothing is read-only to root"
+)
+
+
+@cannot_be_read_only
+@pytest.mark.parametrize(
+    ("arguments", "folder"),
+    [
+        (SCHEMA, "."),
+        (SCHEMA, ".envwright"),
+        (("validate",), "."),
+        (("plan",), "."),
+        (("plan",), "reports"),
+    ],
+)
+def test_command_in_read_only_folder_is_one_line_with_its_path(
+    root: Path, arguments: tuple[str, ...], folder: str
+) -> None:
+    for name in (".envwright", "reports"):
+        (root / name).mkdir(exist_ok=True)
+    done = without_writing_to(root / folder, root, *arguments)
+    assert (done.returncode, done.stdout) == (exit_codes.ERROR, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"envwright: {(root / folder).resolve()}")
+    assert "read-only" in line.lower() or "denied" in line.lower()
+
+
+@cannot_be_read_only
+def test_read_only_reports_are_one_line_beside_the_verdict(root: Path) -> None:
+    (root / "reports").mkdir(exist_ok=True)
+    done = without_writing_to(root / "reports", root, *SCHEMA, "--quiet")
+    assert (done.returncode, only(json.loads(done.stdout))["verdict"]) == (exit_codes.PASS, "pass")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("validate.json, ")
+    assert f"could not be written to {root / 'reports'}: " in line

@@ -63,6 +63,7 @@ def run_all(
     """Results in the order of the names, and whether the run was cut short.
 
     What the cache lacks is looked for in the `store`, if there is one. Without `templates`, the run has its own.
+    Raises `OSError` if an environment has to be observed and the checkout's cache cannot be written.
     """
     results = SpilledResults(request.workspace.base)
     interrupted = False
@@ -125,6 +126,7 @@ def _observe_all(
     """Observe them and add their results; after Ctrl-C, the results so far."""
     if not names:
         return
+    request.workspace.require_writable()
     timings = expected_timings(names, request.workspace)
     waiting, memory = in_order(timings), available_memory()
     running: dict[Future[EnvironmentResult | None], str] = {}

@@ -45,9 +45,12 @@ def report(result: ValidationResult, folder: Path, form: PrintFormat, *, quiet: 
     try:
         written = write_reports(result, folder)
     except (OSError, ExceptionGroup) as error:
-        for why in error.exceptions if isinstance(error, ExceptionGroup) else (error,):
-            (what,) = getattr(why, "__notes__", ["a report"])
-            print(f"{what} could not be written to {folder}: {type(why).__name__}: {why}", file=sys.stderr)
+        causes: dict[str, list[str]] = {}
+        for each in error.exceptions if isinstance(error, ExceptionGroup) else (error,):
+            cause = each.strerror if isinstance(each, OSError) and each.strerror else f"{type(each).__name__}: {each}"
+            causes.setdefault(cause, []).extend(getattr(each, "__notes__", ["reports"]))
+        for cause, names in causes.items():
+            print(f"{', '.join(names)} could not be written to {folder}: {cause}", file=sys.stderr)
     print_result(result, form, reports=written, quiet=quiet, verbose=verbose)
     report_to_github(result)
 

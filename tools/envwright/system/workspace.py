@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -93,6 +94,12 @@ class Workspace:
     @property
     def packages(self) -> Path:
         return self.base / "packages"
+
+    def require_writable(self) -> None:
+        """Raise `OSError` if the checkout's cache cannot be written; a full disk does not count."""
+        self.base.mkdir(parents=True, exist_ok=True)
+        if not os.access(self.base, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "it is read-only; copy the repository to a folder of yours", self.base)
 
     @contextmanager
     def used(self) -> Iterator[None]:

@@ -61,11 +61,11 @@ def section_of(tag: str, changelog: str) -> str:
 
 
 def refuse_placeholders(urls: Mapping[str, str]) -> None:
-    """Raise `Refused` for an address of examples: `init` refuses such a source, and reports link there."""
-    for name, address in urls.items():
-        parts = urlsplit(address)
+    """Raise `Refused` without an owner's addresses: `init` calls the source, and reports link to the documentation."""
+    for name in ("Documentation", "Source"):
+        parts = urlsplit(urls.get(name, "https://owner.example"))
         if (parts.hostname or "").endswith(".example") or is_placeholder(parts.path.lstrip("/")):
-            raise Refused(f"tools/pyproject.toml: {name} = {address!r} is a placeholder: write the owner's")
+            raise Refused(f"tools/pyproject.toml: project.urls has no {name} of an owner: write your address")
 
 
 def build(tag: str, changelog: str, folder: Path) -> None:

@@ -230,6 +230,15 @@ def test_files_pin_the_tool_to_its_commit_with_the_version_as_a_comment(tmp_path
     assert (own["repo"], own["hooks"][0]["entry"]) == ("local", "envwright schema --changed")
 
 
+@pytest.mark.parametrize("called", ["v0", COMMIT[:39], COMMIT])
+def test_init_with_a_tag_prints_how_to_pin_a_commit(
+    called: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert init(tmp_path, "--owner", "their-team", "--tool", f"our-team/envwright@{called}") == 0
+    fix = '"tool" in .envwright-answers.json to our-team/envwright@COMMIT, and run envwright upgrade'
+    assert (fix in capsys.readouterr().err) == (called != COMMIT)
+
+
 @pytest.mark.parametrize(
     ("given", "installed", "said"),
     [

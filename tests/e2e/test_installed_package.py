@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from envwright.authoring.setup.answers import ANSWERS_FILE
+from envwright.authoring.setup.answers import ANSWERS_FILE, Answers
+from envwright.authoring.setup.files import files_of
 from envwright.builds.uv import uv_program
 from envwright.builds.venv import venv_for
 from envwright.builds.wheel import BUILD_LOCK
@@ -107,14 +108,16 @@ def test_init_with_owner_and_address_writes_no_placeholder(installed: Installed)
     texts = [(installed.repository / name).read_text() for name in (*record["files"], ANSWERS_FILE, CODEOWNERS_FILE)]
     assert len(texts) > 15
     assert [text for text in texts if "acme" in text.lower() or "OWNER/" in text] == []
+    audited = {name: text for name, text in files_of(Answers(**record["answers"])).items() if ".github" in name}
+    assert audited.items() <= record["files"].items(), "tests/workflows audits what this source writes"
     requirement = f"{DISTRIBUTION} @ git+https://github.com/our-team/envwright@{COMMIT}#subdirectory=tools"
     assert f'ENVWRIGHT = "{requirement}"' in (installed.repository / "noxfile.py").read_text()
 
 
-def test_init_from_a_wheel_with_a_placeholder_as_source_writes_nothing(installed: Installed, tmp_path: Path) -> None:
+def test_init_from_a_wheel_without_a_source_writes_nothing(installed: Installed, tmp_path: Path) -> None:
     done = installed.run("init", "--owner", "their-team", cwd=tmp_path)
     assert done.returncode == 2
-    assert "acme/envwright, which this copy declares as its Source, is a placeholder" in done.stderr
+    assert "nor Source of the package is on github.com. --tool OWNER/REPOSITORY@COMMIT names" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from envwright.authoring.setup.answers import NoToolAddress, default_tool
 from envwright.system.installation import STARTED_BY, command_with, requirement
 
 COMMIT = "a" * 40
-GIT = "https://github.com/acme/envwright"
+GIT = "https://github.com/our-team/envwright"
 
 
 @pytest.fixture
@@ -77,9 +78,9 @@ def test_files_of_init_call_what_was_installed(recorded: Path, url: str, commit:
     [
         ("git+https://gitlab.com/team/tool", "https://github.com/upstream/tool", "gitlab.com/team/tool, which is"),
         ("https://github.com.example.org/a/tool", "https://github.com/upstream/tool", "example.org/a/tool, which is"),
-        ("", "https://github.com/Acme/envwright", "Acme/envwright, which this copy declares as its Source, is a plac"),
-        ("", "https://example.org/tool", "declares no repository on github.com"),
-        ("", "", "declares no repository on github.com"),
+        ("", "https://github.com/Acme/envwright", "Acme/envwright is a placeholder"),
+        ("", "https://example.org/tool", "from an index, and neither that nor Source of the package is on github.com"),
+        ("", "", "from an index, and neither that nor Source of the package is on github.com"),
     ],
 )
 def test_copy_from_an_unknown_address_has_no_tool(
@@ -90,6 +91,37 @@ def test_copy_from_an_unknown_address_has_no_tool(
         recorded.write_text(json.dumps({"url": url, "vcs_info": {"vcs": "git", "commit_id": COMMIT}}))
     with pytest.raises(NoToolAddress, match=re.escape(said)):
         default_tool()
+
+
+@pytest.mark.parametrize(
+    ("origin", "pushed", "tool"),
+    [
+        ("https://github.com/team/tool.git", True, f"team/tool@COMMIT # v{__version__}"),
+        ("git@github.com:team/tool.git", True, f"team/tool@COMMIT # v{__version__}"),
+        ("https://ann@github.com/team/tool", False, "of the clone FOLDER is not on origin, team/tool: push it first"),
+        ("git@github.com.example.org:team/tool", True, "from the clone FOLDER, and neither that nor"),
+        ("https://github.com/acme/tool", True, "acme/tool is a placeholder"),
+        (None, True, "from the clone FOLDER, and neither that nor"),
+    ],
+)
+def test_copy_from_a_clone_is_called_at_the_commit_that_its_origin_has(
+    recorded: Path, tmp_path: Path, origin: str | None, pushed: bool, tool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("envwright.authoring.setup.answers.project_address", lambda _: "")
+    folder = tmp_path / "a clone"
+    folder.mkdir()
+    recorded.write_text(json.dumps({"url": (folder / "tools").as_uri(), "dir_info": {}}))
+    commands = ["init -q", "-c user.name=a -c user.email=a@b commit -q --allow-empty -m first"]
+    commands += [f"remote add origin {origin}"] if origin else []
+    commands += ["update-ref refs/remotes/origin/main HEAD"] if pushed else []
+    for command in commands:
+        subprocess.run(["git", "-C", folder, *command.split()], check=True)
+    head = subprocess.run(["git", "-C", folder, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
+    try:
+        found = default_tool()
+    except NoToolAddress as error:
+        found = str(error)
+    assert tool.replace("COMMIT", head).replace("FOLDER", str(folder)) in found
 
 
 def test_requirement_of_a_copy_from_its_source_is_the_source() -> None:

@@ -81,7 +81,8 @@ def tagged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     origin = tool_repository(tmp_path_factory.mktemp("tagged"))
     (origin.work / "CHANGELOG.md").write_text(CHANGELOG)
     project = origin.work / "tools" / "pyproject.toml"
-    owned = project.read_text().replace("//owner.example/", "//our-team.github.io/").replace("/acme/", "/our-team/")
+    urls = '[project.urls]\nSource = "https://github.com/our-team/envwright"'
+    owned = project.read_text().replace("//owner.example/", "//our-team.github.io/").replace("[project.urls]", urls)
     project.write_text(owned)
     origin.commit("a version")
     return origin.bare
@@ -132,11 +133,14 @@ def test_package_is_built_from_the_tag_and_handed_over(
     assert names == {f"envwright-{__version__}-py3-none-any.whl", f"envwright-{__version__}.tar.gz"}
 
 
-@pytest.mark.parametrize("placeholder", ["https://github.com/acme/envwright", "https://owner.example/envwright/"])
-def test_package_with_the_address_of_an_example_is_not_built(placeholder: str) -> None:
-    refuse_placeholders({"Source": "https://github.com/our-team/envwright", "Docs": "https://our-team.github.io/docs/"})
-    with pytest.raises(Refused, match=rf"pyproject.toml: Source = '{placeholder}' is a placeholder: write the owner's"):
-        refuse_placeholders({"Source": placeholder})
+@pytest.mark.parametrize(
+    "source", [{}, {"Source": "https://github.com/acme/envwright"}, {"Source": "https://a.example"}]
+)
+def test_package_without_the_addresses_of_an_owner_is_not_built(source: dict[str, str]) -> None:
+    owned = {"Source": "https://github.com/our-team/envwright", "Documentation": "https://our-team.github.io/docs/"}
+    refuse_placeholders(owned)
+    with pytest.raises(Refused, match=r"pyproject.toml: project.urls has no Source of an owner: write your address"):
+        refuse_placeholders({"Documentation": owned["Documentation"], **source})
 
 
 def test_package_of_another_version_than_the_tag_is_not_built(

@@ -121,6 +121,7 @@ def run(options: argparse.Namespace) -> int:
             plan = plan_files(root, answers) if record is None else InitialFiles()
             if plan.written and not options.dry_run:
                 write_files(root, plan.written)
+                _warn_of_tag(answers.tool)
     except NotInitialised as error:
         print(f"{visible(str(error))}\n\nNothing was written.", file=sys.stderr)
         return exit_codes.USAGE
@@ -199,6 +200,13 @@ def _completed(options: argparse.Namespace, root: Path, record: Record | None) -
         branch=branch,
         noxfile=not options.no_noxfile,
     )
+
+
+def _warn_of_tag(tool: str) -> None:
+    repository, _, called = tool.partition("@")
+    if not re.match(r"[0-9a-f]{40}\b", called):
+        fix = f'change "tool" in {ANSWERS_FILE} to {repository}@COMMIT, and run envwright upgrade'
+        print(f"workflows call {tool}, a tag that its owner can move. To pin a commit: {fix}", file=sys.stderr)
 
 
 def _installed_tool() -> str:

@@ -51,11 +51,14 @@ def requirement(extra: Extra | None = None) -> str:
 
 
 def installed_from() -> tuple[str, str]:
-    """The address and the commit that this tool was installed from (PEP 610); empty where none is recorded."""
+    """The address and the commit that this tool was installed from (PEP 610); empty where none is recorded.
+
+    For a copy that is not installed, the folder of its source.
+    """
     try:
         text = distribution(distribution_name()).read_text("direct_url.json")
     except PackageNotFoundError:
-        return "", ""
+        return SOURCE.as_uri(), ""
     recorded = json.loads(text) if text else {}
     return str(recorded.get("url", "")), str(recorded.get("vcs_info", {}).get("commit_id", ""))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from packaging.version import InvalidVersion, Version
 from pydantic import Field, ValidationError
@@ -19,6 +20,7 @@ from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry_document import UPGRADE_TOOL
 from envwright.declarations.registry_values import KEYS, Flag, Owner, Slug, Text, Unique
 from envwright.facts.observed import adapter
+from envwright.packages.git import git, head_of
 from envwright.reports.documentation import project_address
 from envwright.system.installation import installed_from
 
@@ -36,21 +38,30 @@ class NoToolAddress(Exception):
 
 
 def default_tool() -> str:
-    """The repository on GitHub that this tool was installed from, and its commit with the version as a comment.
+    """The repository on GitHub that this tool is from, and its commit with the version as a comment.
 
-    Without a commit it is called at the tag of its major version; without an address, it is the declared source.
+    The address and the commit are those of the installation, or of the clone that it was made from. Without a commit,
+    the declared source is called at the tag of its major version.
 
     Raises `NoToolAddress` if there is none, or a placeholder.
     """
     address, commit = installed_from()
-    repository = _on_github(address)
+    folder = Path(url2pathname(urlsplit(address).path)).parent if address.startswith("file:") else Path()
+    is_clone = address.startswith("file:") and (folder / ".git").exists()  # and no folder of another repository
+    clone = _on_github(git(folder, "config", "--local", "remote.origin.url").stdout.decode()) if is_clone else ""
+    repository = clone or _on_github(address)
     if commit and not repository:
         raise NoToolAddress(f"this copy was installed from {address}, which is not on github.com")
+    if clone:
+        commit = head_of(folder)
+        if not git(folder, "branch", "--remotes", "--list", "origin/*", "--contains", commit).stdout:
+            raise NoToolAddress(f"commit {commit[:12]} of the clone {folder} is not on origin, {clone}: push it first")
     repository = repository or _on_github(project_address("Source"))
     if not repository:
-        raise NoToolAddress("this copy declares no repository on github.com as its Source")
+        place = f"the clone {folder}" if is_clone else address or "an index"
+        raise NoToolAddress(f"this copy is from {place}, and neither that nor Source of the package is on github.com")
     if is_placeholder(repository):
-        raise NoToolAddress(f"{repository}, which this copy declares as its Source, is a placeholder")
+        raise NoToolAddress(f"{repository} is a placeholder")
     return f"{repository}@{commit} # v{__version__}" if commit else f"{repository}@v{__version__.partition('.')[0]}"
 
 
@@ -61,9 +72,8 @@ def is_placeholder(tool: str) -> bool:
 
 def _on_github(address: str) -> str:
     """OWNER/REPOSITORY of an address on github.com, also of a release's file; empty for another address."""
-    parts = urlsplit(address)
-    named = re.match(r"/([\w.-]+)/([\w.-]+?)(?:\.git)?(?:/|$)", parts.path)
-    return "/".join(named.groups()) if named and parts.hostname == "github.com" else ""
+    named = re.match(r"(?:[\w+]+://)?(?:[^@/]*@)?github\.com[/:]([\w.-]+)/([\w.-]+?)(?:\.git)?(?:[/\s]|$)", address)
+    return "/".join(named.groups()) if named else ""
 
 
 @dataclass(frozen=True)

@@ -21,5 +21,9 @@ if grep -v 'requires `verifiers' <<<"$UNMET" | grep -q .; then
   exit 1
 fi
 "$VENV/bin/python" -c "import word_problems"
+if [[ " $* " != *" --dry-run "* ]]; then
+  mkdir -p outputs/maths-nodes/configs
+  [ -s outputs/maths-nodes/configs/commit.txt ] || { git rev-parse --verify HEAD && git status --porcelain -- registry.yaml environments; } > outputs/maths-nodes/configs/commit.txt || true
+fi
 
 exec uv run --project "$PRIME_RL" rl @ "$PWD/configs/rl/maths-nodes.toml" "$@"

@@ -21,5 +21,9 @@ if grep -v 'requires `verifiers' <<<"$UNMET" | grep -q .; then
   exit 1
 fi
 "$VENV/bin/python" -c "import meeting_time"
+if [[ " $* " != *" --dry-run "* ]]; then
+  mkdir -p outputs/meeting-agents/configs
+  [ -s outputs/meeting-agents/configs/commit.txt ] || { git rev-parse --verify HEAD && git status --porcelain -- registry.yaml environments; } > outputs/meeting-agents/configs/commit.txt || true
+fi
 
 exec uv run --project "$PRIME_RL" rl @ "$PWD/configs/rl/meeting-agents.toml" "$@"

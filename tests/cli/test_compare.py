@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -16,6 +17,7 @@ import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.declarations.registry import load_registry
+from envwright.packages.git import head_of
 from envwright.system.retry_policy import MODEL_ENDPOINT
 from envwright.training.declared_runs import packages_of_runs
 from envwright.training.preregistration import FILE, preregistration_of, write_once
@@ -425,6 +427,14 @@ def started(learned: Path, root: Path, models: dict[str, FakeProvider]) -> Itera
         shutil.rmtree(root / "reports", ignore_errors=True)
 
 
+def commit_of(root: Path) -> str:
+    """The commit of everything as it is now."""
+    author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["add", "-A", "."], [*author, "commit", "-qm", "as it is"]):
+        subprocess.run(["git", *words], cwd=root, check=True)
+    return head_of(root)
+
+
 @worker
 @pytest.mark.usefixtures("started")
 def test_result_of_run_is_judged_by_the_goal_of_its_start(
@@ -446,7 +456,23 @@ def test_result_of_run_is_judged_by_the_goal_of_its_start(
     assert not (learned / "notes.json").exists(), "the comparison is kept"
     (learned / FILE).unlink()
     assert main(["train", "result", "learned", "--root", str(root)]) == exit_codes.INCONCLUSIVE
-    assert "nothing was fixed before the run" in capfd.readouterr().out
+    nothing = "nothing was fixed before the run, so today's registry.yaml is used: "
+    assert f"{nothing}the commit of its start is unknown" in capfd.readouterr().out
+    registry.write_text(registry.read_text().replace("smallest_effect: 0.9", "smallest_effect: 0.3"))
+    began = commit_of(root)
+    registry.write_text(registry.read_text().replace("smallest_effect: 0.3", "smallest_effect: 0.9"))
+    (learned / "configs").mkdir()
+    (learned / "configs" / "commit.txt").write_text(f"{began}\n M registry.yaml\n")
+    assert main(["train", "result", "learned", "--root", str(root)]) == exit_codes.PASS
+    shown = capfd.readouterr().out
+    assert "smallest effect: 0.3 of the range" in shown
+    place = f"registry.yaml at {began[:12]}, the commit of its start"
+    assert f"recorded in     {place}, without the changes of then: registry.yaml\n" in shown
+    registry.write_text(registry.read_text().replace("learned:", "other:"))
+    (learned / "configs" / "commit.txt").write_text(commit_of(root))
+    registry.write_text(registry.read_text().replace("other:", "learned:"))
+    assert main(["train", "result", "learned", "--root", str(root)]) == exit_codes.INCONCLUSIVE
+    assert "the commit of its start, does not declare the run" in capfd.readouterr().out
 
 
 @worker

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 from dummy_trainers import make_environment, uv, wheel, write_checkout, write_environment, write_wheels
+from envwright.packages.git import head_of
 from envwright.packages.repository import Repository
 from envwright.training.declared_runs import declared_runs
+from envwright.training.preregistration import started_at
 from envwright_emulator.server import EmulatedHub, emulator
 from published import publish
 
@@ -49,6 +51,15 @@ class Machine:
         """Install a package of the trainer into its checkout's environment."""
         command = [uv(), "pip", "install", "--quiet", "--python", str(self.checkout / ".venv"), package]
         subprocess.run(command, env=self.variables, check=True)
+
+    def commit(self, text: str = "declared") -> str:
+        """Commit everything with this registry; the commit."""
+        shutil.copy(REPOSITORY / ".gitignore", self.root)
+        (self.root / "registry.yaml").write_text(text)
+        author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        for words in (["init", "-q"], ["add", "-A", "."], [*author, "commit", "-qm", text]):
+            subprocess.run(["git", *words], cwd=self.root, env=self.variables, check=True)
+        return head_of(self.root)
 
     @property
     def recorded(self) -> Any:
@@ -113,8 +124,10 @@ def test_scripts_cover_every_self_managed_trainer() -> None:
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_script_starts_trainer_in_its_own_environment(machine: Machine, name: str) -> None:
     before = sorted(path.name for path in machine.other.glob("lib/*/site-packages/*"))
+    commit = machine.commit()
     done = machine.launch(name, "passed=on")
     assert done.returncode == 0, done.stdout + done.stderr
+    assert started_at(machine.root / "outputs" / name) == (commit, ())
     run, recorded = SCRIPTS[name], machine.recorded
     own = run.spec.backend in OWN_ENVIRONMENT
     folder = machine.root / ".envwright" / "trainers" / name if own else machine.checkout
@@ -134,6 +147,21 @@ def test_script_started_again_keeps_its_environment(machine: Machine, name: str)
     done = machine.launch(name)
     assert done.returncode == 0, done.stderr
     assert marker.exists()
+
+
+def test_script_started_again_keeps_the_commit_of_its_first_start(machine: Machine) -> None:
+    folder = machine.root / "outputs" / "maths-lora"
+    assert machine.launch("maths-lora").returncode == 0
+    assert started_at(folder) == ("", ()), "there is no repository"
+    commit = machine.commit()
+    assert machine.launch("maths-lora", "--dry-run").returncode == 0
+    assert started_at(folder) == ("", ()), "nothing is started"
+    (machine.root / "registry.yaml").write_text("changed")
+    assert machine.launch("maths-lora").returncode == 0
+    assert started_at(folder) == (commit, ("registry.yaml",))
+    machine.commit("later")
+    assert machine.launch("maths-lora", "--resume").returncode == 0
+    assert started_at(folder) == (commit, ("registry.yaml",))
 
 
 @pytest.mark.parametrize("name", ["maths-lora", "wordle-verl"])

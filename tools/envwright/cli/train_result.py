@@ -48,6 +48,7 @@ from envwright.statistics.intervals import Estimate
 from envwright.statistics.series import rising_score
 from envwright.system.subprocesses import Interrupted
 from envwright.text.plain_data import plain_data
+from envwright.text.visible_text import shortened, visible
 from envwright.training.declared_runs import packages_of_runs
 from envwright.training.follow import OUTPUTS, Checkout, Followed, NotFound, checkout_of, diagnose, followed, report_of
 from envwright.training.kept_model import KeptModel, NoKeptModel, kept_model
@@ -59,6 +60,7 @@ from envwright.training.preregistration import (
     preregistration_of,
     read_preregistration,
     registered_at,
+    started_at,
 )
 from envwright.training.submit import RunIdentity
 
@@ -167,14 +169,23 @@ def _finished(options: argparse.Namespace) -> FinishedRun:
 def _fixed(
     root: Path, registry: Registry, kept: KeptModel, seen: Followed | None, packages: Mapping[str, Package]
 ) -> tuple[Preregistration, str]:
-    """What was fixed before the run and where; else what is declared today, and nothing."""
-    path = root / OUTPUTS / kept.spec.name / FILE
+    """What was fixed before the run, or else is declared today, and where."""
+    name = kept.spec.name
+    path = root / OUTPUTS / name / FILE
     if path.exists():
         return read_preregistration(path), str(path.relative_to(root))
-    _, _, commit = (seen.identity if seen else "").removeprefix(RunIdentity(kept.spec.name, "").stem).partition("-")
-    if seen is not None and commit:
-        return registered_at(root, kept.spec.name, commit), f"registry.yaml at {commit}, the commit of {seen.identity}"
-    return preregistration_of(kept.spec, registry, packages, head_of(root)), ""
+    identity = seen.identity if seen else ""
+    _, _, hosted = identity.removeprefix(RunIdentity(name, "").stem).partition("-")
+    commit, changed = (hosted, ()) if hosted else started_at(path.parent)
+    place = f"registry.yaml at {commit[:12]}, the commit of {identity or 'its start'}"
+    if changed:
+        place += f", without the changes of then: {shortened(visible(', '.join(changed)), 300)}"
+    fixed = registered_at(root, name, commit) if commit else None
+    if fixed is not None:
+        return fixed, place
+    why = f"{place}, does not declare the run" if commit else "the commit of its start is unknown"
+    today = preregistration_of(kept.spec, registry, packages, head_of(root))
+    return today, f"nothing was fixed before the run, so today's registry.yaml is used: {why}"
 
 
 def _report(run: FinishedRun) -> RunReport:

@@ -309,7 +309,7 @@ class RunAnswer:
     fixed: Mapping[str, str]
     """What was fixed before the run, by name."""
     fixed_where: str
-    """Where that is recorded; empty if the declaration of today had to serve."""
+    """Where that is recorded, or why the declaration of today had to serve."""
     environments: tuple[EnvironmentAnswer, ...]
     spent: Mapping[str, str] = field(default_factory=dict)
     suspicions: tuple[str, ...] = ()
@@ -340,9 +340,7 @@ def _rows(answer: RunAnswer) -> list[tuple[str, str]]:
         won = [task for task in reversed(tasks) if task["after"] > task["before"]][:TASKS_SHOWN]
         rows += [("lost", _task(task)) for task in lost] + [("gained", _task(task)) for task in won]
     rows += [("fixed before", f"{name}: {value}") for name, value in answer.fixed.items()]
-    rows.append(
-        ("recorded in", answer.fixed_where or "nothing was fixed before the run: today's registry.yaml is used")
-    )
+    rows.append(("recorded in", answer.fixed_where))
     rows += [("spent", f"{name}: {value}") for name, value in answer.spent.items()]
     rows += [("reward", each) for each in answer.suspicions or ("no sign of gaming in what was judged",)]
     return rows + [("next", each) for each in answer.next]

@@ -1,12 +1,14 @@
 """What a run is judged by, fixed when it starts, so that later changes of its declaration cannot change the verdict.
 
 A run of this machine has `outputs/RUN/preregistration.json`, written before its first step and never again. A hosted
-run has the commit of its declaration in its name, and everything is read at that commit.
+run has the commit of its declaration in its name, a compiled script stores that of its first start, and everything is
+read at that commit.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,8 +26,10 @@ from envwright.packages.recordings import read_recordings
 from envwright.system.scratch_folder import temporary_scratch
 from envwright.text.visible_text import on_one_line, shortened
 from envwright.training.run_folder import IDENTITY
+from envwright.training.trainers.trainer import START_FILE
 
 FILE = "preregistration.json"
+COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
 class NotRegistered(Exception):
@@ -114,17 +118,29 @@ def read_preregistration(path: Path) -> Preregistration:
     return fixed
 
 
-def registered_at(root: Path, run: str, commit: str) -> Preregistration:
-    """What was declared at the commit of a submission. Raises `NotRegistered`."""
+def started_at(folder: Path) -> tuple[str, tuple[str, ...]]:
+    """The commit from which a compiled script started the run of this folder, and the files that differed from it."""
+    try:
+        lines = (folder / START_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return "", ()
+    commit = next(iter(lines), "")
+    return (commit if COMMIT.fullmatch(commit) else ""), tuple(line[3:] for line in lines[1:])
+
+
+def registered_at(root: Path, run: str, commit: str) -> Preregistration | None:
+    """What was declared at the commit of a start; `None` if the run was not. Raises `NotRegistered`."""
     try:
         base = find_base(root, commit)
         assert base.commit is not None
         registry = registry_at(root, base.commit)
-        spec = registry.specs[run]
+        spec = registry.specs.get(run)
+        if spec is None:
+            return None
         with temporary_scratch("goal") as scratch:
             local = {source.id for source in spec.environments} & set(registry.environments)
             packages = {name: base.environment(registry.environments[name], scratch)[1] for name in local}
             return preregistration_of(spec, registry, packages, base.commit)
-    except (DeclarationError, NoBase, KeyError, UnicodeDecodeError) as error:
+    except (DeclarationError, NoBase, UnicodeDecodeError) as error:
         message = f"the declaration of {run} at its commit {commit} cannot be read: {str(error).splitlines()[0]}"
         raise NotRegistered(message, "git fetch --unshallow, or git fetch origin, then this command again") from None

@@ -30,6 +30,7 @@ from envwright.training.trainers.trainer import (
     install_lines,
     number_at,
     script_heading,
+    start_lines,
     units,
     value_at,
     whole_at,
@@ -177,6 +178,7 @@ def _compile(request: CompileRequest) -> Compiled:
         f"{script} --dry-run writes the resolved configuration of every process and starts nothing.",
     )
     before = [*checkout_lines("PRIME_RL", "prime-rl", "uv sync --all-extras"), *install_lines(request)]
+    before += ['if [[ " $* " != *" --dry-run "* ]]; then', *(f"  {line}" for line in start_lines(request)), "fi"]
     launch = script_text(f'uv run --project "$PRIME_RL" rl @ "$PWD/{path}"', {}, lines, before)
     return Compiled(
         files={path: toml_text(config, about), script: launch},

@@ -24,6 +24,7 @@ from envwright.training.trainers.trainer import (
     quick_test,
     saved_every,
     script_heading,
+    start_lines,
     units,
     with_overrides,
 )
@@ -112,7 +113,8 @@ def _compile(request: CompileRequest) -> Compiled:
         *(f"left out: {line}" for line in config.left_out),
     )
     before = [needs("TINKER_API_KEY"), *checkout_lines("RLLM", "rLLM", "uv venv && uv pip install -e .[tinker]")]
-    before += [f"{INSTALL} 'verifiers==0.1.9.post3'", *install_lines(request), *console_lines(request)]
+    before += [f"{INSTALL} 'verifiers==0.1.9.post3'", *install_lines(request)]
+    before += [*start_lines(request), *console_lines(request)]
     before.append('export PYTHONPATH="$RLLM${PYTHONPATH:+:$PYTHONPATH}"')
     arguments = {"rllm/backend=tinker": "fixed", **arguments_of(config, hydra_value, NEW_KEYS)}
     return Compiled(

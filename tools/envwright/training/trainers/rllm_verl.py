@@ -24,6 +24,7 @@ from envwright.training.trainers.trainer import (
     saved_every,
     script_heading,
     settings_at,
+    start_lines,
     units,
     with_overrides,
 )
@@ -91,8 +92,8 @@ def _compile(request: CompileRequest) -> Compiled:
         *(f"left out: {line}" for line in config.left_out),
     )
     before = checkout_lines("RLLM", "rLLM", "uv venv && uv pip install -e .[verl]")
-    before += [f"{INSTALL} 'verifiers==0.1.9.post3'", *install_lines(request), *console_lines(request)]
-    before.append('cd "$RLLM"')
+    before += [f"{INSTALL} 'verifiers==0.1.9.post3'", *install_lines(request)]
+    before += [*start_lines(request), *console_lines(request), 'cd "$RLLM"']
     arguments = arguments_of(config, hydra_value, NEW_KEYS)
     stale = "rLLM keeps the data by environment id alone: after changed arguments delete its registered dataset"
     return Compiled(

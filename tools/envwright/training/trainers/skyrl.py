@@ -22,6 +22,7 @@ from envwright.training.trainers.trainer import (
     saved_every,
     script_heading,
     settings_at,
+    start_lines,
     units,
     with_overrides,
 )
@@ -79,7 +80,7 @@ def _compile(request: CompileRequest) -> Compiled:
         f"verifiers: {LIMITS.released}.",
         *(f"left out: {line}" for line in config.left_out),
     )
-    before = [*checkout_lines("SKYRL", "SkyRL", None), *console_lines(request)]
+    before = [*checkout_lines("SKYRL", "SkyRL", None), *start_lines(request), *console_lines(request)]
     before += ["ROOT=$PWD", 'cd "$SKYRL"', _add_environment(environment)]
     before.append(f"uv run --with verifiers python {PREPARE} --env_id {environment.id} --output_dir data/{spec.name}")
     return Compiled(

@@ -23,6 +23,7 @@ from envwright.training.trainers.trainer import (
     saved_every,
     script_heading,
     settings_at,
+    start_lines,
     units,
     with_overrides,
 )
@@ -85,6 +86,7 @@ def _compile(request: CompileRequest) -> Compiled:
     before = [needs("TINKER_API_KEY"), *own_environment_lines(request, "3.11")]
     packages = f"'tinker-cookbook[verifiers]=={COOKBOOK}' 'verifiers=={VERIFIERS}'"
     before += [f"{INSTALL} --overrides <(echo {RENDERERS}) {packages}", *install_lines(request)]
+    before += start_lines(request)
     source = request.only_source()
     tasks = request.tasks_per_step(source)
     return Compiled(

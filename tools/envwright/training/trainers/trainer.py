@@ -11,6 +11,7 @@ import math
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
@@ -18,6 +19,7 @@ from packaging.version import InvalidVersion, Version
 
 from envwright.declarations.package import folder_of
 from envwright.declarations.registry import held_out_of
+from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.facts.training_log import CONSOLE_LOG
 from envwright.rules.runs.subject import EvaluationTasks, RefusedSetting, TrainerLimits, TrainerSettings
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from envwright.training.trainers.native_config import NativeConfig
 
 CONFIG_FOLDER = "configs/rl"
+START_FILE = "configs/commit.txt"
+"""Below `outputs/RUN`."""
 HELD_OUT = "held out for evaluation, by the environment"
 """The origin of settings that no run declares."""
 COMPILED_BY = "`envwright train compile`"
@@ -274,10 +278,19 @@ def checkout_lines(variable: str, title: str, create: str | None) -> list[str]:
     return [*lines, EXPORTED]
 
 
+def start_lines(request: CompileRequest) -> list[str]:
+    """Shell: stores the commit of the first start, and the files that differed, for `envwright train result`.
+
+    In a folder that prime-rl leaves as it is: it refuses any other in that of a run (utils/pathing.py@559b447).
+    """
+    path = PurePosixPath(f"outputs/{request.spec.name}") / START_FILE
+    asked = f"git rev-parse --verify HEAD && git status --porcelain -- {REGISTRY_FILE} environments"
+    return [f"mkdir -p {path.parent}", f"[ -s {path} ] || {{ {asked}; }} > {path} || true"]
+
+
 def console_lines(request: CompileRequest) -> list[str]:
     """Shell: stores the trainer's output, with metrics and errors, for `envwright watch` and `diagnose`."""
-    folder = f"outputs/{request.spec.name}"
-    return [f"mkdir -p {folder}", f"exec > >(tee -a {folder}/{CONSOLE_LOG}) 2>&1"]
+    return [f"exec > >(tee -a outputs/{request.spec.name}/{CONSOLE_LOG}) 2>&1"]
 
 
 def own_environment_lines(request: CompileRequest, python: str) -> list[str]:

@@ -17,6 +17,7 @@ from envwright.training.trainers.trainer import (
     saved_every,
     script_heading,
     settings_at,
+    start_lines,
     units,
     with_overrides,
 )
@@ -66,6 +67,7 @@ def _compile(request: CompileRequest) -> Compiled:
         "On a Linux machine with two GPUs and tmux: vf-rl starts vLLM and the trainer there.",
     )
     before = [*own_environment_lines(request, "3.11"), f"{INSTALL} '{RELEASE}'", *install_lines(request)]
+    before += start_lines(request)
     # tmux starts `uv run` in --cwd, where uv finds the folder .venv, also without these variables.
     start = f'"$VENV/bin/vf-rl" @ "$PWD/{path}" --cwd "$(dirname "$VENV")"'
     return Compiled(

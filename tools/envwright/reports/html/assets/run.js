@@ -25,7 +25,7 @@ function answerSection(answer) {
       answer.next.map((step, place) => h("p.next", { dir: "auto" }, h("span.label", null, place ? "Then" : "Next"), " ", step))),
     answer.environments.map((each) => section(`before-${each.environment}`, `Before and after: ${each.environment}`, comparisonCard(each.comparison))),
     section("reward", "Was the reward gamed", answer.suspicions.map((text) => h("p.note", { dir: "auto" }, text)), !answer.suspicions.length && h("p.muted", null, "No sign of it in what was judged.")),
-    section("fixed", "Fixed before the run", h("p.muted", { dir: "auto" }, answer.fixed_where || "Nothing was fixed before the run: today's registry.yaml is used."), pairs(Object.entries(answer.fixed))),
+    section("fixed", "Fixed before the run", h("p.muted", { dir: "auto" }, answer.fixed_where), pairs(Object.entries(answer.fixed))),
     section("spent", "Spent", pairs(Object.entries(answer.spent))));
 }
 

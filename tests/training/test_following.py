@@ -165,12 +165,23 @@ def test_reward_of_one_step_is_too_little_and_not_missing(tmp_path: Path) -> Non
 
 
 def test_metrics_of_a_huge_file_are_those_of_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envwright.facts.training_log.MOST_BYTES", 4_000)
-    (tmp_path / "metrics.jsonl").write_text(lines([{"step": step, "reward": step / 1000} for step in range(1000)]))
-    metrics = read_metrics(tmp_path)
-    assert metrics.last_step == 999
-    assert 50 < len(metrics.steps) < 200
-    assert metrics.notes == ("the first 0 MiB of metrics.jsonl, which has more than 0",)
+    rows = [{"step": step, "reward": step / 1000} for step in range(1000)]
+    written = {
+        "metrics.jsonl": lines(rows),
+        "metrics.csv": "step,reward\n" + "".join(f"{row['step']},{row['reward']}\n" for row in rows),
+        "metrics.json": json.dumps(rows),
+        "console.log": "".join(f"noise\nstep:{row['step']} - reward:{row['reward']}\n" for row in rows),
+    }
+    monkeypatch.setattr("envwright.facts.training_log.MOST_ROWS", 70)
+    for name, text in written.items():
+        (tmp_path / name).write_text(text)
+        metrics = read_metrics(tmp_path / name)
+        assert series_of(metrics)["reward"].points == tuple((step, step / 1000) for step in range(930, 1000)), name
+        assert metrics.notes == (f"{name} before its last 70 rows",)
+    monkeypatch.setattr("envwright.facts.training_log.MOST_BYTES", 1_000)
+    metrics = read_metrics(tmp_path / "metrics.jsonl")
+    assert (metrics.last_step, len(metrics.steps)) == (999, 32)
+    assert metrics.notes == ("metrics.jsonl before its last 32 rows",)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ missing and are listed, as are missing steps.
 from __future__ import annotations
 
 import csv
-import io
 import math
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -22,6 +22,8 @@ from envwright.text.plain_data import parsed_json
 
 MOST_BYTES = 64 << 20
 """Of a larger file of lines the last part is read, which has the latest steps."""
+MOST_ROWS = 100_000
+"""Of more rows the last ones are read: a million takes 20 seconds and a gigabyte."""
 LOG_TAIL = 200_000
 STEP_NAMES = ("step", "_step", "global_step", "progress/step", "training/global_step", "progress/batch", "train/step")
 CONSOLE_LOG = "console.log"
@@ -145,32 +147,33 @@ def _read(path: Path) -> Rows:
     with path.open("rb") as stream:
         stream.seek(max(0, left_out))
         text = stream.read().decode("utf-8", "replace")
-    notes = []
-    if left_out > 0:
-        text = text.partition("\n")[2]
-        notes.append(f"the first {left_out >> 20} MiB of {path.name}, which has more than {MOST_BYTES >> 20}")
-    if path.suffix == ".csv":
-        return [dict(row) for row in csv.DictReader(io.StringIO(text))], []
+    lines, notes = text.splitlines()[1 if left_out > 0 else 0 :], list[str]()
+    first = max(0, len(lines) - MOST_ROWS)
+    if path.suffix != ".json" and path.name != CONSOLE_LOG:
+        left_out = max(left_out, first)
     if path.suffix == ".json":
-        return _document(path, text)
-    if path.name == CONSOLE_LOG:
-        return list(_printed(text)), notes
-    rows: list[Mapping[str, Any]] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        row = parsed_json(line)
-        if isinstance(row, dict):
-            rows.append(row)
-        else:
-            notes.append(f"{path.name}:{number} is not a JSON object")
-    return rows, notes
+        rows, notes = _document(path, text)
+    elif path.suffix == ".csv":
+        rows = list(csv.DictReader([*lines[:1], *lines[max(1, first) :]]))
+    elif path.name == CONSOLE_LOG:
+        rows = list(deque(_printed(lines), MOST_ROWS + 1))
+    else:
+        rows = []
+        for number, line in enumerate(lines[first:], start=first + 1):
+            row = parsed_json(line) if line.strip() else {}
+            if isinstance(row, dict):
+                rows.append(row)
+            else:
+                notes.append(f"{path.name}:{number} is not a JSON object")
+    if max(left_out, len(rows) - MOST_ROWS) > 0:
+        notes.insert(0, f"{path.name} before its last {min(len(rows), MOST_ROWS):,} rows")
+    return rows[-MOST_ROWS:], notes
 
 
-def _printed(text: str) -> Iterator[Mapping[str, Any]]:
+def _printed(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
     """The metrics in a trainer's printed output."""
     step: int | None = None
-    for line in text.splitlines():
+    for line in lines:
         found = PRINTED_STEP.search(line)
         if found is not None and found["values"] is not None:
             pairs = (part.rpartition(":") for part in found["values"].split(" - "))

@@ -476,6 +476,32 @@ def test_result_of_run_is_judged_by_the_goal_of_its_start(
 
 
 @worker
+@pytest.mark.usefixtures("started")
+def test_result_of_run_that_games_its_reward_has_the_alarm_with_replies(
+    learned: Path, root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_VLLM_REPLY", copies([]))
+    rows: list[dict[str, Any]] = [{"step": step, "reward": step / 30} for step in range(1, 26)]
+    rows += [{"step": step, "eval_reward": 0.2} for step in range(5, 26, 5)]
+    (learned / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for step in range(1, 26):
+        place = learned / "rollouts" / f"step_{step}" / "train" / "results.jsonl"
+        place.parent.mkdir(parents=True)
+        rollout = {"completion": [{"role": "assistant", "content": "I solved it."}], "reward": float(step > 15)}
+        tasks = [{"example_id": task, "prompt": f"Reverse text {task}", "answer": f"{task} txet"} for task in range(8)]
+        place.write_text("".join(json.dumps({**task, **rollout}) + "\n" for task in tasks))
+    code = main(["train", "result", "learned", "--root", str(root)])
+    shown = capfd.readouterr().out
+    assert code in (exit_codes.FAIL, exit_codes.INCONCLUSIVE), shown
+    assert "reward          DGN019: 35 of 40 rewarded replies in steps 21 to 25 are the same as one to a task" in shown
+    assert "reward          DGN024: " in shown
+    assert "the training reward rose from 0.0333 to 0.833, and that on these tasks did not" in shown
+    assert "next            read the replies before the result is used" in shown
+    assert "reward 1; the task's answer: 7 txet\n      | I solved it.\n" in shown
+    assert "I solved it." in (root / "reports" / "runs" / "learned.html").read_text()
+
+
+@worker
 def test_result_of_run_with_changed_parts_names_them_and_calls_nothing(
     started: Path, learned: Path, root: Path, capfd: pytest.CaptureFixture[str], models: dict[str, FakeProvider]
 ) -> None:

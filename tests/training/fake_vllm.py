@@ -2,7 +2,8 @@
 
 Assumed of the real one: `vllm serve MODEL` with the options in `SERVE`, `--enable-lora`, `--host` and `--port`, an
 OpenAI-compatible API below /v1 that lists the served names and those of `--lora-modules`, and an exit code that is not
-0 if the model does not load. It replies with the reversed text, waits `FAKE_VLLM_SECONDS` before it listens, and fails
+0 if the model does not load. It replies with the reversed text or with
+`FAKE_VLLM_REPLY`, waits `FAKE_VLLM_SECONDS` before it listens, and fails
 if `FAKE_VLLM_FAILS` is set. Its process id and its variables go to the file `FAKE_VLLM_NOTES`.
 """
 
@@ -67,7 +68,8 @@ class _Api(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         text = str(body["messages"][-1]["content"]).partition("<text>")[2].partition("</text>")[0]
-        reply = {"role": "assistant", "content": f"<reversed_text>{text[::-1]}</reversed_text>"}
+        said = os.environ.get("FAKE_VLLM_REPLY", f"<reversed_text>{text[::-1]}</reversed_text>")
+        reply = {"role": "assistant", "content": said}
         usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
         choice = {"index": 0, "message": reply, "finish_reason": "stop"}
         answer = {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"], "usage": usage}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 from envwright.cli.main import main
 from envwright.facts.training_log import metrics_of_rows
@@ -19,8 +21,12 @@ from envwright.statistics.run_replies import RunReplies
 from envwright.training import trainers
 from envwright.training.follow import Followed
 from envwright_emulator.server import EmulatedHub
+from pyarrow import parquet
 
-RECORDED = json.loads(Path(trainers.__file__).with_name("recorded").joinpath("prime_rl_rollouts.json").read_bytes())
+RECORDED, RECORDED_OF_TRL = (
+    json.loads(Path(trainers.__file__).with_name("recorded").joinpath(name).read_bytes())
+    for name in ("prime_rl_rollouts.json", "trl.json")
+)
 REGISTRY = """\
 version: 1
 owner: acme
@@ -89,6 +95,42 @@ def test_uploaded_samples_are_read_as_their_episodes() -> None:
     assert found is not None
     assert found.replies[0].last == reply.last
     assert (found.replies[0].asked, found.replies[0].answer) == (reply.asked, reply.answer)
+
+
+def test_completions_that_trl_wrote_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        {"prompt": "What is 1 + 1?", "completion": "[2]", "letters": 0.5, "proof_holds": 0.25, "answer": "2"},
+        {"prompt": [{"role": "user", "content": "What is 1 + 2?"}],
+         "completion": [{"role": "assistant", "content": "3"}], "letters": 1.0, "proof_holds": None, "answer": "3"},
+    ]  # fmt: skip
+    (tmp_path / "completions").mkdir()
+    for number, row in enumerate(rows, start=1):
+        whole = {"step": number, "advantage": 0.1, **row}
+        assert {*RECORDED_OF_TRL["completions"]} <= {*whole}, "the columns that TRL itself wrote"
+        table = pyarrow.Table.from_pylist([whole])
+        parquet.write_table(table, tmp_path / "completions" / f"completions_{number:05d}.parquet")
+    found = read(tmp_path)
+    assert [(each.step, each.reward, each.last, each.asked, each.answer) for each in found.replies] == [
+        (1, 0.75, "[2]", "What is 1 + 1?", "2"),
+        (2, 1.0, "3", "What is 1 + 2?", "3"),
+    ]
+    assert found.replies[0].functions == {"letters": 0.5, "proof_holds": 0.25}
+    assert len({each.task for each in found.replies}) == 2
+    (tmp_path / "completions" / "completions_00002.parquet").write_bytes(b"PAR1")
+    [note] = read(tmp_path).notes
+    assert note.startswith("completions/completions_00002.parquet could not be read: ")
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    [note] = run_of(tmp_path).notes
+    assert note.startswith("completions/*.parquet were not read without pyarrow: ")
+
+
+def test_generations_that_verl_dumped_are_read(tmp_path: Path) -> None:
+    (tmp_path / "rollouts").mkdir()
+    row = {"input": "user\nWhat is 1 + 1?", "output": "{2}", "gts": "2", "score": 1.0, "step": 7, "acc": 0.5}
+    (tmp_path / "rollouts" / "7.jsonl").write_text(json.dumps(row) + "\n")
+    [reply] = read(tmp_path).replies
+    assert (reply.step, reply.reward, reply.last, reply.answer) == (7, 1.0, "{2}", "2")
+    assert (reply.asked, reply.functions) == ("user\nWhat is 1 + 1?", {"acc": 0.5})
 
 
 EPISODE = RECORDED["files"]["rollouts/step_1/train/effective/traces.jsonl"][0]
@@ -278,7 +320,10 @@ def test_tasks_never_learned_are_listed_and_change_the_difficulty(
     assert "+    difficulty: {up_to: 0.9375, above: 0.0625}" in output
 
 
-@pytest.mark.parametrize("where", ["functions/{}", "train/rule-chains/all/agent/metrics/{}/mean", "rollouts"])
+@pytest.mark.parametrize(
+    "where",
+    ["functions/{}", "train/r/all/agent/metrics/{}/mean", "env/all/{}", "batch/{}", "rewards/{}/mean", "rollouts"],
+)
 def test_declared_check_is_read_from_the_log_or_from_rollouts(where: str, tmp_path: Path) -> None:
     package = tmp_path / "environments" / "rule_chains"
     shutil.copytree(ROOT / "environments" / "rule_chains", package)

@@ -1,7 +1,7 @@
 """Run by a Python that has TRL: its own code, on runs and about itself.
 
 python in_trl.py check FILE…    one JSON object: compiled TOML → TRL's error, or null
-python in_trl.py record         one JSON object: fields, defaults, and the names that two steps on a CPU log
+python in_trl.py record         one JSON object: fields, defaults, and what two steps on a CPU log and write
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import sys
 import tempfile
 import tomllib
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -33,19 +34,20 @@ def error_of(path: Path) -> str | None:
 
 
 def record() -> dict[str, Any]:
-    """The settings by name, the defaults that decide what is saved, and the names that training logs."""
+    """The settings by name, the defaults that decide what is saved, and what training logs and writes."""
     fields = {each.name: each.default for each in dataclasses.fields(GRPOConfig)}
     kept = ("save_strategy", "save_steps", "save_total_limit", "save_only_model", "loss_type", "scale_rewards", "beta")
     return {
         "settings": sorted(fields),
         "defaults": {name: str(fields[name]) for name in kept if name in fields},
-        "logged": logged(),
+        **written(),
     }
 
 
-def logged() -> list[str]:
-    """The names in trainer_state.json after two steps and an evaluation of a random model on a CPU."""
+def written() -> dict[str, Any]:
+    """The names in trainer_state.json and the columns of completions, after two steps of a random model on a CPU."""
     from datasets import Dataset
+    from pyarrow import parquet
     from tiny_model import make
     from transformers import AutoTokenizer
     from trl import GRPOTrainer
@@ -71,6 +73,7 @@ def logged() -> list[str]:
             report_to="none",
             save_strategy="steps",
             save_steps=2,
+            log_completions=True,
         )
         texts = Dataset.from_dict({"prompt": ["the text", "a name", "the people", "a date"]})
         trainer = GRPOTrainer(
@@ -81,9 +84,14 @@ def logged() -> list[str]:
             eval_dataset=texts,
             processing_class=AutoTokenizer.from_pretrained(f"{folder}/model"),
         )
-        trainer.train()
+        with redirect_stdout(sys.stderr):  # completions are printed
+            trainer.train()
+        table = parquet.read_schema(f"{folder}/outputs/completions/completions_00001.parquet")
         state = json.loads(next(Path(folder, "outputs").glob("checkpoint-2/trainer_state.json")).read_text("utf-8"))
-    return sorted({name for row in state["log_history"] for name in row})
+    return {
+        "logged": sorted({name for row in state["log_history"] for name in row}),
+        "completions": sorted(table.names),
+    }
 
 
 if __name__ == "__main__":

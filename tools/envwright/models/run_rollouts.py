@@ -2,6 +2,8 @@
 
     rollouts/step_N/{train,eval}/{effective,all}/traces.jsonl    prime-rl (src/prime_rl/monitors/file.py@559b447)
     rollouts/step_N/{train,eval}/results.jsonl                   a run on this machine
+    completions/completions_N.parquet      TRL with log_completions (trl/trainer/grpo_trainer.py of 1.16.0)
+    rollouts/N.jsonl                       verl with rollout_data_dir (verl/trainer/ppo/ray_trainer.py@1dda039b9)
 
 Of many steps some are read, evenly spread, and of a large file parts from its beginning to its end. The notes have what
 was left out.
@@ -12,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
@@ -35,6 +37,7 @@ from envwright.models.import_results import (
 )
 from envwright.rules.evidence import reply_text
 from envwright.statistics.run_replies import RunReplies, RunReply
+from envwright.system.installation import command_with
 from envwright.training.follow import Followed
 
 MOST_STEPS = 24
@@ -49,10 +52,13 @@ FILES = ("effective/traces.jsonl", "all/traces.jsonl", "results.jsonl")
 
 A filter of groups leaves tasks that are never or always solved out of the batch: with one, all is read.
 """
-STEP = re.compile(r"step_(\d{1,12})")
+STEP = re.compile(r"(?:step_|completions_)?(\d{1,12})(?:\.jsonl|\.parquet)?")
 PACKED = ("prompt", "completion", "task", "info", "metrics")
 """Columns of a hosted run's samples that are JSON in a text (`monitors/prime.py`)."""
 KNOWN = KnownEnvironment("unknown", {}, {}, is_complete=True)
+OF_TRL = frozenset(("step", "advantage"))
+OF_VERL = frozenset(("step", "score"))
+"""Columns of numbers that are no reward function or metric."""
 
 
 def with_rollouts(run: Followed) -> Followed:
@@ -85,21 +91,23 @@ class _Reader:
 
     def read(self, folder: Path, split: str) -> None:
         """Read the files of a split."""
-        by_step = _folders(folder, split)
+        by_step = _files(folder, split, self.files)
         steps = spread(sorted(by_step), MOST_STEPS)
         if len(steps) < len(by_step):
             self.notes.append(f"rollouts ({split}) of {len(steps)} of {len(by_step)} steps were read, evenly spread")
         share, cut = MOST_BYTES // max(1, len(steps)), 0
         for step in steps:
-            path = next((file for name in self.files if (file := by_step[step] / name).is_file()), None)
-            if path is None:
-                continue
+            path = by_step[step]
             try:
                 cut += path.stat().st_size > share
-                for line in _lines(path, share):
+                for line in _completions(path) if path.suffix == ".parquet" else _lines(path, share):
                     self._line(line, step, split == "eval", str(path.relative_to(folder)))
-            except OSError as error:
-                self.notes.append(f"{path.relative_to(folder)} could not be read: {error.strerror}")
+            except ImportError:
+                needed = command_with("inspect", f"envwright diagnose {folder}")
+                self.notes.append(f"completions/*.parquet were not read without pyarrow: {needed}")
+                break
+            except (OSError, ValueError) as error:
+                self.notes.append(f"{path.relative_to(folder)} could not be read: {str(error)[:200]}")
         if cut:
             self.notes.append(f"{cut} files of rollouts ({split}) are larger than {share >> 20} MiB: parts were read")
 
@@ -133,15 +141,38 @@ class _Reader:
         return replace(reply, declared=package.answer, range=None if high is None else (low, high))
 
 
-def _folders(folder: Path, split: str) -> dict[int, Path]:
-    """Step → its folder of rollouts, in the run's folder or in one below it."""
+def _files(folder: Path, split: str, names: Sequence[str]) -> dict[int, Path]:
+    """Step → its file of rollouts, in the run's folder or in one below it."""
     found: dict[int, Path] = {}
-    for place in (folder / "rollouts", *sorted(folder.glob("*/rollouts"))):
-        for path in place.glob("step_*"):
+    for place in (*folder.glob("rollouts"), *folder.glob("completions"), *sorted(folder.glob("*/rollouts"))):
+        for path in place.iterdir():
             match = STEP.fullmatch(path.name)
-            if match is not None and (path / split).is_dir():
-                found.setdefault(int(match[1]), path / split)
+            inside = [path / split / name for name in names] if path.is_dir() else [path] if split == "train" else []
+            file = next((each for each in inside if each.is_file()), None)
+            if match is not None and file is not None:
+                found.setdefault(int(match[1]), file)
     return found
+
+
+def _completions(path: Path) -> Iterator[bytes]:
+    """The rows of TRL's completions, as lines. It has no weights of the reward functions: 1 is assumed."""
+    from pyarrow.parquet import ParquetFile  # an extra
+
+    with ParquetFile(path) as table:
+        for row in (row for batch in table.iter_batches(256) for row in batch.to_pylist()):
+            scores = _numbers(row, OF_TRL)
+            reward = sum(scores.values()) if scores else None
+            whole = {**row, "completion": _said(row["completion"]), "metrics": scores, "reward": reward}
+            yield json.dumps(whole, default=str).encode()
+
+
+def _numbers(row: Mapping[str, Any], but: Collection[str]) -> dict[str, float]:
+    found = {name: finite(value) for name, value in row.items() if name not in but}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _said(reply: Any) -> Any:
+    return [{"role": "assistant", "content": reply}] if isinstance(reply, str) else reply
 
 
 def _lines(path: Path, most: int) -> Iterator[bytes]:
@@ -172,7 +203,8 @@ def _replies(raw: Any, step: int, held_out: bool) -> Iterator[RunReply]:
         row = row_of_v0(raw, {}, KNOWN)
         asked = _texts(raw.get("prompt")) or _texts(_until_reply(raw["completion"]))
         environment = str(raw.get("env_name") or "")
-        task, data = str(raw.get("example_id", raw.get("problem_id", row.task))), {**raw, **_mapping(raw.get("task"))}
+        task = str(raw.get("example_id", raw.get("problem_id", row.task_key)))
+        data = {**raw, **_mapping(raw.get("task"))}
         functions = {name: each.score for name, each in row.functions.items() if each.score is not None}
         yield _reply(row.completion or (), row.reward, functions, task, asked, data, environment, step, held_out)
     else:
@@ -223,6 +255,9 @@ def _unpacked(raw: Any) -> Any:
     """A hosted sample as the episode in it, or with its columns as values; anything else unchanged."""
     if not isinstance(raw, Mapping) or format_of(raw) is not None:
         return raw
+    if {"input", "output", "score"} <= raw.keys():  # verl
+        asked = {"prompt": raw["input"], "completion": _said(raw["output"]), "answer": raw.get("gts")}
+        return {**raw, **asked, "reward": raw["score"], "metrics": _numbers(raw, OF_VERL)}
     columns = {**raw, **{name: _value(raw.get(name)) for name in PACKED if name in raw}}
     episode = _mapping(columns.get("info")).get("native_wrapper")
     return episode if isinstance(episode, Mapping) else columns

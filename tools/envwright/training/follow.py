@@ -63,8 +63,15 @@ CURVES = (
     ("learning_rate", "learning rate", ""),
 )
 """This tool's name of a metric, its name in reports, and its meaning."""
-CHECKS = (r"functions/{}", r"train/(?!agg/)[^/]+/all/[^/]+/(?:metrics|rewards)/{}/mean")
-"""Names of a reward function or metric in logs: the local trainer's, and prime-rl's (`orchestrator/metrics.py`)."""
+CHECKS = (
+    "functions/{}",
+    r"train/(?!agg/)[^/]+/all/[^/]+/(?:metrics|rewards)/{}/mean",
+    "rewards/{}/mean",
+    "env/all/{}",
+    "batch/{}",
+)
+"""Names of a reward function or metric in logs: the local trainer's, prime-rl's (orchestrator/metrics.py), TRL's
+(trainer/grpo_trainer.py of 1.16.0), tinker-cookbook's (rl/metric_util.py of 0.6.1), rLLM's (both trainers@9beb6e0)."""
 SHOWN_CHARACTERS = 600
 INTERVAL = "the band is its 95 % interval, each group counted as one observation"
 

@@ -61,8 +61,10 @@ METRICS = {
     "grad_norm": ("policy/grad_norm",),
     "learning_rate": ("policy/policy_lr",),
     "length": ("generate/avg_num_tokens",),
+    "eval": ("eval/all/avg_score",),
 }
-"""Source: skyrl/train/trainer.py, train/generators/utils.py and backends/skyrl_train/workers/worker.py@a956457."""
+"""Source: trainer.py, evaluate.py and generators/utils.py in skyrl/train, and backends/skyrl_train/workers/worker.py in
+skyrl, @a956457."""
 
 
 def _compile(request: CompileRequest) -> Compiled:

@@ -19,7 +19,8 @@ from envwright.packages.content import (
     list_content,
     strict_digest,
 )
-from gitignore_parser import parse_gitignore
+from envwright.packages.vendor import gitignore_parser
+from envwright.packages.vendor.gitignore_parser import parse_gitignore
 from sample_repository import only, write
 
 if TYPE_CHECKING:
@@ -81,6 +82,24 @@ GOLDEN = {
 }
 
 
+def generated_layout(seed: int) -> Mapping[str, str]:
+    """A package with files of short names, and patterns for them that prime can read."""
+    chance = random.Random(seed)
+    parts = ["a", "b", "ab", "a.py", "b.txt"]
+    names = {"/".join(["sums", *chance.choices(parts, k=chance.randint(1, 3))]) for _ in range(12)}
+    names = {name for name in names if not any(other.startswith(f"{name}/") for other in names)}
+    lines = ["".join(chance.choices([*ALPHABET, ".txt", "sums/"], k=chance.randint(1, 4))) for _ in range(3)]
+    return {**BASE, **dict.fromkeys(names, "x"), ".gitignore": "\n".join(filter(is_readable, lines))}
+
+
+def is_readable(line: str) -> bool:
+    try:
+        rule = gitignore_parser.rule_from_pattern(line)
+        return rule is None or re.compile(rule.regex) is not None
+    except (re.error, IndexError):
+        return False
+
+
 def prime_python() -> str | None:
     """A Python that can import prime: this one, or the one named in ENVWRIGHT_PRIME_PYTHON."""
     return os.environ.get("ENVWRIGHT_PRIME_PYTHON") or (sys.executable if find_spec("prime_cli") else None)
@@ -91,14 +110,24 @@ def test_hub_hash_matches_recorded_prime_hashes(tmp_path: Path, layout: str) -> 
     assert hub_content_hash(write(tmp_path / "sums", LAYOUTS[layout])) == GOLDEN[layout]
 
 
+@pytest.mark.filterwarnings("ignore:Possible nested set")
 @pytest.mark.skipif(prime_python() is None, reason="prime cannot be imported (set ENVWRIGHT_PRIME_PYTHON)")
 def test_hub_hash_matches_installed_prime(tmp_path: Path) -> None:
-    folders = [write(tmp_path / str(index), files) for index, files in enumerate(LAYOUTS.values())]
+    layouts = [*LAYOUTS.values(), *map(generated_layout, range(200))]
+    folders = [write(tmp_path / str(index), files) for index, files in enumerate(layouts)]
     code = "import sys, pathlib; from prime_cli.commands.env import compute_content_hash as compute\n"
     code += "for folder in sys.argv[1:]: print(compute(pathlib.Path(folder)))"
     command = [str(prime_python()), "-c", code, *map(str, folders)]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert [hub_content_hash(folder) for folder in folders] == printed
+
+
+@pytest.mark.skipif(find_spec("gitignore_parser") is None, reason="prime is not installed")
+def test_vendored_parser_is_that_of_installed_prime() -> None:
+    installed = find_spec("gitignore_parser")
+    assert installed is not None
+    assert installed.origin is not None
+    assert Path(str(gitignore_parser.__file__)).read_bytes() == Path(installed.origin).read_bytes()
 
 
 @pytest.mark.parametrize("pattern", ["!", "**", "//", "/**", "**/", "\\", "[/]", "[z-a]"])

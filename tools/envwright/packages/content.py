@@ -4,9 +4,10 @@
 affect an environment's behaviour, and it is ambiguous. `strict_digest` is this tool's: evidence belongs to one such
 digest. `reward_digest` covers only files and settings that can change a reward: recordings belong to one of these.
 
-gitignore_parser makes a regular expression of every pattern. With several `*` in it, Python's engine tries all ways to
-divide a name among them: thirty of them and one long name take years. Such a pattern is matched here by following all
-its states at once, with the same result.
+prime reads .gitignore with gitignore_parser, which is in `vendor/` because it has no wheel. It makes a regular
+expression of every pattern. With several `*` in it, Python's engine tries all ways to divide a name among them: thirty
+of them and one long name take years. Such a pattern is matched here by following all its states at once, with the same
+result.
 """
 
 from __future__ import annotations
@@ -211,7 +212,7 @@ def ignore_matcher(folder: Path) -> Callable[[str], bool]:
     path = folder / ".gitignore"
     if not path.is_file():
         return lambda _: False
-    from gitignore_parser import rule_from_pattern
+    from envwright.packages.vendor.gitignore_parser import rule_from_pattern
 
     text = path.read_text(encoding="utf-8", errors="surrogateescape")
     rules: list[tuple[IgnorePattern, bool]] = []

@@ -1,0 +1,1 @@
+"""Code of others, unchanged, with its licence."""

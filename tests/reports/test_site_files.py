@@ -10,8 +10,10 @@ import zlib
 from pathlib import Path
 
 import pytest
+from docs_site.staged_pages import stage
 from envwright import exit_codes
 from envwright.cli.main import main
+from envwright.declarations.registry import load_registry
 from envwright.facts.transcripts import packed
 from envwright.reports.json_report import report_data
 from envwright.reports.run_report import RunReport, write_run
@@ -125,7 +127,8 @@ def unpacked(content: bytes) -> bytes:
 
 @pytest.mark.parametrize("public", [(), ("gsm8k",)])
 def test_site_of_this_repository_has_no_text_of_private_environments(public: tuple[str, ...], tmp_path: Path) -> None:
-    """Every file of the site, packed transcripts too, for reports that quote the packages' own texts."""
+    """Every file of the catalogue, packed transcripts too, for reports that quote the packages' own texts, and the
+    Markdown that the pages of the documentation are generated from."""
     shutil.copytree(ROOT / "environments", tmp_path / "environments", ignore=shutil.ignore_patterns("recordings"))
     declared = (ROOT / "registry.yaml").read_text("utf-8")
     for name in public:
@@ -147,6 +150,7 @@ def test_site_of_this_repository_has_no_text_of_private_environments(public: tup
     def found(*options: str) -> set[str]:
         out = tmp_path / "site"  # the same folder each time: what an earlier site showed is gone
         assert main(["site", *options, "--root", str(tmp_path), "--out", str(out)]) == exit_codes.PASS
+        stage(ROOT, out / "documentation", frozenset() if options else load_registry(tmp_path).private)
         written = b"\n".join(unpacked(path.read_bytes()) for path in sorted(out.rglob("*")) if path.is_file())
         return {name for name, lines in texts.items() if any(line.encode() in written for line in lines)}
 

@@ -16,7 +16,8 @@ import pytest
 from envwright.builds.sandbox import sandbox_of
 from envwright.declarations.registry import Registry
 from envwright.facts.observed import Facts, as_json
-from envwright.observing.facts_cache import VERDICT, facts_file, facts_key, remember, remembered
+from envwright.observing.earlier_facts import EarlierFacts, Inputs, earlier_facts, remember_inputs
+from envwright.observing.facts_cache import INPUTS, VERDICT, facts_file, facts_key, remember, remembered
 from envwright.observing.journal import Journal
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.verdicts import ValidationRequest, remembered_result
@@ -110,6 +111,17 @@ def test_forged_verdict_is_not_known(forged: Forgery, validation: ValidationRequ
     assert remembered_result(validation, NAME) is not None
     forged(next(kept_facts(validation).parent.glob(f"*{VERDICT}")))
     assert remembered_result(validation, NAME) is None
+
+
+@pytest.mark.parametrize("forged", FORGERIES)
+def test_forged_inputs_are_not_known(forged: Forgery, validation: ValidationRequest) -> None:
+    facts = known_facts(validation)
+    assert facts is not None
+    inputs = Inputs("behaviour of sums", "cases", "tests")
+    remember_inputs(inputs, facts, validation.workspace)
+    assert earlier_facts(inputs, NAME, validation.workspace) == EarlierFacts(facts, ())
+    forged(kept_facts(validation).with_suffix(INPUTS))
+    assert earlier_facts(inputs, NAME, validation.workspace) is None
 
 
 def test_facts_with_computed_key_are_not_known(validation: ValidationRequest) -> None:

@@ -13,9 +13,11 @@ from envwright.declarations.registry import DistributionGate, EnvironmentEntry, 
 from envwright.facts.observed import Cut, Facts, Failure
 from envwright.observing import facts_cache, observation
 from envwright.observing.collected_facts import ProgressListener
+from envwright.observing.earlier_facts import Inputs
 from envwright.observing.facts_cache import FACTS_KEPT, facts_key, remembered, write_facts
 from envwright.observing.observation import observe
 from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.stage import Observation
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
 
@@ -170,7 +172,12 @@ def test_infrastructure_failures_are_not_remembered(
 def test_facts_are_remembered_with_cuts_but_not_with_an_ended_job(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, cut: Cut, remembers: bool
 ) -> None:
-    monkeypatch.setattr(observation, "_prepare", lambda each: each.collected.add(cut.stage, "cut", cut))
+    def prepare(each: Observation) -> None:
+        each.overlay = workspace.base
+        each.collected.add(cut.stage, "cut", cut)
+
+    monkeypatch.setattr(observation, "inputs_of", lambda *_: Inputs("behaviour", "cases", "tests"))
+    monkeypatch.setattr(observation, "_prepare", prepare)
     monkeypatch.setattr(observation, "_load_and_run", lambda _: None)
     observe(ENTRY, PACKAGE, workspace, REQUEST, ProgressListener(), threading.Event())
     known = remembered(ENTRY, PACKAGE, workspace, REQUEST)

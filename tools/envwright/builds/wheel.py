@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import threading
@@ -56,6 +57,7 @@ pathlib.Path(sys.argv[2]).write_text(json.dumps(sorted(requires)))
 EPOCH = "315532800"
 """1980-01-01, the earliest time that a zip archive can hold: equal input makes an equal wheel."""
 DIGESTS = "digests.json"
+_BESIDE_CODE = re.compile(r"^[^/]+\.dist-info/|(^|/)__pycache__/")
 _made_here: set[Path] = set()
 """Folders of this process, which count where the user has no key to sign digests with."""
 
@@ -284,6 +286,12 @@ def has_its_files(folder: Path) -> bool:
         return bool(kept == _digests(folder))
     except (OSError, ValueError):
         return False
+
+
+def installed_digest(overlay: Path) -> str:
+    """A digest of the files of an unpacked wheel, without its metadata and bytecode."""
+    files = {name: digest for name, digest in _digests(overlay).items() if not _BESIDE_CODE.search(name)}
+    return hashlib.sha256(json.dumps(files).encode()).hexdigest()
 
 
 def _digests(folder: Path) -> dict[str, str]:

@@ -14,6 +14,7 @@ import tty
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -35,7 +36,7 @@ from envwright.reports.page import VERDICT_STYLES, Page
 from envwright.reports.printing import for_terminal, print_text
 from envwright.reports.written import write_reports
 from envwright.rules.catalogue import explain
-from envwright.rules.engine import GATES, Finding
+from envwright.rules.engine import GATES, Finding, Gate
 from envwright.rules.result import DECIDING, EnvironmentResult, ValidationResult, finding_kind, weightiest_first
 from envwright.rules.settings import set_severities
 from envwright.system.capacity import usable_cores
@@ -94,6 +95,8 @@ class EnvironmentWatch:
         self._findings: tuple[Finding, ...] = ()
         """Those of the last validation, the weightiest first."""
         self._shown: set[tuple[str, str]] = set()
+        self._decided: set[Gate] = set()
+        """The findings and gates that were printed since the last save."""
 
     def add(self, event: str) -> None:
         """Take a key or a save; a validation that it makes useless ends."""
@@ -124,6 +127,7 @@ class EnvironmentWatch:
         """Validate once, and write the reports. What is declared wrongly is printed, and waits for the next save."""
         self._running = stop = threading.Event()
         self._shown.clear()
+        self._decided.clear()
         try:
             request = self._request(use_cache)
         except DeclarationError as error:
@@ -143,6 +147,8 @@ class EnvironmentWatch:
         return ValidationRequest(repository, Workspace(self._root), False, GATES, observation)
 
     def _show(self, step: GateStep) -> None:
+        if step.verdict is not None:
+            self._decided.add(step.gate)
         print_text(for_terminal(lambda width, colour: self._rendered(step, width, colour)))
 
     def _rendered(self, step: GateStep, width: int, colour: bool) -> str:
@@ -156,9 +162,10 @@ class EnvironmentWatch:
         return page.text()
 
     def _finish(self, result: EnvironmentResult, request: ValidationRequest) -> None:
-        if result.cached:
-            for gate, verdict in result.gates.items():
-                self._show(GateStep(gate, verdict, result))
+        for gate, verdict in result.gates.items():
+            if gate not in self._decided:  # from the cache, or from earlier facts of the same code
+                of_gate = tuple(each for each in result.findings if each.gate == gate)
+                self._show(GateStep(gate, verdict, replace(result, findings=of_gate)))
         self._findings = tuple(weightiest_first(result.findings))
         whole = ValidationResult(
             verdict=result.verdict,

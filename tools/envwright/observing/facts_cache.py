@@ -25,7 +25,8 @@ from envwright.system.workspace import OBSERVING, TOOLS, Workspace, code_digest,
 FACTS_KEPT = 5
 SIGNED_AS = "facts"
 VERDICT = ".verdict"
-"""The suffixes of files with verdicts on facts; their names begin with the facts' key."""
+INPUTS = ".inputs"
+"""The suffixes of files with verdicts on facts, and with the inputs of facts; their names begin with the facts' key."""
 ROOM_BYTES = 64 * 2**20
 """The bytes of free disk space below which a failure may be due to a full disk."""
 
@@ -106,6 +107,7 @@ def remember(facts: Facts, workspace: Workspace) -> str:
         old = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
         for path in old[FACTS_KEPT:]:
             path.unlink(missing_ok=True)
+            path.with_suffix(INPUTS).unlink(missing_ok=True)
             forget_verdicts(path)
     except OSError as error:  # a full disk or a read-only cache only costs time
         return f"{facts.environment}: its facts could not be cached, so the next run observes again ({error})"

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from envwright.facts.observed import Facts
 from envwright.facts.stages import Stage, in_start_order
 from envwright.observing.budget import Allowance, Budget, Deadline, deadline
 from envwright.observing.collected_facts import CollectedFacts, ProgressListener
+from envwright.observing.earlier_facts import EarlierFacts, Inputs, earlier_facts, inputs_of, remember_inputs
 from envwright.observing.facts_cache import facts_key, remember
 from envwright.observing.job import StageFailed
 from envwright.observing.journal import PASSING_FAULTS, Journal
@@ -54,13 +56,15 @@ def observe(
 ) -> Facts:
     """Observe an environment and cache the facts.
 
-    Failures of the environment are in the facts. Without the `templates` of a run, the observation makes its own.
-    Raises `Interrupted` when `stop` is set.
+    What earlier facts of the same behaviour have is not observed again. Failures of the environment are in the facts.
+    Without the `templates` of a run, the observation makes its own. Raises `Interrupted` when `stop` is set.
     """
     key = facts_key(entry, package, request)
     journal = Journal.of(workspace, entry.name, key, fresh=not request.use_cache)
     requests = requests_for(entry, request.of_package(package), package)
     collected = CollectedFacts(listener, entry.name, key, package.digest)
+    inputs: Inputs | None = None
+    earlier: EarlierFacts | None = None
     with (
         suppress(StageFailed, ProgramFailed),
         nullcontext(templates) if templates else LockTemplates(workspace, stop) as own,
@@ -69,7 +73,12 @@ def observe(
         observation = Observation(entry, package, workspace, requests, journal, own, stop, budget, collected)
         observation.first = request.first
         _prepare(observation)
-        _load_and_run(observation)
+        inputs = inputs_of(entry, package, request, observation.overlay)
+        earlier = earlier_facts(inputs, entry.name, workspace) if request.use_cache else None
+        if earlier is not None:
+            observation.requests = requests_for(entry, replace(request, stages=earlier.stale), package)
+        if earlier is None or earlier.stale:
+            _load_and_run(observation)
     if any(failure.kind == "network" for failure in collected.failures.values()):
         for named in named_datasets(package.folder, package.files):  # loading ended with the first one
             collected.add("load", "wanted", named)
@@ -77,12 +86,18 @@ def observe(
         collected.failures["wheel"] = CHANGED
         journal.forget()
     facts = collected.facts()
+    if earlier is not None:
+        if facts.failures:  # the same code did not fail before
+            return observe(entry, package, workspace, replace(request, use_cache=False), listener, stop, templates)
+        facts = earlier.with_fresh(facts)
     damaged = bool(facts.failures) and collected.wheel is not None and not has_its_files(observation.overlay.parent)
     if not _may_pass(facts, request) and not facts.broken_infrastructure() and not damaged:
         if trouble := remember(facts, workspace):
             listener.note(trouble)
         else:
             journal.forget()
+            if inputs is not None:
+                remember_inputs(inputs, facts, workspace)
     return facts
 
 

@@ -227,9 +227,7 @@ def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
     known = remembered(entry, package, workspace, request)
     if known is not None:
         shared.progress.cached(name)
-        if request.evaluate:
-            known = with_recordings(known, entry, package, workspace, request.allow_network, stop)
-        return known, True
+        return _with_recordings(shared, name, known), True
     shared.progress.started(name)
     listener = ProgressListener(
         stage=lambda stage: shared.progress.stage(name, stage),
@@ -245,6 +243,14 @@ def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
         shared.progress.note(f"{name}: {how} {facts.started.reason}")
     if facts.started.unconfined:
         shared.progress.note(f"{name}: ran without a sandbox because {facts.started.unconfined}")
-    if request.score and request.evaluate:
+    if request.score and request.evaluate and "smoke" in facts.seconds:  # not if earlier facts spared it
         remember_timing(name, Timing(sum(facts.seconds.values()), facts.memory), workspace)
-    return facts, False
+    return _with_recordings(shared, name, facts), False
+
+
+def _with_recordings(shared: ValidationRun, name: str, facts: Facts) -> Facts:
+    request = shared.request
+    if not request.observation.evaluate:
+        return facts
+    entry, package = request.repository.registry.environments[name], request.repository.packages[name]
+    return with_recordings(facts, entry, package, request.workspace, request.observation.allow_network, shared.stop)

@@ -1,0 +1,134 @@
+"""Facts after a change: what depends on the changed file is observed again, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envwright.facts.observed import Facts
+from envwright.observing.collected_facts import ProgressListener
+from envwright.observing.earlier_facts import inputs_of
+from envwright.observing.job import Job
+from envwright.observing.observation import observe
+from envwright.observing.observation_request import ObservationRequest
+from envwright.packages.repository import Repository
+from envwright.system.workspace import Workspace
+
+ROOT = Path(__file__).parents[2]
+NAME = "word-problems"
+FOLDER = Path("environments", "word_problems")
+CASE = """
+- name: a case that was added
+  task: 0
+  reply: nothing that could be right
+  expect: {reward: 0.0}
+"""
+LOADED = ["load", "tasks", "template"]
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The operations that jobs were asked for, in order."""
+    asked: list[str] = []
+    real = Job.request
+
+    def request(self: Job, operation: str, *arguments: Any, **parameters: Any) -> Iterator[tuple[str, Any]]:
+        asked.append(operation)
+        return real(self, operation, *arguments, **parameters)
+
+    monkeypatch.setattr(Job, "request", request)
+    return asked
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with one environment, whose facts are in the cache."""
+    root = tmp_path_factory.mktemp("earlier")
+    shutil.copytree(ROOT / FOLDER, root / FOLDER)
+    (root / FOLDER / "tests" / "test_added.py").write_text("def test_added() -> None:\n    assert 1 + 1 == 2\n")
+    (root / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n  {NAME}: {{}}\n")
+    observed(root)
+    return root
+
+
+def observed(root: Path) -> Facts:
+    loaded = Repository.load(root)
+    entry, package = loaded.registry.environments[NAME], loaded.packages[NAME]
+    request = ObservationRequest(evaluate=False)
+    return observe(entry, package, Workspace(root), request, ProgressListener(), threading.Event())
+
+
+@contextmanager
+def appended(path: Path, text: str) -> Iterator[None]:
+    """Add text to a file while the block runs."""
+    before = path.read_text()
+    path.write_text(before + text)
+    try:
+        yield
+    finally:
+        path.write_text(before)
+
+
+@pytest.mark.worker
+def test_changed_readme_asks_no_worker_for_anything(repository: Path, requests: list[str]) -> None:
+    with appended(repository / FOLDER / "README.md", "\nMore words.\n"):
+        facts = observed(repository)
+    assert requests == []
+    assert facts.digest == digest_with(repository, "README.md", "\nMore words.\n")
+    assert facts.scores
+    assert facts.wheel is not None
+
+
+@pytest.mark.worker
+def test_changed_test_runs_the_tests_alone(repository: Path, requests: list[str]) -> None:
+    with appended(repository / FOLDER / "tests" / "test_added.py", "\ndef test_wrong() -> None:\n    assert False\n"):
+        facts = observed(repository)
+    assert requests == [*LOADED, "pace", "tests"]
+    assert {test.test for test in facts.tests if test.outcome == "failed"} == {"tests/test_added.py::test_wrong"}
+    assert facts.scores
+    assert facts.mutation is not None
+
+
+@pytest.mark.worker
+def test_changed_case_scores_cases_and_mutants_again(repository: Path, requests: list[str]) -> None:
+    with appended(repository / FOLDER / "tests" / "cases.yaml", CASE):
+        facts = observed(repository)
+    assert set(requests) == {*LOADED, "pace", "rewards", "cases", "mutation", "tests"}
+    assert facts.cases[-1].name == "a case that was added"
+    assert facts.search is not None
+    assert facts.sweeps
+
+
+def digest_with(root: Path, name: str, text: str) -> str:
+    with appended(root / FOLDER / name, text):
+        return Repository.load(root).packages[NAME].digest
+
+
+def behaviour(root: Path) -> str:
+    loaded = Repository.load(root)
+    package = loaded.packages[NAME]
+    return inputs_of(loaded.registry.environments[NAME], package, ObservationRequest(), package.folder).behaviour
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("word_problems/taskset.py", "\n# another line\n"),
+        ("tests/oracle.py", "\n# another line\n"),
+        ("pyproject.toml", "\n# another line\n"),
+        ("requirements.lock", "\n# another line\n"),
+        ("tests/data.json", "{}"),
+    ],
+)
+def test_change_of_behaviour_is_observed_anew(file: str, text: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / FOLDER, tmp_path / FOLDER)
+    (tmp_path / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n  {NAME}: {{}}\n")
+    before = behaviour(tmp_path)
+    path = tmp_path / FOLDER / file
+    path.write_text((path.read_text() if path.exists() else "") + text)
+    assert behaviour(tmp_path) != before

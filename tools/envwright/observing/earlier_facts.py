@@ -1,0 +1,109 @@
+"""Facts of an earlier observation of the same behaviour: only what depends on the changed files is observed again.
+
+| changed | observed again |
+|---|---|
+| `README.md`, `LICENSE`, `CHANGELOG.md` | the wheel |
+| `tests/test_*.py` | the author's tests |
+| `tests/cases.yaml` | replies and cases, mutants, the author's tests |
+| anything else | everything |
+
+An oracle, a pyproject.toml and the files that a wheel installs are behaviour, whatever they are called.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from envwright.builds.wheel import installed_digest
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.facts.observed import Facts
+from envwright.facts.stages import StageName
+from envwright.files.atomic_write import write_whole
+from envwright.observing.facts_cache import INPUTS, facts_file, facts_key, read_facts
+from envwright.observing.observation_request import ObservationRequest
+from envwright.packages.content import strict_digest
+from envwright.packages.read_package import CASES_FILE
+from envwright.system.signature import signed, verified
+from envwright.system.workspace import Workspace
+
+DOCUMENTS = ("README.md", "LICENSE", "CHANGELOG.md")
+OF_TESTS: tuple[StageName, ...] = ("tests",)
+OF_CASES: tuple[StageName, ...] = ("rewards", "mutation", "tests")
+SIGNED_AS = "inputs"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Digests of the inputs of an observation, by what depends on them."""
+
+    behaviour: str
+    cases: str
+    tests: str
+
+
+@dataclass(frozen=True)
+class EarlierFacts:
+    """Facts that hold but for some stages."""
+
+    facts: Facts
+    stale: tuple[StageName, ...]
+
+    def with_fresh(self, fresh: Facts) -> Facts:
+        """These facts, with the stale stages of a new observation. What it spent is the new one's."""
+        earlier, stale = self.facts, self.stale
+        return replace(
+            earlier,
+            key=fresh.key,
+            digest=fresh.digest,
+            wheel=fresh.wheel,
+            unrequired=fresh.unrequired,
+            cases=fresh.cases if "rewards" in stale else earlier.cases,
+            mutation=fresh.mutation if "mutation" in stale else earlier.mutation,
+            tests=fresh.tests if "tests" in stale else earlier.tests,
+            network=tuple(dict.fromkeys((*earlier.network, *fresh.network))),
+            cuts=(
+                *(cut for cut in earlier.cuts if cut.stage not in stale),
+                *(cut for cut in fresh.cuts if cut.stage in stale),
+            ),
+            completed=tuple(stage for stage in earlier.completed if stage not in stale or stage in fresh.completed),
+            seconds=fresh.seconds,
+        )
+
+
+def inputs_of(entry: EnvironmentEntry, package: Package, request: ObservationRequest, overlay: Path) -> Inputs:
+    """The inputs of an observation of a package and its unpacked wheel. Raises `OSError`."""
+    beside = {*DOCUMENTS, CASES_FILE, *package.test_files}
+    behaviour = strict_digest(package.folder, tuple(name for name in package.files if name not in beside))
+    cases = tuple(name for name in package.files if name == CASES_FILE)
+    return Inputs(
+        facts_key(entry, replace(package, digest=behaviour + installed_digest(overlay)), request),
+        strict_digest(package.folder, cases),
+        strict_digest(package.folder, package.test_files),
+    )
+
+
+def earlier_facts(inputs: Inputs, environment: str, workspace: Workspace) -> EarlierFacts | None:
+    """Facts without a failure that were observed with the same behaviour; `None` if there are none."""
+    for path in sorted((workspace.facts / environment).glob(f"*{INPUTS}")):
+        with suppress(OSError, ValueError, TypeError):
+            kept = json.loads(verified(path.read_bytes(), SIGNED_AS))
+            earlier = Inputs(**kept["inputs"])
+            if earlier.behaviour != inputs.behaviour:
+                continue
+            facts = read_facts(facts_file(workspace, environment, kept["facts"]))
+            if facts.environment == environment and facts.key == kept["facts"] and not facts.failures:
+                stale = OF_CASES if earlier.cases != inputs.cases else ()
+                return EarlierFacts(facts, stale or (OF_TESTS if earlier.tests != inputs.tests else ()))
+    return None
+
+
+def remember_inputs(inputs: Inputs, facts: Facts, workspace: Workspace) -> None:
+    """Keep the inputs of facts that are in the cache. A full disk only costs time."""
+    path = facts_file(workspace, facts.environment, facts.key)
+    text = json.dumps({"inputs": asdict(inputs), "facts": facts.key})
+    with suppress(OSError):
+        write_whole(path.with_suffix(INPUTS), signed(text.encode(), SIGNED_AS))

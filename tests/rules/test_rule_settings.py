@@ -17,7 +17,7 @@ from envwright.reports.markdown import render_markdown
 from envwright.reports.reading import read_report, result_of
 from envwright.reports.sarif import render_sarif
 from envwright.reports.terminal import render_text
-from envwright.rules.engine import publishing_findings
+from envwright.rules.engine import all_rules, publishing_findings
 from envwright.rules.result import EnvironmentResult, ValidationResult
 from envwright.rules.settings import SetSeverity, refuse_wrong_settings, set_severities
 from envwright.rules.verdict import judge
@@ -97,6 +97,21 @@ def test_wrong_setting_is_refused_with_line_and_fix(rule: str, message: str) -> 
     with pytest.raises(DeclarationError) as refused:
         refuse_wrong_settings(registry(rule))
     assert message in str(refused.value)
+
+
+PROTECTED = [rule.id for rule in all_rules().values() if rule.protects]
+
+
+def test_rules_of_releases_sandbox_and_wheel_protect() -> None:
+    of_releases = {rule.id for rule in all_rules().values() if rule.gate == "release" or rule.publishing}
+    of_security = {"RWD026", "RWD052", "RWD057", "RWD076", "RWD077", "SCH032", "SCH033"}
+    assert of_security | of_releases | {"SCH012"} <= {*PROTECTED}
+
+
+@pytest.mark.parametrize("rule", PROTECTED)
+def test_rule_that_protects_cannot_be_turned_off(rule: str) -> None:
+    with pytest.raises(DeclarationError, match=rf"rules\.{rule}: protects (security|releases), so no repository turns"):
+        refuse_wrong_settings(registry(f"{rule}: {{severity: off, reason: a}}"))
 
 
 def test_rule_that_protects_can_be_raised() -> None:

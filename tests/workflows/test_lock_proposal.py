@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from envwright import exit_codes
 from envwright.cli.ci import render_lock_difference
 from envwright.cli.main import main
+from envwright.declarations.problem import DeclarationError
 from envwright.github.api import GitHub, GitHubError
 from envwright.github.pull_requests import BRANCH, propose
 from merged_repository import origin_with
@@ -118,3 +120,12 @@ def test_propose_names_locks_and_nothing_else(tmp_path: Path, capsys: pytest.Cap
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| `")]
     assert len(rows) == 1
     assert rows[0].startswith("| `reverse-text` | `aiohttp` |")
+
+
+@pytest.mark.parametrize("command", [[], ["git", "init", "-q"]])
+def test_propose_without_a_commit_has_nothing_to_compare_with(command: list[str], tmp_path: Path) -> None:
+    (tmp_path / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments: {}\n")
+    if command:
+        subprocess.run(command, cwd=tmp_path, check=True)
+    with pytest.raises(DeclarationError, match=r"has no commit to compare with"):
+        main(["ci", "propose", "--dry-run", "--root", str(tmp_path)])

@@ -190,7 +190,7 @@ def run_propose(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     head = head_of(root)
     if not head:
-        raise DeclarationError([Problem(str(root), None, "has no commit to compare with")])
+        raise DeclarationError([Problem(str(root), None, "has no commit to compare with", fix="git commit the locks")])
     locks: dict[str, tuple[str, str]] = {}
     files: dict[str, str] = {}
     for package in Repository.load(root).packages.values():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envwright import exit_codes
-from envwright.builds import interpreter
+from envwright.builds import interpreter, venv
 from envwright.builds.interpreter import interpreter_for, own_interpreter
 from envwright.builds.resolve import resolve_lock, resolved_lock
 from envwright.builds.uv import uv_program
@@ -262,6 +262,43 @@ def test_source_in_a_git_repository_is_locked_to_its_commit(
     git(helper, "update-server-info")
     venv = environment_venv(package, fresh, threading.Event(), imported=False)
     assert (venv.site_packages / "helper_of_a_package.py").read_text() == "VALUE = 1\n"
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_git_requirement_is_built_from_a_mirror_only_if_asked(
+    tmp_path: Path, helper: Path, served: str, fresh: Workspace, monkeypatch: pytest.MonkeyPatch, asked: bool
+) -> None:
+    settings = tmp_path / "gitconfig"
+    settings.write_text(f'[url "{served}"]\n\tinsteadOf = https://git.example/helper.git\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    monkeypatch.setenv("ENVWRIGHT_GIT_CONFIG", "1" if asked else "")
+    wanted = f"helper-of-a-package @ git+https://git.example/helper.git@{git(helper, 'rev-parse', 'HEAD')}"
+    package = write_plain(tmp_path / "environments" / "helped", ">=3.11", f'["{wanted}"]')
+    if asked:
+        built = environment_venv(package, fresh, threading.Event(), imported=False)
+        assert (built.site_packages / "helper_of_a_package.py").is_file()
+        return
+    with pytest.raises(ProgramFailed) as caught:
+        environment_venv(package, fresh, threading.Event(), imported=False)
+    assert "with ENVWRIGHT_GIT_CONFIG=1 they read the addresses" in caught.value.failure.message
+
+
+def test_git_settings_with_a_user_name_are_not_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = tmp_path / "gitconfig"
+    settings.write_text(
+        '[url "https://name:word@git.example/"]\n\tinsteadOf = https://a.example/\n'
+        '[url "https://mirror.example/"]\n\tinsteadOf = https://b.example/\n'
+        "[credential]\n\thelper = store\n[http]\n\textraHeader = X: y\n\tproxy = http://proxy.example:3128\n"
+    )
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    monkeypatch.setenv("ENVWRIGHT_GIT_CONFIG", "1")
+    assert venv._git_settings() == {
+        "GIT_CONFIG_COUNT": "2",
+        "GIT_CONFIG_KEY_0": "url.https://mirror.example/.insteadof",
+        "GIT_CONFIG_VALUE_0": "https://b.example/",
+        "GIT_CONFIG_KEY_1": "http.proxy",
+        "GIT_CONFIG_VALUE_1": "http://proxy.example:3128",
+    }
 
 
 def test_lock_is_resolved_beside_a_broken_environment(

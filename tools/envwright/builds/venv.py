@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,13 @@ TOOL_LOCKS = Path(__file__).parent / "locks"
 """The tool's own packages are small and compiled at once. Of an environment's packages, an import of verifiers needs
 two fifths, and compiles them."""
 HELD_BY_COMMIT = re.compile(rb"^[A-Za-z0-9].* @ git\+", re.MULTILINE)
+GIT_CONFIG = "ENVWRIGHT_GIT_CONFIG"
+_OF_ADDRESSES = re.compile(r"url\..*\.insteadof|http\.(.*\.)?proxy")
+_GIT_FAILED = "Git operation failed"
+_WITHOUT_GIT_SETTINGS = f"""\
+Builds see no credentials, so a requirement in a private repository cannot be installed: publish it to the Hub or to an
+index, or copy its code into the package. They read no git settings either; with {GIT_CONFIG}=1 they read the addresses
+(url.*.insteadOf) and proxies of yours that contain no user name."""
 _NEEDS_BUILD = re.compile(r"no usable wheels|uilding source distributions|o usable wheel|--no-build")
 
 
@@ -285,7 +292,13 @@ def run_uv(
         if not _NEEDS_BUILD.search(error.failure.message):
             raise
     with _confined(reads, writes) as confined:
-        return run(command, **confined)
+        try:
+            return run(command, **confined)
+        except ProgramFailed as error:
+            failure = error.failure
+            if _GIT_FAILED not in failure.message:
+                raise
+            raise ProgramFailed(replace(failure, message=f"{failure.message}\n{_WITHOUT_GIT_SETTINGS}")) from None
 
 
 @contextmanager
@@ -299,11 +312,25 @@ def _confined(reads: Iterable[Path], writes: Iterable[Path]) -> Iterator[dict[st
         variables = {name: value for name, value in uv_environment().items() if _may_be_seen_by_builds(name, value)}
         variables |= {"HOME": str(scratch), "TMPDIR": str(scratch)}
         variables |= {"UV_CACHE_DIR": str(scratch / "cache"), "UV_LINK_MODE": "copy"}
-        variables |= {NO_SETTINGS: "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
+        variables |= {NO_SETTINGS: "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", **_git_settings()}
         variables.pop("UV_CONFIG_FILE", None)
         read, written = [uv_program(), *reads], [scratch, *writes]
         sandbox = sandbox_of("preferred", own_interpreter().path, reads=read, writes=written, network="open")
         yield {"environment": variables, "sandbox": sandbox}
+
+
+def _git_settings() -> dict[str, str]:
+    """The user's other addresses of repositories and proxies, as variables of git, without those that contain a user
+    name; none unless the user lets builds read them."""
+    if not os.environ.get(GIT_CONFIG):
+        return {}
+    command = ["git", "config", "--global", "--includes", "-z", "--list"]
+    listed = subprocess.run(command, capture_output=True, check=False).stdout.decode(errors="replace")
+    lines = [line.partition("\n") for line in listed.split("\0")]
+    chosen = [(name, value) for name, _, value in lines if _OF_ADDRESSES.fullmatch(name) and "@" not in name + value]
+    names = {f"GIT_CONFIG_KEY_{number}": name for number, (name, _) in enumerate(chosen)}
+    values = {f"GIT_CONFIG_VALUE_{number}": value for number, (_, value) in enumerate(chosen)}
+    return {"GIT_CONFIG_COUNT": str(len(chosen)), **names, **values}
 
 
 def _may_be_seen_by_builds(name: str, value: str) -> bool:

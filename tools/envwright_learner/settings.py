@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ from envwright.training.run_folder import UnfitSettings
 TABLES = ("model", "rollouts", "grpo", "lora", "wandb")
 MAY_CHANGE = frozenset({"max_steps", "save_steps", "save_total_limit", "eval_steps", "report_to", "logging_steps"})
 """Settings of `[grpo]` that may change before a run is resumed."""
-MAY_CHANGE_OF_ROLLOUTS = frozenset({"max_concurrent", "resume_from", "max_hours"})
-"""Settings of `[rollouts]` that may change before a run is resumed: pace, start and duration, but not the
-environment."""
+MAY_CHANGE_OF_ROLLOUTS = frozenset({"max_concurrent", "resume_from", "max_hours", "rare_tasks"})
+"""Settings of `[rollouts]` that may change before a run is resumed: pace, start, duration and the weights of tasks, but
+not the environment."""
+OFTEN = 5
+"""Times that a task is drawn for each time of a rare one: as by the weights of prime-rl's pools, 1 and 0.2."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,13 @@ class RolloutSettings:
     resume_from: str | None = None
     """A checkpoint to start from if the run has none of its own."""
     max_hours: float | None = None
+    rare_tasks: Sequence[int] = ()
+    """Tasks of the training that are drawn less often than others."""
+
+    def drawn(self, tasks: Sequence[int]) -> list[int]:
+        """Each task as often as it is drawn in one pass: a task that is never drawn would keep the rate of once."""
+        rare = {*self.rare_tasks} & {*tasks}
+        return [task for task in tasks for _ in range(OFTEN if rare and task not in rare else 1)]
 
 
 @dataclass(frozen=True)

@@ -246,6 +246,7 @@ class Learner:
             kept = max(1, min(kept, len(indices) - 1))
             random.Random(arguments.seed).shuffle(indices)
             indices, held_out = indices[kept:], indices[:kept]
+        indices = self.settings.rollouts.drawn(indices)
         per_step = arguments.generation_batch_size // arguments.num_generations
         return indices * -(-per_step // len(indices)), held_out
 

@@ -59,8 +59,15 @@ def test_run_identity_allows_only_more_steps(tmp_path: Path) -> None:
 def test_run_identity_includes_training_and_evaluation_settings(tmp_path: Path, changed: str) -> None:
     first = read_settings(file_of(tmp_path, LEAST))
     assert read_settings(file_of(tmp_path, LEAST + changed)).identity != first.identity
-    faster = LEAST + "max_concurrent = 3\nmax_hours = 2.0\nresume_from = 'outputs/x/checkpoint-1'\n"
+    faster = LEAST + "max_concurrent = 3\nmax_hours = 2.0\nrare_tasks = [3]\nresume_from = 'outputs/x/checkpoint-1'\n"
     assert read_settings(file_of(tmp_path, faster)).identity == first.identity
+
+
+def test_rare_tasks_are_drawn_a_fifth_as_often_and_never_left_out(tmp_path: Path) -> None:
+    rollouts = read_settings(file_of(tmp_path, LEAST + "rare_tasks = [3, 9]\n")).rollouts
+    assert rollouts.drawn([1, 2, 3]) == [1] * 5 + [2] * 5 + [3]
+    assert rollouts.drawn([1, 2]) == [1, 2]
+    assert rollouts.drawn([3, 9]) == [3, 9]
 
 
 def test_metrics_file_replaces_rows_of_repeated_steps(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import sys
 import threading
 from dataclasses import asdict
+from pathlib import Path
 
 from envwright import exit_codes
 from envwright.cli import arguments
@@ -14,10 +15,15 @@ from envwright.facts.training_log import NoMetrics
 from envwright.hub.access import HubUnavailable, hub_access
 from envwright.hub.runs import RunsUnreadable
 from envwright.models.run_rollouts import with_rollouts
+from envwright.packages.content import reward_digest
+from envwright.reports.printing import print_message
 from envwright.reports.run_report import RunReport, render_run, render_run_markdown, write_run
 from envwright.system.subprocesses import Interrupted
 from envwright.text.plain_data import plain_data
-from envwright.training.follow import Checkout, Followed, NotFound, checkout_of, diagnose, followed, report_of
+from envwright.training.declared_runs import packages_of_runs
+from envwright.training.follow import OUTPUTS, Checkout, Followed, NotFound, checkout_of, diagnose, followed, report_of
+from envwright.training.preregistration import FILE, NotRegistered, read_preregistration
+from envwright.training.task_rates import rates_of_rollouts, write_rates
 
 EXAMPLES = {
     "watch": """examples:
@@ -30,6 +36,7 @@ EXAMPLES = {
   envwright diagnose run_0123                    a run of the platform, by its id
   envwright diagnose metrics.jsonl               a trainer's own file, or the folder that holds it
   envwright diagnose outputs/x --run maths-lora  the run that the patch is written for
+  envwright diagnose maths-here --rates configs/difficulty/maths.json
 """,
 }
 
@@ -47,6 +54,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     if command.get_default("command") == "watch":
         command.add_argument("--follow", action="store_true", help="repeat until the run has ended")
         command.add_argument("--interval", type=float, default=60.0, metavar="S", help="seconds between (default: 60)")
+    else:
+        text = "write the rates of its tasks, for `difficulty: {rates: FILE}` of the next run"
+        command.add_argument("--rates", type=Path, metavar="FILE", help=text)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -61,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
                 return code
             if stop.wait(options.interval):
                 return exit_codes.INTERRUPTED
-    except (NotFound, NoMetrics, HubUnavailable) as error:
+    except (NotFound, NotRegistered, NoMetrics, HubUnavailable) as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
     except RunsUnreadable as error:
@@ -85,7 +95,26 @@ def _look(checkout: Checkout, options: argparse.Namespace, stop: threading.Event
         samples = seen.samples if options.command == "watch" else ()
         print(scrubber.text(render_run(report, samples, quiet=options.quiet)), end="")
         _checkpoints(seen, options)
+    if getattr(options, "rates", None) is not None:
+        _write_rates(seen, checkout, options.rates)
     return (exit_codes.FAIL if any(each.counts for each in found) else exit_codes.PASS), report
+
+
+def _write_rates(seen: Followed, checkout: Checkout, file: Path) -> None:
+    """Write the rates of a run on one environment of this repository."""
+    spec = seen.spec
+    name = spec.environments[0].id if spec is not None and len(spec.environments) == 1 else ""
+    read = seen.rollouts
+    if spec is None or checkout.registry is None or name not in seen.packages or read is None or not read.steps:
+        raise NotFound("--rates needs a declared run on one environment of this repository, with rollouts")
+    path = checkout.root / OUTPUTS / spec.name / FILE
+    fixed = read_preregistration(path).environments.get(name) if path.exists() else None
+    package = packages_of_runs(checkout.root, checkout.registry, [spec])[name]
+    digest = fixed.reward_digest if fixed else reward_digest(checkout.registry.environments[name], package)
+    rates = rates_of_rollouts(spec, digest, read)
+    write_rates(checkout.root / file, rates)
+    print_message(f"{file}: rates of {len(rates.tasks)} tasks, by {rates.source}; commit it, and declare it as")
+    print_message(f"  difficulty: {{above: …, up_to: …, rates: {file}}}")
 
 
 def _checkpoints(seen: Followed, options: argparse.Namespace) -> None:

@@ -158,12 +158,16 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class Difficulty:
-    """The mean rewards of a task's latest group between which it is drawn most often."""
+    """The mean rewards of a task between which it is drawn most often."""
 
     __pydantic_config__ = KEYS
 
     above: Annotated[FiniteNumber, Field(description="Tasks with this mean reward or less are drawn less often.")]
     up_to: Annotated[FiniteNumber, Field(description="Tasks with a higher mean reward are drawn less often.")]
+    rates: Annotated[
+        Omissible[Word],
+        Field(description="File with the rates of an earlier run (`trl`), by `envwright diagnose RUN --rates FILE`."),
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -601,7 +601,8 @@ def tasks_teach_nothing(run: RunLog) -> Iterator[Found]:
         src/prime_rl/orchestrator/curriculum/samplers/pool.py@559b447 for the bounds: a group's mean is compared, and
         half a rollout of it is the distance to nothing and to everything; the counts are this project's own.
     Why: Their groups have no advantage, so that these rollouts are paid for nothing.
-    Fix: Draw such tasks less often with `difficulty` (prime-rl, schema august), or replace them: the report lists them.
+    Fix: Draw such tasks less often with `difficulty` (trl, and prime-rl with schema august), or replace them: the
+        report lists them.
     """
     tasks = run.rollouts.by_task(late=True) if run.rollouts is not None else {}
     tried = [shares for shares in tasks.values() if len(shares) >= LEAST_TRIES]
@@ -609,11 +610,13 @@ def tasks_teach_nothing(run: RunLog) -> Iterator[Found]:
     if len(tried) < LEAST_TASKS or never + always <= len(tried) / 2:
         return
     change: dict[str, Any] = {}
-    if run.spec is not None and run.trainer is not None and run.spec.difficulty is None and run.trainer.schemas:
+    has_sampler = run.trainer is not None and (run.trainer.schemas or run.trainer.on_this_machine)
+    if run.spec is not None and run.spec.difficulty is None and has_sampler:
         half = run.width / (2 * run.spec.group_size)
         change = {"difficulty.above": round(run.floor + half, 4)}
         change |= {"difficulty.up_to": round(run.floor + run.width - half, 4)}
-        change |= {} if run.spec.schema == "august" else {"schema": "august"}
+        if run.trainer is not None and run.trainer.schemas and run.spec.schema != "august":
+            change["schema"] = "august"
     yield run.found(
         f"{never} of {len(tried)} tasks earned nothing in all rollouts of the last half, {always} everything",
         change=change,

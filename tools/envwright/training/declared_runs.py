@@ -27,6 +27,7 @@ from envwright.statistics.run_cost import (
     prompt_line,
     size_lines,
 )
+from envwright.training.task_rates import rates_of
 from envwright.training.trainers import LIMITS, compile_run, trainer_named
 from envwright.training.trainers.trainer import (
     COMPILED_BY,
@@ -152,9 +153,10 @@ def declared_run(
     on_hub: Callable[[Environment], str | None],
 ) -> DeclaredRun:
     """One run, compiled and judged; `recorded` remembers recordings that several runs use."""
-    request = CompileRequest(
-        spec, {name: environment_of(name, registry, packages) for name in sorted(spec.environment_names)}
-    )
+    used = {name: environment_of(name, registry, packages) for name in sorted(spec.environment_names)}
+    request = CompileRequest(spec, used)
+    if spec.difficulty is not None and trainer_named(spec.backend).limits.on_this_machine:
+        request = replace(request, rates=rates_of(spec, registry, packages))
     compiled, broken = None, ""
     try:
         compiled = compile_run(request)

@@ -209,7 +209,8 @@ def something_was_left_out(run: RunSubject) -> Iterator[Found]:
     """A declared setting has no place in the trainer's configuration.
 
     What: Every declared key has a place in the compiled configuration. `volume` is for hosted training, `agents` and
-        `algorithm_settings` are for prime-rl, and only its schema `august` has a sampler for `difficulty`.
+        `algorithm_settings` are for prime-rl. `difficulty` is for its schema `august`, and for `trl` where the rates of
+        the tasks are known.
     Why: The run would silently differ from its declaration.
     Fix: Remove the key, choose another backend, or, for prime-rl, name the `schema` that supports it.
     """
@@ -227,10 +228,11 @@ def something_was_left_out(run: RunSubject) -> Iterator[Found]:
         yield run.found("algorithm_settings", f"left out: algorithm_settings: {spec.backend} has none")
     if spec.difficulty is not None and not run.settings.difficulty_bounds:
         where = f"schema {spec.schema}" if trainer.schemas else spec.backend
-        message = (
-            f"left out: difficulty: envwright has no sampler by difficulty for {where}; use prime-rl, schema august"
-        )
-        yield run.found("difficulty", message)
+        why = f"envwright has no sampler by difficulty for {where}; use prime-rl, schema august, or trl"
+        yield run.found("difficulty", f"left out: difficulty: {why}")
+    elif spec.difficulty is not None and spec.difficulty.rates and not trainer.on_this_machine:
+        message = "left out: difficulty.rates: every task begins with equal weight, as the sampler takes no rates"
+        yield run.found("difficulty.rates", message)
     for index, source in enumerate(spec.environments):
         if source.agents and not trainer.many_agents:
             key = f"environments[{index}].agents"

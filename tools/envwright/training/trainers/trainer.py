@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from envwright.declarations.package import Package
     from envwright.declarations.registry import EnvironmentEntry, ExternalEntry, Registry
     from envwright.declarations.run import RunSpec, Source
+    from envwright.training.task_rates import TaskRates
     from envwright.training.trainers.native_config import NativeConfig
 
 CONFIG_FOLDER = "configs/rl"
@@ -83,6 +84,8 @@ class CompileRequest:
 
     spec: RunSpec
     environments: Mapping[str, Environment]
+    rates: TaskRates | str = "the rates of its tasks are unknown"
+    """The rates for `difficulty`, or why there are none."""
 
     def environment(self, source: Source) -> Environment:
         """The environment of a source of the mix."""

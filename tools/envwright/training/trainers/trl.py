@@ -135,6 +135,7 @@ def _config(request: CompileRequest) -> NativeConfig:
     if evaluated is not None:
         config.put("rollouts.eval_tasks", evaluated.tasks, origin(spec, "eval.tasks", "kept from training"))
         config.put("rollouts.eval_temperature", evaluated.temperature, origin(spec, "eval.temperature"))
+    _put_difficulty(config, request)
     if spec.lora is not None:
         config.put("lora.r", spec.lora.rank, origin(spec, "lora.rank"))
         config.put("lora.lora_alpha", spec.lora.alpha, origin(spec, "lora.alpha"))
@@ -147,6 +148,17 @@ def _config(request: CompileRequest) -> NativeConfig:
     _put_wandb(config, spec)
     config.left_out += _left_out(spec, source)
     return config
+
+
+def _put_difficulty(config: NativeConfig, request: CompileRequest) -> None:
+    """The tasks that are drawn less often, by their rates when this was compiled."""
+    spec, rates = request.spec, request.rates
+    if spec.difficulty is not None and isinstance(rates, str):
+        config.left_out.append(f"difficulty: {rates}")
+    elif spec.difficulty is not None and not isinstance(rates, str):
+        rare = rates.rare(spec.difficulty)
+        comment = origin(spec, "difficulty", f"{len(rare)} of {len(rates.tasks)} tasks, by {rates.source}")
+        config.put("rollouts.rare_tasks", rare, comment)
 
 
 def _checkpoint(spec: RunSpec) -> str | None:
@@ -200,7 +212,8 @@ def _settings(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:
     device = whole_at(native, "grpo.per_device_train_batch_size")
     passes = whole_at(native, "grpo.gradient_accumulation_steps")
     batch = device * passes if device is not None and passes is not None else None
-    return replace(settings_at(PATHS, LIMITS)(spec, native), batch=batch)
+    bounds = ((spec.difficulty.above, spec.difficulty.up_to),) if spec.difficulty is not None else ()
+    return replace(settings_at(PATHS, LIMITS)(spec, native), batch=batch, difficulty_bounds=bounds)
 
 
 TRAINER = Trainer(

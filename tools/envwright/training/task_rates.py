@@ -1,0 +1,98 @@
+"""How often the tasks of an environment are solved, by a recording or by a run's own rollouts.
+
+Tasks outside the bounds of `difficulty` are drawn less often where the trainer takes their rates.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry, Registry
+from envwright.declarations.run import Difficulty, RunSpec
+from envwright.facts.observed import adapter
+from envwright.facts.recordings import split_of
+from envwright.files.atomic_write import write_whole
+from envwright.packages.content import reward_digest
+from envwright.packages.recordings import read_recordings
+from envwright.rules.diagnosis import LEAST_TRIES
+from envwright.statistics.run_replies import RunReplies
+from envwright.text.visible_text import on_one_line, shortened
+
+
+@dataclass(frozen=True)
+class TaskRates:
+    """The mean reward of each task of the training, by its index, with the number of its rollouts."""
+
+    environment: str
+    reward_digest: str
+    source: str
+    tasks: Mapping[int, tuple[float, int]]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Those of the run, which may choose other tasks than the registry's entry."""
+
+    def rare(self, bounds: Difficulty) -> list[int]:
+        """The tasks outside the bounds, by enough rollouts."""
+        tried = {task: mean for task, (mean, count) in self.tasks.items() if count >= LEAST_TRIES}
+        return sorted(task for task, mean in tried.items() if not bounds.above < mean <= bounds.up_to)
+
+
+def rates_of(spec: RunSpec, registry: Registry, packages: Mapping[str, Package]) -> TaskRates | str:
+    """The declared file, else the latest recording of a model on the tasks of the training; else why there is none."""
+    source = spec.environments[0]
+    entry, package = registry.environments.get(source.id), packages.get(source.id)
+    if entry is None or package is None:
+        return f"{source.id} is not an environment of this repository"
+    file = spec.difficulty.rates if spec.difficulty is not None else None
+    found = _filed(package.folder.parents[1] / file, spec.name) if file else _recorded(entry, package)
+    if isinstance(found, str):
+        return found
+    if (found.reward_digest, dict(found.settings)) != (reward_digest(entry, package), dict(source.settings)):
+        return f"the rates of {found.source} are of other tasks: the code, data, pins or settings differ"
+    return found
+
+
+def rates_of_rollouts(spec: RunSpec, digest: str, replies: RunReplies) -> TaskRates:
+    """The rates in the last half of the steps that were read."""
+    steps = replies.steps[len(replies.steps) // 2 :]
+    late = ((each.task.rpartition(" ")[2], each.reward or 0.0) for each in replies.trained if each.step >= steps[0])
+    tasks = _means((int(task), reward) for task, reward in late if task.isdecimal())
+    source = spec.environments[0]
+    return TaskRates(source.id, digest, f"{spec.name}, steps {steps[0]} to {steps[-1]}", tasks, source.settings)
+
+
+def write_rates(path: Path, rates: TaskRates) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(asdict(rates), indent=1) + "\n")
+
+
+def _filed(path: Path, run: str) -> TaskRates | str:
+    try:
+        read = adapter(TaskRates).validate_python(json.loads(path.read_bytes()), strict=False)
+    except (OSError, ValueError, RecursionError) as error:
+        why = shortened(on_one_line(str(error)), 200)
+        return f"{path.name} cannot be read ({why}); envwright diagnose {run} --rates {path.name} writes it"
+    assert isinstance(read, TaskRates)
+    return read
+
+
+def _recorded(entry: EnvironmentEntry, package: Package) -> TaskRates | str:
+    known = [each for each in read_recordings(package.folder) if each.is_sound and each.is_of_model]
+    known = [each for each in known if split_of(each.baseline) == "train"]
+    if not known:
+        return f"no model is recorded on its tasks; envwright record {entry.name} --model M -r {LEAST_TRIES}"
+    latest = max(known, key=lambda each: str(each.baseline.get("date", "")))
+    tasks = _means((row.task, row.reward) for _, row in latest.rows if row.reward is not None)
+    return TaskRates(entry.name, str(latest.baseline.get("reward_digest")), Path(latest.file).name, tasks)
+
+
+def _means(rewards: Iterable[tuple[int, float]]) -> dict[int, tuple[float, int]]:
+    found: dict[int, list[float]] = defaultdict(list)
+    for task, reward in rewards:
+        found[task].append(reward)
+    return {task: (round(sum(each) / len(each), 4), len(each)) for task, each in sorted(found.items())}

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,12 @@ def test_container_copies_files_that_exist_and_is_not_root() -> None:
     assert re.findall(r"^USER (\d+)$", text, re.MULTILINE) == ["1000"], "Kubernetes needs the number"
     assert "HOME=/home/envwright" in text, "a user of another number has no home of its own"
     assert "chmod 1777 /home/envwright" in text
+
+
+def test_container_has_no_lint() -> None:
+    command = [Path(sys.executable).with_name("hadolint"), CONTAINERFILE]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_devcontainer_is_built_from_the_container() -> None:

@@ -481,7 +481,7 @@ def test_result_of_run_that_games_its_reward_has_the_alarm_with_replies(
     learned: Path, root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_VLLM_REPLY", copies([]))
-    rows: list[dict[str, Any]] = [{"step": step, "reward": step / 30} for step in range(1, 26)]
+    rows: list[dict[str, Any]] = [{"step": step, "reward": step / 30, "step_time": 360} for step in range(1, 26)]
     rows += [{"step": step, "eval_reward": 0.2} for step in range(5, 26, 5)]
     (learned / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for step in range(1, 26):
@@ -496,6 +496,7 @@ def test_result_of_run_that_games_its_reward_has_the_alarm_with_replies(
     assert "reward          DGN019: 35 of 40 rewarded replies in steps 21 to 25 are the same as one to a task" in shown
     assert "reward          DGN024: " in shown
     assert "the training reward rose from 0.0333 to 0.833, and that on these tasks did not" in shown
+    assert "training: 2.5 GPU hours, $5.00" in shown, "the time of the steps, which this log has instead of hours"
     assert "next            read the replies before the result is used" in shown
     assert "reward 1; the task's answer: 7 txet\n      | I solved it.\n" in shown
     assert "I solved it." in (root / "reports" / "runs" / "learned.html").read_text()

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 from envwright.statistics.model_memory import KNOWN, ModelShape, shape_of
-from envwright.statistics.run_cost import GPUS, RunGpus, SampledWork, gpu_of, hour_range, training_flops
+from envwright.statistics.run_cost import (
+    GPUS,
+    RunGpus,
+    SampledWork,
+    charged_tokens,
+    gpu_of,
+    hour_range,
+    least_gpu_hours,
+    training_flops,
+)
 
 
 @pytest.mark.parametrize(("billions", "tokens", "published"), [(67e9, 1.5e12, 5.76e23), (70e9, 1.4e12, 5.76e23)])
@@ -60,6 +69,14 @@ def test_hours_of_a_run_equal_arithmetic_by_hand() -> None:
     found = hour_range([SampledWork(1000, 300, 700, 1)], ModelShape(1e9, active=1e9), placed)
     assert [each * 3600 for each in found.hours] == pytest.approx([16.178, 67.180], abs=0.001)
     assert found.gpu_hours == pytest.approx([each * 2 for each in found.hours])
+
+
+def test_least_cost_of_other_trainers_equals_arithmetic_by_hand() -> None:
+    """The same rollouts: (6e9 + 2e9) · 1e6 tokens = 8e15 FLOPs, at 989e12 a second 8.089 s = 0.00225 hours."""
+    works, shape = [SampledWork(1000, 300, 700, 1)], ModelShape(1e9, active=1e9)
+    found = least_gpu_hours(works, shape, ("H100", GPUS["H100"]), 1000.0, lora=False)
+    assert found.startswith("at least 0.00225 GPU hours (H100), $2.25: ")
+    assert "about 0.3 million of prompts, 0.7 sampled and at least 1 trained" in charged_tokens(works, "acme/m")
 
 
 def test_sampling_of_few_rollouts_is_bound_by_memory() -> None:

@@ -213,3 +213,8 @@ def test_recording_of_a_model_is_shown_beside_the_run(branch: Path, capsys: pyte
     # 20 steps × 128 rollouts of at least 34 tokens on 4.02e9 parameters: 6·N·D / (37.5 % of 989e12), on 2 GPUs
     assert 2 * 6 * 4.02e9 * 2560 * 34 / 0.375 / 989e12 / 3600 < low < high
     assert run["estimate"] in (branch / "reports" / "plan.md").read_text().replace("\\", "")
+    other = registry_with(first="    budget: {gpu_hour_price: 2}\n").replace("backend: prime", "backend: trl")
+    (branch / "registry.yaml").write_text(other)
+    main(["plan", "--changed", "main", "--root", str(branch)])
+    least = capsys.readouterr().out.partition("estimated GPU hours and dollars: at least ")[2].split()[0]
+    assert float(least) == pytest.approx(8 * 4.02e9 * 2560 * 50 / 989e12 / 3600, rel=0.05)

@@ -45,7 +45,7 @@ from envwright.rules.reward_hacking import REWARD_HACKING
 from envwright.statistics.before_after import GOAL_ANSWERS, judged, least_tasks, with_width
 from envwright.statistics.checks import MIN_COVERAGE
 from envwright.statistics.intervals import Estimate
-from envwright.statistics.series import rising_score
+from envwright.statistics.series import metric_of, rising_score
 from envwright.system.subprocesses import Interrupted
 from envwright.text.plain_data import plain_data
 from envwright.text.visible_text import shortened, visible
@@ -63,12 +63,18 @@ from envwright.training.preregistration import (
     started_at,
 )
 from envwright.training.submit import RunIdentity
+from envwright.training.trainers import trainer_named
 
 EXAMPLES = """examples:
   envwright train result reverse-text-here               0 worth it, 1 worse or less than that, 3 not decided
   envwright train result maths-lora@200                  the result of an earlier step
   envwright train result maths-lora --before base        a side of envwright compare, if no recording was fixed
 """
+
+
+STEP_SECONDS = ("time/step", "timing_s/step", "timing/step", "step_time")
+"""The seconds of a step in logs: prime-rl's (src/prime_rl/trainer/rl/train.py@559b447), verl's (verl/trainer/ppo/
+metric_utils.py of 0.8.0), SkyRL's (skyrl/train/trainer.py@a956457) and TRL's (trainer/grpo_trainer.py of 1.16.0)."""
 
 
 class NoAnswer(Exception):
@@ -335,8 +341,10 @@ def _spent(run: FinishedRun, answers: tuple[EnvironmentAnswer, ...]) -> dict[str
     price = spec.budget.gpu_hour_price
     if seen is not None and seen.dollars is not None:
         training = f"${seen.dollars:,.2f}, by the platform"
+    elif run.kept.service is not None:
+        training = "unknown: Tinker charges by token, and its console has the dollars"
     elif hours is None:
-        training = "unknown: the trainer logs no hours"
+        training = "unknown: the log has no time of its steps"
     else:
         dollars = "no price declared (budget.gpu_hour_price)" if price is None else f"${hours * price:,.2f}"
         training = f"{hours:,.3g} GPU hours, {dollars}"
@@ -345,10 +353,20 @@ def _spent(run: FinishedRun, answers: tuple[EnvironmentAnswer, ...]) -> dict[str
 
 
 def _hours(run: FinishedRun) -> float | None:
-    """Hours of the training on this machine, which its metrics count, for one GPU."""
-    rows = run.seen.metrics.steps.values() if run.seen else ()
-    known = [row["hours"] for row in rows if isinstance(row.get("hours"), int | float)]
-    return max(known, default=None)
+    """GPU hours: as counted on this machine, for one GPU, else the time of the logged steps.
+
+    On all GPUs where prime-rl samples apart; other trainers share those that train, as far as the declaration shows.
+    """
+    if run.seen is None:
+        return None
+    counted = [row["hours"] for row in run.seen.metrics.steps.values() if "hours" in row]
+    if counted:
+        return max(counted)
+    steps = metric_of(run.seen.metrics, STEP_SECONDS)
+    spec, gpus = run.kept.spec, run.kept.spec.gpus
+    shared = (gpus.train_nodes or 1) * gpus.per_node if gpus.multi_node else gpus.train
+    count = gpus.total if trainer_named(spec.backend).limits.schemas else shared
+    return None if steps is None else sum(steps.values) * count / 3600
 
 
 def _values(run: FinishedRun, metric: str) -> list[float]:

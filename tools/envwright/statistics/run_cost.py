@@ -144,6 +144,32 @@ def hour_range(works: Sequence[SampledWork], shape: ModelShape, placed: RunGpus)
     return HourRange((training[0], training[1]), (sampling[0], sampling[1]), placed.train + placed.sample)
 
 
+def least_gpu_hours(
+    works: Sequence[SampledWork], shape: ModelShape, placed: tuple[str, Gpu], price: float | None, *, lora: bool
+) -> str:
+    """The GPU hours of these rollouts at the peak of the GPUs, for a trainer whose use of them was not measured."""
+    name, gpu = placed
+    lengths = ((work.rollouts, work.lengths[0]) for work in works)
+    flops = sum(
+        rollouts * length * (training_flops(shape, length, lora=lora) + sampling_flops(shape))
+        for rollouts, length in lengths
+    )
+    hours = flops / gpu.flops / SECONDS
+    dollars = "dollars unknown, no price" if price is None else f"${hours * price:,.2f}"
+    return f"at least {hours:.3g} GPU hours ({name}), {dollars}: FLOPs / peak, as its use of the GPUs was not measured"
+
+
+def charged_tokens(works: Sequence[SampledWork], model: str) -> str:
+    """The tokens of these rollouts, which a service charges for by prices that its packages do not have."""
+    prompt = sum(work.rollouts * work.prompt for work in works) / 1e6
+    sampled = sum(work.rollouts * work.sampled for work in works) / 1e6
+    trained = sum(work.rollouts * work.lengths[0] for work in works) / 1e6
+    return (
+        f"no GPUs of yours; dollars unknown, Tinker charges by token: about {prompt:,.3g} million of prompts, "
+        f"{sampled:,.3g} sampled and at least {trained:,.3g} trained, at its prices of {model}"
+    )
+
+
 def detectable_effect(within: float, tasks: int, rollouts: int) -> float:
     """The smallest mean change that a paired comparison detects with 80 % power at 5 %, in units of the reward.
 

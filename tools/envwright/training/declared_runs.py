@@ -20,8 +20,10 @@ from envwright.statistics.run_cost import (
     HourRange,
     RunGpus,
     SampledWork,
+    charged_tokens,
     gpu_of,
     hour_range,
+    least_gpu_hours,
     never_learned_line,
     power_line,
     prompt_line,
@@ -35,6 +37,7 @@ from envwright.training.trainers.trainer import (
     UNDECLARED_JUDGE,
     CompileError,
     CompileRequest,
+    KeptAddresses,
     environment_of,
 )
 
@@ -87,19 +90,8 @@ class DeclaredRun:
 
     @property
     def hours(self) -> HourRange | str:
-        """The hours that the run takes by its recordings, or why they are unknown."""
+        """The hours that the run takes by its recordings, else what is known of its cost, and why no more."""
         spec, gpus, shape, known = self.spec, self.spec.gpus, shape_of(self.spec.model), gpu_of(self.spec.gpus.type)
-        train, sample = gpus.train, gpus.inference
-        if gpus.multi_node:
-            train, sample = (gpus.train_nodes or 1) * gpus.per_node, (gpus.inference_nodes or 0) * gpus.per_node
-        if not self.trainer.schemas:
-            return f"unknown, only runs of prime and prime-rl are estimated, not of {spec.backend}"
-        if shape is None or not shape.active:
-            return f"unknown, the name {spec.model} does not show how many parameters a token passes"
-        if known is None:
-            return f"unknown, no data sheet of {gpus.type}"
-        if not sample:
-            return "unknown, no GPUs that only sample"
         works, total = [], sum(source.ratio for source in spec.environments)
         for source, used in zip(spec.environments, self.trained_on, strict=True):
             seen = used.recorded
@@ -109,6 +101,19 @@ class DeclaredRun:
                 return f"unknown, the recording on {source.id} has no tokens"
             rollouts = spec.max_steps * spec.batch_size * source.ratio / total
             works.append(SampledWork(rollouts, seen.prompt_tokens, seen.tokens, seen.turns))
+        if isinstance(trainer_named(spec.backend).kept, KeptAddresses):
+            return charged_tokens(works, spec.model)
+        if shape is None or not shape.active:
+            return f"unknown, the name {spec.model} does not show how many parameters a token passes"
+        if known is None:
+            return f"unknown, no data sheet of {gpus.type}"
+        if not self.trainer.schemas:
+            return least_gpu_hours(works, shape, known, spec.budget.gpu_hour_price, lora=spec.lora is not None)
+        train, sample = gpus.train, gpus.inference
+        if gpus.multi_node:
+            train, sample = (gpus.train_nodes or 1) * gpus.per_node, (gpus.inference_nodes or 0) * gpus.per_node
+        if not sample:
+            return "unknown, no GPUs that only sample"
         placed = RunGpus(known[1], train, sample, gpus.tensor_parallel, spec.batch_size, spec.lora is not None)
         return hour_range(works, shape, placed)
 

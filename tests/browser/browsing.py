@@ -8,6 +8,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 WIDTHS = (360, 768, 1440)
+DRAWN = "() => [...document.querySelectorAll('figure .plot')].every(one => one.firstChild || !one.clientWidth)"
+"""Whether every picture that is shown has been drawn."""
 
 
 @dataclass
@@ -32,8 +34,13 @@ class Visit:
             })""",
             address,
         )
-        self.page.wait_for_function("() => [...document.querySelectorAll('figure .plot')].every(one => one.firstChild)")
+        self.page.wait_for_function(DRAWN)
         return self.page
+
+    def open_all(self) -> None:
+        """Open everything that is closed, as for printing."""
+        self.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        self.page.wait_for_function(DRAWN)
 
     def mistakes(self) -> list[str]:
         """Violations of WCAG 2 A and AA and of common good practice that axe reports."""

@@ -1,4 +1,6 @@
-"""Five questions that a reader has, each answered within two clicks from the first screen of the report."""
+"""Five questions that a reader has, each answered within two clicks from the first screen of the report.
+
+A single conversation takes a third."""
 
 from __future__ import annotations
 
@@ -23,6 +25,7 @@ class Reader:
     page: Page
     environment: str
     clicks: int = 0
+    most: int = 2
 
     def click(self, what: Locator) -> None:
         what.click()
@@ -32,8 +35,9 @@ class Reader:
         self.click(self.page.locator("#environments").get_by_role("link", name=self.environment, exact=True))
 
     def open_section(self, name: str) -> Locator:
-        self.click(self.page.locator("nav.sections").get_by_role("link", name=name, exact=True))
-        return self.page.locator("#detail section").filter(has=self.page.get_by_role("heading", name=name, exact=True))
+        heading = self.page.get_by_role("heading", name=name, exact=True)
+        self.click(heading)
+        return self.page.locator("#detail details.part").filter(has=heading)
 
 
 @pytest.fixture
@@ -41,21 +45,21 @@ def reader(visit: Visit, reports: Path) -> Iterator[Reader]:
     page = visit.open(address(reports))
     started = Reader(page, names(visit)[0])
     yield started
-    assert started.clicks <= 2
+    assert started.clicks <= started.most
 
 
 @pytest.mark.slow
 def test_reader_finds_why_an_environment_fails(reader: Reader) -> None:
     expect(reader.page.locator("#overview")).to_contain_text("fail")
     reader.open_environment()
-    expect(reader.page.locator("article.finding").first).to_be_in_viewport()
-    expect(reader.page.locator("article.finding").first).to_contain_text("fix", ignore_case=True)
+    expect(reader.page.locator("#detail .finding").first).to_be_in_viewport()
+    expect(reader.page.locator("#detail .finding").first).to_contain_text("fix", ignore_case=True)
 
 
 @pytest.mark.slow
 def test_reader_finds_the_reply_that_is_paid_and_should_not_be(reader: Reader) -> None:
     reader.open_environment()
-    finding = reader.page.locator("article.finding").first
+    finding = reader.page.locator("#detail .finding").first
     expect(finding).to_contain_text("<answer>1,042</answer>")
     assert finding.locator("tbody tr").all_inner_texts()[0].split("\t") == ["correct_answer", "1", "0.8", "0.8"]
 
@@ -77,8 +81,8 @@ def test_reader_finds_what_the_change_of_the_reward_did(reader: Reader, reports:
 
 def test_reader_finds_the_worst_rollout_turn_by_turn(reader: Reader) -> None:
     reader.open_environment()
-    section = reader.page.locator("#section-transcripts")
-    section.scroll_into_view_if_needed()
+    section = reader.open_section("Transcripts")
+    reader.most = 3
     reader.click(section.locator("tbody tr").filter(has_text="worst").first.get_by_role("link"))
     expect(reader.page.locator("#transcript-title")).to_be_visible()
     expect(reader.page.locator(".transcript")).to_contain_text("worst")

@@ -23,7 +23,7 @@ from envwright.rules.evidence import EarnedReward, Evidence, ShownReply
 from envwright.rules.result import ValidationResult
 from playwright.sync_api import expect
 from sample_reports import sample_report, sample_run
-from sample_results import ALL_PASS, HOSTILE, hostile, mistaken
+from sample_results import ALL_PASS, FAILING, HOSTILE, hostile, mistaken
 
 pytestmark = pytest.mark.browser
 
@@ -97,6 +97,61 @@ def test_report_fits_window_at_every_width(visit: Visit, reports: Path, width: i
     for view in every_view(reports):
         visit.go(view)
         assert visit.too_wide() == [], view
+        visit.open_all()
+        assert visit.too_wide() == [], f"{view} with everything open"
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_report_environment_page_is_three_screens_at_most(visit: Visit, reports: Path, width: int, height: int) -> None:
+    visit.page.set_viewport_size({"width": width, "height": height})
+    visit.open(address(reports))
+    for name in names(visit):
+        page = visit.go(f"#/environment/{name}")
+        assert page.evaluate("document.documentElement.scrollHeight") <= 3 * height, name
+
+
+@pytest.mark.parametrize("place", ["#/", "#/environment/hidden-quarry-003"])
+def test_report_first_fix_is_on_first_screen_of_a_phone(visit: Visit, reports: Path, place: str) -> None:
+    visit.page.set_viewport_size({"width": 390, "height": 844})
+    visit.open(address(reports))
+    fix = visit.go(place).locator(".fix:visible").first
+    expect(fix).to_contain_text("Compare with the answer itself")
+    expect(fix).to_be_in_viewport(ratio=1)
+
+
+def test_report_findings_of_one_rule_are_one_line(visit: Visit, tmp_path: Path) -> None:
+    same = [Finding("RWD080", "rewards", "advice", f"mutant {at} survives", "Write its case.") for at in range(15)]
+    error = Finding("RWD005", "rewards", "error", "a wrong answer earns 1", "Compare the answer.")
+    write_reports(ValidationResult("fail", (replace(FAILING, findings=(*same, error)),)), tmp_path)
+    visit.open(address(tmp_path))
+    lines = visit.go("#/environment/reverse-text").locator("#section-findings details")
+    expect(lines).to_have_count(2)
+    expect(lines.first).to_contain_text("a wrong answer earns 1")
+    expect(lines.last).to_contain_text("× 15")
+    lines.last.locator("summary").click()
+    expect(lines.last.get_by_role("heading", name="mutant 14 survives")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [1100, 1280])
+def test_report_names_of_environments_stay_on_one_line(visit: Visit, tmp_path: Path, width: int) -> None:
+    named = [replace(ALL_PASS, name=name) for name in ("an-environment-of-usual-length", "an-" * 40 + "endless-one")]
+    write_reports(ValidationResult("pass", (*named,)), tmp_path)
+    visit.page.set_viewport_size({"width": width, "height": 800})
+    visit.open(address(tmp_path))
+    heights = visit.page.locator("#environments th a").evaluate_all("all => all.map(one => one.clientHeight)")
+    assert max(heights) < 40
+    assert visit.too_wide() == []
+
+
+def test_report_place_of_finding_opens_its_line_in_source(visit: Visit, reports: Path) -> None:
+    visit.open(address(reports))
+    page = visit.go("#/environment/hidden-quarry-003")
+    finding = page.locator("#section-findings details").first
+    expect(finding.locator(".here")).to_contain_text("found = ANSWER.findall(reply)")
+    finding.get_by_role("button", name="rewards.py:30").click()
+    line = page.locator("#section-source tr[data-line='30']")
+    expect(line).to_be_in_viewport()
+    expect(line.locator("xpath=following-sibling::tr[1]")).to_contain_text("RWD005 error a wrong answer")
 
 
 @pytest.mark.slow
@@ -106,6 +161,7 @@ def test_report_has_no_axe_violations(visit: Visit, reports: Path, scheme: str) 
     visit.open(address(reports))
     for view in every_view(reports):
         visit.go(view)
+        visit.open_all()
         assert visit.mistakes() == [], view
 
 
@@ -115,19 +171,19 @@ def test_report_search_and_filters_narrow_the_list(visit: Visit, reports: Path) 
     page.keyboard.press("/")
     page.keyboard.type("rwd005")
     expect(page.locator("#shown")).to_have_text("1 of 8 shown")
-    assert names(visit) == [everything[3]]
+    assert names(visit) == [everything[0]]
     page.get_by_role("searchbox").fill("no such thing")
     expect(page.locator("#nothing")).to_be_visible()
     page.get_by_role("button", name="Show all").click()
     assert names(visit) == everything
     page.get_by_role("button", name="inconclusive").click()
-    assert names(visit) == [everything[5]]
+    assert names(visit) == [everything[1]]
     page.get_by_role("button", name="all", exact=False).first.click()
     page.get_by_label("Gate").select_option("rewards")
-    assert names(visit) == [everything[3]]
+    assert names(visit) == [everything[0]]
     page.get_by_label("Gate").select_option("")
-    page.get_by_label("Order").select_option("verdict")
-    assert names(visit)[0] == everything[3]
+    page.get_by_label("Order").select_option("declared")
+    assert names(visit)[3] == everything[0]
     page.get_by_label("Order").select_option("name")
     assert names(visit) == sorted(everything)
 
@@ -150,7 +206,7 @@ def test_report_scatter_shows_environments_that_filters_leave(visit: Visit, repo
 @pytest.mark.slow
 def test_report_pictures_name_what_they_measure(visit: Visit, reports: Path) -> None:
     visit.open(address(reports))
-    page = visit.go(every_view(reports)[1])
+    page = visit.go(f"{every_view(reports)[1]}/distribution")
     distribution = page.locator("#section-distribution")
     checks = distribution.get_by_role("img", name="Checks of blend")
     assert "DST011 share of truncated rollouts: 0, required below 0.15, pass" in checks.get_attribute("aria-label")
@@ -160,6 +216,7 @@ def test_report_pictures_name_what_they_measure(visit: Visit, reports: Path) -> 
     assert retries.locator("tbody th").all_inner_texts() == ["blend"] * 4
     expect(distribution.get_by_role("heading", name="Reward by length: blend, now")).to_be_visible()
     expect(distribution.get_by_role("heading", name="Do functions agree? blend, now")).to_be_visible()
+    page = visit.go(f"{every_view(reports)[1]}/observation")
     expect(page.locator("#section-observation svg")).to_contain_text("mutation")
 
 
@@ -180,14 +237,15 @@ def test_report_source_and_tasks_are_opened_and_fit(visit: Visit, reports: Path,
     visit.page.set_viewport_size({"width": width, "height": 800})
     visit.page.emulate_media(color_scheme=scheme)
     visit.open(address(reports))
-    page = visit.go(every_view(reports)[1])
+    page = visit.go(f"{every_view(reports)[1]}/source")
     source = page.locator("#section-source")
-    expect(source.locator("summary").first).to_contain_text("7 lines reached by cases, 3 only by policies, 1 by none")
+    expect(source.locator(".file > summary")).to_contain_text("7 lines reached by cases, 3 only by policies, 1 by none")
     page.get_by_text("✗ survived: comparison").click()
     expect(source).to_contain_text("This reply detects it.")
     source.get_by_role("button", name="Lines 1 to 18").click()
     expect(source).to_contain_text("def load_environment(**settings):")
     page.get_by_text("Coverage by policy").click()
+    visit.go(f"{every_view(reports)[1]}/distribution")
     page.get_by_text("Tasks by difficulty, with prompts").click()
     tasks = page.locator("#section-distribution details.more table")
     least = float(tasks.locator("tbody tr").first.locator("td").nth(2).inner_text())
@@ -201,7 +259,7 @@ def test_report_keyboard_opens_environment_and_returns(visit: Visit, reports: Pa
     page = visit.open(address(reports))
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
-    page.locator("#environments").get_by_role("link", name=names(visit)[3]).focus()
+    page.locator("#environments").get_by_role("link", name=names(visit)[0]).focus()
     page.keyboard.press("Enter")
     expect(page.locator("#detail h1")).to_be_visible()
     assert page.evaluate("document.activeElement.id") == "main"
@@ -217,16 +275,18 @@ def test_report_environment_page_shows_all_evidence_sections(visit: Visit, repor
         "Findings (2)", "Rewards", "Distribution", "Mutation testing", "Reward code", "Search for exploits",
         "Reward diff", "Before and after", "Recordings", "Transcripts", "Cost", "Observation",
     ]  # fmt: skip
-    finding = page.locator("article.finding").first
+    finding = page.locator("#detail .finding").first
     expect(finding).to_contain_text("<answer>1,042</answer>")
     expect(finding).to_contain_text("Compare with the answer itself")
     assert finding.locator("tbody tr").all_inner_texts()[0].split("\t") == ["correct_answer", "1", "0.8", "0.8"]
+    page.get_by_role("heading", name="Mutation testing").click()
     expect(page.locator("pre.diff .add").first).to_have_text("+    return float(found != '')")
+    page.get_by_role("heading", name="Before and after").click()
     compared = page.locator("#section-before")
     expect(compared).to_contain_text("trained is better than base")
     expect(compared).to_contain_text("+0.2 of the range 0 to 1 (95 % interval +0.1 to +0.3)")
     expect(compared.locator("figure")).to_have_count(2)
-    page.get_by_role("link", name="Mutation testing").click()
+    visit.go(f"{every_view(reports)[1]}/mutation")
     expect(page.locator("#title-mutation")).to_be_in_viewport()
 
 
@@ -235,7 +295,8 @@ def test_report_figures_have_data_tables(visit: Visit, reports: Path) -> None:
     visit.open(address(reports))
     for view in every_view(reports)[1:]:
         page = visit.go(view)
-        figures = page.locator("figure")
+        visit.open_all()
+        figures = page.locator("#detail figure")
         assert figures.count() >= 2
         for index in range(figures.count()):
             figure = figures.nth(index)
@@ -247,7 +308,7 @@ def test_report_figures_have_data_tables(visit: Visit, reports: Path) -> None:
 @pytest.mark.slow
 def test_report_distribution_redraws_for_chosen_function(visit: Visit, reports: Path) -> None:
     visit.open(address(reports))
-    page = visit.go(every_view(reports)[1])
+    page = visit.go(f"{every_view(reports)[1]}/rewards")
     figure = page.locator("figure").first
     figure.locator("summary").click()
     expect(figure.locator("tbody tr").first).to_be_visible()

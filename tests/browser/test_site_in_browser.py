@@ -104,6 +104,7 @@ def test_site_fits_window_at_every_width(visit: Visit, site: str, width: int) ->
     visit.page.set_viewport_size({"width": width, "height": 800})
     for page in pages(site):
         visit.open(page)
+        visit.open_all()
         assert visit.too_wide() == [], page
 
 
@@ -113,6 +114,7 @@ def test_site_has_no_axe_violations(visit: Visit, site: str, scheme: str) -> Non
     visit.page.emulate_media(color_scheme=scheme)
     for page in pages(site):
         visit.open(page)
+        visit.open_all()
         assert visit.mistakes() == [], page
 
 

@@ -40,7 +40,7 @@ def test_html_page_finding_matches_json_report() -> None:
     environment = page_environment(data_of(mixed())["environments"][1], Beside(), 10_000)
     finding = environment["findings"][0]
     assert (finding["rule"], finding["kind"]) == ("RWD001", "error")
-    assert finding["at"] == "environments/reverse_text/reverse_text/taskset.py:31"
+    assert (finding["file"], finding["line"]) == ("environments/reverse_text/reverse_text/taskset.py", 31)
     assert finding["functions"][0] == ["correct_answer", 0.0, 0.8, "reward"]
     assert ["reply", MISSED_GOLD.evidence.reply.text, True] in finding["evidence"]
 

@@ -78,6 +78,7 @@ def page_environment(environment: Mapping[str, Any], beside: Beside, longest: in
         "profiles": [_profile(one, tasks, reach) for one in profiles],
         "distributions": environment.get("distributions", []),
         "mutation": _mutation(environment.get("mutation"), longest, with_source=with_source),
+        "sources": [],
         "search": _search(environment.get("search")),
         "recordings": environment.get("recordings", []),
         "prompts": environment.get("prompts", {}) if whole else {},
@@ -99,17 +100,14 @@ def _finding(folder: str, data: dict[str, Any]) -> PageData:
         "gate": finding.gate,
         "kind": finding_kind(finding),
         "message": finding.message,
-        "at": "" if data["file"] is None else _place(data["file"], data["line"]),
+        "file": data["file"],
+        "line": data["line"],
         "fix": finding.fix,
         "reason": finding.ignored,
         "evidence": [[entry.label, entry.text, entry.quoted] for entry in shown],
         "functions": functions,
         "transcript": data.get("transcript"),
     }
-
-
-def _place(file: str, line: int | None) -> str:
-    return file if line is None else f"{file}:{line}"
 
 
 def _functions(evidence: Evidence) -> list[list[Any]]:

@@ -21,7 +21,7 @@ from envwright.reports.documentation import documentation_address
 from envwright.reports.html.compact import Beside, PageData, page_environment
 from envwright.reports.json_report import head_data
 from envwright.reports.reading import finding_of, result_of
-from envwright.reports.summary import first_screen, rule_lines, score_text
+from envwright.reports.summary import first_screen, first_unmet, rule_lines, score_text
 from envwright.rules.engine import GATES
 from envwright.rules.result import DECIDING, FINDING_KINDS, finding_kind
 from envwright.rules.verdict import VERDICTS
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from envwright.reports.run_report import RunReport
+    from envwright.rules.engine import Verdict
     from envwright.rules.result import ValidationResult
 
 LIMIT_BYTES = 4_300_000
@@ -101,9 +102,10 @@ def page_parts(
             heading=heading,
             report=plain_data(head_data(result)),
             screen=first_screen(result),
+            first=_first(result),
             rule_lines=rule_lines(result),
             counts=result.outline.counts,
-            rows=_Rows(environments),
+            rows=_Rows(environments, result.outline.verdicts),
             unreadable=unreadable,
             shown=shown,
             gates=GATES,
@@ -112,17 +114,25 @@ def page_parts(
     )
 
 
-class _Rows:
-    """The overview, line by line."""
+def _first(result: ValidationResult) -> PageData:
+    """The finding to begin with, and its environment; without one the page opens with the verdict alone."""
+    name, finding = first_unmet(result.outline.unmet) if result.outline.unmet else ("", None)
+    return {"name": name, "finding": finding, "kind": finding and finding_kind(finding)}
 
-    def __init__(self, environments: Sequence[Mapping[str, Any]]) -> None:
+
+class _Rows:
+    """The overview, line by line, worst first."""
+
+    def __init__(self, environments: Sequence[Mapping[str, Any]], verdicts: Sequence[Verdict]) -> None:
         self._environments = environments
+        self._order = sorted(range(len(verdicts)), key=lambda index: VERDICTS.index(verdicts[index]))
 
     def __len__(self) -> int:
         return len(self._environments)
 
     def __iter__(self) -> Iterator[PageData]:
-        return map(overview_row, self._environments)
+        for index in self._order:
+            yield {**overview_row(self._environments[index]), "order": index}
 
 
 def overview_row(environment: Mapping[str, Any]) -> PageData:
@@ -171,6 +181,7 @@ def templates(package: str) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["visible"] = lambda text: visible(shortened(str(text), 4_000))
+    environment.filters["brief"] = lambda text: visible(shortened(on_one_line(str(text)), 280))
     environment.filters["address"] = lambda text: quote(visible(str(text)), safe="")
     environment.globals["signs"] = SIGNS
     environment.globals["documentation"] = documentation_address()

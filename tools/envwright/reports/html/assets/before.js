@@ -1,13 +1,17 @@
 // Before and after: what two speakers earned on the same tasks.
 
 function beforeSection(compared) {
-  return section("before", "Before and after", compared.map(comparisonCard));
+  if (!compared.length) return null;
+  return part("before", "Before and after", compared.map((one) => comparisonAnswer(one)).join("; "), () => compared.map(comparisonCard));
+}
+
+function comparisonAnswer(one) {
+  return { better: `${one.after.name} is better than ${one.before.name}`, worse: `${one.after.name} is worse than ${one.before.name}`, undecided: `Undecided whether ${one.after.name} is better than ${one.before.name}` }[one.answer];
 }
 
 function comparisonCard(one) {
-  const told = { better: `${one.after.name} is better than ${one.before.name}`, worse: `${one.after.name} is worse than ${one.before.name}`, undecided: `Undecided whether ${one.after.name} is better than ${one.before.name}` }[one.answer];
   return h("div", null,
-    h("h3", { dir: "auto" }, told, " ", tag(one.verdict)),
+    h("h3", { dir: "auto" }, comparisonAnswer(one), " ", tag(one.verdict)),
     h("p", { dir: "auto" }, one.difference ? h("span.big", null, signed(one.difference.value)) : null,
       one.difference && one.difference.low !== null ? ` of the range ${number(one.range[0])} to ${number(one.range[1])} (${percent(one.confidence)} interval ${signed(one.difference.low)} to ${signed(one.difference.high)}): ` : " ", one.reason),
     one.notes.map((note) => h("p.note", { dir: "auto" }, note)),

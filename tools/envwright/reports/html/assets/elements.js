@@ -11,7 +11,7 @@ function h(what, attributes, ...children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 
@@ -31,6 +31,12 @@ function ruleName(rule) {
 /** Quoted text, line by line. */
 function quote(text, label) {
   return h("pre.quote", { dir: "auto", tabindex: "0", role: "group", "aria-label": label || "quoted text" }, text === "" ? "(empty)" : text);
+}
+
+/** A sentence whose backquoted parts are code. */
+function prose(text) {
+  const parts = text.split("`");
+  return parts.length % 2 ? parts.map((piece, place) => (place % 2 ? h("code", null, piece) : piece)) : text;
 }
 
 /** A diff with its lines marked by sign and colour. */
@@ -90,9 +96,21 @@ function section(id, title, ...children) {
   return shown.length ? h("section", { id: `section-${id}`, "aria-labelledby": `title-${id}`, "data-section": id }, h("h2", { id: `title-${id}` }, title), shown) : null;
 }
 
-/** What is worth opening only for some: its content is made when it is opened. */
-function later(summary, make) {
+/** What is worth opening only for some: `fill` makes its content, at the latest when it is opened. */
+function later(summary, make, open) {
   const details = h("details.more", null, h("summary", null, summary));
-  details.addEventListener("toggle", () => { if (details.open && details.children.length === 1) details.append(make()); });
+  details.fill = () => { if (details.children.length === 1) details.append(make()); };
+  details.addEventListener("toggle", () => { if (details.open) details.fill(); });
+  if (open) { details.fill(); details.open = true; }
   return details;
 }
+
+/** A section that is closed at first; `about` is its content in a line. */
+function part(id, title, about, make) {
+  const details = later([h("h2", { id: `title-${id}` }, title), h("span.about", { dir: "auto" }, about)], () => h("div", null, make()));
+  details.classList.add("part");
+  details.id = `section-${id}`;
+  return details;
+}
+
+const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;

@@ -1,16 +1,30 @@
 // What was found: the reply, what it earned, and how to fix it.
 
-function findingCard(finding, name) {
+const DECIDING = new Set(["error", "bug", "inconclusive"]);
+
+/** Findings of one rule are one line with their number; the first of those that decide is open. */
+function findingGroup(group, data, open) {
+  const [first] = group, details = later(
+    [h("span.kind", null, h("code", null, first.rule), ` ${first.kind}`), h("h3", { dir: "auto" }, prose(first.message)), group.length > 1 && h("span.times", null, `× ${group.length}`)],
+    () => h("div", null,
+      group.length > 1 ? group.map((finding) => h("article", null, h("h4", { dir: "auto" }, prose(finding.message)), findingBody(finding, data))) : findingBody(first, data),
+      h("p.muted", null, "About ", ruleName(first.rule), `, a rule of the ${first.gate} gate`)), open);
+  details.classList.add("finding", first.kind);
+  return details;
+}
+
+/** The place and the fix first, then what proves it. */
+function findingBody(finding, data) {
   const quoted = finding.evidence.filter(([, , long]) => long), short = finding.evidence.filter(([, , long]) => !long);
-  return h(`article.finding.${finding.kind}`, null,
-    h("p.kind", null, ruleName(finding.rule), ` ${finding.kind} · ${finding.gate}`),
-    h("h3", { dir: "auto" }, finding.message),
-    finding.at && h("p.at", null, h("code", null, finding.at)),
+  return [
     finding.reason !== null && h("p.muted", null, "Ignored by the registry: ", h("span.said", { dir: "auto" }, finding.reason)),
-    pairs([...short.map(([label, text]) => [label, text]), ...quoted.map(([label, text]) => [label, quote(text, label)])]),
+    h("p.fix", { dir: "auto" }, h("b", null, "Fix"), prose(finding.fix)),
+    finding.file && placeOf(finding, data),
+    short.length ? h("dl.pairs.short", null, short.map(([label, text]) => h("div", null, h("dt", null, label), h("dd.said", { dir: "auto" }, text)))) : null,
+    pairs(quoted.map(([label, text]) => [label, quote(text, label)])),
     finding.functions.length ? table("Reward per function", ["function", "score", "weight", "adds"], finding.functions.map(functionRow)) : null,
-    finding.transcript && h("p", null, h("a", { href: transcriptAddress(name, finding.transcript) }, "Read the conversation")),
-    h("p.fix", null, h("b", null, "Fix"), finding.fix));
+    finding.transcript && h("p", null, h("a", { href: transcriptAddress(data.name, finding.transcript) }, "Read the conversation")),
+  ];
 }
 
 function functionRow([name, score, weight, kind]) {
@@ -27,10 +41,11 @@ function failureCard(failure) {
 }
 
 function findingsSection(data) {
-  const left = data.findings_count - data.findings.length;
+  const left = data.findings_count - data.findings.length, groups = new Map();
+  for (const finding of data.findings) groups.set(`${finding.rule} ${finding.kind}`, [...(groups.get(`${finding.rule} ${finding.kind}`) || []), finding]);
   return section("findings", `Findings${data.findings_count ? ` (${data.findings_count})` : ""}`,
     data.failures.map(failureCard),
-    data.findings.map((finding) => findingCard(finding, data.name)),
+    [...groups.values()].map((group, place) => findingGroup(group, data, place === 0 && DECIDING.has(group[0].kind))),
     left > 0 && h("p.note", null, `${left} more are in validate.json.`),
     !data.findings_count && !data.failures.length && h("p.muted", null, "No findings."));
 }
@@ -46,7 +61,7 @@ function checks(measured) {
 }
 
 function distributionSection(data) {
-  const blocks = data.distributions.map((measured) => [
+  const blocks = () => data.distributions.map((measured) => [
     h("h3", null, `${measured.policy}: ${measured.scored} of ${measured.attempted} rollouts scored, ${measured.tasks} tasks`),
     measured.checks.length ? checks(measured) : null,
     pairs([
@@ -59,7 +74,9 @@ function distributionSection(data) {
       pairs(measured.advice.map((one) => [one.do, one.because]))] : null,
   ]);
   const varying = data.profiles.filter((one) => one.source !== "scored");
-  return section("distribution", "Distribution", spreadPicture(data.profiles), groupPictures(data.profiles),
+  if (!varying.length && !data.distributions.length) return null;
+  const about = data.distributions.map(({ policy, scored, mean }) => (mean ? `${policy} ${number(mean.value)} (${number(mean.low)} to ${number(mean.high)})` : `${policy}: ${plural(scored, "rollout")}`)).join(", ");
+  return part("distribution", "Distribution", about, () => [spreadPicture(data.profiles), groupPictures(data.profiles),
     varying.map((one) => difficultyTable(one, data.prompts)),
-    h("div.two", null, passPicture(data.distributions), sizePictures(varying), varying.map(correlationPicture)), blocks);
+    h("div.two", null, passPicture(data.distributions), sizePictures(varying), varying.map(correlationPicture)), blocks()]);
 }

@@ -18,7 +18,7 @@ function route() {
   const data = view ? dataOf(kind === "run" ? "run" : "environment", name) : null;
   if (view !== shownView || !view) show(view, kind, name, data);
   if (kind === "transcripts") openRollout(part);
-  else if (part) find(`section-${part}`)?.scrollIntoView();
+  else if (part) openPart(part);
 }
 
 const VIEW_OF = { environment: environmentView, run: runView, transcripts: transcriptsView };
@@ -74,10 +74,10 @@ function filtering() {
 function ordering(by) {
   const worst = ["fail", "error", "inconclusive", "pass"];
   const declared = (a, b) => a.dataset.order - b.dataset.order;
+  if (by === "declared") return declared;
   if (by === "name") return (a, b) => a.dataset.name.localeCompare(b.dataset.name);
   if (by === "seconds") return (a, b) => b.dataset.seconds - a.dataset.seconds || declared(a, b);
-  if (by === "verdict") return (a, b) => worst.indexOf(a.dataset.verdict) - worst.indexOf(b.dataset.verdict) || declared(a, b);
-  return declared;
+  return (a, b) => worst.indexOf(a.dataset.verdict) - worst.indexOf(b.dataset.verdict) || declared(a, b);
 }
 
 theme();

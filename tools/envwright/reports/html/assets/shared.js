@@ -13,9 +13,15 @@ function theme() {
 }
 
 function printing() {
-  let opened = [];
-  addEventListener("beforeprint", () => { opened = [...document.querySelectorAll("main details.more:not([open])")]; for (const one of opened) one.open = true; });
-  addEventListener("afterprint", () => { for (const one of opened) one.open = false; });
+  const opened = [];
+  const openAll = () => {
+    const closed = [...document.querySelectorAll("main details.more:not([open])")];
+    for (const one of closed) { one.fill?.(); one.open = true; }
+    opened.push(...closed);
+    if (closed.length) openAll(); // those within
+  };
+  addEventListener("beforeprint", () => { openAll(); for (const one of document.querySelectorAll("main figure")) one.redraw(); });
+  addEventListener("afterprint", () => { for (const one of opened.splice(0)) one.open = false; });
 }
 
 /** A list filtered by the searched words, the verdict's button and `also`, with a count of the remaining rows. */

@@ -2,35 +2,67 @@
 
 const REACHED = { c: ["●", "reached by a case"], g: ["◐", "reached only by policies of the gate"], n: ["○", "reached by no conversation"], o: ["·", "in a function that no conversation called"] };
 const OUTCOME_SIGNS = { survived: "✗", undecided: "?", equivalent: "=", skipped: "–" };
-const FOLDED = 8;
+const FOLDED = 8, AROUND = 2;
 
-function sourceSection(mutation) {
-  const sources = (mutation && mutation.sources) || [];
+/** Modules with reward code, and other files that findings name. */
+function sourcesOf(data) {
+  return [...((data.mutation && data.mutation.sources) || []), ...data.sources].map((source) => ({ ...source, findings: data.findings.filter((finding) => finding.file === source.path && finding.line) }));
+}
+
+function sourceSection(data) {
+  const sources = sourcesOf(data), told = sources.some((source) => source.speakers.length);
   if (!sources.length) return null;
-  return section("source", "Reward code",
-    h("p.muted", null, "The modules with reward code, as validated. A line counts as reached if it ran while a reward was computed in mutation testing. Functions that cache their results count for the first conversation only."),
-    !mutation.watched && h("p.note", null, "Some conversations were left out for lack of time: lines marked as not reached may be reached by them."),
-    h("ul.legend.reach", null, Object.values(REACHED).map(([sign, text]) => h("li", null, h("span.sign", { "aria-hidden": "true" }, sign), ` ${text}`)),
+  const worst = data.findings.find((finding) => sources.some((source) => source.path === finding.file)), opened = worst ? worst.file : sources[0].path;
+  return part("source", told ? "Reward code" : "Source", sources.map((source) => source.path.split("/").pop()).join(", "), () => [
+    told && h("p.muted", null, "The modules with reward code, as validated. A line counts as reached if it ran while a reward was computed in mutation testing. Functions that cache their results count for the first conversation only."),
+    told && !data.mutation.watched && h("p.note", null, "Some conversations were left out for lack of time: lines marked as not reached may be reached by them."),
+    told && h("ul.legend.reach", null, Object.values(REACHED).map(([sign, text]) => h("li", null, h("span.sign", { "aria-hidden": "true" }, sign), ` ${text}`)),
       h("li", null, "✓ detected, ✗ survived, ? undecided, = equivalent mutant")),
-    sources.map((source, place) => sourceBlock(source, place === 0)));
+    sources.map((source) => sourceBlock(source, source.path === opened))]);
 }
 
 function sourceBlock(source, open) {
   const marks = source.lines.map(([, , mark]) => mark), count = (mark) => marks.filter((one) => one === mark).length;
   const detected = source.detected.reduce((sum, [, ...found]) => sum + found.length, 0);
   const outcomes = [["detected", detected], ...OUTCOMES.map((outcome) => [outcome, source.mutants.filter((one) => one.outcome === outcome).length])].filter(([, some]) => some);
-  const about = [`${count("c")} lines reached by cases, ${count("g")} only by policies, ${count("n")} by none`, ...outcomes.map(([outcome, some]) => `${some} ${outcome}`)].join(" · ");
+  const about = [source.findings.length && plural(source.findings.length, "finding"), source.speakers.length && `${count("c")} lines reached by cases, ${count("g")} only by policies, ${count("n")} by none`, ...outcomes.map(([outcome, some]) => `${some} ${outcome}`)].filter(Boolean).join(" · ");
   if (source.too_long) return h("p.note", null, h("code", null, source.path), " is too long to be shown.");
-  const made = () => h("div", null, codeTable(source), coverageTable(source));
-  const details = later("", made);
-  details.firstElementChild.append(h("code", null, source.path), h("small", null, ` ${about}`));
-  if (open) { details.append(made()); details.open = true; }
+  const details = later([h("code", null, source.path), h("small", null, ` ${about}`)], () => h("div", null, codeTable(source), source.speakers.length ? coverageTable(source) : null), open);
+  details.classList.add("file");
+  details.dataset.path = source.path;
   return details;
+}
+
+/** The place of a finding: its lines, and a button for the whole file. */
+function placeOf(finding, data) {
+  const source = sourcesOf(data).find((one) => one.path === finding.file), file = finding.file.startsWith(`${data.folder}/`) ? finding.file.slice(data.folder.length + 1) : finding.file, at = finding.line ? `${file}:${finding.line}` : file;
+  const near = source && finding.line ? source.lines.filter(([line]) => Math.abs(line - finding.line) <= AROUND) : [];
+  if (!near.length) return h("p.at", null, h("code", null, at));
+  return [
+    h("p.at", null, h("button.link", { type: "button", onclick: () => openSource(finding) }, h("code", null, at))),
+    h("pre.quote.excerpt", { tabindex: "0", role: "group", "aria-label": at }, near.map(([line, text]) => h(line === finding.line ? "span.here" : "span", null, h("i", { "aria-hidden": "true" }, String(line)), text || " "))),
+  ];
+}
+
+/** Show the line of a finding in the source of its file. */
+function openSource(finding) {
+  const file = [...openPart("source").querySelectorAll("details.file")].find((one) => one.dataset.path === finding.file);
+  file.fill();
+  file.open = true;
+  const row = file.querySelector(`tr[data-line="${finding.line}"]`);
+  row.tabIndex = -1;
+  row.scrollIntoView({ block: "center" });
+  row.focus({ preventScroll: true });
 }
 
 function codeTable(source) {
   const bodies = [], at = new Map(), detected = new Map(source.detected.map(([line, ...found]) => [line, found]));
   for (const mutant of source.mutants) at.set(mutant.line, [...(at.get(mutant.line) || []), mutant]);
+  const found = new Map(), near = new Set();
+  for (const finding of source.findings) {
+    found.set(finding.line, [...(found.get(finding.line) || []), finding]);
+    for (let line = finding.line - AROUND; line <= finding.line + AROUND; line++) near.add(line);
+  }
   let plain = [], last = 0;
   const fold = () => {
     const rows = plain.map((line) => codeRow(source, line));
@@ -44,9 +76,9 @@ function codeTable(source) {
     const mutants = at.get(line[0]) || [], killed = detected.get(line[0]) || [];
     if (line[0] !== last + 1 && last) { fold(); bodies.push(h("tbody", null, h("tr.fold", null, h("td.muted", { colspan: 4 }, "…")))); }
     last = line[0];
-    if ("-o".includes(line[2]) && !mutants.length && !killed.length) { plain.push(line); continue; }
+    if ("-o".includes(line[2]) && !mutants.length && !killed.length && !near.has(line[0])) { plain.push(line); continue; }
     fold();
-    bodies.push(h("tbody", null, codeRow(source, line), mutantRows(mutants, killed)));
+    bodies.push(h("tbody", null, codeRow(source, line), (found.get(line[0]) || []).map(foundRow), mutantRows(mutants, killed)));
   }
   fold();
   return h("div.scroll.source", { tabindex: "0", role: "group", "aria-label": `Source of ${source.path}` }, h("table.code", null,
@@ -60,6 +92,11 @@ function codeRow(source, [number, text, mark, set]) {
     h("td", { title: about && `${about}${by.length ? `: ${by.join(", ")}` : ""}` }, h("span", { "aria-hidden": "true" }, sign), h("span.unseen", null, about)),
     h("td.right.muted", null, "-o".includes(mark) ? "" : `${by.length}/${source.speakers.length}`),
     h("td", null, h("code", { dir: "ltr" }, text || " ")));
+}
+
+/** A finding at its line. */
+function foundRow(finding) {
+  return h(`tr.found.${finding.kind}`, null, h("td", { colspan: 3 }), h("td", { dir: "auto" }, h("b", null, `${finding.rule} ${finding.kind}`), ` ${finding.message}`));
 }
 
 /** What was noticed in one line; everything else has its change and the case that would detect it. */

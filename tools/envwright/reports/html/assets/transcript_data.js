@@ -72,15 +72,13 @@ function transcriptsMissing(error) {
 /** On an environment's page: what was chosen, each with its reason; loaded when it comes into view. */
 function transcriptsSection(data) {
   if (!data.transcripts) return null;
-  const place = h("div", null, h("p.muted", null, "Loading …"));
-  const watching = new IntersectionObserver((seen) => {
-    if (!seen.some((one) => one.isIntersecting)) return;
-    watching.disconnect();
+  const chosen = () => {
+    const place = h("div", null, h("p.muted", null, "Loading …"));
     transcriptsOf(data).then((bundle) => place.replaceChildren(chosenTable(data.name, bundle.rows)), (error) => place.replaceChildren(transcriptsMissing(error)));
-  }, { rootMargin: "400px" });
-  watching.observe(place);
-  return section("transcripts", "Transcripts",
-    h("p", null, h("a", { href: transcriptAddress(data.name) }, `Read ${number(data.transcripts.shown)} conversations`), `, chosen among ${number(data.transcripts.of)}: the best, the worst, the oddest, and those that findings rest on.`), place);
+    return place;
+  };
+  return part("transcripts", "Transcripts", `${number(data.transcripts.shown)} of ${plural(data.transcripts.of, "conversation")}`,
+    () => [h("p", null, h("a", { href: transcriptAddress(data.name) }, `Read ${number(data.transcripts.shown)} conversations`), ": the best, the worst, the oddest, and those that findings rest on."), chosen()]);
 }
 
 function chosenTable(name, rows) {

@@ -15,7 +15,7 @@ function mounting() {
     const baseline = recorded.length && spreadPicture(recorded);
     const versions = versionsPicture(data.recordings);
     find("baseline-pictures")?.replaceWith(...[versions, baseline].filter(Boolean));
-    find("evidence-place").replaceWith(evidence(data, (part) => `#section-${part}`));
+    find("evidence-place").replaceWith(evidence(data));
   }
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -29,6 +30,8 @@ from envwright.text.scrubbing import Scrubber, without_secrets
 
 INSTALL_SECONDS = 300.0
 LOADED = "loaded.json"
+UNANSWERED = re.compile(r"error sending request|HTTP status server error|Request failed after \d+ retries")
+"""uv's words for an index that did not answer, after its own attempts (0.13.9, measured)."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,11 @@ class Loader:
         except (ProgramFailed, StageFailed, WorkerLost) as error:
             if error.failure.type == NOT_PREPARED:
                 return Verified(False, error.failure.message, fetched.sha256, seen=False)
+            if isinstance(error, ProgramFailed) and (
+                error.failure.kind == "timeout" or UNANSWERED.search(error.failure.message)
+            ):
+                said = f"the Hub's index did not answer: {_end_of(error.failure.message)}"
+                return Verified(False, said, fetched.sha256, seen=False)
             said = f"installed from {how}, it does not load: {_end_of(error.failure.message)}"
             return Verified(False, said, fetched.sha256, how)
         return Verified(True, f"installed from {how} and loaded", fetched.sha256, how)

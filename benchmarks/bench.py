@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import saving
 import scale
 import starting
 from envwright.system.workspace import code_digest
@@ -332,6 +333,16 @@ def from_empty_folder() -> list[Measurement]:
     return [Measurement("`init`, `adopt`, `validate` in an empty folder", sum(seconds.values()), 180.0, "s", note=note)]
 
 
+def on_save() -> list[Measurement]:
+    """From a save of the reward's code to the verdict of the rewards gate."""
+    measured = []
+    for name in ("word-problems", "reverse-text"):
+        seconds = saving.seconds_after_a_save(name)
+        note = f"medians of {saving.SAVES} saves: {saving.described(seconds)}"
+        measured.append(Measurement(f"a save to the rewards gate, {name}", seconds["rewards"], 2.0, "s", note=note))
+    return measured
+
+
 STEPS: Sequence[Callable[[], list[Measurement]]] = (
     help_time,
     from_empty_folder,
@@ -344,6 +355,7 @@ STEPS: Sequence[Callable[[], list[Measurement]]] = (
     sandboxing,
     reporting,
     calibration,
+    on_save,
 )
 
 if __name__ == "__main__":

@@ -13,11 +13,15 @@ import time
 import tty
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+
+from watchfiles import Change, DefaultFilter
+from watchfiles import watch as changes
 
 from envwright import __version__, exit_codes
 from envwright.cli import cases_add
@@ -29,6 +33,7 @@ from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.runner import run_all
 from envwright.observing.templates import LockTemplates
 from envwright.observing.verdicts import ValidationRequest
+from envwright.packages.content import strict_digest
 from envwright.packages.repository import Repository
 from envwright.reports.brief_findings import causes
 from envwright.reports.html.written import PAGE
@@ -54,7 +59,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
 )
 SAVED = "saved"
 NOT_SOURCES = ("outputs", "reports", "dist", "build")
-"""Folders of a package that tools write into; those that begin with a dot are never watched."""
+"""Folders of a package that tools write into."""
 LOOK_SECONDS = 0.2
 
 
@@ -163,7 +168,7 @@ class EnvironmentWatch:
 
     def _finish(self, result: EnvironmentResult, request: ValidationRequest) -> None:
         for gate, verdict in result.gates.items():
-            if gate not in self._decided:  # from the cache, or from earlier facts of the same code
+            if gate not in self._decided:
                 of_gate = tuple(each for each in result.findings if each.gate == gate)
                 self._show(GateStep(gate, verdict, replace(result, findings=of_gate)))
         self._findings = tuple(weightiest_first(result.findings))
@@ -181,29 +186,27 @@ class EnvironmentWatch:
 
 @contextmanager
 def _saves(folder: Path, root: Path, add: Callable[[str], None]) -> Iterator[None]:
-    """Add an event for each save in a package or of registry.yaml."""
-    from watchfiles import Change, DefaultFilter
-    from watchfiles import watch as changes
-
+    """Add an event for each save that changes a package or registry.yaml."""
     ended = threading.Event()
     usual = DefaultFilter(ignore_dirs=(*DefaultFilter.ignore_dirs, *NOT_SOURCES))
 
-    def in_package(change: Change, path: str) -> bool:
-        return usual(change, path) and not any(part.startswith(".") for part in Path(path).relative_to(folder).parts)
+    def follow(where: Path, chosen: Callable[[Change, str], bool], content: Callable[[], object]) -> None:
+        before = content()
+        recursive = where == folder
+        for _ in changes(where, watch_filter=chosen, recursive=recursive, stop_event=ended, raise_interrupt=False):
+            with suppress(OSError):  # a file that is being replaced, which is another change
+                now = content()
+                if now != before:  # editors write some files twice
+                    before = now
+                    add(SAVED)
 
     def is_registry(_: Change, path: str) -> bool:
         return Path(path).name == REGISTRY_FILE
 
-    def follow(where: Path, chosen: Callable[[Change, str], bool], recursive: bool) -> None:
-        for _ in changes(where, watch_filter=chosen, recursive=recursive, stop_event=ended, raise_interrupt=False):
-            add(SAVED)
-
-    threads = [
-        threading.Thread(target=follow, args=(folder, in_package, True), daemon=True),
-        threading.Thread(target=follow, args=(root, is_registry, False), daemon=True),
-    ]
-    for thread in threads:
-        thread.start()
+    of_package = partial(follow, folder, usual, partial(strict_digest, folder))
+    of_registry = partial(follow, root, is_registry, (root / REGISTRY_FILE).read_bytes)
+    for target in (of_package, of_registry):
+        threading.Thread(target=target, daemon=True).start()
     try:
         yield
     finally:

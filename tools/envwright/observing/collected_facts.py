@@ -84,7 +84,7 @@ class ProgressListener:
     deadline: Callable[[StageName, float], None] = lambda _stage, _seconds: None
     """A stage begins; it is ended after this many seconds at the latest."""
     ended: Callable[[Callable[[], Facts]], None] = lambda _: None
-    """A stage has ended; the argument returns the facts so far."""
+    """A stage has ended; the argument returns the facts of the stages that have, without rollouts."""
     detail: Callable[[str], None] = lambda _: None
     """A description of an evaluation's progress."""
     note: Callable[[str], None] = lambda _: None
@@ -138,7 +138,7 @@ class CollectedFacts:
             raise
         finally:
             self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.monotonic() - started, 3)
-            self.listener.ended(self.facts)
+            self.listener.ended(self.ended_facts)
 
     def take(self, stage: StageName, answers: Iterator[tuple[str, Any]], total: int = 0) -> None:
         """Keep the items that a job sends, and report the progress."""
@@ -168,6 +168,12 @@ class CollectedFacts:
             done = sum(len(parts) for (name, kind), parts in self.parts.items() if name == stage and kind != "cut")
             last = known.pop() if known else Cut(stage, "results", done, 0)
             known.append(replace(last, reason=failure.message))
+
+    def ended_facts(self) -> Facts:
+        """The facts of the stages that have ended, without rollouts: others have sent only some of theirs."""
+        ended = {*self.completed, *self.failures} - {"smoke", "distribution"}
+        parts = {(stage, kind): items for (stage, kind), items in list(self.parts.items()) if stage in ended}
+        return replace(self, parts=parts, asked={}, failures=dict(self.failures)).facts()
 
     def facts(self) -> Facts:
         """The collected items as facts."""

@@ -1,4 +1,7 @@
-"""Progress of one environment, gate by gate: a gate is judged as soon as its stages have ended."""
+"""Progress of one environment whose gates schema and rewards are judged as soon as their stages have ended.
+
+The gates of rollouts are judged at the end, because the facts of both are the same.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,12 @@ from envwright.rules.engine import Gate, Verdict
 from envwright.rules.result import EnvironmentResult
 
 SILENCE_SECONDS = 5.0
+EARLY: tuple[Gate, ...] = ("schema", "rewards")
 
 
 @dataclass(frozen=True)
 class GateStep:
-    """What is known of one gate before all stages have ended."""
+    """The judgement of one gate."""
 
     gate: Gate
     verdict: Verdict | None
@@ -30,7 +34,7 @@ class GateStep:
 
 
 class GateProgress(PlainProgress):
-    """Calls `show` with each gate's verdict when its stages have ended, and with the first wrong rewards before."""
+    """Calls `show` with the verdicts of the early gates, and with what the first replies show before."""
 
     def __init__(self, request: ValidationRequest, name: str, stream: TextIO, show: Callable[[GateStep], None]) -> None:
         super().__init__([name], stream, silence=SILENCE_SECONDS)
@@ -44,7 +48,7 @@ class GateProgress(PlainProgress):
 
     def _judge(self, name: str, facts: Facts) -> None:
         reached = {*facts.completed, *facts.failures}
-        for gate in self._request.gates:
+        for gate in EARLY:
             if gate in self._shown:
                 continue
             is_decided = reached.issuperset(needed_by(gate))

@@ -104,7 +104,7 @@ class RunProgress:
         self._update(name, detail=text)
 
     def ended(self, name: str, facts: Callable[[], Facts]) -> None:
-        """Report the end of a stage; `facts` returns those so far."""
+        """Report the end of a stage; `facts` returns those of the stages that have ended, without rollouts."""
 
     def cached(self, name: str) -> None:
         """Report that the environment was found in the cache."""

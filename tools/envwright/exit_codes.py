@@ -10,3 +10,9 @@ ERROR = 4
 INTERRUPTED = 130
 
 OF_VERDICT = {"pass": PASS, "fail": FAIL, "inconclusive": INCONCLUSIVE, "error": ERROR}
+
+
+class CommandError(Exception):
+    """Ends a command: its message goes to standard error, and its exit code is returned."""
+
+    code = USAGE

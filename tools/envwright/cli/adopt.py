@@ -12,7 +12,6 @@ from pathlib import Path
 from envwright import __version__, exit_codes
 from envwright.authoring.adopting.adopt import (
     Outcome,
-    RepositoryChanged,
     make_ready,
     staging_for,
     validate_and_complete,
@@ -91,9 +90,6 @@ def run(options: argparse.Namespace) -> int:
             stop.set()
             print("interrupted, and nothing was written", file=sys.stderr)
             return exit_codes.INTERRUPTED
-        except RepositoryChanged as error:
-            print(error, file=sys.stderr)
-            return exit_codes.USAGE
     print_text(
         for_terminal(lambda width, colour: render_screen(outcome, width=width, colour=colour, dry_run=options.dry_run))
     )

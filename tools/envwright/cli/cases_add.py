@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.declarations.package import Package
 from envwright.declarations.problem import nearest
+from envwright.exit_codes import CommandError
 from envwright.files.atomic_write import write_whole
 from envwright.packages.cases import with_cases
 from envwright.packages.read_package import CASES_FILE
@@ -33,7 +33,7 @@ _RECORDED = "RWD081"
 """The rule whose cases expect the current reward. Those of other rules show an exploit."""
 
 
-class UnwritableCases(Exception):
+class UnwritableCases(CommandError):
     """The cases cannot be added; the message has the reason and the next step."""
 
 
@@ -64,24 +64,20 @@ def run(options: argparse.Namespace) -> int:
 
 
 def write_cases(root: Path, name: str, chosen: Sequence[str], reports: Path, dry_run: bool = False) -> int:
-    """Write cases that the last report shows, print them, and return the exit code."""
+    """Write cases that the last report shows, print them, and return the exit code. Raises `UnwritableCases`."""
     repository = Repository.load(root, [name])
     package = repository.packages[repository.select([name])[0]]
     file = package.folder / CASES_FILE
     shown = file.relative_to(root).as_posix()
+    environment = _reported(reports, package.name)
+    cases = _chosen(package.name, _ready_cases(environment), chosen)
+    _refuse_known(cases, package, shown)
+    _refuse_stale(environment, package)
+    text = file.read_bytes().decode() if file.exists() else ""
     try:
-        environment = _reported(reports, package.name)
-        cases = _chosen(package.name, _ready_cases(environment), chosen)
-        _refuse_known(cases, package, shown)
-        _refuse_stale(environment, package)
-        text = file.read_bytes().decode() if file.exists() else ""
-        try:
-            written = with_cases(text, [case.text for case in cases])
-        except ValueError as error:
-            raise UnwritableCases(f"{shown} {error}") from None
-    except UnwritableCases as error:
-        print(error, file=sys.stderr)
-        return exit_codes.USAGE
+        written = with_cases(text, [case.text for case in cases])
+    except ValueError as error:
+        raise UnwritableCases(f"{shown} {error}") from None
     if not dry_run:
         write_whole(file, written)
     head = "would be written to" if dry_run else "written to"

@@ -181,20 +181,16 @@ def run(options: argparse.Namespace) -> int:
     (name,) = repository.select([options.name])
     repository = beside_key(repository, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]
-    try:
-        sides = TwoSides(
-            side_of(root, package, "before", options.before, options.after),
-            side_of(root, package, "after", options.after, options.before),
-        )
-        if (sides.before.kind, sides.before.name) == (sides.after.kind, sides.after.name):
-            raise RunRefused(f"before and after are both {options.before}: there is nothing to compare")
-        comparison = Comparison(root, entry, package, options, threading.Event(), sides)
-        _refuse_to_overwrite(comparison)
-        with terminated_like_interrupted():
-            report, journals = _compared(comparison)
-    except RunRefused as error:
-        print_message(f"{error}")
-        return error.code
+    sides = TwoSides(
+        side_of(root, package, "before", options.before, options.after),
+        side_of(root, package, "after", options.after, options.before),
+    )
+    if (sides.before.kind, sides.before.name) == (sides.after.kind, sides.after.name):
+        raise RunRefused(f"before and after are both {options.before}: there is nothing to compare")
+    comparison = Comparison(root, entry, package, options, threading.Event(), sides)
+    _refuse_to_overwrite(comparison)
+    with terminated_like_interrupted():
+        report, journals = _compared(comparison)
     _write(report, comparison)
     for journal in journals:
         journal.forget()

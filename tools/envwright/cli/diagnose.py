@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import threading
 from dataclasses import asdict
 from pathlib import Path
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.facts.training_log import NoMetrics
-from envwright.hub.access import HubUnavailable, hub_access
-from envwright.hub.runs import RunsUnreadable
+from envwright.hub.access import hub_access
 from envwright.models.run_rollouts import with_rollouts
 from envwright.packages.content import reward_digest
 from envwright.reports.printing import print_message
 from envwright.reports.run_report import RunReport, render_run, render_run_markdown, write_run
-from envwright.system.subprocesses import Interrupted
 from envwright.text.plain_data import plain_data
 from envwright.training.declared_runs import packages_of_runs
 from envwright.training.follow import OUTPUTS, Checkout, Followed, NotFound, checkout_of, diagnose, followed, report_of
-from envwright.training.preregistration import FILE, NotRegistered, read_preregistration
+from envwright.training.preregistration import FILE, read_preregistration
 from envwright.training.task_rates import rates_of_rollouts, write_rates
 
 EXAMPLES = {
@@ -62,23 +58,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Report once, or repeatedly with `watch --follow`; the exit code is that of the last report."""
     stop = threading.Event()
-    try:
-        checkout = checkout_of(options.root)
-        while True:
-            code, report = _look(checkout, options, stop)
-            is_gone = any(finding.rule == "DGN014" for finding in report.findings)
-            if not getattr(options, "follow", False) or report.status in ENDED or is_gone:
-                return code
-            if stop.wait(options.interval):
-                return exit_codes.INTERRUPTED
-    except (NotFound, NotRegistered, NoMetrics, HubUnavailable) as error:
-        print(error, file=sys.stderr)
-        return exit_codes.USAGE
-    except RunsUnreadable as error:
-        print(hub_access().scrubber.text(str(error)), file=sys.stderr)
-        return exit_codes.ERROR
-    except Interrupted:
-        return exit_codes.INTERRUPTED
+    checkout = checkout_of(options.root)
+    while True:
+        code, report = _look(checkout, options, stop)
+        is_gone = any(finding.rule == "DGN014" for finding in report.findings)
+        if not getattr(options, "follow", False) or report.status in ENDED or is_gone:
+            return code
+        if stop.wait(options.interval):
+            return exit_codes.INTERRUPTED
 
 
 def _look(checkout: Checkout, options: argparse.Namespace, stop: threading.Event) -> tuple[int, RunReport]:

@@ -25,7 +25,6 @@ from envwright.hub.state import read_hub
 from envwright.models.hosted_evaluation import (
     HostedRequest,
     HostedSide,
-    NotEvaluated,
     followed,
     imported,
     submitted,
@@ -164,10 +163,7 @@ def run_hosted(options: argparse.Namespace) -> int:
     try:
         with terminated_like_interrupted():
             folder = _evaluated(root, options, stop)
-    except RunRefused as error:
-        print_message(f"{error}")
-        return error.code
-    except (NotEvaluated, EvaluationsUnreadable, HubUnavailable) as error:
+    except HubUnavailable as error:
         print_message(f"{error}")
         return exit_codes.ERROR
     except (StageFailed, ProgramFailed) as error:

@@ -32,7 +32,7 @@ from envwright.declarations.tool_source import REGISTRY_FILE, TOOL_FOLDER, holds
 from envwright.packages.git import default_branch, git
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
 from envwright.reports.printing import for_terminal, print_text
-from envwright.system.subprocesses import terminated_like_interrupted
+from envwright.system.subprocesses import Interrupted, terminated_like_interrupted
 from envwright.text.visible_text import visible
 
 EXAMPLES = """examples:
@@ -129,7 +129,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"{visible(str(error.filename or root))} cannot be written: {error.strerror or error}", file=sys.stderr)
         print("\nNothing was written.", file=sys.stderr)
         return exit_codes.ERROR
-    except (KeyboardInterrupt, EOFError):
+    except (KeyboardInterrupt, Interrupted):
         print("\ninterrupted, and nothing was written", file=sys.stderr)
         return exit_codes.INTERRUPTED
     if options.format == "json":

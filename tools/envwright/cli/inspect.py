@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from pathlib import Path
 
 from envwright import exit_codes
 from envwright.authoring.dataset.huggingface import MOST_ROWS, open_hub
 from envwright.authoring.dataset.profile import profiled
 from envwright.authoring.dataset.recognition import NothingToAnswer, recognise
-from envwright.authoring.dataset.source import DatasetSource, SourceProblem, is_hub_name, open_local
+from envwright.authoring.dataset.source import DatasetSource, is_hub_name, open_local
 from envwright.authoring.dataset.summary import advice_on, as_json, print_dataset
 from envwright.cli import arguments
 
@@ -40,13 +39,9 @@ def add_hub_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read the dataset, describe it, and print the command that makes an environment of it."""
-    try:
-        source = opened(options.source, options)
-        hub = is_hub_name(options.source)
-        profile = profiled(source, options.rows or (MOST_ROWS if hub else None))
-    except SourceProblem as error:
-        print(error, file=sys.stderr)
-        return exit_codes.USAGE
+    source = opened(options.source, options)
+    hub = is_hub_name(options.source)
+    profile = profiled(source, options.rows or (MOST_ROWS if hub else None))
     found = advice = None
     problem = ""
     try:

@@ -146,7 +146,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _name_folders(options)
         _refuse_committed_results(options)
     gc.enable()
-    code: int = run_command(options)
+    try:
+        code: int = run_command(options)
+    except exit_codes.CommandError as error:
+        if str(error):
+            print(error, file=sys.stderr)
+        return error.code
     return code
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from envwright import exit_codes
 from envwright.authoring.migrate.package import files_of, needs_more
-from envwright.authoring.migrate.reading import NotMovable, unfinished_places
-from envwright.authoring.new.write import NotWritten, refuse_taken, write
+from envwright.authoring.migrate.reading import unfinished_places
+from envwright.authoring.new.write import refuse_taken, write
 from envwright.builds.resolve import resolve_lock
 from envwright.cli import arguments, rewards_diff
 from envwright.declarations.package import Package
@@ -47,9 +47,6 @@ def run(options: argparse.Namespace) -> int:
         written = write(root, new, files, "v1", repository.registry.environments[options.old].owners)
         if needs_more(files["pyproject.toml"]):
             _lock(root, new)
-    except (NotWritten, NotMovable) as error:
-        print(error, file=sys.stderr)
-        return exit_codes.USAGE
     except ProgramFailed as error:
         print(
             f"uv could not resolve the lock; retry with: envwright lock {new}\n{error.failure.message}",

@@ -15,7 +15,7 @@ from pathlib import Path
 from envwright_worker.splits import Split
 
 from envwright import __version__, exit_codes
-from envwright.cli.selection import HarnessUnsupported, beside_key, check_harness, chosen_environments, with_flags
+from envwright.cli.selection import beside_key, check_harness, chosen_environments, with_flags
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts
@@ -25,7 +25,6 @@ from envwright.models.model_evaluation import (
     Judge,
     ModelEvaluation,
     OpenedTasks,
-    RunRefused,
     evaluate_speaker,
     judge_name,
 )
@@ -77,22 +76,15 @@ def run_with_model(options: argparse.Namespace) -> int:
     """Evaluate the named environments with the model and return the exit code."""
     started = time.monotonic()
     root = options.root.absolute()
-    try:
-        repository, names = _chosen(root, options)
-        check_harness(options.harness, repository, names)
-        check_judges(repository, names, scripted=options.scripted_judge)
-        with relay_to(root, options) as relay:
-            reports = options.reports or root / "reports"
-            shared = ModelRun(repository, Workspace(root), options.command, relay, reports, options, threading.Event())
-            results = [_evaluated(shared, name) for name in names]
-            print_message(spent(relay.spending, relay.endpoint))
-            refusal = relay.refusal
-    except HarnessUnsupported as error:
-        print_message(f"{error}")
-        return exit_codes.USAGE
-    except RunRefused as error:
-        print_message(f"{error}")
-        return error.code
+    repository, names = _chosen(root, options)
+    check_harness(options.harness, repository, names)
+    check_judges(repository, names, scripted=options.scripted_judge)
+    with relay_to(root, options) as relay:
+        reports = options.reports or root / "reports"
+        shared = ModelRun(repository, Workspace(root), options.command, relay, reports, options, threading.Event())
+        results = [_evaluated(shared, name) for name in names]
+        print_message(spent(relay.spending, relay.endpoint))
+        refusal = relay.refusal
     result = ValidationResult(
         verdict=worst(one.verdict for one in results),
         environments=tuple(results),

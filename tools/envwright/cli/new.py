@@ -12,9 +12,9 @@ from typing import get_args
 from envwright import exit_codes
 from envwright.authoring.dataset.huggingface import open_hub
 from envwright.authoring.dataset.layout import AnswerFormat, Example
-from envwright.authoring.dataset.recognition import NothingToAnswer, Recognised, layout_as, recognise
+from envwright.authoring.dataset.recognition import Recognised, layout_as, recognise
 from envwright.authoring.dataset.roles import Columns, columns_of, fields_of
-from envwright.authoring.dataset.source import DatasetSource, SourceProblem, numbered, open_local
+from envwright.authoring.dataset.source import DatasetSource, numbered, open_local
 from envwright.authoring.dataset.summary import recommended_kind
 from envwright.authoring.new.gather import HELD_OUT, Gathered, gather, sample, with_held_out, words_of
 from envwright.authoring.new.plan import NAME, DataOrigin, EnvironmentKind, EnvironmentPlan
@@ -86,12 +86,6 @@ def run(options: argparse.Namespace) -> int:
         plan = _planned(options, registry, root)
         owners = tuple(options.owner or usual_owners(registry))
         written = write(root, plan.name, files_of(plan), plan.generation, owners, ignored_by(plan), declared_by(plan))
-    except SourceProblem as error:
-        print(error, file=sys.stderr)
-        return exit_codes.USAGE
-    except (NotWritten, NothingToAnswer) as error:
-        print(error, file=sys.stderr)
-        return exit_codes.USAGE
     except ProgramFailed as error:
         print(f"uv could not resolve the lock, and nothing was written:\n{error.failure.message}", file=sys.stderr)
         return exit_codes.ERROR

@@ -138,17 +138,13 @@ def run(options: argparse.Namespace) -> int:
     (name,) = repository.select([options.name])
     repository = beside_key(repository, [name])
     entry, package = repository.registry.environments[name], repository.packages[name]
-    try:
-        reflects = endpoint_named(root, options.reflection_model) if options.reflection_model else None
-        if reflects is not None:
-            ceiling_of(options, reflects)  # which refuses one without prices
-        search = PromptSearch(root, entry, package, options, threading.Event(), reflects)
-        judge_endpoint(root, entry, package, scripted=False)
-        with terminated_like_interrupted(), relay_to(root, options) as relay:
-            report = _optimized(search, relay)
-    except RunRefused as error:
-        print_message(f"{error}")
-        return error.code
+    reflects = endpoint_named(root, options.reflection_model) if options.reflection_model else None
+    if reflects is not None:
+        ceiling_of(options, reflects)  # which refuses one without prices
+    search = PromptSearch(root, entry, package, options, threading.Event(), reflects)
+    judge_endpoint(root, entry, package, scripted=False)
+    with terminated_like_interrupted(), relay_to(root, options) as relay:
+        report = _optimized(search, relay)
     _show(report, search)
     if options.write and report.placed == "not-placeable":
         print_message(f"nothing was written: {report.place}")

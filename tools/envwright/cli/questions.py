@@ -7,20 +7,23 @@ import os
 import sys
 from collections.abc import Callable
 
+from envwright.exit_codes import CommandError
+from envwright.system.subprocesses import Interrupted
+
 
 def can_ask() -> bool:
     """Whether a person can answer: on a terminal, and not in CI."""
     return not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-class Unconfirmed(Exception):
+class Unconfirmed(CommandError):
     """There is no terminal to ask on whether to publish or to pay, and `--yes` was not given."""
 
 
 def confirmed(question: str, options: argparse.Namespace) -> bool:
     """Whether to publish or to pay: the reply of a person, or `--yes`.
 
-    Raises `Unconfirmed` without a terminal, and `EOFError` if the input has ended.
+    Raises `Unconfirmed` without a terminal, and `Interrupted` if the input has ended.
     """
     if options.yes:
         return True
@@ -35,16 +38,16 @@ def confirmed(question: str, options: argparse.Namespace) -> bool:
 def answer(question: str, allowed: tuple[str, ...] = (), *, refusal: Callable[[str], str] = lambda _: "") -> str:
     """The reply to a question, on one line; asked again until it is empty or allowed.
 
-    `refusal` returns the reason to ask again, or an empty text; it is also called for an empty reply. Raises `EOFError`
-    if the input has ended.
+    `refusal` returns the reason to ask again, or an empty text; it is also called for an empty reply.
+    Raises `Interrupted` if the input has ended.
     """
     while True:
         print(f"{question}: ", end="", file=sys.stderr, flush=True)
         line = sys.stdin.readline()
+        if not line:
+            raise Interrupted
         typed = line.strip()
         if reason := refusal(typed):
-            if not line:
-                raise EOFError
             print(f"  {reason}", file=sys.stderr)
         elif not typed or not allowed or typed in allowed:
             return typed

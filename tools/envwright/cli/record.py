@@ -100,22 +100,18 @@ class RecordingRun:
 def run(options: argparse.Namespace) -> int:
     """Record the named environments and return the exit code."""
     root = options.root.absolute()
-    try:
-        repository, names = chosen(options)
-        repository = beside_key(repository, names)
-        stop = threading.Event()
-        if options.policy is not None:
-            _record_all(RecordingRun(repository, Workspace(root), None, options, stop), names)
-            return exit_codes.PASS
-        check_judges(repository, names, scripted=options.scripted_judge)
-        with relay_to(root, options) as relay:
-            try:
-                _record_all(RecordingRun(repository, Workspace(root), relay, options, stop), names)
-            finally:
-                print_message(spent(relay.spending, relay.endpoint))
-    except RunRefused as error:
-        print_message(f"{error}")
-        return error.code
+    repository, names = chosen(options)
+    repository = beside_key(repository, names)
+    stop = threading.Event()
+    if options.policy is not None:
+        _record_all(RecordingRun(repository, Workspace(root), None, options, stop), names)
+        return exit_codes.PASS
+    check_judges(repository, names, scripted=options.scripted_judge)
+    with relay_to(root, options) as relay:
+        try:
+            _record_all(RecordingRun(repository, Workspace(root), relay, options, stop), names)
+        finally:
+            print_message(spent(relay.spending, relay.endpoint))
     return exit_codes.PASS
 
 

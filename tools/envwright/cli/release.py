@@ -14,7 +14,7 @@ from typing import Any
 from envwright import __version__, exit_codes
 from envwright.builds.machine import platform_checks, refuse_unready
 from envwright.cli import arguments
-from envwright.cli.questions import Unconfirmed, confirmed
+from envwright.cli.questions import confirmed
 from envwright.cli.release_evidence import Proven, handed_over, proven_here, run_without_key
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry import load_registry
@@ -22,7 +22,6 @@ from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.hub.access import HubUnavailable
 from envwright.packages.git import git, head_of
 from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
-from envwright.release.evidence import NoEvidence
 from envwright.release.ledger import PUBLISHED, LedgerFile, LedgerUnreadable, ReleaseLedger, print_ledger
 from envwright.release.loading import LOADED, join_loaded, read_loaded
 from envwright.release.plan import Planned, PlannedRun, make_plan
@@ -100,14 +99,9 @@ def run_release(options: argparse.Namespace) -> int:
     except AlreadyLocked:
         print("another release of this checkout is running: wait until it ends", file=sys.stderr)
         return exit_codes.ERROR
-    except (HubUnavailable, NoEvidence, LedgerUnreadable, Unconfirmed) as error:
-        print(error, file=sys.stderr)
-        return exit_codes.USAGE
     except OSError as error:
         print(f"nothing was published: {error.filename or root}: {error.strerror or error}", file=sys.stderr)
         return exit_codes.ERROR
-    except (Interrupted, EOFError):  # Ctrl-C, or Ctrl-D at the question
-        return exit_codes.INTERRUPTED
 
 
 def _lock(root: Path) -> Path:
@@ -314,14 +308,4 @@ def add_arguments_plan(command: argparse.ArgumentParser) -> None:
 def run_plan(options: argparse.Namespace) -> int:
     """Plan, print, write reports/plan.json and plan.md, and return the exit code."""
     root: Path = options.root.absolute()
-    try:
-        planned = make_plan(root, options.names, options.changed, threading.Event())
-    except HubUnavailable as error:
-        print(error, file=sys.stderr)
-        return exit_codes.USAGE
-    except Interrupted:
-        return exit_codes.INTERRUPTED
-    scrubber = planned.access.scrubber
-    write_plan(planned.plan, options.reports or root / "reports", scrubber)
-    print_plan(planned.plan, options.format, scrubber, quiet=options.quiet)
-    return exit_codes.OF_VERDICT[planned.plan.verdict]
+    return _planned_only(root, options.reports or root / "reports", options)

@@ -23,7 +23,6 @@ from envwright.release.ledger import (
     PUBLISHED,
     LedgerEntry,
     LedgerFile,
-    LedgerUnreadable,
     ledger_at,
     print_ledger,
     read_ledger,
@@ -32,7 +31,7 @@ from envwright.release.loading import LOADED, Loader, join_loaded, loaded_text, 
 from envwright.release.publishing import Verified
 from envwright.release.release import outcome
 from envwright.reports.printing import append_to_summary
-from envwright.system.subprocesses import Interrupted, terminated_like_interrupted
+from envwright.system.subprocesses import terminated_like_interrupted
 from envwright.system.workspace import Workspace
 from envwright.text.scrubbing import Scrubber
 from envwright.text.visible_text import on_one_line
@@ -76,17 +75,11 @@ def run_verify(options: argparse.Namespace) -> int:
     if os.environ.get("PRIME_API_KEY"):
         print("release verify runs published code and must not have a key: unset PRIME_API_KEY", file=sys.stderr)
         return exit_codes.USAGE
-    try:
-        commit = head_of(root)
-        ledger = ledger_at(options.folder / LEDGER, commit)
-        waiting = [entry for entry in ledger.entries if entry.waits_for_loading]
-        with terminated_like_interrupted():
-            loaded = _loaded(root, options.folder / PUBLISHED, waiting, reports, commit, quiet=options.quiet)
-    except LedgerUnreadable as error:
-        print(error, file=sys.stderr)
-        return exit_codes.USAGE
-    except Interrupted:
-        return exit_codes.INTERRUPTED
+    commit = head_of(root)
+    ledger = ledger_at(options.folder / LEDGER, commit)
+    waiting = [entry for entry in ledger.entries if entry.waits_for_loading]
+    with terminated_like_interrupted():
+        loaded = _loaded(root, options.folder / PUBLISHED, waiting, reports, commit, quiet=options.quiet)
     if all(verified.sound for verified in loaded.values()):
         return exit_codes.PASS
     return exit_codes.FAIL if any(each.seen and not each.sound for each in loaded.values()) else exit_codes.ERROR
@@ -127,12 +120,8 @@ def add_arguments_join(command: argparse.ArgumentParser) -> None:
 
 def run_join(options: argparse.Namespace) -> int:
     """Write the whole ledger and the hashes of what was verified; return the exit code of the release."""
-    try:
-        ledger = read_ledger(options.published / LEDGER)
-        loaded = read_loaded(options.loaded / LOADED, ledger.commit)
-    except LedgerUnreadable as error:
-        print(error, file=sys.stderr)
-        return exit_codes.USAGE
+    ledger = read_ledger(options.published / LEDGER)
+    loaded = read_loaded(options.loaded / LOADED, ledger.commit)
     for entry in list(join_loaded(ledger.entries, loaded)):
         ledger.put(entry)
     file = LedgerFile(ledger, options.reports or options.root.absolute() / "reports", Scrubber.of_environment())

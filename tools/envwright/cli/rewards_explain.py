@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import threading
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ from envwright.observing.observation_request import ObservationRequest
 from envwright.reports.evidence import shown_evidence
 from envwright.reports.page import Page
 from envwright.reports.printing import for_terminal, print_text
-from envwright.rules.catalogue import UnknownRuleError, explain
+from envwright.rules.catalogue import explain
 from envwright.rules.engine import Finding, Rule, Subject, all_rules, findings
 from envwright.rules.result import path_of_place
 from envwright.system.workspace import Workspace
@@ -51,11 +50,7 @@ class RuleFindings:
 
 def run(options: argparse.Namespace) -> int:
     """Explain the rule and apply it to the chosen environments."""
-    try:
-        text = explain(options.rule)
-    except UnknownRuleError as error:
-        print(error, file=sys.stderr)
-        return exit_codes.USAGE
+    text = explain(options.rule)
     rule = all_rules()[options.rule.strip().upper()]
     root = options.root.absolute()
     choice = chosen_environments(root, options)

@@ -17,6 +17,7 @@ from envwright.declarations.registry import EnvironmentEntry, Registry
 from envwright.declarations.registry_values import RuleSetting
 from envwright.declarations.run import EXAMPLE_MODEL
 from envwright.declarations.tool_source import REGISTRY_FILE, own_checkout
+from envwright.exit_codes import CommandError
 from envwright.facts.observed import Facts
 from envwright.observing.collected_facts import ProgressListener
 from envwright.observing.facts_cache import remembered
@@ -216,7 +217,7 @@ def facts_of(
         return observe(entry, package, workspace, request, listener, stop)
 
 
-class HarnessUnsupported(Exception):
+class HarnessUnsupported(CommandError):
     """`--harness` was given for v0; the message names the environments."""
 
 

@@ -15,7 +15,7 @@ from envwright.packages.repository import Repository
 from envwright.reports.html.written import read_diff
 from envwright.reports.reading import read_report
 from envwright.reports.run_report import read_runs
-from envwright.reports.site.build import Catalogue, NotOurs, build_site, listing_of
+from envwright.reports.site.build import Catalogue, build_site, listing_of
 from envwright.rules.verdict import worst
 
 EXAMPLES = """examples:
@@ -47,11 +47,7 @@ def run(options: argparse.Namespace) -> int:
     broken = [problem for found in repository.broken.values() for problem in found]
     for problem in (*broken, *problems):
         print(problem, file=sys.stderr)
-    try:
-        pages = build_site(catalogue, out)
-    except NotOurs as error:
-        print(error, file=sys.stderr)
-        return exit_codes.USAGE
+    pages = build_site(catalogue, out)
     print(f"{pages} pages in {out}")
     if catalogue.report is None:
         print("no report was found, so the site shows no verdicts; run first: envwright validate", file=sys.stderr)

@@ -82,11 +82,7 @@ def add_arguments_push(command: argparse.ArgumentParser) -> None:
 
 def run_push(options: argparse.Namespace) -> int:
     """Write what the store lacks and return the exit code."""
-    try:
-        store = declared_store(options)
-    except SettingsRefused as error:
-        print(error, file=sys.stderr)
-        return exit_codes.USAGE
+    store = declared_store(options)
     if store is None or store.key is None:
         print(f"{ADDRESS} and {KEY} must be set; `envwright store key NAME` makes a key", file=sys.stderr)
         return exit_codes.USAGE
@@ -117,11 +113,7 @@ def run_status(options: argparse.Namespace) -> int:
     """Print the state of the store and return the exit code: 0 if it could be read."""
     from envwright.observing.store.sharing import refused_text, stored
 
-    try:
-        store = declared_store(options)
-    except SettingsRefused as error:
-        print(error, file=sys.stderr)
-        return exit_codes.USAGE
+    store = declared_store(options)
     if store is None:
         print(f"{ADDRESS} is not set: no store is used")
         return exit_codes.PASS

@@ -12,7 +12,7 @@ from pathlib import Path
 from envwright import exit_codes
 from envwright.builds.machine import platform_checks, refuse_unready
 from envwright.cli import arguments
-from envwright.cli.questions import Unconfirmed, confirmed
+from envwright.cli.questions import confirmed
 from envwright.cli.selection import runs_named
 from envwright.cli.train_file import train_here
 from envwright.declarations.registry import Registry, load_registry
@@ -21,10 +21,9 @@ from envwright.files.atomic_write import write_whole
 from envwright.hub.access import HubUnavailable, find_prime, hub_access, install_prime
 from envwright.hub.state import read_hub
 from envwright.packages.git import head_of
-from envwright.release.ledger import LedgerUnreadable, ledger_at
+from envwright.release.ledger import ledger_at
 from envwright.release.plan import desired_of, step_of
 from envwright.reports.declared_runs import RunResult, render_runs, render_runs_markdown, runs_as_json
-from envwright.system.subprocesses import Interrupted
 from envwright.training.declared_runs import (
     DeclaredRun,
     declared_runs,
@@ -80,13 +79,7 @@ def run_train(options: argparse.Namespace) -> int:
         options.names = [name for name in options.names if name not in here]
         if code != exit_codes.PASS or not options.names:
             return code
-    try:
-        return _submit(root, registry, options)
-    except (HubUnavailable, LedgerUnreadable, Unconfirmed) as error:
-        print(error, file=sys.stderr)
-        return exit_codes.USAGE
-    except (Interrupted, EOFError):  # Ctrl-C, or Ctrl-D at the question
-        return exit_codes.INTERRUPTED
+    return _submit(root, registry, options)
 
 
 def runs_of_this_machine(registry: Registry, names: list[str]) -> list[str]:

@@ -31,11 +31,11 @@ from envwright.packages.repository import Repository
 from envwright.reports.printing import print_message
 from envwright.rules.engine import Finding
 from envwright.system.installation import command_with
-from envwright.system.subprocesses import Interrupted, ProgramFailed
+from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import DeclaredRun, packages_of_runs
 from envwright.training.follow import OUTPUTS
-from envwright.training.preregistration import NotRegistered, preregistration_of, write_once
+from envwright.training.preregistration import preregistration_of, write_once
 from envwright.training.run_folder import UnfitSettings
 
 if TYPE_CHECKING:
@@ -88,11 +88,7 @@ def train_here(options: argparse.Namespace, registry: Registry, runs: Sequence[D
             print(f"{declared.spec.name} needs {', '.join(missing)}, which is not set", file=sys.stderr)
             return exit_codes.USAGE
         if not _missing():
-            try:
-                _fix_goal(root, registry, declared)
-            except NotRegistered as error:
-                print(error, file=sys.stderr)
-                return exit_codes.USAGE
+            _fix_goal(root, registry, declared)
         code = _train_file(file, options)
         if code != exit_codes.PASS:
             return code
@@ -121,14 +117,9 @@ def _train_file(file: Path, options: argparse.Namespace) -> int:
     except UnfitSettings as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
-    except RunRefused as error:
-        print(error, file=sys.stderr)
-        return error.code
     except (StageFailed, WorkerLost, ProgramFailed) as error:
         print(f"the environment could not be played: {error}", file=sys.stderr)
         return exit_codes.ERROR
-    except Interrupted:
-        return exit_codes.INTERRUPTED
     print(json.dumps(_as_json(trained), indent=2) if options.format == "json" else _summary(trained))
     return CODES[trained.end]
 

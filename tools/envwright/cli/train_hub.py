@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-import sys
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,18 +15,18 @@ from pydantic import ValidationError
 from envwright import exit_codes
 from envwright.authoring.dataset.huggingface import is_dataset
 from envwright.cli import arguments
-from envwright.cli.questions import Unconfirmed, can_ask, confirmed
+from envwright.cli.questions import answer, can_ask, confirmed
 from envwright.cli.train import run_result
 from envwright.declarations.problem import nearest
 from envwright.declarations.registry import ExternalEntry, Registry
 from envwright.declarations.run import EXAMPLE_MODEL, run_spec
+from envwright.exit_codes import CommandError
 from envwright.files.atomic_write import write_whole
-from envwright.hub.access import HubAccess, HubUnavailable, Prime, hub_access, the_platform
+from envwright.hub.access import HubAccess, Prime, hub_access, the_platform
 from envwright.hub.runs import TrainingOffer, read_training_offer
 from envwright.hub.state import read_hub
 from envwright.packages.git import head_of
 from envwright.reports.declared_runs import render_runs
-from envwright.system.subprocesses import Interrupted
 from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import DeclaredRun, declared_runs, is_compiled
 from envwright.training.due import DecidedRun, RunDecision, RunSize, Situation, checked
@@ -55,7 +54,7 @@ class HubRun:
     text: str
 
 
-class Unusable(Exception):
+class Unusable(CommandError):
     """The command line cannot be run; the message ends with the next command."""
 
     def __init__(self, message: str, then: str = "") -> None:
@@ -112,29 +111,23 @@ def gpus(text: str) -> tuple[int, int]:
 
 def run(options: argparse.Namespace) -> int:
     """Compile, show, confirm, submit; the exit code."""
-    try:
-        _check(options)
-        platform = _platform(options)
-        _complete(options, platform)
-        hub_run, decision = _checked_there(_compiled(options, platform), platform, options)
-        write_whole(hub_run.file, hub_run.text)
-        print(f"{hub_run.file}:\n\n{hub_run.text}")
-        print(platform.access.scrubber.text(render_runs([run_result(hub_run.run)], quiet=True)), end="")
-        for note in [*([decision.reason] if decision.reason else []), *_notes(options, platform)]:
-            print(platform.access.scrubber.text(note))
-        if hub_run.run.fails or decision.action == "refused":
-            return exit_codes.FAIL
-        question = f"Submit {hub_run.identity.name}? Hosted GPUs are billed by the hour."
-        if options.dry_run or platform.prime is None or not confirmed(question, options):
-            return exit_codes.PASS
-        notes = Workspace(options.root.absolute()).base
-        target = Platform(platform.prime, platform.access, notes, platform.stop)
-        outcome = submit(hub_run.run, hub_run.identity, target)
-    except (Unusable, Unconfirmed, HubUnavailable) as error:
-        print(error, file=sys.stderr)
-        return exit_codes.USAGE
-    except (Interrupted, EOFError):  # Ctrl-C, or Ctrl-D at a question
-        return exit_codes.INTERRUPTED
+    _check(options)
+    platform = _platform(options)
+    _complete(options, platform)
+    hub_run, decision = _checked_there(_compiled(options, platform), platform, options)
+    write_whole(hub_run.file, hub_run.text)
+    print(f"{hub_run.file}:\n\n{hub_run.text}")
+    print(platform.access.scrubber.text(render_runs([run_result(hub_run.run)], quiet=True)), end="")
+    for note in [*([decision.reason] if decision.reason else []), *_notes(options, platform)]:
+        print(platform.access.scrubber.text(note))
+    if hub_run.run.fails or decision.action == "refused":
+        return exit_codes.FAIL
+    question = f"Submit {hub_run.identity.name}? Hosted GPUs are billed by the hour."
+    if options.dry_run or platform.prime is None or not confirmed(question, options):
+        return exit_codes.PASS
+    notes = Workspace(options.root.absolute()).base
+    target = Platform(platform.prime, platform.access, notes, platform.stop)
+    outcome = submit(hub_run.run, hub_run.identity, target)
     print(platform.access.scrubber.text(str(outcome)))
     if outcome.outcome in ("submitted", "already-submitted"):
         return exit_codes.PASS
@@ -182,7 +175,7 @@ def _complete(options: argparse.Namespace, platform: TrainingPlatform) -> None:
     what = "models on the platform" if offer.models else "the platform lists no models; an example is"
     if can_ask():
         print(f"{what}:{listed}")
-        options.model = input(f"Model to start from [{known[0]}]: ").strip() or known[0]
+        options.model = answer(f"model to start from [{known[0]}]") or known[0]
         return
     then = command_line(options, model=known[0]) + ("" if options.yes else " --dry-run" * (not options.dry_run))
     raise Unusable(f"--model is missing; {what}:{listed}", then)

@@ -5,23 +5,18 @@ from __future__ import annotations
 import argparse
 import shlex
 import signal
-import sys
 import threading
 
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.declarations.endpoints import ENDPOINTS_FILE, Endpoint
 from envwright.declarations.registry import Registry, load_registry
-from envwright.hub.access import HubUnavailable
-from envwright.hub.runs import RunsUnreadable
 from envwright.reports.printing import print_message
-from envwright.system.subprocesses import Interrupted
-from envwright.training.kept_model import KeptModel, NoKeptModel, kept_model
+from envwright.training.kept_model import KeptModel, kept_model
 from envwright.training.model_server import (
     PORT,
     READY_SECONDS,
     ModelServer,
-    NoServer,
     endpoint_of,
     server_command,
     vllm_command,
@@ -55,29 +50,23 @@ def run(options: argparse.Namespace) -> int:
         signal.signal(number, lambda *_: stop.set())
     root = options.root.absolute()
     text = options.name if options.step is None else f"{options.name}@{options.step}"
-    try:
-        registry = load_registry(root)
-        kept = kept_model(root, registry, text, stop)
-        endpoint = endpoint_of(kept, options.port)
-        if kept.service is not None:
-            print_message(f"{kept.name}: served by {kept.service.url}, paid by its tokens; nothing is started here")
-            print(_entry(kept, endpoint, registry))
-            return exit_codes.PASS
-        serving = vllm_command if options.dry_run else server_command
-        command = serving(kept, options.port, more=options.vllm)
-        print_message(f"{kept.name}: serving {kept.folder or kept.spec.model}\n{shlex.join(command)}")
-        if options.dry_run:
-            print(_entry(kept, endpoint, registry))
-            return exit_codes.PASS
-        with ModelServer(command, endpoint, root, stop, print_message, options.ready_within) as server:
-            print(_entry(kept, endpoint, registry), flush=True)
-            print_message("Ctrl-C ends it.")
-            server.wait()
-    except (NoKeptModel, NoServer, HubUnavailable, RunsUnreadable) as error:
-        print(error, file=sys.stderr)
-        return exit_codes.USAGE
-    except Interrupted:
-        return exit_codes.INTERRUPTED
+    registry = load_registry(root)
+    kept = kept_model(root, registry, text, stop)
+    endpoint = endpoint_of(kept, options.port)
+    if kept.service is not None:
+        print_message(f"{kept.name}: served by {kept.service.url}, paid by its tokens; nothing is started here")
+        print(_entry(kept, endpoint, registry))
+        return exit_codes.PASS
+    serving = vllm_command if options.dry_run else server_command
+    command = serving(kept, options.port, more=options.vllm)
+    print_message(f"{kept.name}: serving {kept.folder or kept.spec.model}\n{shlex.join(command)}")
+    if options.dry_run:
+        print(_entry(kept, endpoint, registry))
+        return exit_codes.PASS
+    with ModelServer(command, endpoint, root, stop, print_message, options.ready_within) as server:
+        print(_entry(kept, endpoint, registry), flush=True)
+        print_message("Ctrl-C ends it.")
+        server.wait()
     return exit_codes.PASS
 
 

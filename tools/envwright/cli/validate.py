@@ -18,7 +18,6 @@ from envwright import __version__, exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import (
     Choice,
-    HarnessUnsupported,
     check_harness,
     chosen_environments,
     print_grants,
@@ -175,11 +174,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
         return exit_codes.USAGE
     names = choice.names
     choice = replace(choice, repository=with_flags(choice.repository, names, options))
-    try:
-        observation = _observation_request(options, gates, choice.repository, names)
-    except HarnessUnsupported as error:
-        print(f"{error}", file=sys.stderr)
-        return exit_codes.USAGE
+    observation = _observation_request(options, gates, choice.repository, names)
     request = ValidationRequest(
         choice.repository, Workspace(root), len(names) >= BRIEF_FROM, gates, observation, choice.former_rules
     )

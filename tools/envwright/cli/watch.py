@@ -126,7 +126,10 @@ class EnvironmentWatch:
         elif event == "c" and case is None:
             print_text("no finding shows a case\n")
         elif event == "c" and case is not None:
-            cases_add.write_cases(self._root, self._name, [case.rule], self._reports)
+            try:
+                cases_add.write_cases(self._root, self._name, [case.rule], self._reports)
+            except cases_add.UnwritableCases as error:
+                print_text(f"{error}\n")
 
     def validate(self, templates: LockTemplates, *, use_cache: bool = True) -> None:
         """Validate once, and write the reports. What is declared wrongly is printed, and waits for the next save."""

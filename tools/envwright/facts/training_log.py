@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from envwright.exit_codes import CommandError
 from envwright.text.plain_data import parsed_json
 
 MOST_BYTES = 64 << 20
@@ -35,7 +36,7 @@ PRINTED_ENTRY = re.compile(r"'(?P<name>[^']+)': '?(?P<value>[^',}]+)'?[,}]")
 LOG_FILES = ("*.log", "*.out", "*.err", "*.stdout", "*.stderr")
 
 
-class NoMetrics(Exception):
+class NoMetrics(CommandError):
     """No metrics were found; the message lists the expected files."""
 
 

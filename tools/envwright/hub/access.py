@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from envwright.exit_codes import CommandError
 from envwright.system.installation import command_with
 from envwright.text.scrubbing import Scrubber
 
@@ -36,7 +37,7 @@ def install_prime(command: str = "plan") -> str:
     return f"{by_hand}; or once: {command_with('prime', f'envwright {command}')}"
 
 
-class HubUnavailable(Exception):
+class HubUnavailable(CommandError):
     """The Hub cannot be used; the message has the reason and the next step."""
 
     def __init__(self, message: str, fix: str) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from envwright import exit_codes
+from envwright.exit_codes import CommandError
 from envwright.hub.access import HubAccess, Prime
 from envwright.hub.client import HubAnswer, HubCall, call_hub
 
@@ -16,8 +18,10 @@ TRIES = 3
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"})
 
 
-class EvaluationsUnreadable(Exception):
+class EvaluationsUnreadable(CommandError):
     """The platform's evaluations could not be read; the message has the reason."""
+
+    code = exit_codes.ERROR
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from envwright import exit_codes
+from envwright.exit_codes import CommandError
 from envwright.hub.access import HubAccess, Prime
 from envwright.hub.client import HubAnswer, HubCall, call_hub
 
@@ -18,8 +20,10 @@ TRIES = 3
 """Runs that appear or end between two pages shift the pages; then everything is read again."""
 
 
-class RunsUnreadable(Exception):
+class RunsUnreadable(CommandError):
     """The platform's runs could not be read, so nothing may be submitted."""
+
+    code = exit_codes.ERROR
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from envwright import exit_codes
+from envwright.exit_codes import CommandError
 from envwright.facts.observed import Task
 from envwright.files.atomic_write import write_whole
 from envwright.hub.access import HubAccess, Prime
@@ -36,8 +38,10 @@ PATIENCE_SECONDS = 900.0
 DIGITS = 12
 
 
-class NotEvaluated(Exception):
+class NotEvaluated(CommandError):
     """There is no complete evaluation; the message has the reason and the next step."""
+
+    code = exit_codes.ERROR
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from envwright import exit_codes
 from envwright.declarations.endpoints import ENDPOINTS_FILE, PRIME_KEY, Endpoint
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
+from envwright.exit_codes import CommandError
 from envwright.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envwright.facts.observed import Dataset, Description, Facts, Failure, Rollout, Task
 from envwright.facts.results import EvaluationRow, is_on_loopback, rows_of_rollouts, task_key
@@ -41,7 +42,7 @@ class NoKey(Exception):
     """The variable for an endpoint's key is not set."""
 
 
-class RunRefused(Exception):
+class RunRefused(CommandError):
     """The run is not started or not continued; `code` is the exit code."""
 
     def __init__(self, message: str, code: int = exit_codes.USAGE) -> None:

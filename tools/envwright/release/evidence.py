@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from envwright.declarations.package import Package
+from envwright.exit_codes import CommandError
 from envwright.rules.engine import GATES
 
 
@@ -90,7 +91,7 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class NoEvidence(Exception):
+class NoEvidence(CommandError):
     """The file holds no evidence."""
 
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from envwright.exit_codes import CommandError
 from envwright.facts.observed import adapter
 from envwright.files.atomic_write import write_whole
 from envwright.hub.state import HubEnvironment
@@ -254,7 +255,7 @@ def _row(entry: LedgerEntry) -> str:
     return f"| {sign} | {table_cell(wanted.address)} | {table_cell(wanted.version or '-')} | {entry.result} | {what} |"
 
 
-class LedgerUnreadable(Exception):
+class LedgerUnreadable(CommandError):
     """The file is not a ledger of a release."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from envwright.declarations.problem import nearest
+from envwright.exit_codes import CommandError
 from envwright.rules.engine import ALL_GATES, Gate, Rule, Severity, all_rules
 
 CATALOGUE_FILE = "docs/rules.md"
@@ -65,7 +66,7 @@ rules of a team's own.
 """
 
 
-class UnknownRuleError(LookupError):
+class UnknownRuleError(CommandError, LookupError):
     """No rule has this id."""
 
 

@@ -19,6 +19,8 @@ import envwright_worker
 from envwright_worker.sandbox import Sandbox
 from envwright_worker.supervisor import PATIENCE_SECONDS
 
+from envwright import exit_codes
+from envwright.exit_codes import CommandError
 from envwright.facts.observed import Failure
 
 OUTPUT_LIMIT = 4_000
@@ -31,8 +33,10 @@ fork appears behind the scan."""
 SUPERVISOR = Path(envwright_worker.__file__).parent / "supervisor.py"
 
 
-class Interrupted(Exception):
+class Interrupted(CommandError):
     """The run was cancelled while this was under way."""
+
+    code = exit_codes.INTERRUPTED
 
 
 class ProgramFailed(Exception):

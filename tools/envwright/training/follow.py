@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from envwright.declarations.problem import nearest
 from envwright.declarations.registry import Registry, load_registry
 from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.exit_codes import CommandError
 from envwright.facts.training_log import NoMetrics, RunMetrics, metrics_of_rows, read_metrics
 from envwright.hub.access import the_platform
 from envwright.hub.runs import Histogram, PlatformRun, list_runs, read_run
@@ -270,7 +271,7 @@ def _rewarded(reply: Mapping[str, Any]) -> RewardedReply:
 # Finding the run: by its name in the registry, its id on the platform, or its files.
 
 
-class NotFound(Exception):
+class NotFound(CommandError):
     """There is no such run; the message has the name."""
 
 

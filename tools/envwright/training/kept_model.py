@@ -21,6 +21,7 @@ from envwright.declarations.problem import nearest
 from envwright.declarations.registry import Registry
 from envwright.declarations.run import RunSpec
 from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.exit_codes import CommandError
 from envwright.hub.access import the_platform
 from envwright.hub.runs import RunDetails, list_runs, read_run
 from envwright.training.follow import OUTPUTS, platform_run
@@ -40,7 +41,7 @@ MOST_HEADER = 100_000_000
 """Bytes; safetensors refuses a longer header."""
 
 
-class NoKeptModel(Exception):
+class NoKeptModel(CommandError):
     """A run has no result that can be served; the message has the reason and the next command."""
 
     def __init__(self, message: str, fix: str) -> None:

@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from envwright.declarations.endpoints import Endpoint
+from envwright.exit_codes import CommandError
 from envwright.facts.observed import Failure
 from envwright.system.installation import command_with
 from envwright.system.subprocesses import Interrupted, ProgramFailed, run_program
@@ -49,7 +50,7 @@ NOTE_SECONDS = 30.0
 ANSWER_SECONDS = 2.0
 
 
-class NoServer(Exception):
+class NoServer(CommandError):
     """The server cannot be started here; the message has the reason and the next command."""
 
 

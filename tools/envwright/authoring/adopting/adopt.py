@@ -25,6 +25,7 @@ from envwright.declarations.preparation import ProposedPreparation, preparation_
 from envwright.declarations.registry import EnvironmentEntry, Registry, load_registry
 from envwright.declarations.registry_values import OWNER
 from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.exit_codes import CommandError
 from envwright.facts.observed import Facts
 from envwright.files.atomic_write import write_undoable
 from envwright.observing.exploration import commit_of, explored
@@ -332,7 +333,7 @@ def write_adoptions(staging: Staging) -> None:
         undo.pop_all()
 
 
-class RepositoryChanged(Exception):
+class RepositoryChanged(CommandError):
     """The repository changed while environments were being adopted."""
 
     def __init__(self, what: str) -> None:

@@ -48,6 +48,7 @@ from envwright.authoring.dataset.values import (
     unit_of,
     words,
 )
+from envwright.exit_codes import CommandError
 from envwright.statistics.intervals import Estimate, wilson_of
 
 ENOUGH = 0.8
@@ -96,7 +97,7 @@ class Recognised:
     """Whether answers are free text, too long to compare word by word."""
 
 
-class NothingToAnswer(ValueError):
+class NothingToAnswer(CommandError, ValueError):
     """No column could be an answer."""
 
 

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from envwright.exit_codes import CommandError
 from envwright.system.installation import command_with
 
 DatasetRow = Mapping[str, Any]
@@ -26,7 +27,7 @@ SPLIT_WORDS = ("train", "training", "test", "testing", "validation", "valid", "v
 _SPLIT_NAMES = {"training": "train", "testing": "test", "valid": "validation", "val": "validation"}
 
 
-class SourceProblem(Exception):
+class SourceProblem(CommandError):
     """A source could not be read; with the reason and a remedy."""
 
     def __init__(self, reason: str, remedy: str) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import libcst as cst
 from libcst import matchers as m
 
+from envwright.exit_codes import CommandError
+
 LOAD = "load_environment"
 SINGLE_TURN, TOOLS, TURNS = "SingleTurnEnv", "ToolEnv", "MultiTurnEnv"
 KINDS = (SINGLE_TURN, TOOLS, TURNS)
@@ -19,7 +21,7 @@ PARTS = ("dataset", "eval_dataset", "system_prompt", "few_shot", "parser", "rubr
 MARK = "MIGRATE"
 
 
-class NotMovable(Exception):
+class NotMovable(CommandError):
     """The package cannot be migrated; the message has the place and the expected form."""
 
 

@@ -16,6 +16,7 @@ from envwright.declarations import codeowners
 from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import Registry, load_registry
 from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.exit_codes import CommandError
 from envwright.files.atomic_write import write_whole
 from envwright.packages.lock import LOCK_FILE, inputs_digest
 
@@ -97,7 +98,7 @@ def with_rows(text: str, name: str, rows: Sequence[str]) -> str:
     raise NoPlace(f"no line reads {name}:")
 
 
-class NotWritten(Exception):
+class NotWritten(CommandError):
     """The environment cannot be written; with the reason and a remedy."""
 
 

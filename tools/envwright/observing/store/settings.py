@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 
+from envwright.exit_codes import CommandError
+
 ADDRESS = "ENVWRIGHT_STORE"
 TRUSTS = "ENVWRIGHT_STORE_TRUSTS"
 KEY = "ENVWRIGHT_STORE_KEY"
@@ -18,7 +20,7 @@ _KEY = re.compile(rf"({_NAME}):([A-Za-z0-9+/]{{43}}=)")
 _ADDRESS = re.compile(r"(?:(?:s3|gs)://[a-z0-9][a-z0-9._-]*|(?:file://)?/)(?:[\w.=-]+/)*[\w.=-]*", re.ASCII)
 
 
-class SettingsRefused(ValueError):
+class SettingsRefused(CommandError, ValueError):
     """A variable of the store has a value that it cannot have."""
 
 

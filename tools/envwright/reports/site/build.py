@@ -15,6 +15,7 @@ from envwright_worker.policies.baselines import oracle
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from envwright.exit_codes import CommandError
 from envwright.files.atomic_write import write_whole
 from envwright.reports.html.compact import Beside, page_environment
 from envwright.reports.html.page import LIBRARIES, STYLES, VIEWS, embedded, joined, page_run, render_page, templates
@@ -51,7 +52,7 @@ _ABSOLUTE = re.compile(r"https?://", re.IGNORECASE)
 HUB = "https://app.primeintellect.ai/dashboard/environments"
 
 
-class NotOurs(Exception):
+class NotOurs(CommandError):
     """The folder contains files of another origin."""
 
 

@@ -92,7 +92,7 @@ def opened(root: Path, *, allow_network: bool) -> str:
 
 
 def in_a_command(root: Path, *, allow_network: bool) -> str:
-    from envwright.models.prompt_optimization import confined_command
+    from envwright.models.gepa import confined_command
 
     with confined_command(
         entry(), package_in(root), Workspace(root), threading.Event(), judge=None, allow_network=allow_network

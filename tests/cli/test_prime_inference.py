@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from envwright import exit_codes
-from envwright.cli.main import main, parsed
+from envwright.cli.main import main
 from envwright.facts.spending import Spending
-from envwright.models.model_evaluation import NoKey, RunRefused, key_of
+from envwright.models.model_evaluation import EvaluationSettings, NoKey, RunRefused, key_of
 from envwright.models.model_run import DEFAULT_CEILING, ceiling_of, relay_to, spent
 from envwright.models.prime_inference import endpoint_named
 from small_repository import edit, small_repository
@@ -79,8 +79,7 @@ def declare(root: Path, url: str, more: str = "") -> None:
 
 
 def test_model_flag_needs_only_prime_login(tmp_path: Path, inference: FakeProvider) -> None:
-    options = parsed(["smoke", "any", "--model", MODEL])
-    with relay_to(tmp_path, options) as relay:
+    with relay_to(tmp_path, MODEL, EvaluationSettings()) as relay:
         assert relay.endpoint.model == MODEL
         assert (relay.endpoint.input_price, relay.endpoint.output_price) == (0.05, 0.4)
         assert relay.ceiling == DEFAULT_CEILING
@@ -103,7 +102,7 @@ def test_missing_price_without_the_library_names_its_extra(
     monkeypatch.setitem(sys.modules, "genai_prices", None)
     with (
         pytest.raises(RunRefused, match=r"envwright\[prices\]"),
-        relay_to(tmp_path, parsed(["smoke", "x", "-m", "own"])),
+        relay_to(tmp_path, "own", EvaluationSettings()),
     ):
         pass
     assert inference.seen == []
@@ -136,7 +135,7 @@ def test_model_without_price_is_refused_with_missing_keys(tmp_path: Path, infere
     inference.about = {}
     endpoint = endpoint_named(tmp_path, MODEL)
     with pytest.raises(RunRefused, match=r"Add an \[\[endpoint\]\] .* --max-cost none"):
-        ceiling_of(parsed(["smoke", "any", "--model", MODEL]), endpoint)
+        ceiling_of(None, endpoint)
     assert inference.chats == []
 
 

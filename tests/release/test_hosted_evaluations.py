@@ -189,7 +189,7 @@ def root(tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> P
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
-    monkeypatch.setattr("envwright.cli.distribution.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("envwright.models.hosted_evaluation.LOOK_SECONDS", 0.1)
     return made
 
 

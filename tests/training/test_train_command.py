@@ -368,8 +368,8 @@ def test_train_hub_on_terminal_prompts_for_model(
     publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
     on_terminal(monkeypatch, "Qwen/Qwen3-8B\ny\n")
     assert train(tmp_path, "hub", "acme/gsm8k") == 0
-    output = capsys.readouterr().out
-    assert "Model to start from [Qwen/Qwen3-4B-Instruct-2507]" in output
+    output, question = capsys.readouterr()
+    assert "Model to start from [Qwen/Qwen3-4B-Instruct-2507]" in question
     assert "2 GPUs of H200_141GB at $3.5 an hour: $7 per hour" in output
     [submitted] = signed_in.state()["submitted"]
     assert submitted["config"]["model"]["name"] == "Qwen/Qwen3-8B"

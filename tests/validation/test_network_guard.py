@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from envwright.models.prompt_optimization import guard
+from envwright.models.gepa import guard
 from envwright_worker import confinement
 
 

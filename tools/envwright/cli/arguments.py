@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _EXAMPLE = '{"difficulty": "hard"}'
+
+
+_Kind = TypeVar("_Kind", bound="DataclassInstance")
+
+
+def settings(kind: type[_Kind], options: argparse.Namespace, **more: Any) -> _Kind:
+    """A dataclass with the values of the arguments that are named like its fields; `more` are other fields."""
+    given = {**vars(options), **more}
+    return kind(**{field.name: given[field.name] for field in fields(kind) if field.name in given})
 
 
 def root(command: argparse.ArgumentParser) -> None:

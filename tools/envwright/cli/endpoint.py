@@ -9,10 +9,9 @@ import threading
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.cli.selection import print_grants, with_flags
+from envwright.cli.selection import named_environment
 from envwright.observing.job import StageFailed
 from envwright.observing.opened_environment import opened_environment
-from envwright.packages.repository import Repository
 from envwright.system.subprocesses import Interrupted, ProgramFailed
 from envwright.system.workspace import Workspace
 
@@ -47,30 +46,26 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve, and return the exit code once that ends."""
-    root = options.root.absolute()
-    repository = Repository.load(root, [options.name])
-    (name,) = repository.select([options.name])
-    print_grants(repository, [name])
-    repository = with_flags(repository, [name], options)
-    entry, package = repository.registry.environments[name], repository.packages[name]
+    entry, package = named_environment(options)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     try:
-        with opened_environment(entry, package, Workspace(root), options.allow_network, stop) as opened:
+        workspace = Workspace(options.root.absolute())
+        with opened_environment(entry, package, workspace, options.allow_network, stop) as opened:
             request = opened.worker.request(
                 "endpoint", FOR_EVER, tasks=MOST_TASKS, faults=options.fault, port=options.port
             )
             for kind, value in request:
                 if kind == "endpoint":
-                    _print_usage(name, package.module, package.generation, value)
+                    _print_usage(entry.name, package.module, package.generation, value)
     except Interrupted:
         print("stopped", file=sys.stderr)
         return exit_codes.PASS
     except (StageFailed, ProgramFailed) as error:
         message = f"{error.failure.type}: {error.failure.message}"
         wrong = error.failure.type in ("FaultError", "OSError")  # wrong options, or a port that is taken
-        print(f"{name} could not be served: {message}", file=sys.stderr)
+        print(f"{entry.name} could not be served: {message}", file=sys.stderr)
         return exit_codes.USAGE if wrong else exit_codes.FAIL if error.failure.kind == "raised" else exit_codes.ERROR
     return exit_codes.ERROR
 

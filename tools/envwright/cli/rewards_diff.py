@@ -11,13 +11,14 @@ from pathlib import Path
 
 from envwright import __version__, exit_codes
 from envwright.cli import arguments
-from envwright.cli.selection import chosen_environments, facts_of, print_grants
+from envwright.cli.selection import chosen_environments, print_grants
 from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts, Failure
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.reward_diff import Scorer, SideFailed, corpus_of, open_both, score_both
+from envwright.observing.runner import facts_of
 from envwright.packages.base_revision import Base, NoBase, find_base
 from envwright.packages.repository import Repository
 from envwright.reports.html.written import refresh_page

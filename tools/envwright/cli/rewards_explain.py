@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.cli.selection import chosen_environments, facts_of, print_grants
+from envwright.cli.selection import chosen_environments, print_grants
 from envwright.facts.observed import Facts
 from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.runner import facts_of
 from envwright.reports.evidence import shown_evidence
 from envwright.reports.page import Page
 from envwright.reports.printing import for_terminal, print_text

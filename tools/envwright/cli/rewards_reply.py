@@ -8,7 +8,7 @@ import threading
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.cli.selection import print_grants, with_flags
+from envwright.cli.selection import named_environment
 from envwright.observing.job import StageFailed
 from envwright.observing.reply import (
     NoOracleReplyError,
@@ -19,7 +19,6 @@ from envwright.observing.reply import (
     reply_to,
     turn_of,
 )
-from envwright.packages.repository import Repository
 from envwright.reports.printing import for_terminal, print_text
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
@@ -53,35 +52,24 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Score the reply of the command line and print the result."""
-    root = options.root.absolute()
     if options.replies.count("-") > 1:
         print("standard input can be read once: only one TEXT may be -", file=sys.stderr)
         return exit_codes.USAGE
-    repository = Repository.load(root, [options.name])
-    (name,) = repository.select([options.name])
-    print_grants(repository, [name])
-    repository = with_flags(repository, [name], options)
-    package = repository.packages[name]
+    entry, package = named_environment(options)
     turns = [turn_of(sys.stdin.read() if turn == "-" else turn) for turn in options.replies]
     if options.task < 0:
         print(f"tasks are counted from 0: there is no task {options.task}", file=sys.stderr)
         return exit_codes.USAGE
-    stop = threading.Event()
+    workspace, network = Workspace(options.root.absolute()), options.allow_network
     try:
         replied = reply_to(
-            repository.registry.environments[name],
-            package,
-            Workspace(root),
-            options.task,
-            turns,
-            allow_network=options.allow_network,
-            stop=stop,
+            entry, package, workspace, options.task, turns, allow_network=network, stop=threading.Event()
         )
     except (UnknownTaskError, OneReplyError, NoOracleReplyError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        print(f"{entry.name}: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except (StageFailed, ProgramFailed) as error:
-        print(f"{name} could not be scored: {error.failure.type}: {error.failure.message}", file=sys.stderr)
+        print(f"{entry.name} could not be scored: {error.failure.type}: {error.failure.message}", file=sys.stderr)
         own = error.failure.kind in ("raised", "missing-secret", "network")
         return exit_codes.FAIL if own else exit_codes.ERROR
     if options.format == "json":

@@ -1,15 +1,15 @@
-"""The selection of environments (all, named, changed, one machine's part), and their facts."""
+"""The selection of environments: all, named, changed, or the part of one machine."""
 
 from __future__ import annotations
 
 import argparse
 import math
-import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from envwright.cli import arguments
 from envwright.declarations.granted_variables import described_grant, registry_beside_key
 from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError, Problem, nearest
@@ -18,18 +18,15 @@ from envwright.declarations.registry_values import RuleSetting
 from envwright.declarations.run import EXAMPLE_MODEL
 from envwright.declarations.tool_source import REGISTRY_FILE, own_checkout
 from envwright.exit_codes import CommandError
-from envwright.facts.observed import Facts
-from envwright.observing.collected_facts import ProgressListener
-from envwright.observing.facts_cache import remembered
-from envwright.observing.observation import observe
-from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.scheduling import Load, divided, expected_timings
 from envwright.packages.repository import Repository
-from envwright.reports.open_progress import open_progress
 from envwright.reports.printing import print_message
 from envwright.rules.result import ShardOfRun
 from envwright.rules.settings import refuse_wrong_settings
 from envwright.system.workspace import Workspace
+
+if TYPE_CHECKING:
+    from envwright.models.model_evaluation import EvaluationTarget
 
 
 @dataclass(frozen=True)
@@ -164,6 +161,29 @@ def beside_key(repository: Repository, names: Collection[str], dollars: float = 
     return limited
 
 
+def named_environment(options: argparse.Namespace, *, with_key: bool = False) -> tuple[EnvironmentEntry, Package]:
+    """The environment of NAME with what flags set, after printing the variables that its code sees.
+
+    `with_key` is for a command that holds a key: see `beside_key`. Raises `DeclarationError`.
+    """
+    repository = Repository.load(options.root.absolute(), [options.name])
+    (name,) = repository.select([options.name])
+    if with_key:
+        repository = beside_key(repository, [name])
+    else:
+        print_grants(repository, [name])
+        repository = with_flags(repository, [name], options)
+    return repository.registry.environments[name], repository.packages[name]
+
+
+def evaluation_target(options: argparse.Namespace) -> EvaluationTarget:
+    """The named environment for a command that holds a key, and the flags of its evaluation."""
+    from envwright.models.model_evaluation import EvaluationSettings, EvaluationTarget  # slow, and not for every gate
+
+    settings = arguments.settings(EvaluationSettings, options)
+    return EvaluationTarget(options.root.absolute(), *named_environment(options, with_key=True), settings)
+
+
 def refused_variant(options: argparse.Namespace) -> str:
     """Why `-a` cannot be used beside the other arguments; empty if it can: a variant is of one named environment."""
     if options.env_args is None:
@@ -194,27 +214,6 @@ def with_flags(repository: Repository, names: Collection[str], options: argparse
             entry = replace(entry, gates=replace(entry.gates, smoke=smoke))
         changed[name] = replace(entry, args={**entry.args, **(given or {})})
     return replace(repository, registry=replace(registry, environments={**registry.environments, **changed}))
-
-
-def facts_of(
-    entry: EnvironmentEntry,
-    package: Package,
-    workspace: Workspace,
-    request: ObservationRequest,
-    stop: threading.Event,
-    *,
-    quiet: bool,
-) -> Facts:
-    """The cached facts of an environment, or those of a new observation, with progress unless `quiet`."""
-    known = remembered(entry, package, workspace, request)
-    if known is not None:
-        return known
-    with open_progress([entry.name], quiet=quiet) as progress:
-        listener = ProgressListener(
-            stage=lambda stage: progress.stage(entry.name, stage),
-            advance=lambda done, total: progress.advance(entry.name, done, total),
-        )
-        return observe(entry, package, workspace, request, listener, stop)
 
 
 class HarnessUnsupported(CommandError):

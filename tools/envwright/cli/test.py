@@ -8,9 +8,8 @@ import threading
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.cli.selection import print_grants
+from envwright.cli.selection import named_environment
 from envwright.observing.authors_pytest import run_pytest
-from envwright.packages.repository import Repository
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
 
@@ -34,21 +33,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run pytest with the given arguments and return the exit code."""
-    root = options.root.absolute()
-    repository = Repository.load(root, [options.name])
-    (name,) = repository.select([options.name])
-    print_grants(repository, [name])
+    entry, package = named_environment(options)
     arguments = [argument for number, argument in enumerate(options.pytest) if number or argument != "--"]
     try:
-        code = run_pytest(
-            repository.registry.environments[name],
-            repository.packages[name],
-            Workspace(root),
-            arguments,
-            allow_network=False,
-            stop=threading.Event(),
-        )
+        workspace = Workspace(options.root.absolute())
+        code = run_pytest(entry, package, workspace, arguments, allow_network=False, stop=threading.Event())
     except ProgramFailed as error:
-        print(f"{name} could not be tested: {error.failure.type}: {error.failure.message}", file=sys.stderr)
+        print(f"{entry.name} could not be tested: {error.failure.type}: {error.failure.message}", file=sys.stderr)
         return exit_codes.FAIL if error.failure.kind == "raised" else exit_codes.ERROR
     return MEANING.get(code, exit_codes.ERROR)

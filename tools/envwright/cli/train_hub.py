@@ -175,7 +175,7 @@ def _complete(options: argparse.Namespace, platform: TrainingPlatform) -> None:
     what = "models on the platform" if offer.models else "the platform lists no models; an example is"
     if can_ask():
         print(f"{what}:{listed}")
-        options.model = answer(f"model to start from [{known[0]}]") or known[0]
+        options.model = answer(f"Model to start from [{known[0]}]") or known[0]
         return
     then = command_line(options, model=known[0]) + ("" if options.yes else " --dry-run" * (not options.dry_run))
     raise Unusable(f"--model is missing; {what}:{listed}", then)

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.cli.selection import print_grants
+from envwright.cli.selection import named_environment
 from envwright.observing.job import StageFailed, WorkerLost
-from envwright.packages.repository import Repository
 from envwright.reports.printing import print_message
 from envwright.reports.run_report import Curve, CurvePoint, RunReport, write_run
 from envwright.system.installation import command_with
@@ -63,42 +62,40 @@ def run(options: argparse.Namespace) -> int:
         print(f"a probe needs {', '.join(missing)}; run: {command}", file=sys.stderr)
         return exit_codes.USAGE
     try:
-        return _probe(options.root.absolute(), options.name, options)
+        return _probe(options.root.absolute(), options)
     except (StageFailed, WorkerLost, ProgramFailed) as error:
         print(f"the environment could not be played: {error}", file=sys.stderr)
         return exit_codes.ERROR
 
 
-def _probe(root: Path, name: str, options: argparse.Namespace) -> int:
+def _probe(root: Path, options: argparse.Namespace) -> int:
     from envwright_learner.environment import TrainingJudge, opened_for_training
     from envwright_learner.probe.probing import probe
     from envwright_learner.probe.vocabulary import NotForAProbe
 
-    repository = Repository.load(root, [name])
-    (chosen,) = repository.select([name])
-    print_grants(repository, [chosen])
-    entry, package = repository.registry.environments[chosen], repository.packages[chosen]
+    entry, package = named_environment(options)
+    name = entry.name
     args = {**entry.probe.args, **(options.env_args or {})}
     workspace = Workspace(root)
     if entry.judge is not None or package.uses_judge:
-        print_message(f"{chosen}: a scripted judge decides, as in the gates")
+        print_message(f"{name}: a scripted judge decides, as in the gates")
     about = json.dumps([package.digest, code_digest(*CODE), args, options.seed], sort_keys=True, default=str)
-    folder = workspace.base / "probes" / chosen / hashlib.sha256(about.encode()).hexdigest()[:16]
-    print_message(f"probe of {chosen}: a tiny model of random weights, {options.seconds:g} s, seed {options.seed}")
+    folder = workspace.base / "probes" / name / hashlib.sha256(about.encode()).hexdigest()[:16]
+    print_message(f"probe of {name}: a tiny model of random weights, {options.seconds:g} s, seed {options.seed}")
     try:
         with opened_for_training(
             entry, package, workspace, args, threading.Event(), most_tasks=MOST_TASKS, judge=TrainingJudge("scripted")
         ) as environment:
             probed = probe(environment, options.seed, options.seconds, folder, _show, print_message)
     except NotForAProbe as error:
-        print(f"{chosen} cannot be probed: {error}", file=sys.stderr)
+        print(f"{name} cannot be probed: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except KeyboardInterrupt:
         print_message(f"interrupted; the next call resumes after the last finished step ({folder.relative_to(root)})")
         return exit_codes.INTERRUPTED
     shutil.rmtree(folder, ignore_errors=True)
-    write_run(_report(chosen, probed), root / "reports")
-    print(json.dumps(_as_json(chosen, probed), indent=2) if options.format == "json" else _summary(chosen, probed))
+    write_run(_report(name, probed), root / "reports")
+    print(json.dumps(_as_json(name, probed), indent=2) if options.format == "json" else _summary(name, probed))
     return CODES[probed.outcome]
 
 

@@ -18,6 +18,7 @@ from envwright import __version__, exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import (
     Choice,
+    beside_key,
     check_harness,
     chosen_environments,
     print_grants,
@@ -121,9 +122,7 @@ def run(options: argparse.Namespace) -> int:
         print(refusal, file=sys.stderr)
         return exit_codes.USAGE
     if getattr(options, "endpoint", None) is not None:
-        from envwright.cli.model_gate import run_with_model  # scripted runs do not wait for the imports of models
-
-        return run_with_model(options)
+        return _run_with_model(options)
     if getattr(options, "max_cost", None) is not None:
         print("--max-cost needs --model NAME: scripted policies cost nothing", file=sys.stderr)
         return exit_codes.USAGE
@@ -150,6 +149,30 @@ def _refused_watch(options: argparse.Namespace) -> str:
     if given := next((flag for flag, is_given in beside.items() if is_given), None):
         return f"--watch validates one environment as it is declared, so it cannot be used with {given}"
     return "" if len(options.names) == 1 else f"--watch needs one NAME; {len(options.names) or 'none'} given"
+
+
+def _run_with_model(options: argparse.Namespace) -> int:
+    # scripted runs do not wait for these imports
+    from envwright.models.model_evaluation import EvaluationSettings
+    from envwright.models.model_gate import validate_with_model
+    from envwright.models.model_run import DEFAULT_CEILING
+
+    if options.changed is None and not options.names:
+        print("name the environments to evaluate the model on", file=sys.stderr)
+        return exit_codes.USAGE
+    root = options.root.absolute()
+    choice = chosen_environments(root, options)
+    dollars = DEFAULT_CEILING if options.max_cost is None else float(str(options.max_cost).replace("none", "inf"))
+    repository = beside_key(with_flags(choice.repository, choice.names, options), choice.names, dollars)
+    check_harness(options.harness, repository, choice.names)
+    settings, reports = arguments.settings(EvaluationSettings, options), options.reports or root / "reports"
+    result, refusal = validate_with_model(
+        repository, choice.names, options.command, options.endpoint, settings, reports, options.env_args
+    )
+    report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
+    if refusal is not None:
+        raise refusal
+    return exit_codes.OF_VERDICT[result.verdict]
 
 
 def _run_scripted(options: argparse.Namespace) -> int:

@@ -18,13 +18,34 @@ from pathlib import Path
 from typing import Any
 
 from envwright import exit_codes
+from envwright.declarations.endpoints import PRIME_KEY, Endpoint
 from envwright.exit_codes import CommandError
+from envwright.facts.limits import LOAD_SECONDS
 from envwright.facts.observed import Task
 from envwright.files.atomic_write import write_whole
-from envwright.hub.access import HubAccess, Prime
-from envwright.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations, read_evaluation
+from envwright.hub.access import HubAccess, Prime, the_platform
+from envwright.hub.evaluations import (
+    EvaluationsUnreadable,
+    PlatformEvaluation,
+    list_evaluations,
+    read_evaluation,
+    read_samples,
+)
 from envwright.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
-from envwright.release.plan import Desired
+from envwright.hub.state import read_hub
+from envwright.models.model_evaluation import (
+    MOST_TASKS_ELSEWHERE,
+    EvaluationSize,
+    EvaluationTarget,
+    OpenedTasks,
+    RunRefused,
+    sampling_of,
+)
+from envwright.models.model_run import approve, ceiling_of, requested_of
+from envwright.models.prime_inference import endpoint_named
+from envwright.observing.job import checked
+from envwright.release.plan import Desired, desired_of
+from envwright.reports.printing import print_message
 from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.subprocesses import Interrupted, ProgramFailed, run_program
 
@@ -93,6 +114,92 @@ class HostedSide:
         found = list_evaluations(self.prime, self.access, request.desired.name, self.stop)
         numbered = ((number_of_try(request, each.name), each) for each in reversed(found))
         return {number: each for number, each in numbered if number}
+
+
+def evaluate_hosted(target: EvaluationTarget, model: str, reports: Path) -> Path:
+    """The folder with the results of the platform's evaluation of an environment, as it is published.
+
+    Raises `RunRefused`, `NotEvaluated`, `EvaluationsUnreadable`, `HubUnavailable`, and the errors of loading.
+    """
+    entry, endpoint = target.entry, endpoint_named(target.root, model)
+    if endpoint.key_variable != PRIME_KEY:
+        raise RunRefused(
+            f"hosted evaluations use Prime Inference (key {PRIME_KEY}); {endpoint.name} is another endpoint"
+        )
+    ceiling = ceiling_of(target.settings.max_cost, endpoint)
+    prime, access = the_platform()
+    desired = desired_of(entry, target.package)
+    _check_published(prime, access, desired, target.stop)
+    tasks, size = _approved(target, endpoint, ceiling)
+    request = HostedRequest(
+        desired,
+        endpoint.model,
+        size.tasks,
+        size.rollouts,
+        size.max_concurrent,
+        sampling_of(endpoint),
+        dict(entry.args),
+        size.seconds,
+    )
+    side = HostedSide(prime, access, target.workspace.base / "hosted", target.stop, look_seconds=LOOK_SECONDS)
+    folder = reports / "rollouts" / f"{entry.name}--{endpoint.name}--hosted".replace("/", "_")
+    try:
+        evaluation, new = submitted(request, side, again=target.settings.no_cache)
+        print_message(f"{evaluation.name}: {'submitted' if new else 'there already'} as {evaluation.id}")
+        evaluation = followed(evaluation, request, side, print_message)
+        samples = read_samples(prime, access, evaluation.id, target.stop)
+    except Interrupted:
+        raise KeyboardInterrupt from None
+    print_message(f"{evaluation.name}: complete, {len(samples)} samples of {request.tasks * request.rollouts}")
+    about = {
+        "env_id": request.desired.address,
+        "model": request.model,
+        "num_examples": request.tasks,
+        "rollouts_per_example": request.rollouts,
+        "sampling_args": dict(request.sampling),
+        "base_url": endpoint.url,
+        "evaluation_id": evaluation.id,
+        "content_hash": request.desired.content_hash,
+    }
+    write_samples(folder, samples, tasks, about)
+    imported(request, side)
+    print_message(f"every rollout is in {folder}")
+    return folder
+
+
+def _check_published(prime: Prime, access: HubAccess, desired: Desired, stop: threading.Event) -> None:
+    """Raise `RunRefused` unless the Hub's latest version has the local content: the platform evaluates that version."""
+    reading = read_hub(prime, access, [desired.address], stop).readings[desired.address]
+    found = reading.environment
+    if reading.standing == "unreadable":
+        raise EvaluationsUnreadable(f"{desired.address} cannot be read on the Hub: {reading.why}")
+    if found is None or not found.version:
+        why = reading.why or "nothing is published there"
+        raise RunRefused(
+            f"{desired.address} is not on the Hub: {why}\nPublish it first: envwright release {desired.name}"
+        )
+    if (found.content_hash, found.version) != (desired.content_hash, desired.version):
+        there, here = f"{found.version} ({found.content_hash[:12]})", f"{desired.version} ({desired.content_hash[:12]})"
+        raise RunRefused(
+            f"the platform evaluates the latest version, which differs from this package: the Hub has {there}, "
+            f"here is {here}.\nPublish it first (envwright release {desired.name}), or check out the published content."
+        )
+
+
+def _approved(
+    target: EvaluationTarget, endpoint: Endpoint, ceiling: float | None
+) -> tuple[dict[int, Task], EvaluationSize]:
+    """The tasks that are known by number, and the size of the evaluation; the bound was shown and fits."""
+    gate = target.entry.gates.distribution
+    size = requested_of(target.settings, endpoint, gate.tasks, gate.group_size, MOST_TASKS_ELSEWHERE)
+    with target.opened() as opened:
+        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=size.tasks))
+    tasks = [checked(Task, value) for kind, value in parts if kind == "task"]
+    datasets = sum(kind == "dataset" for kind, _ in parts)
+    size = EvaluationSize(min(size.tasks, len(tasks)), size.rollouts, size.max_concurrent, size.seconds)
+    approve(target.entry, OpenedTasks(opened.description, tuple(tasks[: size.tasks])), size, endpoint, ceiling)
+    print_message("the platform does not enforce --max-cost: the evaluation can cost up to that bound")
+    return {task.index: task for task in tasks} if datasets == 1 else {}, size
 
 
 def name_of_try(request: HostedRequest, number: int) -> str:

@@ -8,7 +8,8 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from envwright_worker.splits import Split
@@ -26,7 +27,9 @@ from envwright.models.prime_inference import key_at_prime
 from envwright.models.relay import Relay
 from envwright.observing.job import Job, StageFailed, checked
 from envwright.observing.journal import Journal
-from envwright.observing.opened_environment import opened_environment
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.opened_environment import OpenedEnvironment, opened_environment
+from envwright.observing.runner import facts_of
 from envwright.observing.stages.rollouts import seat_harness
 from envwright.system.workspace import Workspace
 
@@ -67,6 +70,50 @@ Judge = Relay | Literal["scripted"] | None
 
 
 @dataclass(frozen=True)
+class EvaluationSettings:
+    """The flags of an evaluation; `None` leaves a choice to the package, the gate or the endpoint."""
+
+    tasks: int | None = None
+    rollouts: int | None = None
+    max_concurrent: int | None = None
+    split: Split | None = None
+    max_cost: float | Literal["none"] | None = None
+    harness: str | None = None
+    scripted_judge: bool = False
+    allow_network: bool = False
+    no_cache: bool = False
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class EvaluationTarget:
+    """An environment to evaluate, and how."""
+
+    root: Path
+    entry: EnvironmentEntry
+    package: Package
+    settings: EvaluationSettings
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def workspace(self) -> Workspace:
+        return Workspace(self.root)
+
+    @contextmanager
+    def opened(self) -> Iterator[OpenedEnvironment]:
+        """The environment, loaded in a worker."""
+        network, stop = self.settings.allow_network, self.stop
+        with opened_environment(self.entry, self.package, self.workspace, network, stop) as opened:
+            yield opened
+
+    def described(self) -> Facts:
+        """The description of the environment, without scores or rollouts: cached, or observed now."""
+        network, use_cache = self.settings.allow_network, not self.settings.no_cache
+        request = ObservationRequest(network, use_cache, evaluate=False, score=False)
+        return facts_of(self.entry, self.package, self.workspace, request, self.stop, quiet=self.settings.quiet)
+
+
+@dataclass(frozen=True)
 class EvaluationSize:
     """The size and settings of an evaluation."""
 
@@ -101,6 +148,7 @@ class ModelEvaluation:
 
     facts: Facts
     rows: tuple[EvaluationRow, ...]
+    judge: Judge
     journal: Journal | None = None
     """The journal of an evaluation made with `keep`, for the caller to delete."""
 
@@ -124,17 +172,13 @@ def sampling_of(endpoint: Endpoint, seed: int | None = None) -> dict[str, Any]:
 
 
 def evaluate_speaker(
-    entry: EnvironmentEntry,
-    package: Package,
-    workspace: Workspace,
+    target: EvaluationTarget,
     speaker: Relay | str,
     asked: EvaluationSize,
-    stop: threading.Event,
     *,
     approve: Callable[[OpenedTasks], None],
     seen: Callable[[EvaluationRow, int], None],
     judge: Judge = None,
-    allow_network: bool = False,
     keep: bool = False,
 ) -> ModelEvaluation:
     """Load the environment, call `approve` with its tasks, and make the rollouts.
@@ -145,15 +189,13 @@ def evaluate_speaker(
     `JudgeNotDeclared`. Raises `StageFailed` or `ProgramFailed` when the environment cannot be loaded, another process
     makes the same evaluation, or the evaluation fails as a whole.
     """
+    entry, package, workspace = target.entry, target.package, target.workspace
     relay = None if isinstance(speaker, str) else speaker
     name = speaker if isinstance(speaker, str) else speaker.endpoint.model
     rollouts: list[Rollout] = []
     rows: list[EvaluationRow] = []
     journal = None if relay is None else _journal(entry, package, workspace, relay, judge, asked)
-    with (
-        _alone_with(journal, entry.name),
-        opened_environment(entry, package, workspace, allow_network, stop) as opened,
-    ):
+    with _alone_with(journal, entry.name), target.opened() as opened:
         most = max(asked.tasks, TASKS_SCORED)
         parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=most, split=asked.split))
         tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
@@ -162,7 +204,7 @@ def evaluate_speaker(
         chosen = asked.chosen(tasks)
         approve(OpenedTasks(description, chosen))
         if asked.harness is not None:
-            seat_harness(opened.worker, asked.harness, workspace, allow_network=allow_network)
+            seat_harness(opened.worker, asked.harness, workspace, allow_network=target.settings.allow_network)
         total = len(chosen) * asked.rollouts
         about = _about(package, description, relay, speaker, judge, asked.split)
         keys = {task.index: task_key(task.prompt, task.data) for task in tasks}
@@ -188,7 +230,7 @@ def evaluate_speaker(
         rollouts_asked={name: total},
         completed=STAGES,
     )
-    return ModelEvaluation(facts, tuple(rows), journal)
+    return ModelEvaluation(facts, tuple(rows), judge, journal)
 
 
 def is_cut_short(relay: Judge) -> bool:

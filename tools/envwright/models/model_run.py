@@ -1,20 +1,17 @@
-"""Common parts of the commands that evaluate a model: the endpoint, its price, and the progress.
-
-name.
-"""
+"""Common parts of the commands that evaluate a model: the endpoint, its price, the evaluation and its progress."""
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 from envwright_worker.splits import Split
 
@@ -26,12 +23,16 @@ from envwright.facts.results import EvaluationRow, ResultsWriter
 from envwright.facts.spending import Spending
 from envwright.models.model_evaluation import (
     MOST_TASKS,
+    EvaluationSettings,
     EvaluationSize,
+    EvaluationTarget,
     Judge,
     JudgeNotDeclared,
+    ModelEvaluation,
     NoKey,
     OpenedTasks,
     RunRefused,
+    evaluate_speaker,
     key_of,
 )
 from envwright.models.prime_inference import endpoint_named
@@ -59,20 +60,10 @@ NAMES_OF_ROLLOUTS = ("group_size", "num_rollouts", "rollouts_per_example")
 TASKS_PLAYED: dict[Split, str] = {"train": "on the tasks to train on", "eval": "on the tasks held out for evaluation"}
 
 
-def chosen(options: argparse.Namespace) -> tuple[Repository, tuple[str, ...]]:
-    """The named environments; at least one must be named, because a model costs money."""
-    root = options.root.absolute()
-    if not options.names:
-        raise RunRefused("name the environments to evaluate the model on")
-    repository = Repository.load(root, options.names)
-    return repository, repository.select(options.names)
-
-
-def ceiling_of(options: argparse.Namespace, endpoint: Endpoint) -> float | None:
+def ceiling_of(max_cost: float | Literal["none"] | None, endpoint: Endpoint) -> float | None:
     """The limit on the run's cost. Raises `RunRefused` if the endpoint has no prices and --max-cost none is not
     given."""
-    wanted = options.max_cost
-    if wanted == "none":
+    if max_cost == "none":
         return None
     if not endpoint.has_prices:
         where = f"{ENDPOINTS_FILE}:{endpoint.line} has" if endpoint.line else "the list of Prime Inference has"
@@ -82,24 +73,26 @@ def ceiling_of(options: argparse.Namespace, endpoint: Endpoint) -> float | None:
             f"no price configured for {endpoint.name}: {where} no input_price and output_price (dollars per million "
             f"tokens).\n{add}{extra}, or use --max-cost none to run without a limit."
         )
-    return DEFAULT_CEILING if wanted is None else float(wanted)
+    return DEFAULT_CEILING if max_cost is None else max_cost
 
 
 @contextmanager
-def relay_to(root: Path, options: argparse.Namespace) -> Iterator[Relay]:
-    """The relay to the named endpoint, after a cheap test call.
+def relay_to(root: Path, model: str, settings: EvaluationSettings) -> Iterator[Relay]:
+    """The relay to the endpoint of a model, after a cheap test call; what it cost is printed at the end.
 
     Raises `RunRefused` with the endpoint's message, and `DeclarationError`.
     """
-    endpoint = at_concurrency(endpoint_named(root, options.endpoint), options)
-    with relay_for(endpoint, ceiling_of(options, endpoint)) as relay:
-        yield relay
+    endpoint = at_concurrency(endpoint_named(root, model), settings)
+    with relay_for(endpoint, ceiling_of(settings.max_cost, endpoint)) as relay:
+        try:
+            yield relay
+        finally:
+            print_message(spent(relay.spending, endpoint))
 
 
-def at_concurrency(endpoint: Endpoint, options: argparse.Namespace) -> Endpoint:
+def at_concurrency(endpoint: Endpoint, settings: EvaluationSettings) -> Endpoint:
     """The endpoint with the number of simultaneous calls that `-c` sets."""
-    given: int | None = getattr(options, "max_concurrent", None)
-    return endpoint if given is None else replace(endpoint, concurrency=given)
+    return endpoint if settings.max_concurrent is None else replace(endpoint, concurrency=settings.max_concurrent)
 
 
 @contextmanager
@@ -148,24 +141,64 @@ def refused_by(error: EndpointRefuses) -> RunRefused:
 
 
 def requested_of(
-    options: argparse.Namespace, endpoint: Endpoint | None, tasks: int, rollouts: int, most: int = MOST_TASKS
+    settings: EvaluationSettings, endpoint: Endpoint | None, tasks: int, rollouts: int, most: int = MOST_TASKS
 ) -> EvaluationSize:
     """The size of the evaluation: from the flags, or these defaults."""
-    tasks, rollouts = options.tasks or tasks, options.rollouts or rollouts
+    tasks, rollouts = settings.tasks or tasks, settings.rollouts or rollouts
     if tasks > most:
         more = "envwright distribution hosted NAME --model NAME"
         raise RunRefused(f"-n {tasks}: at most {most:,} tasks here; for more: {more}")
-    concurrent = getattr(options, "max_concurrent", None) or (endpoint.concurrency if endpoint else 32)
+    concurrent = settings.max_concurrent or (endpoint.concurrency if endpoint else 32)
     seconds = min(LONGEST_SECONDS, max(600.0, tasks * rollouts / concurrent * SECONDS_PER_CALL))
-    split: Split | None = getattr(options, "split", None)
-    return EvaluationSize(
-        tasks, rollouts, concurrent, seconds, getattr(options, "harness", None), split=split or "train"
-    )
+    return EvaluationSize(tasks, rollouts, concurrent, seconds, settings.harness, split=settings.split or "train")
 
 
-def approve(entry: EnvironmentEntry, opened: OpenedTasks, relay: Relay, asked: EvaluationSize) -> CostEstimate:
-    """Print the estimate; raise `RunRefused` if it exceeds the rest of the limit."""
-    return approve_bound(entry, opened, asked, relay.endpoint, relay.ceiling, relay.spending.cost)
+def evaluate(
+    target: EvaluationTarget,
+    speaker: Relay | str,
+    asked: EvaluationSize,
+    *,
+    label: str = "",
+    file: Path | None = None,
+    before: Callable[[OpenedTasks], None] = lambda _: None,
+    keep: bool = False,
+) -> ModelEvaluation:
+    """Approve the cost, play, and append each rollout to a file; scripted policies have the scripted judge.
+
+    `label` names the evaluation in its progress, and `before` may still refuse it when its tasks are known. Raises
+    `RunRefused`, and the errors of `evaluate_speaker`.
+    """
+    entry, package, scripted = target.entry, target.package, target.settings.scripted_judge
+    relay = speaker if isinstance(speaker, Relay) else None
+    progress = EvaluationProgress(label or entry.name, relay, target.settings.quiet)
+    judging = nullcontext() if relay is None else judge_of(target.root, entry, package, scripted=scripted)
+
+    def begin(opened: OpenedTasks) -> None:
+        before(opened)
+        require_tasks(entry, opened, asked.split)
+        if relay is not None:
+            approve(entry, opened, asked, relay.endpoint, relay.ceiling, relay.spending.cost)
+        if file is not None:
+            file.unlink(missing_ok=True)  # only now is it certain that no other run writes there
+            progress.writer = files.enter_context(ResultsWriter(file))
+
+    with ExitStack() as files, judging as judge:
+        evaluated = evaluate_speaker(target, speaker, asked, approve=begin, seen=progress.seen, judge=judge, keep=keep)
+    if file is not None:
+        print_message(f"{progress.line(progress.rows)}; every rollout is in {file}")
+    return evaluated
+
+
+def refuse_cut_short(label: str, relay: Relay | None, judge: Judge, then: str = "") -> None:
+    """Raise `RunRefused` if calls were not made, so that rewards are missing."""
+    reason = judge_cut_short(judge)
+    if not reason and relay is not None and relay.refusal is not None:
+        raise refused_by(relay.refusal)
+    if not reason and relay is not None and relay.ceiling_reached:
+        again = "paid calls are kept, and the same command continues with a higher --max-cost"
+        reason = f"cut short by the ceiling of ${relay.ceiling:g}: {again}"
+    if reason:
+        raise RunRefused(f"{label}: {reason}{then}", exit_codes.INCONCLUSIVE)
 
 
 def require_tasks(entry: EnvironmentEntry, opened: OpenedTasks, split: Split) -> None:
@@ -177,7 +210,7 @@ def require_tasks(entry: EnvironmentEntry, opened: OpenedTasks, split: Split) ->
         )
 
 
-def approve_bound(
+def approve(
     entry: EnvironmentEntry,
     opened: OpenedTasks,
     asked: EvaluationSize,
@@ -185,7 +218,7 @@ def approve_bound(
     ceiling: float | None,
     spent: float = 0.0,
 ) -> CostEstimate:
-    """Check the estimate for an endpoint without a relay."""
+    """Print the estimate for an endpoint; raise `RunRefused` if it exceeds the rest of the limit."""
     require_tasks(entry, opened, asked.split)
     prompts = [task.prompt for task in opened.tasks]
     bound = estimate(endpoint, prompts, asked.rollouts, conversational=opened.description.conversational)
@@ -219,9 +252,9 @@ class EvaluationProgress:
     """Shows the progress of an evaluation, and writes each row to disk."""
 
     name: str
-    writer: ResultsWriter | None
     relay: Relay | None = None
     quiet: bool = False
+    writer: ResultsWriter | None = None
     rows: int = 0
     errors: int = 0
     total_reward: float = 0.0
@@ -274,13 +307,12 @@ def spent(spending: Spending, endpoint: Endpoint) -> str:
 
 def default_tasks(package: Package) -> tuple[int, int]:
     """Tasks and rollouts of an evaluation: those of `[tool.verifiers.eval]`, which vf-eval reads, or of all others."""
-    tasks, rollouts = (_declared_size(package, names) for names in (NAMES_OF_TASKS, NAMES_OF_ROLLOUTS))
+    declared = package.eval_settings
+    tasks, rollouts = (
+        next((number for name in names if isinstance(number := declared.get(name), int) and number > 0), None)
+        for names in (NAMES_OF_TASKS, NAMES_OF_ROLLOUTS)
+    )
     return min(tasks or EVALUATED_TASKS, MOST_TASKS), rollouts or EVALUATED_ROLLOUTS
-
-
-def _declared_size(package: Package, names: Sequence[str]) -> int | None:
-    found = (package.eval_settings.get(name) for name in names)
-    return next((number for number in found if isinstance(number, int) and number > 0), None)
 
 
 def check_judges(repository: Repository, names: tuple[str, ...], *, scripted: bool) -> None:

@@ -1,306 +1,264 @@
-"""GEPA on one environment: verifiers' own command, in the environment's own virtual environment.
-
-The command runs a system prompt on training tasks, lets a model reflect on the results, and keeps
-prompts that do better on validation tasks. It reaches the model through the host's relay.
-"""
+"""`envwright optimize`: a search for a better system prompt, below a ceiling, and its place in the source."""
 
 from __future__ import annotations
 
-import json
-import shutil
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from envwright_worker.sandbox import Sandbox
-
-from envwright.builds.venv import IMPORT_WORKER, WORKER_FOLDER, VirtualEnvironment, environment_venv
-from envwright.builds.wheel import built_wheel
+from envwright import __version__, exit_codes
 from envwright.declarations.endpoints import Endpoint
-from envwright.declarations.package import Package
-from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.observed import Failure, Task, adapter
-from envwright.facts.spending import Tokens
-from envwright.models.model_evaluation import sampling_of
+from envwright.facts.limits import LOAD_SECONDS, TASKS_SCORED
+from envwright.facts.observed import Dataset, Description, Task
+from envwright.files.atomic_write import write_whole
+from envwright.models.gepa import (
+    NoGepa,
+    Optimized,
+    SearchBudget,
+    estimate_of_search,
+    optimize_prompt,
+)
+from envwright.models.model_evaluation import EvaluationTarget, RunRefused
+from envwright.models.model_run import (
+    breaking_off,
+    ceiling_of,
+    judge_cut_short,
+    judge_endpoint,
+    judge_of,
+    price_source,
+    refused_by,
+    relay_for,
+    relay_to,
+    spent,
+)
+from envwright.models.prime_inference import endpoint_named
+from envwright.models.prompt_placing import NotPlaceable, placement
 from envwright.models.relay import Relay
-from envwright.models.spending import CALLS_OF_CONVERSATION, CostEstimate, bound_of_prompt
-from envwright.observing.job import worker_environment
-from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.stage import requests_for
-from envwright.observing.templates import environment_sandbox
-from envwright.system.subprocesses import ProgramFailed, run_program
-from envwright.system.workspace import Workspace
+from envwright.models.spending import CostEstimate
+from envwright.observing.job import checked
+from envwright.reports.before_after import interval_of
+from envwright.reports.optimized import CandidateReport, OptimizationReport, files, render_json
+from envwright.reports.printing import print_message, write_report
+from envwright.statistics.clusters import paired_difference
+from envwright.system.subprocesses import ProgramFailed
 
-TEMPLATE_TOKENS = 2_000
-"""The most tokens of GEPA's prompt for a reflection, without its rollouts."""
-MODULE = "envwright_gepa"
-KEY = "ENVWRIGHT_ENDPOINT_KEY"
-REFLECTS = "reflects"
-"""The name of the reflecting model's endpoint in the list that v0 reads."""
-HARNESS = "envwright_chat"
-GUARD = """
-from envwright_worker.confinement import NetworkGuard
-from envwright_worker.failures import Sources
-NetworkGuard(Sources(), allowed=False).watch()
-"""
-"""`sitecustomize` of the command and of every server that it starts."""
-RELAY_JUDGES = """
-from envwright_worker.endpoint.scripted_judge import JudgeRequests
-JudgeRequests({place!r}).install()
-"""
-"""The rest of it: requests to a judge go to the relay at `place`, or are refused where it is `None`."""
+OF_SEVERAL_AGENTS = ("multi-agent", "--env.agent")
+"""The error of verifiers for an environment whose agents are not the one that GEPA knows."""
 
 
 @dataclass(frozen=True)
-class SearchBudget:
-    """The size of a search."""
+class PromptSearch:
+    """One search, before its start."""
 
-    calls: int
-    """Rollouts at which GEPA stops after the current round."""
-    train: int
-    validation: int
-    seconds: float
-    seed: int = 0
-    minibatch: int = 3
-    """Training tasks of one reflection."""
-    perfect_score: float | None = None
-    """The score of a minibatch that needs no reflection, in v0; `None` reflects on every one."""
-    columns: tuple[str, ...] = ()
-    """Further fields of a rollout or its task that the reflecting model reads."""
-    initial_prompt: str | None = None
-    """The initial prompt, for a v1 environment whose tasks have no system prompt."""
-
-    @property
-    def most_calls(self) -> int:
-        """The most rollouts: a round is two minibatches and all validation tasks."""
-        return self.calls + 2 * self.minibatch + self.validation
-
-    @property
-    def reflections(self) -> int:
-        """Each follows a minibatch of rollouts."""
-        return self.most_calls // self.minibatch + 1
+    target: EvaluationTarget
+    budget: SearchBudget
+    reports: Path
+    write: bool
+    """Whether the better prompt is written into the source."""
+    reflects: Endpoint | None
+    """The model that reflects, if it is another one."""
 
 
-@dataclass(frozen=True)
-class Optimized:
-    """The result of GEPA. Scores are means of rewards on the validation tasks."""
-
-    candidates: tuple[str, ...]
-    """System prompts that were scored on them, starting with the initial one."""
-    scores: tuple[float, ...]
-    subscores: tuple[Mapping[str, float], ...]
-    """Validation task → score, for each candidate."""
-    best: int
-    calls: int | None
-    """The number of rollouts; `None` if GEPA does not report it."""
-
-
-@dataclass
-class SearchProgress:
-    """Reports each batch of rollouts; the process of GEPA writes their number to a file."""
-
-    path: Path
-    seen: Callable[[int], None]
-    rollouts: int = 0
-
-    def look(self) -> None:
-        """Report new rollouts."""
-        try:
-            now = int(self.path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # nothing yet, or it is being written
-            return
-        if now > self.rollouts:
-            self.rollouts = now
-            self.seen(now)
-
-
-class NoGepa(Exception):
-    """This release of verifiers has no GEPA, or the package `gepa` is not in the environment's lock."""
-
-
-def estimate_of_search(
-    endpoint: Endpoint, reflects: Endpoint, tasks: tuple[Task, ...], budget: SearchBudget, *, conversational: bool
-) -> tuple[CostEstimate, float]:
-    """The upper bound of a search, and the dollars of it for reflections.
-
-    Every prompt is taken to be the longest one with a system prompt as long as a reply may be,
-    and every reflection to read a minibatch of the longest conversations, with the columns of their tasks.
-    """
-    turns = CALLS_OF_CONVERSATION if conversational else 1
-    limit = endpoint.max_tokens
-    prompt = max((bound_of_prompt(task.prompt) for task in tasks), default=0) + limit
-    rollout = Tokens(prompt * turns + limit * turns * (turns - 1) // 2, limit * turns)
-    shown = max((len(str(_shown(task, budget.columns)).encode()) for task in tasks), default=0)
-    answer = reflects.max_tokens
-    reflection = Tokens(budget.minibatch * (prompt + limit * turns + shown) + answer + TEMPLATE_TOKENS, answer)
-    calls, reflections = budget.most_calls, budget.reflections
-    played = Tokens(calls * rollout.prompt, calls * rollout.completion)
-    reflected = Tokens(reflections * reflection.prompt, reflections * reflection.completion)
-    priced = endpoint.has_prices and reflects.has_prices
-    dollars = reflects.cost(reflected.prompt, reflected.completion) if priced else 0.0
-    cost = endpoint.cost(played.prompt, played.completion) + dollars if priced else None
-    size, most = budget.train + budget.validation, calls * turns + reflections
-    return CostEstimate(size, calls, most, played + reflected, cost, conversational), dollars
-
-
-def _shown(task: Task, columns: tuple[str, ...]) -> list[object]:
-    return [task.answer or "", *(task.data.get(column, "") for column in columns)]
-
-
-def optimize_prompt(
-    entry: EnvironmentEntry,
-    package: Package,
-    workspace: Workspace,
-    relay: Relay,
-    reflects: Relay,
+def optimize(
+    target: EvaluationTarget,
     budget: SearchBudget,
-    stop: threading.Event,
+    model: str,
+    reflection_model: str | None,
+    reports: Path,
     *,
-    seen: Callable[[int], None],
-    judge: str | None = None,
-    allow_network: bool = False,
-) -> Optimized:
-    """Search for a better system prompt; `seen` gets the number of rollouts after each batch of them.
+    write: bool,
+) -> OptimizationReport:
+    """Search with the model at this endpoint, write the report, and the better prompt if requested.
 
-    Python's connections beyond this machine are refused as in a worker, unless the network is allowed. Requests to a
-    judge go to the address `judge`. Raises `NoGepa` if the environment's lock has none, `ProgramFailed` when the
-    command fails, and `Interrupted` when `stop` is set.
+    Raises `RunRefused`, before anything is spent if the search could cost more than its ceiling.
     """
-    with confined_command(entry, package, workspace, stop, judge=judge, allow_network=allow_network) as confined:
-        scratch = confined.scratch
-        result, progress = scratch / "result.json", SearchProgress(scratch / "progress", seen)
-        shutil.copy(WORKER_FOLDER / "adapters" / "gepa.py", confined.modules / f"{MODULE}.py")
-        options = _options_v0 if package.generation == "v0" else _options_v1
-        arguments = [package.module, *options(entry, relay, reflects, budget, scratch / "out")]
-        asked = {"generation": package.generation, "arguments": arguments}
-        run_program(
-            [confined.venv.python, "-m", MODULE],
-            environment=confined.variables,
-            folder=scratch,
-            seconds=budget.seconds,
-            stop=stop,
-            sandbox=confined.sandbox,
-            sends=json.dumps(asked | {"result": str(result), "progress": str(progress.path)}),
-            look=progress.look,
-        )
-        return _optimized(result)
+    reflects = endpoint_named(target.root, reflection_model) if reflection_model else None
+    if reflects is not None:
+        ceiling_of(target.settings.max_cost, reflects)  # which refuses one without prices
+    judge_endpoint(target.root, target.entry, target.package, scripted=False)
+    search = PromptSearch(target, budget, reports, write, reflects)
+    with relay_to(target.root, model, target.settings) as relay:
+        report = _optimized(search, relay)
+    file, prompt = files(reports, report.environment)
+    write_report(file, render_json(report))
+    write_report(prompt, report.after)
+    return report
 
 
-def _optimized(path: Path) -> Optimized:
-    try:
-        raw = json.loads(path.read_bytes())
-        if isinstance(raw, dict) and "missing" in raw:
-            raise NoGepa(str(raw["missing"]))
-        found = adapter(Optimized).validate_python(raw, strict=False)
-    except (OSError, ValueError) as error:
-        message = f"GEPA ended without a result: {error}"
-        raise ProgramFailed(Failure("infrastructure", "NoResult", message)) from None
-    assert isinstance(found, Optimized)
-    return found
-
-
-def _options_v0(entry: EnvironmentEntry, relay: Relay, reflects: Relay, budget: SearchBudget, out: Path) -> list[str]:
-    listed = out.with_name("endpoints.toml")
-    named = {"endpoint_id": REFLECTS, "model": reflects.endpoint.model, "url": reflects.base_url, "key": KEY}
-    lines = [f"{name} = {json.dumps(value)}" for name, value in named.items()]
-    listed.write_text("\n".join(["[[endpoint]]", *lines, ""]), encoding="utf-8")
-    where = ["-m", relay.endpoint.model, "-b", relay.base_url, "-k", KEY, "-o", str(out)]
-    teacher = ["-e", str(listed), "-M", REFLECTS]
-    size = ["-B", budget.calls, "-n", budget.train, "-N", budget.validation, "--minibatch-size", budget.minibatch]
-    how = ["-c", relay.endpoint.concurrency, "--seed", budget.seed, "-S", json.dumps(sampling_of(relay.endpoint))]
-    skipped = [] if budget.perfect_score is None else ["--perfect-score", budget.perfect_score]
-    columns = ["--state-columns", *budget.columns] if budget.columns else []
-    rest = map(str, [*teacher, *size, *how, *skipped, *columns])
-    return [*where, "-a", json.dumps(dict(entry.args)), *rest]
-
-
-def _options_v1(entry: EnvironmentEntry, relay: Relay, reflects: Relay, budget: SearchBudget, out: Path) -> list[str]:
-    settings: dict[str, Any] = {
-        "model": relay.endpoint.model,
-        "reflection-model": reflects.endpoint.model,
-        "reflection-client.base-url": reflects.base_url,
-        "reflection-client.api-key-var": KEY,
-        "max-total-rollouts": budget.calls,
-        "num-train": budget.train,
-        "num-val": budget.validation,
-        "reflection-minibatch-size": budget.minibatch,
-        "max-concurrent": relay.endpoint.concurrency,
-        "seed": budget.seed,
-        "output-dir": out,
-        "run.name": "gepa",
-        **({} if budget.initial_prompt is None else {"initial-prompt": budget.initial_prompt}),
-    }
-    columns = ["--reflection-columns", *budget.columns] if budget.columns else []
-    return [*flags(settings_of_v1(entry, relay) | settings), *columns]
-
-
-@dataclass(frozen=True)
-class ConfinedCommand:
-    """The variables and the folder of a command."""
-
-    venv: VirtualEnvironment
-    scratch: Path
-    """Its working folder, which is removed afterwards."""
-    modules: Path
-    """The first folder of its import path."""
-    variables: dict[str, str]
-    sandbox: Sandbox | None
+def _optimized(search: PromptSearch, relay: Relay) -> OptimizationReport:
+    """The search and its result; both relays report what they spent."""
+    target = search.target
+    search, bound, reflections = _approved(search, relay)
+    judging = judge_of(target.root, target.entry, target.package, scripted=False)
+    reflecting = _reflecting(search, relay, bound, reflections)
+    with breaking_off(target.entry.name, target.stop), reflecting as reflects, judging as judge:
+        real_judge = judge if isinstance(judge, Relay) else None
+        found = _searched(search, relay, reflects, real_judge, bound)
+        return _report(search, relay, reflects, real_judge, found)
 
 
 @contextmanager
-def confined_command(
-    entry: EnvironmentEntry,
-    package: Package,
-    workspace: Workspace,
-    stop: threading.Event,
-    *,
-    judge: str | None,
-    allow_network: bool,
-) -> Iterator[ConfinedCommand]:
-    """The variables and the folder of a command of verifiers, with the chat harness of the workers and the declared
-    secrets.
+def _reflecting(search: PromptSearch, relay: Relay, bound: CostEstimate, reflections: float) -> Iterator[Relay]:
+    """The relay to the model that reflects, which gets what the rollouts cannot need of the limit."""
+    if search.reflects is None:
+        yield relay
+        return
+    share = None
+    if relay.ceiling is not None and bound.cost is not None:
+        share = relay.ceiling - (bound.cost - reflections)
+        relay.leave(share)
+    with relay_for(search.reflects, share) as reflects:
+        try:
+            yield reflects
+        finally:
+            print_message(f"reflections: {spent(reflects.spending, reflects.endpoint)}")
 
-    Python's connections beyond this machine are refused as in a worker, unless the network is allowed. Requests to a
-    judge go to the address `judge`, and are refused without one.
-    Raises `ProgramFailed` if the virtual environment or the wheel cannot be made, and `Interrupted`.
+
+def _approved(search: PromptSearch, relay: Relay) -> tuple[PromptSearch, CostEstimate, float]:
+    """The search with its numbers of tasks, and the cost estimate, which is printed, and that of its reflections.
+
+    Raises `RunRefused` above the ceiling.
     """
-    venv = environment_venv(package, workspace, stop)
-    overlay = built_wheel(package, workspace, stop).overlay
-    confinement = requests_for(entry, ObservationRequest(allow_network=allow_network), package).confinement
-    with workspace.scratch() as scratch:
-        variables = worker_environment(venv, overlay, scratch, confinement)
-        modules = scratch / "modules"
-        modules.mkdir()
-        shutil.copy(WORKER_FOLDER / "adapters" / "chat_harness.py", modules / f"{HARNESS}.py")
-        guard(modules, judge, refuses=not allow_network)
-        variables["PYTHONPATH"] = f"{modules}:{variables['PYTHONPATH']}"
-        sandbox = environment_sandbox(venv, package, overlay, scratch, confinement, workspace)
-        yield ConfinedCommand(venv, scratch, modules, variables, sandbox)
+    target = search.target
+    with breaking_off(target.entry.name, target.stop), target.opened() as opened:
+        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED))
+    tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
+    datasets = tuple(checked(Dataset, value) for kind, value in parts if kind == "dataset")
+    description = replace(opened.description, datasets=datasets)
+    budget = _resolved(search.budget, target.entry.name, description, tasks)
+    reflects, conversational = search.reflects or relay.endpoint, description.conversational
+    bound, reflections = estimate_of_search(relay.endpoint, reflects, tasks, budget, conversational=conversational)
+    source = price_source(relay.endpoint)
+    cost = "no price configured" if bound.cost is None else f"at most ${bound.cost:.4f}{source}"
+    message = (
+        f"{target.entry.name}: GEPA with {budget.train_tasks} training and {budget.validation_tasks} validation tasks, "
+        f"stopping at {budget.max_calls} rollouts (the last round may make {budget.most_calls - budget.max_calls} "
+        f"more), at most {budget.reflections} reflections by {reflects.model} at {reflects.name}: "
+        f"at most {bound.tokens.prompt:,} tokens sent and {bound.tokens.completion:,} received, {cost}"
+    )
+    if relay.ceiling is not None and bound.cost is not None and bound.cost > relay.ceiling:
+        raise RunRefused(
+            f"refused: {message}; --max-cost is ${relay.ceiling:g}.\n"
+            "Request fewer rollouts (--max-calls), lower max_tokens of the endpoint, or raise --max-cost."
+        )
+    print_message(message)
+    return replace(search, budget=budget), bound, reflections
 
 
-def guard(modules: Path, judge: str | None = None, *, refuses: bool = True) -> None:
-    """Let every Python with this folder on its path import the worker, relay requests to a judge to the address
-    `judge`, and refuse connections beyond this machine.
-    """
-    begins = IMPORT_WORKER + (GUARD if refuses else "")
-    (modules / "sitecustomize.py").write_text(begins + RELAY_JUDGES.format(place=judge))
+def _resolved(budget: SearchBudget, name: str, description: Description, tasks: tuple[Task, ...]) -> SearchBudget:
+    """The budget with its numbers of tasks. Raises `RunRefused` for what verifiers' GEPA of this generation has not."""
+    if description.generation == "v0":
+        if budget.initial_prompt is not None:
+            raise RunRefused(
+                "--initial-prompt is for v1: verifiers' GEPA of v0 starts from the environment's system_prompt"
+            )
+        return budget.with_tasks(None)
+    size = description.datasets[0].size if len(description.datasets) == 1 else None
+    budget = budget.with_tasks(size)
+    train, validation = budget.train_tasks, budget.validation_tasks
+    if size is not None and train + validation > size:
+        raise RunRefused(
+            f"{name} has {size} tasks: {train} --train-tasks and {validation} --validation-tasks are more.\n"
+            "Lower one of them; without both, the tasks are divided."
+        )
+    has_prompt = any(
+        task.data.get("system_prompt") or (task.prompt and task.prompt[0].get("role") == "system") for task in tasks
+    )
+    if not has_prompt and budget.initial_prompt is None:
+        raise RunRefused(
+            f"no task of {name} has a system prompt: its instructions are in the prompt itself, which GEPA does "
+            "not change.\nPass --initial-prompt TEXT to search for one that precedes it, or set system_prompt in "
+            "the task's data."
+        )
+    if budget.perfect_score is not None:
+        raise RunRefused("--perfect-score is for v0: verifiers' GEPA of v1 reflects on every minibatch")
+    return budget
 
 
-def settings_of_v1(entry: EnvironmentEntry, relay: Relay) -> dict[str, Any]:
-    """The settings of every command of v1: the environment's arguments, the worker's harness, and the relay."""
-    nested = {"sampling": sampling_of(relay.endpoint), "env.taskset": entry.args}
-    return {
-        "client.base-url": relay.base_url,
-        "client.api-key-var": "ENVWRIGHT_ENDPOINT_KEY",
-        "env.agent.harness.id": HARNESS.replace("_", "-"),
-        "env.agent.runtime.type": "subprocess",
-        **{f"{place}.{key.replace('_', '-')}": value for place, of in nested.items() for key, value in of.items()},
-    }
+def _searched(
+    search: PromptSearch, relay: Relay, reflects: Relay, judge: Relay | None, bound: CostEstimate
+) -> Optimized:
+    target, budget = search.target, search.budget
+    name, package = target.entry.name, target.package
+
+    def show(rollouts: int) -> None:
+        spending = [each.spending for each in dict.fromkeys((relay, reflects))]
+        calls, dollars = sum(each.calls for each in spending), sum(each.cost for each in spending)
+        cost = "" if bound.cost is None else f", ${dollars:.4f} of at most ${bound.cost:.4f}"
+        played = f"{rollouts:,} of {budget.max_calls:,} rollouts"
+        if not target.settings.quiet:
+            print_message(f"{name}: {played}, {calls:,} calls of at most {bound.calls:,}{cost}")
+
+    try:
+        return optimize_prompt(target, relay, reflects, budget, seen=show, judge=judge.base_url if judge else None)
+    except NoGepa as error:
+        raise RunRefused(
+            f"the lock of {name} has no GEPA for {package.generation}: {error}\n"
+            "It comes with verifiers from 0.3.1 on. Raise verifiers there (envwright lock), "
+            f"or move the environment with envwright migrate {name}."
+        ) from None
+    except ProgramFailed as error:
+        for model in (relay, reflects):
+            if model.refusal is not None:
+                raise refused_by(model.refusal) from None
+        message = error.failure.message
+        for scrubbing in filter(None, (relay, reflects, judge)):
+            message = str(scrubbing.scrub(message))
+        if any(word in message for word in OF_SEVERAL_AGENTS) and not relay.spending.calls:
+            raise RunRefused(
+                f"{name} has several agents: verifiers' GEPA changes the prompt of one, and refuses it"
+            ) from None
+        raise RunRefused(f"{name}: verifiers' GEPA failed:\n{message}", exit_codes.ERROR) from None
 
 
-def flags(settings: Mapping[str, Any]) -> list[str]:
-    """Settings as arguments of verifiers' command line."""
-    return [text for key, value in settings.items() for text in (f"--{key}", str(value))]
+def _report(
+    search: PromptSearch, relay: Relay, reflects: Relay, judge: Relay | None, found: Optimized
+) -> OptimizationReport:
+    entry, package = search.target.entry, search.target.package
+    models = {relay, reflects}
+    before, after = found.candidates[0], found.candidates[found.best]
+    subscores = (found.subscores[0], found.subscores[found.best])
+    confidence = entry.gates.distribution.confidence
+    difference = paired_difference(subscores[1], subscores[0], confidence) if found.best else None
+    lost = sum(called.spending.failed + called.spending.refused for called in filter(None, {*models, judge}))
+    better = found.scores[found.best] > found.scores[0] and after != before
+    report = OptimizationReport(
+        environment=entry.name,
+        digest=package.digest,
+        model=relay.endpoint.model,
+        verdict="pass" if better and not lost else "inconclusive",
+        reason="a better prompt was found" if better else "no prompt did better on the validation tasks",
+        before=before,
+        after=after,
+        scores=(found.scores[0], found.scores[found.best]),
+        difference=interval_of(difference),
+        validation_tasks=len(subscores[0]),
+        candidates=tuple(map(CandidateReport, found.candidates, found.scores)),
+        rollouts=found.calls,
+        cost=sum(model.spending.cost for model in models) if relay.endpoint.has_prices else None,
+        tool_version=__version__,
+    )
+    if lost:
+        why = f"{lost} calls got no answer, and GEPA counts their rollouts as 0: no score here can be trusted"
+        ended = judge_cut_short(judge) or ("the ceiling was reached" if relay.ceiling_reached else "")
+        return replace(report, reason=f"{why}; {ended}" if ended else why)
+    return _placed(search, report) if better else report
+
+
+def _placed(search: PromptSearch, report: OptimizationReport) -> OptimizationReport:
+    """The report with the place of the new prompt in the source, where it is written if requested."""
+    root, name = search.target.root, report.environment
+    try:
+        if search.budget.initial_prompt is not None:
+            raise NotPlaceable("it started from --initial-prompt: set system_prompt in the data of the tasks")
+        place = placement(search.target.package.folder, report.before, report.after)
+    except NotPlaceable as error:
+        saved = files(search.reports, name)[1]
+        return replace(report, placed="not-placeable", place=f"{error}; the new prompt is in {saved}")
+    patch, at = place.diff(root), f"{place.path.relative_to(root)}:{place.line}"
+    if not search.write:
+        return replace(report, placed="placeable", place=f"{at}; --write writes it there", patch=patch)
+    write_whole(place.path, place.text)
+    bump = f"the package changed: envwright bump {name} --minor, and validate it again"
+    return replace(report, placed="written", place=at, patch=patch, notes=(*report.notes, bump))

@@ -14,12 +14,14 @@ from importlib import import_module
 
 from envwright.builds.venv import environment_venv, venv_for
 from envwright.builds.wheel import TESTS_LOCK, built_wheel
-from envwright.declarations.package import folder_of
+from envwright.declarations.package import Package, folder_of
 from envwright.declarations.problem import Problem
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts, Failure, adapter
 from envwright.observing.collected_facts import ProgressListener
 from envwright.observing.facts_cache import remembered
 from envwright.observing.observation import observe
+from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.scheduling import Timing, expected_timings, in_order, next_to_start, remember_timing
 from envwright.observing.stages.recordings import with_recordings
 from envwright.observing.stages.search import search_toolbox
@@ -27,6 +29,7 @@ from envwright.observing.store.settings import StoreSettings
 from envwright.observing.templates import LockTemplates
 from envwright.observing.verdicts import ValidationRequest, are_in_the_cache, judged, keep, remembered_result
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
+from envwright.reports.open_progress import open_progress
 from envwright.reports.progress import RunProgress
 from envwright.reports.spill_list import SpilledResults
 from envwright.rules.result import EnvironmentResult, broken_result, undeclared_result
@@ -39,6 +42,27 @@ PATIENCE_SECONDS = 2.0
 """Seconds for the workers' threads to end their children after Ctrl-C."""
 LOOK_SECONDS = 0.2
 IMPORTED_LATE = ("envwright.observing.mutants.source", "envwright.reports.terminal", "envwright.reports.html.page")
+
+
+def facts_of(
+    entry: EnvironmentEntry,
+    package: Package,
+    workspace: Workspace,
+    request: ObservationRequest,
+    stop: threading.Event,
+    *,
+    quiet: bool,
+) -> Facts:
+    """The cached facts of an environment, or those of a new observation, with progress unless `quiet`."""
+    known = remembered(entry, package, workspace, request)
+    if known is not None:
+        return known
+    with open_progress([entry.name], quiet=quiet) as progress:
+        listener = ProgressListener(
+            stage=lambda stage: progress.stage(entry.name, stage),
+            advance=lambda done, total: progress.advance(entry.name, done, total),
+        )
+        return observe(entry, package, workspace, request, listener, stop)
 
 
 @dataclass(frozen=True)

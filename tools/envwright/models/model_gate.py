@@ -1,0 +1,173 @@
+"""The smoke and distribution gates with a real model: on an evaluation made here, or on rollouts from elsewhere."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from envwright import __version__
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.facts.observed import Facts
+from envwright.facts.stages import needed_by
+from envwright.models.import_results import Expected, Imported, NoResults, import_results, print_problems
+from envwright.models.model_evaluation import (
+    EvaluationSettings,
+    EvaluationTarget,
+    ModelEvaluation,
+    RunRefused,
+    judge_name,
+)
+from envwright.models.model_run import (
+    check_judges,
+    evaluate,
+    judge_cut_short,
+    judge_endpoint,
+    refused_by,
+    relay_to,
+    requested_of,
+)
+from envwright.models.relay import Relay
+from envwright.observing.job import StageFailed
+from envwright.packages.recordings import read_recordings
+from envwright.packages.repository import Repository
+from envwright.rules.engine import Gate, Subject, Verdict
+from envwright.rules.result import EnvironmentResult, ValidationResult, environment_result
+from envwright.rules.settings import set_severities
+from envwright.rules.verdict import GateVerdict, Judgement, judge, worst
+from envwright.statistics.baseline import baseline_for
+from envwright.system.subprocesses import Interrupted, ProgramFailed
+from envwright.text.visible_text import on_one_line
+
+STAGES = needed_by("smoke", "distribution")
+
+
+def validate_with_model(
+    repository: Repository,
+    names: tuple[str, ...],
+    gate: Gate,
+    model: str,
+    settings: EvaluationSettings,
+    reports: Path,
+    env_args: Mapping[str, Any] | None = None,
+) -> tuple[ValidationResult, RunRefused | None]:
+    """Evaluate the environments with the model at an endpoint and judge them, and why it refused calls.
+
+    Raises `RunRefused` if nothing is to be judged.
+    """
+    started = time.monotonic()
+    check_judges(repository, names, scripted=settings.scripted_judge)
+    results, stop = [], threading.Event()
+    with relay_to(repository.root, model, settings) as relay:
+        for name in names:
+            entry, package = repository.registry.environments[name], repository.packages[name]
+            target = EvaluationTarget(repository.root, entry, package, settings, stop)
+            file = f"{name}--{relay.endpoint.name}{'--eval' if settings.split == 'eval' else ''}"
+            file = f"{file}{'' if env_args is None else '--variant'}.jsonl".replace("/", "_")
+            results.append(replace(_evaluated(target, gate, relay, reports / "rollouts" / file), env_args=env_args))
+    result = ValidationResult(
+        verdict=worst(result.verdict for result in results),
+        environments=tuple(results),
+        seconds=time.monotonic() - started,
+        tool_version=__version__,
+        gates=(gate,),
+        endpoint=model,
+        split=settings.split or "train",
+        rules=set_severities(repository.registry.rules),
+    )
+    if result.verdict == "pass" and len(names) == 1 and env_args is None:
+        then = "distribution" if gate == "smoke" else "record"
+        result = replace(result, next_command=f"envwright {then} {names[0]} --model {model}")
+    return result, None if relay.refusal is None else refused_by(relay.refusal)
+
+
+def _evaluated(target: EvaluationTarget, gate: Gate, relay: Relay, file: Path) -> EnvironmentResult:
+    entry, package, scripted = target.entry, target.package, target.settings.scripted_judge
+    started, before = time.monotonic(), relay.spending
+    try:
+        size = requested_of(target.settings, relay.endpoint, *_wanted(entry, gate))
+        evaluated = evaluate(target, relay, size, file=file)
+        facts, judgement = evaluated.facts, _judged(target, gate, relay, evaluated)
+    except KeyboardInterrupt:
+        target.stop.set()
+        raise
+    except Interrupted:
+        raise KeyboardInterrupt from None
+    except (StageFailed, ProgramFailed) as error:
+        stage = gate if error.failure.kind == "harness" else "load"
+        facts = Facts(entry.name, "", package.digest, failures={stage: error.failure})
+        judgement = judge(Subject(entry, package, facts), [gate])
+    seconds = time.monotonic() - started
+    result = environment_result(package, facts, judgement, root=target.root, cached=False, seconds=seconds)
+    judging = judge_endpoint(target.root, entry, package, scripted=scripted)
+    by = "scripted" if scripted else judging.model if judging else None
+    return replace(result, spending=relay.spending.since(before), judge=by)
+
+
+def _wanted(entry: EnvironmentEntry, gate: Gate) -> tuple[int, int]:
+    smoke, spread = entry.gates.smoke, entry.gates.distribution
+    if gate == "smoke":
+        return smoke.tasks, smoke.rollouts
+    return spread.tasks, max(spread.group_size, ceil(spread.min_rollouts / spread.tasks))
+
+
+def _judged(target: EvaluationTarget, gate: Gate, relay: Relay, evaluated: ModelEvaluation) -> Judgement:
+    """The gate's judgement; a run that was cut short proves nothing."""
+    recordings = [each.baseline for each in read_recordings(target.package.folder) if not each.problems]
+    judge_here = judge_name(evaluated.judge) or "scripted"  # recordings that name none were judged by it
+    recorded = [baseline for baseline in recordings if (baseline.get("judge") or "scripted") == judge_here]
+    baseline = baseline_for(recorded, evaluated.facts, target.settings.split or "train")
+    judgement = judge(Subject(target.entry, target.package, evaluated.facts, baseline=baseline), [gate])
+    verdict: Verdict = "inconclusive"
+    reason = judge_cut_short(evaluated.judge)
+    if relay.refusal is not None:
+        verdict, reason = "error", on_one_line(str(relay.refusal))
+    elif relay.ceiling_reached:
+        reason = f"cut short by the ceiling of ${relay.ceiling:g}: {relay.spending.refused} calls were not made"
+    if not reason:
+        return judgement
+    return replace(judgement, verdict=verdict, gates={gate: GateVerdict(gate, verdict, reason)})
+
+
+def judge_results(target: EvaluationTarget, results: Path) -> ValidationResult:
+    """The distribution gate on a file or folder of results of an environment.
+
+    Raises `RunRefused` if it has none, or belongs to another environment or version.
+    """
+    started, entry, package = time.monotonic(), target.entry, target.package
+    if not results.exists():
+        raise RunRefused(f"{results} does not exist")
+    facts = target.described()
+    if facts.description is not None:
+        try:
+            imported = import_results(results, Expected(entry.name, package.module, package.digest, facts))
+        except (NoResults, OSError) as error:
+            raise RunRefused(f"{entry.name}: {error}") from None
+        if imported.refusals:
+            print_problems(imported.path, imported.refusals, "it belongs to another environment or version")
+            raise RunRefused(f"{results}: not judged; evaluate this version of {entry.name}")
+        print_problems(imported.path, imported.problems, "judged anyway: unusable rollouts count as missing")
+        facts = _with_rollouts(imported, facts)
+    judgement = judge(Subject(entry, package, facts), ["distribution"])
+    seconds = time.monotonic() - started
+    judged = environment_result(package, facts, judgement, root=target.root, cached=False, seconds=seconds)
+    return ValidationResult(
+        judgement.verdict, (judged,), seconds=seconds, tool_version=__version__, gates=("distribution",)
+    )
+
+
+def _with_rollouts(imported: Imported, facts: Facts) -> Facts:
+    """The local environment, with the rollouts of the file and no others."""
+    return replace(
+        facts,
+        scores=(),
+        rollouts=tuple(row.as_rollout() for row in imported.rows),
+        rollouts_asked=dict(Counter(row.speaker for row in imported.rows)),
+        completed=tuple(dict.fromkeys((*facts.completed, *STAGES))),
+        failures={stage: failure for stage, failure in facts.failures.items() if stage not in STAGES},
+    )

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from envwright.builds.wheel import built_wheel
-from envwright.cli import release
 from envwright.cli.main import main
 from envwright.packages.repository import Repository
 from envwright.rules.engine import GATES
@@ -35,7 +34,7 @@ def root(tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> P
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
-    monkeypatch.setattr(release, "run_without_key", counted_as_loaded)
+    monkeypatch.setattr("envwright.release.release.run_without_key", counted_as_loaded)
     return small_repository(tmp_path / "repository", *(name.replace("-", "_") for name in NAMES))
 
 

@@ -6,27 +6,36 @@ Here hashes are checked and wheels are pushed. Nothing of an environment is buil
 from __future__ import annotations
 
 import shutil
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from envwright import exit_codes
+from envwright import __version__, exit_codes
 from envwright.declarations.package import Package
-from envwright.hub.access import HubAccess, Prime
+from envwright.declarations.problem import DeclarationError, Problem
+from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.hub.access import HubAccess, HubUnavailable, Prime
 from envwright.hub.client import HubCall, call_hub
 from envwright.hub.state import HubIdentity, HubReading, reading_of
-from envwright.packages.repository import Repository
+from envwright.packages.git import git, head_of
+from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.release.evidence import NoWheel, ValidationEvidence, sha256_of
-from envwright.release.ledger import LedgerEntry, ReleaseLedger
-from envwright.release.plan import REFUSED, WRITES, ReleasePlan, ReleaseStep
-from envwright.release.publishing import Fetched, HubSide, Push, Verifier, publish, push_environment
+from envwright.release.ledger import PUBLISHED, LedgerEntry, LedgerFile, LedgerUnreadable, ReleaseLedger
+from envwright.release.loading import LOADED, join_loaded, read_loaded
+from envwright.release.plan import REFUSED, WRITES, ExternalStep, Planned, PlannedRun, ReleasePlan, ReleaseStep
+from envwright.release.publishable import ReleaseSettings, handed_over, proven_here, run_without_key
+from envwright.release.publishing import Fetched, HubSide, Push, Verified, Verifier, publish, push_environment
 from envwright.release.pushed_evaluations import EvaluationPusher
 from envwright.system.retry_policy import HUB_PUSH, RetryPolicy
 from envwright.system.scratch_folder import temporary_scratch
-from envwright.system.subprocesses import Interrupted, ProgramFailed
+from envwright.system.subprocesses import Interrupted, ProgramFailed, terminated_like_interrupted
+from envwright.training.due import Situation, carry_out, decided_runs
+from envwright.training.submit import Submission, SubmissionOutcome
 
 AT_ONCE = 4
 """Environments that are published at the same time."""
@@ -238,13 +247,139 @@ def _continued(entry: LedgerEntry, earlier: LedgerEntry) -> LedgerEntry:
     return replace(known, fetched=earlier.fetched, verified=earlier.verified)
 
 
-def outcome(ledger: ReleaseLedger, failed: Sequence[str] = (), unknown: Sequence[str] = ()) -> tuple[int, str]:
-    """The exit code of a release, and why it is not 0."""
+def carry_out_plan(
+    root: Path, planned: Planned, reports: Path, settings: ReleaseSettings, stop: threading.Event
+) -> LedgerFile:
+    """Carry out a plan on its evidence, and record what happens as it happens, even if it is interrupted.
+
+    Raises `NoEvidence`, `LedgerUnreadable`, `DeclarationError`, and `OSError` where the ledger cannot be written before
+    anything is published.
+    """
+    if settings.evidence_only:
+        proven = handed_over(root, planned, settings, reports)
+    else:
+        proven = proven_here(root, planned, settings, reports, stop)
+    commit = head_of(root)
+    ledger = ReleaseLedger(commit, planned.plan.whose, planned.plan.prime, __version__, earlier=proven.unreached)
+    file = LedgerFile(ledger, reports, planned.access.scrubber)
+    if planned.prime is None or planned.hub is None:
+        ledger.runs = _not_due(planned.plan.runs)
+        return file
+    release = Release(
+        _repository(root, planned),
+        planned.prime,
+        planned.access,
+        planned.hub.identity,
+        proven.evidence,
+        proven.no_evidence,
+        proven.wheel_of,
+        proven.earlier,
+        _uncommitted(root, planned),
+        reports / PUBLISHED,
+        file.begin_push,
+        stop,
+        (lambda _: None) if settings.quiet else lambda text: print(planned.access.scrubber.text(text), file=sys.stderr),
+    )
+    ledger.entries = [release.not_reached(step) for step in planned.plan.steps]
+    ledger.interrupted = True  # until it has ended: a killed release leaves this behind
+    file.begin()
+    shutil.rmtree(reports / PUBLISHED, ignore_errors=True)
+    try:
+        with terminated_like_interrupted():
+            release.apply(planned.plan, file.record)
+            if not settings.evidence_only:
+                _loaded(root, file, quiet=settings.quiet)
+                lost = {entry.step.desired.name for entry in ledger.entries if not entry.is_ready}
+                ready = planned.there - lost | {each.step.desired.name for each in ledger.entries if each.is_ready}
+                situation = Situation(root, planned.registry, planned.access, planned.prime, ready, stop)
+                ledger.runs = _submitted(situation, planned.plan.runs)
+        ledger.interrupted = False
+    except (KeyboardInterrupt, Interrupted):
+        ledger.interrupted = True
+    return file
+
+
+def _submitted(situation: Situation, planned: tuple[PlannedRun, ...]) -> list[dict[str, Any]]:
+    """The results of the runs; an error in one does not lose the record of the release."""
+    due = [run.name for run in planned if run.action == "submit"]
+    others = _not_due(planned)
+    try:
+        submitted = [asdict(carry_out(situation, each)) for each in decided_runs(situation, due)] if due else []
+        return [*others, *submitted]
+    except Interrupted:
+        raise
+    except Exception as error:
+        expected = isinstance(error, DeclarationError | HubUnavailable)
+        named = str(error) if expected else f"envwright failed here: {type(error).__name__}: {error}"
+        result = situation.access.scrubber.text(named)
+        said_next = "envwright train: it reads the list of runs first"
+        return [*others, *(asdict(Submission(name, "unknown", result, said_next)) for name in due)]
+
+
+def _not_due(planned: Iterable[PlannedRun]) -> list[dict[str, Any]]:
+    """The runs that the plan refused or could not decide on; the release ends as the plan does."""
+    outcomes: dict[str, SubmissionOutcome] = {"refused": "failed", "unreadable": "unknown"}
+    return [
+        asdict(Submission(run.name, outcomes[run.action], run.reason, run.next))
+        for run in planned
+        if run.action in outcomes
+    ]
+
+
+def _repository(root: Path, planned: Planned) -> Repository:
+    """The packages to publish, or whose evaluations may be pushed."""
+    entries = planned.registry.environments
+    names = {step.desired.name for step in planned.plan.steps if entries[step.desired.name].publish_evals}
+    names |= {step.desired.name for step in planned.plan.writes}
+    return Repository.load(root, sorted(names)) if names else Repository(root, planned.registry, {})
+
+
+def _uncommitted(root: Path, planned: Planned) -> dict[str, str]:
+    """Uncommitted files of each environment to publish; empty without git."""
+    status = git(root, "status", "--porcelain", "--untracked-files=all", "--", REGISTRY_FILE, ENVIRONMENTS_FOLDER)
+    if status.returncode != 0 and (root / ".git").exists():
+        message = status.stderr.decode(errors="replace").strip()
+        raise DeclarationError([Problem(".git", None, f"git cannot list uncommitted files: {message}")])
+    files = [line[3:].strip('"') for line in status.stdout.decode(errors="replace").splitlines()]
+    found = {}
+    for step in planned.plan.writes:
+        folder = f"{ENVIRONMENTS_FOLDER}/{planned.registry.environments[step.desired.name].folder_name}/"
+        own = [file for file in files if folder in file or file.endswith(REGISTRY_FILE)]
+        if own:
+            found[step.desired.name] = ", ".join(own[:3]) + (" …" if len(own) > 3 else "")
+    return found
+
+
+def _loaded(root: Path, file: LedgerFile, *, quiet: bool) -> None:
+    """Install and load what was published, in a process that has no key, and put the results into the ledger."""
+    ledger = file.ledger
+    if not any(entry.waits_for_loading for entry in ledger.entries):
+        return
+    results = file.folder / LOADED
+    loaded: Mapping[str, Verified] = {}
+    try:
+        results.unlink(missing_ok=True)
+        run_without_key(["release", "verify", str(file.folder)], root, file.folder, {}, quiet=quiet)
+        loaded = read_loaded(results, ledger.commit)
+    except (OSError, LedgerUnreadable) as error:
+        print(f"what was published could not be installed and loaded: {error}", file=sys.stderr)
+    for entry in list(join_loaded(ledger.entries, loaded)):
+        file.record(entry)
+
+
+def outcome(ledger: ReleaseLedger, external: Iterable[ExternalStep] = ()) -> tuple[int, str]:
+    """The exit code of a release, and why it is not 0; `external` are the environments of the Hub that runs need."""
     if ledger.interrupted:
         return exit_codes.INTERRUPTED, "the release was interrupted; run it again: it reads the Hub's state first"
+    absent, unread = [], []
+    for each in external:
+        fix = "correct its hub address or its version in registry.yaml"
+        message = f"{each.address}, an environment of the Hub, is {each.standing} there: {fix}"
+        absent += [message] if each.standing in ("missing", "no-access") else []
+        unread += [message] if each.standing == "unreadable" else []
     for code, why in (
-        (exit_codes.FAIL, [*_failures(ledger), *failed]),
-        (exit_codes.ERROR, [*_unknowns(ledger), *unknown]),
+        (exit_codes.FAIL, [*_failures(ledger), *absent]),
+        (exit_codes.ERROR, [*_unknowns(ledger), *unread]),
     ):
         if why:
             return code, "; ".join(why)

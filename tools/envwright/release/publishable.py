@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -17,16 +16,24 @@ from envwright.declarations.package import Package
 from envwright.declarations.registry import load_registry
 from envwright.packages.changes import changed_environments
 from envwright.packages.repository import Repository
-from envwright.release.evidence import (
-    HandedOver,
-    NoEvidence,
-    ValidationEvidence,
-    read_evidence,
-)
+from envwright.release.evidence import HandedOver, NoEvidence, ValidationEvidence, read_evidence
 from envwright.release.ledger import LEDGER, LedgerEntry, earlier_entries, split_earlier
 from envwright.release.plan import Planned
 from envwright.system.workspace import Workspace
 from envwright.text.scrubbing import without_secrets
+
+
+@dataclass(frozen=True)
+class ReleaseSettings:
+    """The flags of `envwright release` that decide what is published, and on which evidence."""
+
+    evidence: Path | None = None
+    """Evidence of an earlier validation; what is missing from it is validated here."""
+    evidence_only: Path | None = None
+    """A folder with evidence and wheels: nothing is validated, built or loaded here, and no run is submitted."""
+    since: str = ""
+    """The commit since which published packages are verified, with `evidence_only`."""
+    quiet: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,14 +50,14 @@ class Proven:
     """What they sent of environments that this release does not reach."""
 
 
-def handed_over(root: Path, planned: Planned, options: argparse.Namespace, reports: Path) -> Proven:
+def handed_over(root: Path, planned: Planned, settings: ReleaseSettings, reports: Path) -> Proven:
     """The evidence and the wheels that jobs without a key handed over.
 
     An environment in the evidence that changed since the last release and is published already was published by a
     release that did not end, so it is verified. Raises `NoEvidence`, `LedgerUnreadable` and `DeclarationError`.
     """
-    folder: Path = options.evidence_only
-    if not folder.is_dir():
+    folder = settings.evidence_only
+    if folder is None or not folder.is_dir():
         raise NoEvidence(
             f"{folder} is not a folder: --evidence-only takes the folder with validate.json and the wheels"
         )
@@ -58,11 +65,13 @@ def handed_over(root: Path, planned: Planned, options: argparse.Namespace, repor
     known = read_evidence(file) if file.exists() else {}
     handed = HandedOver(folder)
     earlier, kept = split_earlier(earlier_entries(reports / LEDGER), planned.plan)
-    changed = changed_environments(root, options.since).names if options.since else known.keys()
+    changed = changed_environments(root, settings.since).names if settings.since else known.keys()
     again = {}
     for step in planned.plan.steps:
         name = step.desired.name
-        if step.action == "unchanged" and name in changed & known.keys() and _passed(root, known[name]):
+        if step.action != "unchanged" or name not in changed & known.keys():
+            continue
+        if not known[name].refusal(Repository.load(root, [name]).packages[name]):
             again[name] = LedgerEntry(step, "unknown", "", evidence=known[name], wheel=known[name].wheel)
     return Proven(
         known,
@@ -73,13 +82,8 @@ def handed_over(root: Path, planned: Planned, options: argparse.Namespace, repor
     )
 
 
-def _passed(root: Path, proof: ValidationEvidence) -> bool:
-    package = Repository.load(root, [proof.name]).packages[proof.name]
-    return not proof.refusal(package)
-
-
 def proven_here(
-    root: Path, planned: Planned, options: argparse.Namespace, reports: Path, stop: threading.Event
+    root: Path, planned: Planned, settings: ReleaseSettings, reports: Path, stop: threading.Event
 ) -> Proven:
     """The evidence for what will be published, and the wheels from the cache of this checkout.
 
@@ -89,12 +93,12 @@ def proven_here(
     """
     earlier, kept = split_earlier(earlier_entries(reports / LEDGER), planned.plan)
     names = [step.desired.name for step in planned.plan.writes]
-    file: Path | None = options.evidence
+    file = settings.evidence
     known = read_evidence(file) if names and file is not None and file.exists() else {}
     missing = [name for name in names if name not in known]
     if missing:
         folder = reports / "evidence"
-        _validate(root, missing, folder, quiet=options.quiet)
+        _validate(root, missing, folder, quiet=settings.quiet)
         known |= read_evidence(folder / "validate.json")
     workspace = Workspace(root)
 

@@ -67,8 +67,8 @@ def test_environment_arguments_have_one_meaning_under_each_name(command: str, fl
 
 
 def test_group_size_of_training_has_the_name_of_trainers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert parsed(["train", "hub", "acme/sums", "--group-size", "16"]).rollouts == 16
-    assert parsed(["train", "hub", "acme/sums"]).rollouts == 8
+    assert parsed(["train", "hub", "acme/sums", "--group-size", "16"]).group_size == 16
+    assert parsed(["train", "hub", "acme/sums"]).group_size == 8
     assert capsys.readouterr().err == ""
 
 

@@ -57,9 +57,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--dry-run", action="store_true", help="write nothing, and show the files to be written")
     command.add_argument("--no-validate", action="store_true", help="do not validate them after adopting")
-    command.add_argument(
-        "--jobs", type=arguments.positive, metavar="N", help="environments at the same time (default: cores)"
-    )
+    arguments.jobs(command)
     arguments.root(command)
 
 

@@ -33,6 +33,25 @@ def root(command: argparse.ArgumentParser) -> None:
     )
 
 
+def environment(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="the environment")
+    root(command)
+
+
+def number(command: argparse._ActionsContainer, flag: str, what: str, default: int | None = None) -> None:
+    """A flag with a positive number, whose help names its default."""
+    text = f"{what} (default: {default})" if default else what
+    command.add_argument(flag, type=positive, default=default, metavar="N", help=text)
+
+
+def jobs(command: argparse._ActionsContainer) -> None:
+    number(command, "--jobs", "environments at the same time (default: cores)")
+
+
+def no_cache(command: argparse._ActionsContainer) -> None:
+    command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
+
+
 def selection(command: argparse.ArgumentParser, *, changed: bool = True) -> None:
     command.add_argument("names", nargs="*", metavar="NAME", help="environments (default: all)")
     if changed:
@@ -89,24 +108,7 @@ def size(command: argparse._ActionsContainer) -> None:
     """The size of an evaluation, under the names that verifiers and prime use."""
     command.add_argument("-n", "--num-tasks", dest="tasks", type=positive, metavar="N", help="number of tasks")
     command.add_argument(
-        "-r",
-        "--num-rollouts",
-        dest="rollouts",
-        type=positive,
-        metavar="N",
-        help="number of rollouts on each",
-    )
-
-
-def group_size(command: argparse._ActionsContainer, default: int) -> None:
-    """The rollouts of each task in training, under the names that trainers use."""
-    command.add_argument(
-        "--group-size",
-        dest="rollouts",
-        type=positive,
-        default=default,
-        metavar="N",
-        help=f"rollouts of each task (default: {default})",
+        "-r", "--num-rollouts", dest="rollouts", type=positive, metavar="N", help="number of rollouts on each"
     )
 
 

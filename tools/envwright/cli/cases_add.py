@@ -49,10 +49,9 @@ class ReadyCase:
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("name", metavar="NAME", help="the environment")
+    arguments.environment(command)
     command.add_argument("chosen", nargs="*", metavar="RULE|CASE", help="rules or names of cases (default: all)")
     command.set_defaults(rest="chosen")
-    arguments.root(command)
     command.add_argument("--dry-run", action="store_true", help="print the cases, and write nothing")
     arguments.reports(command, "the report is")
 

@@ -26,8 +26,7 @@ to see what a run has left, and to serve it until Ctrl-C: envwright train serve 
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("name", metavar="NAME", help="the environment")
-    arguments.root(command)
+    arguments.environment(command)
     side = (
         "an endpoint, run:RUN[@STEP], owner/model of Prime Inference, a recording, or results (recording:X, results:X)"
     )
@@ -49,7 +48,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     calls.add_argument("--any-sampling", action="store_true", help="compare sides that were sampled differently")
     arguments.printed(command, "markdown")
     command.add_argument("-q", "--quiet", action="store_true", help="no progress; report only the answer")
-    command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
+    arguments.no_cache(command)
     arguments.network(command, "the environment", "it loads")
     arguments.reports(command, "comparisons/ goes")
 

@@ -31,17 +31,16 @@ interrupted, the same command follows the same evaluation again at no further co
 
 
 def add_arguments_results(command: argparse.ArgumentParser) -> None:
-    command.add_argument("name", metavar="NAME", help="the environment")
+    arguments.environment(command)
     command.add_argument(
         "results",
         type=Path,
         metavar="FILE",
         help="JSONL of envwright, results.jsonl (v0), traces.jsonl (v1), or their folder",
     )
-    arguments.root(command)
     arguments.printed(command, "markdown")
     command.add_argument("-q", "--quiet", action="store_true", help="no progress; report only what decides the verdict")
-    command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
+    arguments.no_cache(command)
     arguments.network(command, "the environment", "it loads")
     arguments.reports(command)
 

@@ -30,9 +30,8 @@ FOR_EVER = 10 * 365 * 86_400.0
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("name", metavar="NAME", help="the environment")
+    arguments.environment(command)
     arguments.environment_arguments(command, "arguments of the environment on top of the registry's `args`, in JSON")
-    arguments.root(command)
     command.add_argument("--port", type=int, default=0, metavar="P", help="port on loopback (default: a free one)")
     command.add_argument(
         "--fault",

@@ -24,9 +24,7 @@ EXAMPLES = """examples:
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("source", metavar="SOURCE", help="a JSONL, CSV or Parquet file, a folder, or a Hub dataset")
     add_hub_arguments(command)
-    command.add_argument(
-        "--rows", type=arguments.positive, metavar="N", help="maximum number of rows to read from a split"
-    )
+    arguments.number(command, "--rows", "maximum number of rows to read from a split")
     arguments.printed(command)
 
 

@@ -22,45 +22,20 @@ EXAMPLES = """examples:
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("name", metavar="NAME", help="the environment")
-    arguments.root(command)
+    arguments.environment(command)
     arguments.model_name(
         command,
         "the model that plays and reflects: of configs/endpoints.toml, or owner/model of Prime Inference",
         required=True,
     )
     budget = command.add_argument_group("budget", "shown before the start, and refused above the limit")
-    budget.add_argument(
-        "--max-calls",
-        type=arguments.positive,
-        default=SearchBudget.max_calls,
-        metavar="N",
-        help=f"maximum number of rollouts (default: {SearchBudget.max_calls})",
-    )
+    arguments.number(budget, "--max-calls", "maximum number of rollouts", SearchBudget.max_calls)
     arguments.max_cost(budget, "the search")
-    budget.add_argument(
-        "--train-tasks",
-        type=arguments.positive,
-        default=0,
-        metavar="N",
-        help=f"training tasks, for reflections (default: {TRAIN})",
-    )
-    budget.add_argument(
-        "--validation-tasks",
-        type=arguments.positive,
-        default=0,
-        metavar="N",
-        help=f"tasks to score candidates on (default: {VALIDATION})",
-    )
+    arguments.number(budget, "--train-tasks", f"training tasks, for reflections (default: {TRAIN})", 0)
+    arguments.number(budget, "--validation-tasks", f"tasks to score candidates on (default: {VALIDATION})", 0)
     gepa = command.add_argument_group("reflections", "of GEPA, with the defaults of verifiers")
     gepa.add_argument("--reflection-model", metavar="NAME", help="another model that proposes prompts")
-    gepa.add_argument(
-        "--minibatch-size",
-        type=arguments.positive,
-        default=SearchBudget.minibatch_size,
-        metavar="N",
-        help=f"training tasks of one reflection (default: {SearchBudget.minibatch_size})",
-    )
+    arguments.number(gepa, "--minibatch-size", "training tasks of one reflection", SearchBudget.minibatch_size)
     gepa.add_argument(
         "--columns", type=_names, metavar="A,B", default=(), help="further fields of rollouts that it reads"
     )

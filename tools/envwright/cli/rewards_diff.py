@@ -47,7 +47,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     arguments.printed(command, "markdown")
     command.add_argument("-q", "--quiet", action="store_true", help="no progress")
-    command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
+    arguments.no_cache(command)
     arguments.network(command, "environments", "they load")
     arguments.reports(command)
 

@@ -33,7 +33,7 @@ EXAMPLES = """examples:
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("name", metavar="NAME", help="the environment")
+    arguments.environment(command)
     command.add_argument(
         "replies",
         nargs="*",
@@ -45,7 +45,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.set_defaults(rest="replies")
     command.add_argument("--task", type=int, default=0, metavar="INDEX", help="index of the task (default: 0)")
     arguments.environment_arguments(command, "arguments of the environment on top of the registry's `args`, in JSON")
-    arguments.root(command)
     arguments.printed(command)
     arguments.network(command, "the environment", "it loads")
 

@@ -24,8 +24,7 @@ MEANING = {0: exit_codes.PASS, 1: exit_codes.FAIL, 2: exit_codes.INTERRUPTED, 4:
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    arguments.root(command)
-    command.add_argument("name", metavar="NAME", help="the environment")
+    arguments.environment(command)
     command.add_argument(
         "pytest", nargs=argparse.REMAINDER, metavar="PYTEST ARGUMENTS", help="passed to pytest unchanged"
     )

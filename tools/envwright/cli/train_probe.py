@@ -44,8 +44,7 @@ CODE = (TOOLS / "envwright_learner/probe", TOOLS / "envwright_learner")
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("name", metavar="NAME", help="the environment")
-    arguments.root(command)
+    arguments.environment(command)
     command.add_argument(
         "--seconds", type=float, default=120.0, metavar="S", help="training time in seconds (default: 120)"
     )

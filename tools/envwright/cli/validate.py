@@ -75,16 +75,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.selection(command)
     arguments.printed(command, "markdown")
     arguments.extent(command)
-    command.add_argument("--no-cache", action="store_true", help="observe again even if nothing changed")
+    arguments.no_cache(command)
     command.add_argument("--no-store", action="store_true", help="neither read nor write the store of ENVWRIGHT_STORE")
     arguments.network(command, "environments", "they load")
     arguments.environment_arguments(
         command,
         "prove a variant of one NAME: arguments on top of the registry's `args`, in JSON; not evidence for a release",
     )
-    command.add_argument(
-        "--jobs", type=arguments.positive, metavar="N", help="environments at the same time (default: cores)"
-    )
+    arguments.jobs(command)
     who = command.add_mutually_exclusive_group()
     who.add_argument(
         "--shard",

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from envwright.authoring.new.write import NoPlace, with_entry, with_rows
+from envwright.authoring.new.write import with_entry
 from envwright.cli.prepare import write_declaration
 from envwright.declarations.preparation import Preparation, PreparedDataset
 from envwright.declarations.registry import load_registry
+from envwright.declarations.yaml_edits import NoPlace, with_lines
 
 REGISTRY = """# yaml-language-server: $schema=registry.schema.json
 version: 1
@@ -71,14 +72,14 @@ def test_with_entry_refuses_inline_environments(text: str):
         ("cherries", "  cherries: {}\n", "  cherries:\n    prepare:\n      command: x\n"),
     ],
 )
-def test_with_rows_adds_to_the_entry_and_keeps_the_rest(name: str, before: str, after: str):
-    assert with_rows(REGISTRY, name, ["prepare:", "  command: x"]) == REGISTRY.replace(before, after)
+def test_with_lines_adds_to_the_entry_and_keeps_the_rest(name: str, before: str, after: str):
+    assert with_lines(REGISTRY, ["environments", name], ["prepare:", "  command: x"]) == REGISTRY.replace(before, after)
 
 
 @pytest.mark.parametrize("text", [REGISTRY, REGISTRY.replace("cherries: {}", "dates: {seed: 1}")])
-def test_with_rows_refuses_an_entry_that_is_no_block(text: str):
+def test_with_lines_refuses_an_entry_that_is_no_block(text: str):
     with pytest.raises(NoPlace):
-        with_rows(text, "dates", ["prepare:"])
+        with_lines(text, ["environments", "dates"], ["prepare:"])
 
 
 def test_declaration_of_data_is_written_above_other_entries(tmp_path: Path):

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from envwright import exit_codes
-from envwright.authoring.new.write import NoPlace, with_rows
 from envwright.builds.preparation import PreparationFailed, prepare
 from envwright.builds.prepared_home import prepared_home
 from envwright.cli import arguments
@@ -27,6 +26,7 @@ from envwright.declarations.preparation import (
 from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import EnvironmentEntry, registry_of
 from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.declarations.yaml_edits import NoPlace, with_lines
 from envwright.facts.observed import Failure
 from envwright.files.atomic_write import write_whole
 from envwright.observing.exploration import explored
@@ -155,7 +155,7 @@ def write_declaration(root: Path, name: str, preparation: Preparation) -> bool:
     path = root / REGISTRY_FILE
     try:
         before = path.read_text("utf-8")
-        text = with_rows(before, name, preparation_lines(preparation))
+        text = with_lines(before, ["environments", name], preparation_lines(preparation))
         known, changed = map(_entries, (before, text))
         if changed != {**known, name: replace(known[name], prepare=preparation)}:
             return False

@@ -36,7 +36,7 @@ Steps = tuple[str | int, ...]
 _TAG = "tag:yaml.org,2002:"
 _NUMBERS = (_TAG + "int", _TAG + "float")
 _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SCALARS: Any = yaml.SafeLoader("")
 """Describes single values."""
 MOST_DIGITS = 400
@@ -76,7 +76,7 @@ def parse_document(text: str, file: str) -> Document:
     """
     builder = _Builder(file)
     try:
-        events = iter(yaml.parse(text, Loader=_LOADER))
+        events = iter(yaml.parse(text, Loader=LOADER))
         data = builder.read_stream(events)
     except yaml.MarkedYAMLError as error:
         raise DeclarationError([_syntax_problem(error, text, file)]) from None

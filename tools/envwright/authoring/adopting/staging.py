@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 from envwright.authoring.adopting.bounding import NotBounded, bounded
 from envwright.authoring.adopting.fetching import Candidate, SourceUnreadable, copied
 from envwright.authoring.adopting.recognition import Recognition, recognise_environment
-from envwright.authoring.new.write import NoPlace, equal_lock, with_entry
+from envwright.authoring.new.write import equal_lock, with_entry
 from envwright.builds.resolve import resolve_lock
 from envwright.builds.wheel import built_wheel
 from envwright.declarations.document import load_document
@@ -30,6 +30,7 @@ from envwright.declarations.references import reason_against_name
 from envwright.declarations.registry import Registry, load_registry
 from envwright.declarations.registry_values import ENVIRONMENT_NAME
 from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.declarations.yaml_edits import NoPlace
 from envwright.files.atomic_write import write_whole
 from envwright.packages.content import list_content
 from envwright.packages.lock import LOCK_FILE, inputs_digest

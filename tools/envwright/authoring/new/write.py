@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import tempfile
 import threading
@@ -16,13 +15,10 @@ from envwright.declarations import codeowners
 from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import Registry, load_registry
 from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.declarations.yaml_edits import NoPlace, find_node, is_block, with_lines
 from envwright.exit_codes import CommandError
 from envwright.files.atomic_write import write_whole
 from envwright.packages.lock import LOCK_FILE, inputs_digest
-
-
-class NoPlace(ValueError):
-    """The text has no block of environments for a new entry."""
 
 
 def with_entry(
@@ -40,62 +36,30 @@ def with_entry(
 
     Raises `NoPlace` if `environments:` is not a block of lines.
     """
+    key_lines = [f"owners: {json.dumps(list(owners))}"] if owners else []
+    if ignored:
+        key_lines += ["ignore:", *(f"  {rule}: {json.dumps(reason)}" for rule, reason in ignored.items())]
+    key_lines += further
+    entry = [f"{name}:{'' if key_lines else ' {}'}{f'  # {remark}' if remark else ''}"]
+    _, environments = find_node(text, ["environments"])
+    if not is_block(environments):
+        return with_lines(text, ["environments"], [*entry, *(f"  {line}" for line in key_lines)])
     lines = text.splitlines(keepends=True)
-    start = next(
-        (index for index, line in enumerate(lines) if re.match(r"environments:\s*(\{\}\s*)?(#.*)?$", line)), None
-    )
-    if start is None:
-        raise NoPlace("no line reads environments:")
-    lines[start] = re.sub(r"(environments:)\s*\{\}", r"\1", lines[start])
-    end = next((index for index in range(start + 1, len(lines)) if re.match(r"[^\s#]", lines[index])), len(lines))
-    entries = [
-        (index, found) for index in range(start + 1, end) if (found := re.match(r"( +)([\w.-]+):", lines[index]))
-    ]
-    indent = min((len(found[1]) for _, found in entries), default=2)
-    own = [(index, found[2]) for index, found in entries if len(found[1]) == indent]
-    place = next((index for index, other in own if other > name), None)
+    marks = [(key.value, key.start_mark) for key, _ in environments.value]
+    place = next((mark.line for other, mark in marks if other > name), None)
     if place is None:
-        place = end
+        place = environments.end_mark.line if text.endswith("\n") else len(lines)
         # what stands behind the block, such as the commented runs of `init`, stays behind it
-        while place > start + 1 and (lines[place - 1].startswith("#") or not lines[place - 1].strip()):
+        while lines[place - 1].startswith("#") or not lines[place - 1].strip():
             place -= 1
     else:
         while lines[place - 1].strip().startswith("#"):  # a comment above an entry belongs to that entry
             place -= 1
-    if place and not lines[place - 1].endswith("\n"):
+    if not lines[place - 1].endswith("\n"):
         lines[place - 1] += "\n"
-    blank = " " * indent
-    rows = [f"owners: {json.dumps(list(owners))}"] if owners else []
-    rows += (
-        ["ignore:", *(f"{blank}{rule}: {json.dumps(reason)}" for rule, reason in ignored.items())] if ignored else []
-    )
-    rows += further
-    entry_lines = "".join(f"{blank * 2}{row}\n" for row in rows)
-    comment = f"  # {remark}" if remark else ""
-    entry = f"{blank}{name}:{comment}\n{entry_lines}" if rows else f"{blank}{name}: {{}}{comment}\n"
-    return "".join([*lines[:place], entry, *lines[place:]])
-
-
-def with_rows(text: str, name: str, rows: Sequence[str]) -> str:
-    """The registry with further lines in the entry of an environment; `rows` are indented as in a block of their own.
-
-    Raises `NoPlace` if the entry is not a block of lines, or empty.
-    """
-    lines = text.splitlines(keepends=True)
-    start = next((index for index, line in enumerate(lines) if re.match(r"environments:\s*(#.*)?$", line)), len(lines))
-    entry = re.compile(rf"( +){re.escape(name)}:\s*(\{{\}}|null|~)?\s*(#.*)?$")
-    for index in range(start + 1, len(lines)):
-        if re.match(r"[^\s#]", lines[index]):
-            break
-        if (found := entry.match(lines[index])) is None:
-            continue
-        remark = f"  {found[3]}" if found[3] else ""
-        after = next((line for line in lines[index + 1 :] if line.strip() and not line.strip().startswith("#")), "")
-        inner = re.match(" *", after)[0]  # type: ignore[index]
-        blank = inner if len(inner) > len(found[1]) else found[1] * 2
-        added = [f"{found[1]}{name}:{remark}\n", *(f"{blank}{row}\n" for row in rows)]
-        return "".join([*lines[:index], *added, *lines[index + 1 :]])
-    raise NoPlace(f"no line reads {name}:")
+    indent = " " * marks[0][1].column
+    entry += [f"{indent}{line}" for line in key_lines]
+    return "".join([*lines[:place], *(f"{indent}{line}\n" for line in entry), *lines[place:]])
 
 
 class NotWritten(CommandError):

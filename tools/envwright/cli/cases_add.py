@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,15 +123,10 @@ def _chosen(name: str, cases: Sequence[ReadyCase], wanted: Sequence[str]) -> lis
         if word not in known and word.upper() not in known:
             near = nearest(word, known)
             hint = f"; did you mean {near!r}?" if near else ""
-            listed = "\n".join(_listed(cases))
+            listed = "\n".join(f"  {case.rule}  {case.name}" for case in cases)
             raise UnwritableCases(f"the last report shows no case {word!r} for {name}{hint}\nit shows:\n{listed}")
     upper = {word.upper() for word in wanted}
     return [case for case in cases if case.rule in upper or case.name in wanted]
-
-
-def _listed(cases: Iterable[ReadyCase]) -> Iterator[str]:
-    for case in cases:
-        yield f"  {case.rule}  {case.name}"
 
 
 def _refuse_known(cases: Sequence[ReadyCase], package: Package, file: str) -> None:

@@ -144,7 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.root == Path():
             options.root = repository_above(Path.cwd())
         _name_folders(options)
-        _refuse_committed_results(options)
+        from envwright.packages.git import refuse_committed_results
+
+        given = (getattr(options, name, None) for name in ("evidence", "evidence_only"))
+        refuse_committed_results(options.root, *given)
     gc.enable()
     try:
         code: int = run_command(options)
@@ -197,13 +200,6 @@ def _environment_of(root: Path, name: str) -> str:
         return name
     folder = Path(name).resolve()
     return folder.name if folder.parent == root.resolve() / "environments" else name
-
-
-def _refuse_committed_results(options: argparse.Namespace) -> None:
-    from envwright.packages.git import refuse_committed_results
-
-    given = (getattr(options, name, None) for name in ("evidence", "evidence_only"))
-    refuse_committed_results(options.root, *given)
 
 
 def run() -> None:
@@ -262,11 +258,12 @@ def _refuse_group(group: str, rest: Sequence[str]) -> NoReturn:
     """Show the help of a group if requested; else report the missing or unknown subcommand."""
     known = _below(group)
     summary = GROUPS[group]
+    examples = "".join(_own_examples(name).removeprefix("examples:\n") for name in known)
     asked = argparse.ArgumentParser(
         prog=f"envwright {group}",
         usage=f"envwright {group} COMMAND …",
         description=summary[0].upper() + summary[1:] + ".",
-        epilog=f"{_listed(known, 'commands')}\n{_examples(known)}",
+        epilog=f"{_listed(known, 'commands')}\nexamples:\n{examples}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     word = next((word for word in rest if not word.startswith("-")), None)
@@ -322,12 +319,6 @@ def _complete(added: argparse.ArgumentParser, name: str) -> None:
 
 def _listed(names: Sequence[str], title: str) -> str:
     return f"{title}:\n" + "".join(f"  envwright {name:22}  {COMMANDS[name].summary}\n" for name in names)
-
-
-def _examples(names: Sequence[str]) -> str:
-    """The examples of several commands under one title."""
-    texts = map(_own_examples, names)
-    return "examples:\n" + "".join(text.removeprefix("examples:\n") for text in texts)
 
 
 def _own_examples(name: str) -> str:

@@ -46,31 +46,19 @@ def run(options: argparse.Namespace) -> int:
         files = files_of(old.folder, options.old, new)
         written = write(root, new, files, "v1", repository.registry.environments[options.old].owners)
         if needs_more(files["pyproject.toml"]):
-            _lock(root, new)
+            resolve_lock(Repository.load(root, [new], with_locks=False).packages[new], threading.Event())
+            print(f"{new}: locked", file=sys.stderr)
     except ProgramFailed as error:
         print(
             f"uv could not resolve the lock; retry with: envwright lock {new}\n{error.failure.message}",
             file=sys.stderr,
         )
         return exit_codes.ERROR
-    _print_written(new, written)
+    print("\n  ".join([f"{new}: written", *map(str, written)]))
     left = _print_unfinished(new, files)
     if options.no_proof:
         return exit_codes.FAIL if left else exit_codes.PASS
     return _prove(root, old, new)
-
-
-def _lock(root: Path, new: str) -> None:
-    """A separate lock, if more than verifiers is needed."""
-    package = Repository.load(root, [new], with_locks=False).packages[new]
-    resolve_lock(package, threading.Event())
-    print(f"{new}: locked", file=sys.stderr)
-
-
-def _print_written(new: str, written: list[Path]) -> None:
-    print(f"{new}: written")
-    for path in written:
-        print(f"  {path}")
 
 
 def _print_unfinished(new: str, files: dict[str, str]) -> int:

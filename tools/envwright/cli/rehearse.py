@@ -136,14 +136,9 @@ def _variables(folder: Path, hub: EmulatedHub, environ: Mapping[str, str] = os.e
     home = folder / "home"
     home.mkdir(exist_ok=True)
     kept = {name: value for name, value in environ.items() if not name.startswith(("PRIME_", "GITHUB_"))}
+    path = [str(Path(__file__).parents[2]), *filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))]
     caches = {"UV_CACHE_DIR": str(Path.home() / ".cache" / "uv"), CACHE_DIR: str(users_folder() or home)}
-    return {**caches, **kept, **hub.environment, "HOME": str(home), "PYTHONPATH": _absolute(environ)}
-
-
-def _absolute(environ: Mapping[str, str]) -> str:
-    """The absolute paths of this tool."""
-    here = str(Path(__file__).parents[2])
-    return os.pathsep.join([here, *filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))])
+    return {**caches, **kept, **hub.environment, "HOME": str(home), "PYTHONPATH": os.pathsep.join(path)}
 
 
 def _print_outcome(

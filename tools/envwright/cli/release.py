@@ -80,7 +80,8 @@ def run_release(options: argparse.Namespace) -> int:
     try:
         if options.dry_run:
             return run_plan(options)
-        with locked(_lock(root), wait=False):
+        Workspace(root).base.mkdir(parents=True, exist_ok=True)
+        with locked(Workspace(root).base / "release.lock", wait=False):
             return _released(root, reports, options)
     except AlreadyLocked:
         print("another release of this checkout is running: wait until it ends", file=sys.stderr)
@@ -90,17 +91,14 @@ def run_release(options: argparse.Namespace) -> int:
         return exit_codes.ERROR
 
 
-def _lock(root: Path) -> Path:
-    folder = Workspace(root).base
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / "release.lock"
-
-
 def _released(root: Path, reports: Path, options: argparse.Namespace) -> int:
     stop = threading.Event()
     planned = make_plan(root, options.names, options.changed, stop)
     write_plan(planned.plan, reports, planned.access.scrubber)
-    _refuse_to_write(planned)
+    if planned.hub is None and (planned.plan.steps or any(run.action == "not-asked" for run in planned.plan.runs)):
+        refuse_unready(platform_checks("release", planned.access, planned.prime, None))
+    if planned.hub is not None and planned.plan.writes:
+        refuse_unready(platform_checks("release", planned.access, planned.prime, planned.hub.identity))
     if not options.quiet:
         print(planned.access.scrubber.text(render_plan_text(planned.plan, quiet=True)), file=sys.stderr)
     if (question := _question(planned, options)) and not confirmed(question, options):
@@ -116,13 +114,6 @@ def _question(planned: Planned, options: argparse.Namespace) -> str:
     parts = [f"publish {', '.join(names)}" if names else "", f"submit {', '.join(runs)} to paid GPUs" if runs else ""]
     text = " and ".join(filter(None, parts))
     return f"{text[0].upper()}{text[1:]}?" if text else ""
-
-
-def _refuse_to_write(planned: Planned) -> None:
-    if planned.hub is None and (planned.plan.steps or any(run.action == "not-asked" for run in planned.plan.runs)):
-        refuse_unready(platform_checks("release", planned.access, planned.prime, None))
-    if planned.hub is not None and planned.plan.writes:
-        refuse_unready(platform_checks("release", planned.access, planned.prime, planned.hub.identity))
 
 
 def _reported(file: LedgerFile, planned: Planned, options: argparse.Namespace) -> int:

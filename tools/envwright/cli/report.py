@@ -97,7 +97,9 @@ def run_merge(options: argparse.Namespace) -> int:
     result = result_of(data)
     origins = {id(one): Path(file).parent for file, report in reports.items() for one in report["environments"]}
     origin_of = {one["name"]: origins[id(one)] for one in data["environments"]}
-    _merge_diffs(files, options.reports)
+    diffs = merged_diffs(diff for report in files if (diff := report.parent / FILE).exists())
+    if diffs is not None:
+        write_report(options.reports / FILE, json.dumps(diffs, indent=2) + "\n")
     written = write_reports(result, options.reports, environments=data["environments"], transcripts=origin_of)
     if options.format == "json":
         sys.stdout.writelines(plain_json_parts(head_data(result), data["environments"]))
@@ -105,13 +107,6 @@ def run_merge(options: argparse.Namespace) -> int:
         print_result(result, options.format, reports=written, quiet=options.quiet, verbose=options.verbose)
     report_to_github(result)
     return exit_codes.OF_VERDICT[result.verdict]
-
-
-def _merge_diffs(reports: Sequence[Path], folder: Path) -> None:
-    """Join the reward diffs that lie beside the reports, with their picture."""
-    data = merged_diffs(diff for report in reports if (diff := report.parent / FILE).exists())
-    if data is not None:
-        write_report(folder / FILE, json.dumps(data, indent=2) + "\n")
 
 
 def _of_one_run(

@@ -112,14 +112,15 @@ def _compare_one(shared: DiffRun, repository: Repository, name: str) -> Environm
             if error.new:
                 return EnvironmentDiff(name, "pass", "new", str(error))
             return EnvironmentDiff(name, "inconclusive", "failed", str(error))
-        if _is_same(there, (entry, package)):
+        if there[1].digest == package.digest and dict(there[0].args) == dict(entry.args):
             reason = f"package, lock and arguments equal those of {shared.base.label}: nothing to compare"
             return EnvironmentDiff(name, "pass", "unchanged", reason)
         try:
             comparison, facts = _compared(shared, there, (entry, package))
         except SideFailed as error:
             return _failed(name, error, shared.base.label)
-    found = _findings(Subject(entry, package, facts, comparison=comparison))
+    subject = Subject(entry, package, facts, comparison=comparison)
+    found = tuple(finding for rule in all_rules().values() if rule.compares for finding in apply(rule, subject))
     verdict = _verdict(found)
     reason = _summary(comparison)
     seconds = time.monotonic() - started
@@ -127,10 +128,6 @@ def _compare_one(shared: DiffRun, repository: Repository, name: str) -> Environm
 
 
 Declared = tuple[EnvironmentEntry, Package]
-
-
-def _is_same(there: Declared, here: Declared) -> bool:
-    return there[1].digest == here[1].digest and dict(there[0].args) == dict(here[0].args)
 
 
 def _compared(shared: DiffRun, there: Declared, here: Declared) -> tuple[RewardComparison, Facts]:
@@ -165,11 +162,6 @@ def _version(scorer: Scorer, entry: EnvironmentEntry, label: str) -> ComparedVer
     return ComparedVersion(
         label, package.name, package.version, described.generation, package.digest, described.functions, entry.args
     )
-
-
-def _findings(subject: Subject) -> tuple[Finding, ...]:
-    rules = [known for known in all_rules().values() if known.compares]
-    return tuple(finding for known in rules for finding in apply(known, subject))
 
 
 def _verdict(found: tuple[Finding, ...]) -> Verdict:

@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     if options.format != "text":
         tasks = [ShardTask(index, *part) for index, part in enumerate(parts, start=1)]
         return _print_script(options, tasks)
-    print(f"{len(work)} environments{_and_runs(runs)} on {total} machines")
+    print(f"{len(work)} environments{f' and {len(runs)} runs' if runs else ''} on {total} machines")
     for entry in entries:
         held = entry["names"] or f"runs: {entry['runs']}"
         print(f"{entry['index']}/{total}  about {entry['seconds']} s  {held}")
@@ -97,7 +97,3 @@ def _runs_apart(choice: Choice, shards: Sequence[Sequence[str]]) -> tuple[str, .
     judged = {name for names in shards for name in runs_of_packages(registry, names)}
     apart = {name for name, spec in registry.specs.items() if chosen & set(spec.environment_names)} - judged
     return tuple(name for name in registry.specs if name in apart or name in choice.runs)
-
-
-def _and_runs(runs: Sequence[str]) -> str:
-    return f" and {len(runs)} runs" if runs else ""

@@ -16,7 +16,6 @@ from envwright.cli.questions import confirmed
 from envwright.cli.selection import runs_named
 from envwright.cli.train_file import train_here
 from envwright.declarations.registry import Registry, load_registry
-from envwright.declarations.run import RunSpec
 from envwright.files.atomic_write import write_whole
 from envwright.hub.access import HubUnavailable, find_prime, hub_access, install_prime
 from envwright.hub.state import read_hub
@@ -84,11 +83,8 @@ def run_train(options: argparse.Namespace) -> int:
 
 def runs_of_this_machine(registry: Registry, names: list[str]) -> list[str]:
     """The named runs that `train` itself trains; they need neither the Hub nor a key."""
-    return [name for name in checked_names(registry, names) if _is_trained_here(registry.specs[name])] if names else []
-
-
-def _is_trained_here(spec: RunSpec) -> bool:
-    return trainer_named(spec.backend).limits.on_this_machine
+    specs = [registry.specs[name] for name in checked_names(registry, names)] if names else []
+    return [spec.name for spec in specs if trainer_named(spec.backend).limits.on_this_machine]
 
 
 def _submit(root: Path, registry: Registry, options: argparse.Namespace) -> int:
@@ -96,7 +92,9 @@ def _submit(root: Path, registry: Registry, options: argparse.Namespace) -> int:
     hosted = any(trainer_named(registry.specs[name].backend).limits.hosted for name in names)
     situation = _situation(root, registry, names, hosted=hosted)
     if options.ledger:
-        situation = replace(situation, ready=situation.ready - _not_released(root, options.ledger))
+        entries = ledger_at(options.ledger, head_of(root)).entries
+        lost = {entry.step.desired.name for entry in entries if not entry.is_ready}
+        situation = replace(situation, ready=situation.ready - lost)
     if hosted and not options.dry_run:
         refuse_unready(platform_checks("train", situation.access, situation.prime, None))
     decided = decided_runs(situation, names, asked=options.names)
@@ -117,12 +115,6 @@ def _submit(root: Path, registry: Registry, options: argparse.Namespace) -> int:
 def _question(due: Sequence[DecidedRun]) -> str:
     shown = "".join(f"\n  {each.run.spec.name}: {each.size}" for each in due)
     return f"Submit {len(due)} {'run' if len(due) == 1 else 'runs'} to paid GPUs?{shown}\n"
-
-
-def _not_released(root: Path, file: Path) -> set[str]:
-    """The environments that a release of this commit did not leave as declared. Raises `LedgerUnreadable`."""
-    entries = ledger_at(file, head_of(root)).entries
-    return {entry.step.desired.name for entry in entries if not entry.is_ready}
 
 
 def _situation(root: Path, registry: Registry, names: list[str], *, hosted: bool) -> Situation:

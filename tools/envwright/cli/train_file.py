@@ -29,7 +29,6 @@ from envwright.packages.content import reward_digest
 from envwright.packages.git import head_of
 from envwright.packages.repository import Repository
 from envwright.reports.printing import print_message
-from envwright.rules.engine import Finding
 from envwright.system.installation import command_with
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
@@ -74,10 +73,10 @@ def train_here(options: argparse.Namespace, registry: Registry, runs: Sequence[D
     """Train the declared runs one after the other; the exit code is the first that is not 0."""
     root = options.root.absolute()
     for declared in runs:
-        if failing := [finding for finding in declared.findings if finding.counts]:
-            _print_findings(declared.spec.name, failing)
-            return exit_codes.FAIL
-        if declared.compiled is None:
+        for finding in declared.findings:
+            if finding.counts:
+                print(f"{declared.spec.name}: {finding.rule}: {finding.message}", file=sys.stderr)
+        if declared.fails or declared.compiled is None:
             return exit_codes.FAIL
         name, text = next(iter(declared.compiled.files.items()))
         file = root / name
@@ -88,7 +87,9 @@ def train_here(options: argparse.Namespace, registry: Registry, runs: Sequence[D
             print(f"{declared.spec.name} needs {', '.join(missing)}, which is not set", file=sys.stderr)
             return exit_codes.USAGE
         if not _missing():
-            _fix_goal(root, registry, declared)
+            packages = packages_of_runs(root, registry, [declared.spec])
+            fixed = preregistration_of(declared.spec, registry, packages, head_of(root))
+            write_once(root / OUTPUTS / declared.spec.name, fixed)  # what the run is judged by, unless it has begun
         code = _train_file(file, options)
         if code != exit_codes.PASS:
             return code
@@ -97,13 +98,6 @@ def train_here(options: argparse.Namespace, registry: Registry, runs: Sequence[D
 
 def _missing() -> list[str]:
     return [name for name in NEEDED if importlib.util.find_spec(name) is None]
-
-
-def _fix_goal(root: Path, registry: Registry, declared: DeclaredRun) -> None:
-    """Record what the run is judged by, unless it has begun. Raises `NotRegistered`."""
-    spec = declared.spec
-    fixed = preregistration_of(spec, registry, packages_of_runs(root, registry, [spec]), head_of(root))
-    write_once(root / OUTPUTS / spec.name, fixed)
 
 
 def _train_file(file: Path, options: argparse.Namespace) -> int:
@@ -215,8 +209,3 @@ def _summary(trained: Trained) -> str:
 def _as_json(trained: Trained) -> dict[str, Any]:
     model = None if trained.model is None else str(trained.model)
     return {"end": trained.end, "steps": trained.steps, "folder": str(trained.folder), "model": model}
-
-
-def _print_findings(name: str, findings: Sequence[Finding]) -> None:
-    for finding in findings:
-        print(f"{name}: {finding.rule}: {finding.message}", file=sys.stderr)

@@ -66,7 +66,7 @@ from envwright.reports.before_after import (
 from envwright.reports.html.written import refresh_page
 from envwright.reports.printing import print_message, write_report
 from envwright.statistics.before_after import TaskChange, before_after
-from envwright.statistics.declared_range import DeclaredRange, declared_range
+from envwright.statistics.declared_range import declared_range
 from envwright.statistics.outcomes import RolloutSample, outcome_of_rollout
 from envwright.statistics.task_matching import SideName, TwoSides
 from envwright.training.model_server import ModelServer, NoServer, server_command
@@ -309,7 +309,12 @@ def _report(
     assert facts is not None
     spoken = replace(facts, rollouts=tuple(row.as_rollout() for side in sides for row in side.rows))
     declared, confidence = declared_range(package, spoken), entry.gates.distribution.confidence
-    samples = sides.each(lambda side: _sample(side, declared, confidence))
+
+    def sample(side: SideRollouts) -> RolloutSample:
+        outcomes = tuple(replace(outcome_of_rollout(row.as_rollout()), task=row.task_key) for row in side.rows)
+        return RolloutSample(side.speaker, outcomes, declared, confidence, side.model)
+
+    samples = sides.each(sample)
     found = before_after(samples)
     costs = comparison.sides.each(lambda side: evaluated[side.side][1] if side.side in evaluated else None)
     tasks = {task_key(task.prompt, task.data): task for task in facts.tasks}
@@ -355,12 +360,6 @@ def _notes(sides: TwoSides[SideRollouts], samples: TwoSides[RolloutSample], unpa
             yield f"{count} tasks have a reward only {name}, and count on neither side of a pair"
     if any(sample.is_scripted for sample in samples):
         yield "a scripted policy answered: the result does not measure a model"
-
-
-def _sample(side: SideRollouts, declared: DeclaredRange, confidence: float) -> RolloutSample:
-    """The rollouts of a side, its tasks named by what they hold."""
-    outcomes = tuple(replace(outcome_of_rollout(row.as_rollout()), task=row.task_key) for row in side.rows)
-    return RolloutSample(side.speaker, outcomes, declared, confidence, side.model)
 
 
 def _side(side: SideRollouts, sample: RolloutSample, mean: Interval | None, cost: float | None) -> SideReport:

@@ -91,7 +91,9 @@ def side_of(root: Path, package: Package, side: SideName, text: str, other: str 
     wanted = kind if kind in KINDS and rest else None
     name = rest if wanted else text
     endpoints = read_endpoints(root)
-    recordings = {_name_of(each): each for each in read_recordings(package.folder)}
+    recordings = {
+        Path(recording.file).name.removesuffix(".jsonl.gz"): recording for recording in read_recordings(package.folder)
+    }
     path = Path(name)
     found = {
         "endpoint": _endpoint(root, side, name, wanted, endpoints),
@@ -155,10 +157,6 @@ def _recording(
     stem = re.sub(r"\.(jsonl\.gz|json)$", "", path.name) if name.endswith((".jsonl.gz", ".json")) else name
     named = name == stem or path.parent.name == "recordings"
     return ComparisonSide(side, stem, "recording", recording=recordings[stem]) if named and stem in recordings else None
-
-
-def _name_of(recording: RecordingOnDisk) -> str:
-    return Path(recording.file).name.removesuffix(".jsonl.gz")
 
 
 def rollouts_on_file(side: ComparisonSide, entry: EnvironmentEntry, package: Package, known: Facts) -> SideRollouts:

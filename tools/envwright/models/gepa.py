@@ -145,7 +145,8 @@ def estimate_of_search(
     limit = endpoint.max_tokens
     prompt = max((bound_of_prompt(task.prompt) for task in tasks), default=0) + limit
     rollout = Tokens(prompt * turns + limit * turns * (turns - 1) // 2, limit * turns)
-    shown = max((len(str(_shown(task, budget.columns)).encode()) for task in tasks), default=0)
+    columns = [[task.answer or "", *(task.data.get(name, "") for name in budget.columns)] for task in tasks]
+    shown = max((len(str(values).encode()) for values in columns), default=0)
     answer = reflects.max_tokens
     reflection = Tokens(budget.minibatch_size * (prompt + limit * turns + shown) + answer + TEMPLATE_TOKENS, answer)
     calls, reflections = budget.most_calls, budget.reflections
@@ -156,10 +157,6 @@ def estimate_of_search(
     cost = endpoint.cost(played.prompt, played.completion) + dollars if priced else None
     size, most = budget.train_tasks + budget.validation_tasks, calls * turns + reflections
     return CostEstimate(size, calls, most, played + reflected, cost, conversational), dollars
-
-
-def _shown(task: Task, columns: tuple[str, ...]) -> list[object]:
-    return [task.answer or "", *(task.data.get(column, "") for column in columns)]
 
 
 def optimize_prompt(

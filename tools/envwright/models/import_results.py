@@ -337,7 +337,7 @@ def row_of_episode(raw: Mapping[str, Any], known: KnownEnvironment) -> Evaluatio
         sampling={name: value for name, value in (agent.get("sampling") or {}).items() if value is not None},
         error=error,
         stop=stops[0] if stops else None,
-        truncated=any(_is_truncated(one) for one in mine),
+        truncated=any(call.get("finish_reason") == "length" for trace in mine for call in trace.get("calls") or []),
         timed_out=timed_out,
         tokens=_sum_of(calls),
         seconds=_seconds_v1(first.get("timing")),
@@ -439,10 +439,6 @@ def _completion_v1(trace: Mapping[str, Any]) -> tuple[Message, ...]:
     nodes = trace.get("nodes") or []
     first = next((position for position, node in enumerate(nodes) if node.get("sampled")), len(nodes))
     return tuple(node["message"] for node in nodes[first:] if isinstance(node.get("message"), dict))
-
-
-def _is_truncated(trace: Mapping[str, Any]) -> bool:
-    return any(call.get("finish_reason") == "length" for call in trace.get("calls") or [])
 
 
 def _tokens(usage: Any, fed: str, counted: str) -> Tokens | None:

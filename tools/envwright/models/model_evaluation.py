@@ -208,9 +208,8 @@ def evaluate_speaker(
         total = len(chosen) * asked.rollouts
         about = _about(package, description, relay, speaker, judge, asked.split)
         keys = {task.index: task_key(task.prompt, task.data) for task in tasks}
-        for rollout in _rollouts(
-            opened.worker, entry.name, name, relay, judge, asked, journal, _is_grouped(description)
-        ):
+        grouped = any(function.group for function in description.functions)
+        for rollout in _rollouts(opened.worker, entry.name, name, relay, judge, asked, journal, grouped):
             row = next(rows_of_rollouts([rollout], keys, about))
             if relay is not None:
                 row, rollout = replace(row, policy=None), replace(rollout, model=name)
@@ -302,10 +301,6 @@ def _alone_with(journal: Journal | None, name: str) -> Iterator[None]:
             message = f"another run evaluates {name} with the same model in this checkout; wait for it to end"
             raise StageFailed(Failure("infrastructure", "AlreadyEvaluated", message))
         yield
-
-
-def _is_grouped(description: Description) -> bool:
-    return any(function.group for function in description.functions)
 
 
 def _journal(

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from envwright import __version__
-from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts
 from envwright.facts.stages import needed_by
 from envwright.models.import_results import Expected, Imported, NoResults, import_results, print_problems
@@ -89,8 +88,12 @@ def validate_with_model(
 def _evaluated(target: EvaluationTarget, gate: Gate, relay: Relay, file: Path) -> EnvironmentResult:
     entry, package, scripted = target.entry, target.package, target.settings.scripted_judge
     started, before = time.monotonic(), relay.spending
+    smoke, spread = entry.gates.smoke, entry.gates.distribution
+    tasks, rollouts = spread.tasks, max(spread.group_size, ceil(spread.min_rollouts / spread.tasks))
+    if gate == "smoke":
+        tasks, rollouts = smoke.tasks, smoke.rollouts
     try:
-        size = requested_of(target.settings, relay.endpoint, *_wanted(entry, gate))
+        size = requested_of(target.settings, relay.endpoint, tasks, rollouts)
         evaluated = evaluate(target, relay, size, file=file)
         facts, judgement = evaluated.facts, _judged(target, gate, relay, evaluated)
     except KeyboardInterrupt:
@@ -107,13 +110,6 @@ def _evaluated(target: EvaluationTarget, gate: Gate, relay: Relay, file: Path) -
     judging = judge_endpoint(target.root, entry, package, scripted=scripted)
     by = "scripted" if scripted else judging.model if judging else None
     return replace(result, spending=relay.spending.since(before), judge=by)
-
-
-def _wanted(entry: EnvironmentEntry, gate: Gate) -> tuple[int, int]:
-    smoke, spread = entry.gates.smoke, entry.gates.distribution
-    if gate == "smoke":
-        return smoke.tasks, smoke.rollouts
-    return spread.tasks, max(spread.group_size, ceil(spread.min_rollouts / spread.tasks))
 
 
 def _judged(target: EvaluationTarget, gate: Gate, relay: Relay, evaluated: ModelEvaluation) -> Judgement:

@@ -146,13 +146,9 @@ def opened_transcripts(paths: Sequence[Path]) -> Iterator[TranscriptFiles]:
             listing.read(len(opened.files) - 1)
         listing.choose()
         if not opened.rows:
-            first = f"; the first problem: {one.place} {one.message}" if (one := _first(opened.problems)) else ""
-            raise NoTranscripts(f"{', '.join(map(str, found))}: no rollout can be read{first}")
+            first = [f"; the first problem: {problem.place} {problem.message}" for problem in opened.problems[:1]]
+            raise NoTranscripts(f"{', '.join(map(str, found))}: no rollout can be read{''.join(first)}")
         yield opened
-
-
-def _first(problems: Sequence[FileProblem]) -> FileProblem | None:
-    return problems[0] if problems else None
 
 
 def _files_in(path: Path) -> Iterator[Path]:

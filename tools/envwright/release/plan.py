@@ -114,9 +114,9 @@ def _step_for_published(desired: Desired, found: HubEnvironment) -> ReleaseStep:
         then = f"delete that version manually, or choose one above it (envwright bump {desired.name})"
         return ReleaseStep(desired, "drift", f"the Hub's version {found.version!r} is not a valid version", then, found)
     if order > 0:
-        return ReleaseStep(
-            desired, "publish", f"{found.version} → {desired.version}{_also_visibility(desired, found)}", found=found
-        )
+        is_shown = bool(found.visibility) and found.visibility != desired.visibility
+        visibility = f", {found.visibility} → {desired.visibility}" if is_shown else ""
+        return ReleaseStep(desired, "publish", f"{found.version} → {desired.version}{visibility}", found=found)
     if order == 0:
         published = found.content_hash[:12] or "without a hash"
         reason = f"version {desired.version} is already published with other content ({published})"
@@ -135,11 +135,6 @@ def _same_content(desired: Desired, found: HubEnvironment) -> ReleaseStep:
     if found.visibility and found.visibility != desired.visibility:
         return ReleaseStep(desired, "visibility", f"{found.visibility} → {desired.visibility}", found=found)
     return ReleaseStep(desired, "unchanged", f"{found.version} is published", found=found)
-
-
-def _also_visibility(desired: Desired, found: HubEnvironment) -> str:
-    changes = bool(found.visibility) and found.visibility != desired.visibility
-    return f", {found.visibility} → {desired.visibility}" if changes else ""
 
 
 def compared(one: str, other: str) -> int | None:
@@ -296,7 +291,8 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     broken: dict[str, ReleaseStep] = {}
     desired = [each for name in read if (each := _desired(root, registry, name, broken))]
     access, prime = hub_access(), find_prime()
-    external = _external(registry, choice, concerned)
+    used = set().union(*concerned.values())
+    external = [entry for name, entry in registry.external.items() if choice.whole or name in used]
     anything = bool(choice.whole or read or external or removed)
     hub, not_asked = (
         _read_hub(access, prime, registry, desired, external, choice, stop) if anything else (None, NOTHING)
@@ -345,12 +341,6 @@ def _concerned_runs(registry: Registry, choice: _Choice) -> dict[str, set[str]]:
     changed = choice.change.runs if choice.change else frozenset()
     used = {name: set(spec.environment_names) for name, spec in registry.specs.items()}
     return {name: ids for name, ids in used.items() if choice.whole or name in changed or ids & set(choice.names)}
-
-
-def _external(registry: Registry, choice: _Choice, concerned: Mapping[str, set[str]]) -> list[ExternalEntry]:
-    """The environments of the Hub that the concerned runs use; all for the whole registry."""
-    used = set().union(*concerned.values())
-    return [entry for name, entry in registry.external.items() if choice.whole or name in used]
 
 
 def _removed_runs(names: Sequence[str], situation: Situation) -> tuple[RemovedRun, ...]:
@@ -525,11 +515,11 @@ def _unplayed(root: Path, registry: Registry, steps: Sequence[ReleaseStep]) -> t
     """Environments without a recording of a real model that would be published, as far as that is known."""
     names = [step.desired.name for step in steps if step.action in ("create", "publish", "not-asked")]
     folders = {name: root / ENVIRONMENTS_FOLDER / registry.environments[name].folder_name for name in names}
-    return tuple(name for name, folder in folders.items() if not _is_played(folder))
-
-
-def _is_played(folder: Path) -> bool:
-    return any(each.is_of_model and each.is_sound for each in read_recordings(folder))
+    return tuple(
+        name
+        for name, folder in folders.items()
+        if not any(recording.is_of_model and recording.is_sound for recording in read_recordings(folder))
+    )
 
 
 def _declared(registry: Registry) -> Iterator[str]:

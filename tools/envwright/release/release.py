@@ -378,17 +378,12 @@ def outcome(ledger: ReleaseLedger, external: Iterable[ExternalStep] = ()) -> tup
         absent += [message] if each.standing in ("missing", "no-access") else []
         unread += [message] if each.standing == "unreadable" else []
     for code, why in (
-        (exit_codes.FAIL, [*_failures(ledger), *absent]),
+        (exit_codes.FAIL, [*_entries_with(ledger, {"refused", "failed", "wedged"}), *_failed_parts(ledger), *absent]),
         (exit_codes.ERROR, [*_unknowns(ledger), *unread]),
     ):
         if why:
             return code, "; ".join(why)
     return exit_codes.PASS, ""
-
-
-def _failures(ledger: ReleaseLedger) -> list[str]:
-    """What was refused or failed."""
-    return [*_entries_with(ledger, {"refused", "failed", "wedged"}), *_parts_with(ledger, "failed")]
 
 
 def _unknowns(ledger: ReleaseLedger) -> list[str]:
@@ -404,7 +399,7 @@ def _entries_with(ledger: ReleaseLedger, results: set[str]) -> Iterator[str]:
     return (f"{entry.step.desired.address} is {entry.result}" for entry in ledger.entries if entry.result in results)
 
 
-def _parts_with(ledger: ReleaseLedger, outcome: str) -> Iterator[str]:
+def _failed_parts(ledger: ReleaseLedger) -> Iterator[str]:
     for entry in ledger.entries:
-        yield from (f"evaluation {each.name} {outcome}" for each in entry.evaluations if each.outcome == outcome)
-    yield from (f"run {run['name']} {outcome}: {run['message']}" for run in ledger.runs if run["outcome"] == outcome)
+        yield from (f"evaluation {each.name} failed" for each in entry.evaluations if each.outcome == "failed")
+    yield from (f"run {run['name']} failed: {run['message']}" for run in ledger.runs if run["outcome"] == "failed")

@@ -7,10 +7,12 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from envwright_worker.channel import Channel
 from envwright_worker.checks.growth import growths
 from envwright_worker.confinement import NetworkGuard
 from envwright_worker.messages import says
+from envwright_worker.operations import pace
 from envwright_worker.operations.invariants import Unit, repetitions
 from envwright_worker.session import Session
 
@@ -41,6 +43,17 @@ def waiting(reply: str) -> float:
 
 def working(reply: str) -> float:
     return float(sum(reply.count("b", 0, position) for position in range(0, len(reply), 4)))
+
+
+def test_pace_without_the_costs_of_the_first_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "ENOUGH_SECONDS", 0.2)
+    slow = iter([0.5])  # imports at the first call, on a busy machine
+    session: Any = session_of(lambda _: time.sleep(next(slow, 0.0)))
+    session.policies = SimpleNamespace(oracle=SimpleNamespace(reply=lambda *_: says("right")))
+    session.kept = {0: SimpleNamespace(index=0, data={}, prompt=[])}
+    measured = pace.scored_pace(session, 5.0)
+    assert measured is not None
+    assert measured["seconds"] < 0.4
 
 
 def test_growth_ignores_waiting():

@@ -76,6 +76,12 @@ def test_validate_killed_does_not_harm_next_two_runs(root: Path) -> None:
     assert only(ended(begin(root, *SCHEMA))[1])["cached"] is True
 
 
+def test_runs_at_once_share_one_observation(root: Path) -> None:
+    runs = [ended(one) for one in [begin(root, *SCHEMA), begin(root, *SCHEMA)]]
+    assert sorted(only(report)["cached"] for _, report, _ in runs) == [False, True]
+    assert [only(report)["verdict"] for _, report, _ in runs] == ["pass", "pass"]
+
+
 @pytest.mark.slow
 def test_facts_that_exceed_the_disk_are_observed_again(root: Path) -> None:
     assert ended(begin(root, *SCHEMA))[0] == exit_codes.PASS  # the wheel is there now

@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from envwright.reports.written import print_result, report, report_to_github, wr
 from envwright.rules.engine import GATES
 from envwright.rules.result import EnvironmentResult, environment_result, path_in_repository, where
 from envwright.rules.verdict import GateVerdict, Judgement
+from envwright.system.file_lock import locked
 from sample_results import mixed
 
 
@@ -22,6 +24,16 @@ def test_write_reports_writes_all_files_only(tmp_path: Path) -> None:
     assert [path.suffix for path in paths] == [".json", ".xml", ".md", ".sarif", ".html"]
     assert sorted(tmp_path.rglob("*")) == sorted([tmp_path / "reports", *paths])
     assert json.loads(paths[0].read_text())["verdict"] == "fail"
+
+
+def test_write_reports_waits_for_reports_of_another_run(tmp_path: Path) -> None:
+    writing = threading.Thread(target=write_reports, args=(mixed(), tmp_path))
+    with locked(tmp_path, is_folder=True):
+        writing.start()
+        writing.join(0.5)
+        assert list(tmp_path.iterdir()) == []
+    writing.join()
+    assert (tmp_path / "validate.html").is_file()
 
 
 def test_reports_after_failed_one_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ from envwright.reports.spill_list import SpilledResults
 from envwright.rules.result import EnvironmentResult, broken_result, undeclared_result
 from envwright.rules.schema.declaration import declaration_findings
 from envwright.system.capacity import available_memory, usable_cores
+from envwright.system.file_lock import alone
 from envwright.system.subprocesses import Interrupted, ProgramFailed, terminated_like_interrupted
 from envwright.system.workspace import Workspace
 
@@ -245,13 +246,27 @@ def _validate_one(shared: ValidationRun, name: str) -> EnvironmentResult | None:
 
 
 def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
+    """Facts from the cache, or from an observation; if another run of this checkout makes one, it is waited for."""
+    repository, workspace = shared.request.repository, shared.request.workspace
+    entry, package = repository.registry.environments[name], repository.packages[name]
+    folder = workspace.facts / name
+    with suppress(OSError):  # a full disk
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def waits() -> None:
+        shared.progress.note(f"{name}: waiting for another run, which observes it")
+
+    with alone(folder / "observing.lock", stop=shared.stop, waits=waits):
+        known = remembered(entry, package, workspace, shared.request.observation)
+        if known is not None:
+            shared.progress.cached(name)
+        return _with_recordings(shared, name, known or _observed(shared, name)), known is not None
+
+
+def _observed(shared: ValidationRun, name: str) -> Facts:
     repository, workspace, stop = shared.request.repository, shared.request.workspace, shared.stop
     entry, package = repository.registry.environments[name], repository.packages[name]
     request = shared.request.observation
-    known = remembered(entry, package, workspace, request)
-    if known is not None:
-        shared.progress.cached(name)
-        return _with_recordings(shared, name, known), True
     shared.progress.started(name)
     listener = ProgressListener(
         stage=lambda stage: shared.progress.stage(name, stage),
@@ -269,7 +284,7 @@ def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
         shared.progress.note(f"{name}: ran without a sandbox because {facts.started.unconfined}")
     if request.score and request.evaluate and "smoke" in facts.seconds:  # not if earlier facts spared it
         remember_timing(name, Timing(sum(facts.seconds.values()), facts.memory), workspace)
-    return _with_recordings(shared, name, facts), False
+    return facts
 
 
 def _with_recordings(shared: ValidationRun, name: str, facts: Facts) -> Facts:

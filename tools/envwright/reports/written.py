@@ -24,6 +24,7 @@ from envwright.reports.sarif import render_sarif
 from envwright.reports.spill_list import SpillList
 from envwright.reports.transcripts.beside import FOLDER as TRANSCRIPTS
 from envwright.reports.transcripts.beside import copy_transcripts, write_transcripts
+from envwright.system.file_lock import alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,21 +79,22 @@ def write_reports(
         **{name: partial(render, result) for name, render in _RENDERINGS.items()},
         PAGE: partial(page_parts_of, result, entries, folder),
     }
-    try:  # before the page, which loads them
-        if transcripts is None:
-            write_transcripts(result.environments, folder)
-        else:
-            copy_transcripts(transcripts, folder)
-    except Exception as error:
-        error.add_note(TRANSCRIPTS)
-        errors.append(error)
-    for name, render in renderings.items():
-        try:
-            write_whole(folder / name, render())
-            written.append(folder / name)
+    with alone(folder, is_folder=True):  # all reports there are of one run
+        try:  # before the page, which loads them
+            if transcripts is None:
+                write_transcripts(result.environments, folder)
+            else:
+                copy_transcripts(transcripts, folder)
         except Exception as error:
-            error.add_note(name)
+            error.add_note(TRANSCRIPTS)
             errors.append(error)
+        for name, render in renderings.items():
+            try:
+                write_whole(folder / name, render())
+                written.append(folder / name)
+            except Exception as error:
+                error.add_note(name)
+                errors.append(error)
     if errors:
         raise ExceptionGroup(f"{len(errors)} reports could not be written to {folder}", errors)
     return tuple(written)

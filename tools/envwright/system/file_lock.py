@@ -5,8 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from envwright.system.subprocesses import Interrupted
@@ -52,3 +52,25 @@ def locked(
         yield
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def alone(
+    path: Path,
+    *,
+    is_folder: bool = False,
+    stop: threading.Event | None = None,
+    waits: Callable[[], None] = lambda: None,
+) -> Iterator[None]:
+    """Hold a lock while the block runs, where locks are possible; `waits` is called if another process holds it.
+
+    Raises `Interrupted` when `stop` is set while it is waited for.
+    """
+    with ExitStack() as stack:
+        with suppress(OSError):  # a read-only folder, or a file system without locks
+            try:
+                stack.enter_context(locked(path, is_folder=is_folder, wait=False))
+            except AlreadyLocked:
+                waits()
+                stack.enter_context(locked(path, is_folder=is_folder, stop=stop))
+        yield

@@ -53,9 +53,11 @@ def write_page(folder: Path, *, one_file: bool = False) -> Path:
     """
     from envwright.files.atomic_write import write_whole
     from envwright.reports.reading import read_report, result_of
+    from envwright.system.file_lock import alone
 
-    data = read_report(folder / "validate.json")
-    write_whole(folder / PAGE, page_parts_of(result_of(data), data["environments"], folder, one_file=one_file))
+    with alone(folder, is_folder=True):
+        data = read_report(folder / "validate.json")
+        write_whole(folder / PAGE, page_parts_of(result_of(data), data["environments"], folder, one_file=one_file))
     return folder / PAGE
 
 

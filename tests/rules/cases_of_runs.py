@@ -397,10 +397,12 @@ CASES = {
             "size of an evaluation": run(schema="portable", eval={"tasks": 50}),
             "a filter": run(schema="portable", difficulty_filter=True),
             "difficulty with a schema without pools": run(schema="later", difficulty={"above": 0.1, "up_to": 0.9}),
-            "difficulty with tinker": run(V0, difficulty={"above": 0.1, "up_to": 0.9}, **TINKER),
+            "difficulty with tinker": run(V0, difficulty={"above": 0.1, "up_to": 0.9}, without=("eval",), **TINKER),
             "evaluation with verifiers-rl": run(V0, backend="verifiers-rl"),
             "evaluation with tinker": run(V0, **TINKER),
-            "thinking with tinker": run(V0, sampling={"enable_thinking": False}, **TINKER),
+            "weight decay with tinker": run(V0, weight_decay=0.1, without=("eval",), **TINKER),
+            "a checkpoint with verl": run(V0, backend="rllm-verl", resume={"step": 100}, without=("eval",)),
+            "thinking with tinker": run(V0, sampling={"enable_thinking": False}, without=("eval",), **TINKER),
             "thinking that no renderer takes": run(
                 model="deepseek-ai/DeepSeek-R1", sampling={"enable_thinking": False}
             ),
@@ -409,6 +411,8 @@ CASES = {
             "a schema is named": run(schema="later", eval={"tasks": 50}, difficulty_filter=True),
             "difficulty": run(schema="august", difficulty={"above": 0.1, "up_to": 0.9}),
             "a default": run(V0, lora={"rank": 16}, without=("eval",), **TINKER),
+            "overridden": run(weight_decay=0.1, overrides={"trainer": {"optim": {"weight_decay": 0.2}}}),
+            "a checkpoint of the platform": run(backend="prime", resume={"run": "a-run"}),
         },
     ),
     "RUN031": RuleCases(

@@ -218,25 +218,10 @@ def something_was_left_out(run: RunSubject) -> Iterator[Found]:
         key = line.partition(":")[0].partition(" ")[0]
         if run.spec.says(key):
             yield run.found(key, f"left out: {line}")
-    spec, trainer = run.spec, run.trainer
-    if spec.volume is not None and not trainer.hosted:
-        yield run.found("volume", f"left out: volume: {spec.backend} writes to your own disk")
-    if spec.sampling.enable_thinking is not None and not trainer.chooses_thinking:
-        message = f"left out: sampling.enable_thinking: {spec.backend} renders as its renderer or template does"
-        yield run.found("sampling.enable_thinking", message)
-    if spec.algorithm_settings and not trainer.algorithm_settings:
-        yield run.found("algorithm_settings", f"left out: algorithm_settings: {spec.backend} has none")
-    if spec.difficulty is not None and not run.settings.difficulty_bounds:
-        where = f"schema {spec.schema}" if trainer.schemas else spec.backend
-        why = f"envwright has no sampler by difficulty for {where}; use prime-rl, schema august, or trl"
-        yield run.found("difficulty", f"left out: difficulty: {why}")
-    elif spec.difficulty is not None and spec.difficulty.rates and not trainer.on_this_machine:
-        message = "left out: difficulty.rates: every task begins with equal weight, as the sampler takes no rates"
-        yield run.found("difficulty.rates", message)
-    for index, source in enumerate(spec.environments):
-        if source.agents and not trainer.many_agents:
+    for index, source in enumerate(run.spec.environments):
+        if source.agents and not run.trainer.many_agents:
             key = f"environments[{index}].agents"
-            yield run.found(key, f"left out: {key}: {spec.backend} does not configure agents")
+            yield run.found(key, f"left out: {key}: {run.spec.backend} does not configure agents")
 
 
 @rule("RUN031", gate="run")

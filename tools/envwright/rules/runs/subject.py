@@ -69,8 +69,6 @@ class TrainerLimits:
     """The only secrets that reach the run; `None` if the run sees those of its own machine."""
     provides: tuple[str, ...] = ()
     """Secrets that the service itself gives to each run."""
-    chooses_thinking: bool = False
-    """Whether it can choose if a model thinks (`sampling.enable_thinking`)."""
     bounds_age: bool = False
     """Whether it can bound the age of rollouts (`max_off_policy_steps`)."""
     replaces_groups: bool = True

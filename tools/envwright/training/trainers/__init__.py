@@ -13,6 +13,7 @@ from envwright.declarations.plugins import Plugin, plugins
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.run import OF_PLUGIN
 from envwright.rules.engine import all_rules
+from envwright.training.trainers.native_config import without_place
 from envwright.training.trainers.trainer import Compiled, CompileError, CompileRequest, Trainer
 
 if TYPE_CHECKING:
@@ -87,11 +88,13 @@ def compile_run(request: CompileRequest) -> Compiled:
     Raises `CompileError` if it cannot express the declaration.
     """
     try:
-        return trainer_named(request.spec.backend).compile(request)
+        compiled = trainer_named(request.spec.backend).compile(request)
     except CompileError:
         raise
     except ValueError as error:  # a value that TOML or a command line cannot hold
         raise CompileError(str(error)) from None
+    compiled.native.left_out += without_place(compiled.native, request.spec)  # a plug-in notes none
+    return compiled
 
 
 def metric_names() -> dict[str, tuple[str, ...]]:

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 Path = tuple[str | int, ...]
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 _COMMENT_COLUMN = 56
+OF_ENVWRIGHT = (
+    *("backend", "schema", "environments", "secrets", "gpus.type"),
+    *("submit", "budget", "baseline", "goal", "ignore", "overrides"),
+)
+"""Keys of a run that have an effect without a place in the trainer's configuration."""
 
 
 @dataclass
@@ -32,6 +37,8 @@ class NativeConfig:
 
     values: dict[str, Any] = field(default_factory=dict)
     origins: dict[Path, str] = field(default_factory=dict)
+    placed: set[str] = field(default_factory=set)
+    """Origins of all values, also of those that overrides replaced."""
     left_out: list[str] = field(default_factory=list)
     """Declared settings without a place in this trainer's configuration, with the reason."""
     misfits: dict[str, str] = field(default_factory=dict)
@@ -53,6 +60,7 @@ class NativeConfig:
                 holder = holder.setdefault(step, fresh)
         holder[steps[-1]] = copy.deepcopy(value)
         self.origins[steps] = origin
+        self.placed.add(origin)
 
     def table(self, path: str | Path) -> None:
         """Create a table, perhaps an empty one."""
@@ -117,6 +125,20 @@ def origin(spec: RunSpec, key: str, note: str = "") -> str:
     """The origin of a declared value for a comment: its place in the registry, or a default."""
     place = f"runs.{spec.name}.{key}" if spec.says(key) else f"default of {key}"
     return f"{place}; {note}" if note else place
+
+
+def without_place(config: NativeConfig, spec: RunSpec) -> Iterator[str]:
+    """A line on each declared key that is no value's origin and was not left out for a known reason."""
+    placed = (origin.partition(";")[0].removeprefix(f"runs.{spec.name}.") for origin in config.placed)
+    known = {*placed, *OF_ENVWRIGHT, *(re.split("[: ]", line)[0] for line in config.left_out)}
+    for key in sorted(spec.written):
+        if not any(_contains(key, other) or _contains(other, key) for other in known):
+            known.add(key)
+            yield f"{key}: envwright does not configure it for {spec.backend}"
+
+
+def _contains(key: str, inner: str) -> bool:
+    return f"{inner}.".replace("[", ".").startswith(f"{key}.")
 
 
 def toml_text(config: NativeConfig, heading: Sequence[str] = ()) -> str:

@@ -51,6 +51,7 @@ def _compile(request: CompileRequest) -> Compiled:
     if spec.volume is not None:
         config.put("volume", spec.volume.name, origin(spec, "volume.name", "keeps runs/ID/ after the run"))
         config.put("volume_size", spec.volume.size, origin(spec, "volume.size", "if it is created"))
+    config.placed.add(origin(spec, "resume.run"))  # --resume-from
     config = with_overrides(config, spec)
     path = file_path(request, "toml")
     about = heading(request, LIMITS.title, f"prime train {path}", f"Schema: {spec.schema}; see docs/training.md.")

@@ -293,6 +293,8 @@ def _orchestrator(config: NativeConfig, request: CompileRequest, *, hosted: bool
     config.put(f"{sampling}.max_completion_tokens", spec.sampling.max_tokens, limit)
     for index, source in enumerate(spec.environments):
         _train_source(config, request, index, source, hosted=hosted)
+    if spec.schema == "august" and spec.says("difficulty.rates"):
+        config.left_out.append("difficulty.rates: every task begins with equal weight, as the sampler takes no rates")
     if spec.eval is not None:
         _evaluation(config, request, spec.eval, hosted=hosted)
 
@@ -744,7 +746,6 @@ LIMITS = TrainerLimits(
     source="measured: prime-rl's schema package with verifiers 0.3.1 and 0.4.0; v0 dropped in 03f12efba",
     evaluates="declared",
     many_environments=True,
-    chooses_thinking=True,
     bounds_age=True,
     schemas=("portable", "august", "later"),
     most_lora_rank=MOST_LORA_RANK,

@@ -22,6 +22,7 @@ from envwright.declarations.registry import held_out_of
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.facts.training_log import CONSOLE_LOG
 from envwright.rules.runs.subject import EvaluationTasks, RefusedSetting, TrainerLimits, TrainerSettings
+from envwright.training.trainers.native_config import without_place
 
 if TYPE_CHECKING:
     from envwright.declarations.package import Package
@@ -404,7 +405,8 @@ def advantage_of(spec: RunSpec, known: Mapping[str, str]) -> str:
 
 
 def with_overrides(config: NativeConfig, spec: RunSpec) -> NativeConfig:
-    """The declared overrides, merged last."""
+    """The configuration with a note on each declared key without a place, and with the declared overrides."""
+    config.left_out += without_place(config, spec)
     config.merge(spec.overrides, f"runs.{spec.name}.overrides")
     return config
 

@@ -41,7 +41,6 @@ LIMITS = TrainerLimits(
     lora="either",
     algorithms=("grpo",),
     renders_again=False,
-    chooses_thinking=True,
     source="measured: TRL 1.16.0 with rollout_func, two turns and a mask of the environment's own tokens",
     evaluates="kept from training",
     any_release=True,

@@ -98,6 +98,35 @@ def test_compiled_overrides_are_applied_last_and_shown(backend: str) -> None:
     assert any("runs.first.overrides" in text for text in made.files.values())
 
 
+OVERRIDES = {
+    "trl": {"grpo": {"num_generation": 8}},
+    "tinker": {"groups_per_batches": 8},
+    "rllm-verl": {"trainer": {"save_frequency": 8}},
+    "rllm-tinker": {"training": {"groups": 8}},
+    "skyrl": {"trainer": {"policy": {"learning_rate": 8}}},
+    "verifiers-rl": {"trainer": {"args": {"rollouts_per_sample": 8}}},
+}
+
+
+@pytest.mark.parametrize("backend", OVERRIDES)
+def test_override_that_the_trainer_does_not_have_is_refused(backend: str) -> None:
+    trainer = TRAINERS[backend]
+    spec = run_spec("first", {**DECLARED, "backend": backend}, {}, "registry.yaml")
+
+    def refused(values: Any) -> list[str]:
+        return [each.message for each in trainer.refusals(spec, values, trainer.settings(spec, values))]
+
+    [message] = refused(native(backend, overrides=OVERRIDES[backend]))
+    assert message.endswith("is not a setting of the trainer")
+    assert refused(native(backend)) == []
+
+
+@pytest.mark.parametrize(("batch", "gpus", "micro"), [(12, 1, 4), (36, 2, 2), (4, 1, 4), (64, 2, 8)])
+def test_compiled_micro_batch_divides_the_rollouts_of_a_gpu(batch: int, gpus: int, micro: int) -> None:
+    made = compiled("verifiers-rl", batch_size=batch, group_size=2, gpus={"train": gpus})
+    assert made.native.values["trainer"]["args"]["micro_batch_size"] == micro
+
+
 @pytest.mark.parametrize(
     "backend", [name for name, trainer in TRAINERS.items() if trainer.limits.batch_unit == "tasks"]
 )

@@ -120,23 +120,6 @@ def test_metrics_of_every_trainer_give_the_same_reward(name: str, text: str, tmp
         assert series_of(read_metrics(place), metric_names())["reward"].values == [0.0, 0.1, 0.2, 0.3, 0.4]
 
 
-@pytest.mark.parametrize(
-    ("row", "expected"),
-    [
-        ({"grad_norm": 2.0, "lr": 1e-6, "batch/solve_all": 0.25, "batch/solve_none": 0.5}, (2.0, 0.75)),  # on verl
-        ({"policy/grad_norm": 2.0}, (2.0, None)),  # SkyRL
-        ({"batch/verifiers/fractions/too_easy": 0.25, "batch/verifiers/fractions/too_hard": 0.5}, (None, 0.75)),
-    ],
-)
-def test_gradients_and_groups_have_the_names_of_their_source(
-    row: dict[str, float], expected: tuple[float | None, float | None]
-) -> None:
-    rows = [{"step": step, **row} for step in (1, 2)]
-    series = series_of(metrics_of_rows(rows, "a log"), metric_names(), zero_variance_pairs())
-    found = (series[name].points[0][1] if name in series else None for name in ("grad_norm", "zero_variance"))
-    assert tuple(found) == expected
-
-
 def test_metrics_of_trainer_and_orchestrator_are_joined_by_step(tmp_path: Path) -> None:
     for part, metric in (("trainer", "optim/grad_norm"), ("orchestrator", "reward/all/mean")):
         (tmp_path / part).mkdir()

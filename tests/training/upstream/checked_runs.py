@@ -15,7 +15,7 @@ from envwright.cli.main import main
 from envwright.cli.new import KINDS
 from envwright.declarations.run import RunSpec, run_spec
 from envwright.packages.repository import Repository
-from envwright.training.declared_runs import DeclaredRun, declared_runs
+from envwright.training.declared_runs import declared_runs
 from envwright.training.trainers import trainer_named
 from generated_runs import generated_run
 from packaging.requirements import Requirement
@@ -27,6 +27,12 @@ ONLY_WARNED = ("RUN003",)
 """What prime-rl refuses and our rules only warn of: a model that a newer prime-rl may know."""
 SEVERAL_AGENTS = "meeting-time"
 PRIME_RL = ("prime", "prime-rl")
+OF_V0 = ("tinker", "rllm-tinker", "rllm-verl", "skyrl", "verifiers-rl")
+NOT_THE_TRAINERS = {
+    "RUN001": "SkyRL's generator works with no release of verifiers",
+    "RUN031": "wordle holds no tasks out in these trainers",
+}
+"""Findings that say nothing about a configuration."""
 USUAL: Mapping[str, Any] = {
     "model": "Qwen/Qwen3-8B",
     "environments": [{"id": "reverse-text"}],
@@ -51,16 +57,13 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """A run with the folder of its compiled files."""
+    """A compiled run."""
 
-    run: DeclaredRun
+    name: str
+    backend: str
+    """The trainer that it is compiled for."""
     configuration: Path
     """The compiled file that the trainer reads, or its script."""
-
-    @property
-    def backend(self) -> str:
-        """The trainer that it is compiled for."""
-        return self.run.spec.backend
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ def compiled_runs(folder: Path, drawn: int) -> CheckedRuns:
     runs: list[CheckedRun] = []
     refused: dict[str, str] = {}
     specs = [*_specs(repository), *drawn_specs(drawn, sound=True), *drawn_specs(drawn, sound=False)]
+    specs += [spec for backend in OF_V0 for spec in _drawn_of_v0(backend, drawn // len(OF_V0))]
     for run in declared_runs(repository.registry, repository.packages, specs):
         refusals = [each for each in run.findings if each.counts or each.rule in ONLY_WARNED]
         found = "; ".join(f"{each.rule}: {each.message}" for each in refusals)
@@ -94,7 +98,8 @@ def compiled_runs(folder: Path, drawn: int) -> CheckedRuns:
         for name, text in run.compiled.files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text, "utf-8")
-        runs.append(CheckedRun(run, folder / next(iter(run.compiled.files))))
+        runs.append(CheckedRun(run.spec.name, run.spec.backend, folder / next(iter(run.compiled.files))))
+    runs += _runs_of_hub(folder)
     packages = sorted(path for path in (folder / "repository" / "environments").iterdir() if path.is_dir())
     found = {each for package in repository.packages.values() for each in package.requires}
     requires = sorted(each for each in found if Requirement(each).name != "verifiers")
@@ -121,11 +126,7 @@ def _repository(root: Path) -> Repository:
     hub = f"  {HUB}:\n    hub: elsewhere/{HUB}@0.1.0\n    generation: v1\n"
     (root / "registry.yaml").write_text(declared.replace("\nenvironments:\n", f"\nenvironments:\n{hub}"), "utf-8")
     for kind in KINDS:
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-            code = main(["new", f"new-{kind}", "--kind", kind, "--root", str(root)])
-        if code:
-            raise SystemExit(f"envwright new --kind {kind} exits with {code}:\n{printed.getvalue()}")
+        _quietly(["new", f"new-{kind}", "--kind", kind, "--root", str(root)])
     repository = Repository.load(root)
     module = HUB.replace("-", "_")
     package = root / "environments" / module / module
@@ -151,9 +152,42 @@ def _specs(repository: Repository) -> Iterator[RunSpec]:
                 declared = {**USUAL, **chosen, "backend": backend}
                 yield run_spec(f"{backend}--{name}-{environment}", declared, {}, "registry.yaml")
     for name in ("plain", "lora", "checkpoints"):
-        variant = {**USUAL, **VARIANTS[name]}
-        yield run_spec(f"trl--{name}", {**variant, "backend": "trl"}, {}, "registry.yaml")
-        yield run_spec(f"tinker--{name}", {**variant, **_FOR_TINKER, "backend": "tinker"}, {}, "registry.yaml")
+        yield run_spec(f"trl--{name}", {**USUAL, **VARIANTS[name], "backend": "trl"}, {}, "registry.yaml")
+    for backend in OF_V0:
+        for name in ("plain", "lora", "checkpoints", "eval"):
+            yield _spec_of_v0(f"{backend}--{name}", backend, VARIANTS[name])
 
 
-_FOR_TINKER: Mapping[str, Any] = {"environments": [{"id": "wordle"}], "lora": {"rank": 32}}
+def _spec_of_v0(name: str, backend: str, declared: Mapping[str, Any]) -> RunSpec:
+    more = {"environments": [{"id": "wordle"}], "backend": backend, "ignore": NOT_THE_TRAINERS}
+    lora = {"rank": 32} if trainer_named(backend).limits.lora == "only" else None
+    declared = {**USUAL, **({"lora": lora} if lora else {}), **declared, **more}
+    return run_spec(name, declared, {}, "registry.yaml")
+
+
+def _drawn_of_v0(backend: str, count: int) -> Iterator[RunSpec]:
+    """Declarations for a trainer of v0 environments, drawn at random."""
+    keys = ("max_steps", "batch_size", "group_size", "learning_rate", "sampling", "eval", "checkpoints", "wandb")
+    keys += ("max_concurrent", "difficulty_filter", "lora", "seq_len")
+    for seed in range(count):
+        drawn = generated_run(seed, sound=True)
+        drawn.get("eval", {}).pop("environments", None)
+        yield _spec_of_v0(f"drawn-{backend}-{seed}", backend, {key: drawn[key] for key in keys if key in drawn})
+
+
+def _runs_of_hub(folder: Path) -> Iterator[CheckedRun]:
+    """Runs that `train hub` writes, without a key."""
+    for number, more in enumerate(([], ["--lr", "1e-5", "--tokens", "256"], ["--gpus", "2+2", "--volume", "kept"])):
+        file = folder / f"hub-{number}.toml"
+        command = ["train", "hub", f"elsewhere/{HUB}@0.1.0", "--model", USUAL["model"], *more, "--dry-run"]
+        _quietly([*command, "--output", str(file), "--root", str(folder / "repository")])
+        yield CheckedRun(file.stem, "prime", file)
+
+
+def _quietly(command: list[str]) -> None:
+    """Run a command of envwright. Raises `SystemExit` with what it printed if it fails."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        code = main(command)
+    if code:
+        raise SystemExit(f"envwright {shlex.join(command)} exits with {code}:\n{printed.getvalue()}")

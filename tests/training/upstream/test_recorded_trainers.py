@@ -7,12 +7,18 @@ import re
 import tomllib
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from checked_runs import arguments_of
+from envwright.declarations.run import run_spec
+from envwright.facts.training_log import metrics_of_rows
+from envwright.packages.repository import Repository
 from envwright.rules.runs.subject import TrainerLimits
-from envwright.training.trainers import TRAINERS
+from envwright.statistics.series import series_of
+from envwright.training.trainers import TRAINERS, compile_run, metric_names, zero_variance_pairs
+from envwright.training.trainers.trainer import CompileRequest, environment_of
 from jsonschema import Draft202012Validator
 from trainers_session import RECORDED
 from trainers_session import TRAINERS as RECORDED_TRAINERS
@@ -63,19 +69,30 @@ def test_every_recorded_file_names_its_commit_or_version() -> None:
             assert all(source.values()), name
 
 
-LOGGED = {"trl": ("trl", "logged"), "tinker": ("tinker", "logged"), "prime-rl": ("prime_rl_metrics", "names")}
-"""Trainer → its recorded file, and the key of the names that it logs."""
+LOGGED = {
+    "trl": [("trl", "logged")],
+    "tinker": [("tinker", "logged")],
+    "prime-rl": [("prime_rl_metrics", "names")],
+    "rllm-verl": [("rllm", "logged on verl"), ("verl", "logged")],
+    "rllm-tinker": [("rllm", "logged on Tinker")],
+    "skyrl": [("skyrl", "logged")],
+    "verifiers-rl": [("verifiers_rl", "logged")],
+}
+"""Trainer → its recorded files, and the key of the names that it logs; `{}` is a part that a run fills in."""
 
 
 @pytest.mark.parametrize("backend", LOGGED)
-def test_metrics_that_a_run_is_judged_by_are_logged(backend: str) -> None:
-    file, key = LOGGED[backend]
-    trainer, logged = TRAINERS[backend], recorded(file)[key]
-    for metric, names in trainer.metrics.items():
-        if (backend, metric) == ("prime-rl", "reward_std"):
-            continue  # an earlier release logged it, this one does not
-        assert any(re.fullmatch(name, each) for name in (metric, *names) for each in logged), metric
-    assert all(any(re.fullmatch(name, each) for each in logged) for name in trainer.zero_variance or ())
+def test_log_with_the_names_of_a_trainer_is_read(backend: str) -> None:
+    trainer = TRAINERS[backend]
+    logged = {each.replace("{}", "verifiers") for file, key in LOGGED[backend] for each in recorded(file)[key]}
+    rows = [dict.fromkeys(logged, 0.25) | {"step": step} for step in range(2)]
+    series = series_of(metrics_of_rows(rows, "a log"), metric_names(), zero_variance_pairs())
+    wanted = {"reward", *trainer.metrics, *(("zero_variance",) if trainer.zero_variance else ())}
+    if backend == "prime-rl":
+        wanted.remove("reward_std")  # an earlier release logged it, this one does not
+    assert wanted <= series.keys()
+    if trainer.zero_variance:
+        assert series["zero_variance"].values == [0.5, 0.5]
 
 
 def test_algorithms_are_those_of_prime_rl() -> None:
@@ -102,6 +119,62 @@ def test_arguments_of_compiled_tinker_runs_are_the_recipe_s() -> None:
     names = {argument.partition("=")[0] for script in recipe for argument in arguments_of(script)}
     assert names
     assert names <= {*recorded("tinker")["arguments"]}
+
+
+SETTINGS = {
+    "wordle-verl.sh": ("rllm", "settings on verl"),
+    "wordle-rllm-tinker.sh": ("rllm", "settings on Tinker"),
+    "wordle-skyrl.sh": ("skyrl", "settings"),
+}
+
+
+@pytest.mark.parametrize("file", SETTINGS)
+def test_settings_of_compiled_scripts_are_the_trainer_s(file: str) -> None:
+    record, key = SETTINGS[file]
+    words = arguments_of((CONFIGS / file).read_text("utf-8"))
+    given = {word.partition("=")[0] for word in words if not word.startswith("+") and "/" not in word.partition("=")[0]}
+    assert len(given) > 20
+    assert given - {*recorded(record)[key]} == set()
+
+
+@cache
+def repository() -> Repository:
+    return Repository.load(ROOT)
+
+
+def loop_of(backend: str, steps: int, interval: int | None) -> SimpleNamespace:
+    """The `self` of a trainer's own loop, with the compiled settings of a run."""
+    kept = {"checkpoints": {"interval": interval}} if interval else {}
+    run = {"model": "Qwen/Qwen3-8B", "environments": [{"id": "wordle"}], "backend": backend, "max_steps": steps}
+    spec = run_spec("first", {**run, **kept}, {}, "registry.yaml")
+    environment = environment_of("wordle", repository().registry, repository().packages)
+    native = compile_run(CompileRequest(spec, {"wordle": environment})).native.values
+    config = SimpleNamespace(trainer=SimpleNamespace(**native["trainer"]))
+    return SimpleNamespace(config=config, cfg=config, global_steps=1)
+
+
+STEPS = [(steps, interval) for steps in (1, 7, 100) for interval in (None, 1, 3, 30, 400)]
+
+
+@pytest.mark.parametrize(("steps", "interval"), STEPS)
+def test_rllm_on_verl_trains_every_step_and_saves_the_last_by_its_own_conditions(
+    steps: int, interval: int | None
+) -> None:
+    loop, saved = loop_of("rllm-verl", steps, interval), 0
+    loop.total_training_steps = loop.config.trainer.total_training_steps
+    [saves], [ends] = recorded("rllm")["saves on verl if"], recorded("rllm")["ends on verl if"]
+    while loop.global_steps == 1 or not eval(ends, {"self": loop}):
+        saved = loop.global_steps if eval(saves, {"self": loop}) else saved
+        loop.global_steps += 1
+    assert (loop.global_steps - 1, saved) == (steps, steps)
+
+
+@pytest.mark.parametrize(("steps", "interval"), STEPS)
+def test_skyrl_saves_the_last_step_by_its_own_condition(steps: int, interval: int | None) -> None:
+    [at_end] = [each for each in recorded("skyrl")["saves at the end if"] if "ckpt_interval" in each]
+    loop = loop_of("skyrl", steps, interval)
+    assert loop.cfg.trainer.max_training_steps == steps
+    assert eval(at_end, {"self": loop, "will_save_ckpts": False})
 
 
 def test_commands_of_prime_train_in_messages_exist() -> None:

@@ -69,6 +69,8 @@ class Trainer:
     """The compiled runs that it checks."""
     vendored: tuple[str, ...] = ()
     """Folders of the checkout that are installed too if its submodules are there."""
+    alone: tuple[str, ...] = ()
+    """Packages that are installed without what they require: only their files are read."""
     records: Mapping[str, str] = field(default_factory=dict)
     """Recorded file → the script that prints it, with the argument `record`."""
 
@@ -122,6 +124,48 @@ TRAINERS = (
         sources=(".",),
         backends=("tinker",),
         records={"tinker.json": "in_tinker.py"},
+    ),
+    Trainer(
+        name="verl",
+        repository="verl-project/verl",
+        mark="verl/trainer/ppo/metric_utils.py",
+        package="verl",
+        sources=(".",),
+        records={"verl.json": "in_verl.py"},
+    ),
+    Trainer(
+        name="rllm",
+        repository="rllm-org/rllm",
+        mark="rllm/trainer/config/agent_ppo_trainer.yaml",
+        requires=("hydra-core",),
+        alone=("verl==0.8.0",),  # of its extra verl; its configuration extends this one
+        sources=(".",),
+        backends=("rllm-verl", "rllm-tinker"),
+        records={"rllm.json": "in_rllm.py"},
+    ),
+    Trainer(
+        name="skyrl",
+        repository="NovaSky-AI/SkyRL",
+        mark="skyrl/train/config/config.py",
+        python="3.12",
+        requires=(
+            "skyrl-gym",
+            *("omegaconf", "pyyaml", "loguru", "pandas", "cloudpathlib"),  # of its configuration
+            *("torch", "ray", "transformers", "tensordict", "jaxtyping", "datasets"),  # of what validates it
+            *("aiohttp", "orjson", "pybase64", "zstandard"),
+        ),
+        sources=(".", "skyrl-gym"),
+        backends=("skyrl",),
+        records={"skyrl.json": "in_skyrl.py"},
+    ),
+    Trainer(
+        name="verifiers-rl",
+        repository="PrimeIntellect-ai/verifiers",
+        mark="verifiers/rl/trainer/config.py",
+        package="verifiers==0.1.9.post3",  # the last with a trainer
+        requires=("transformers<5", "peft", "accelerate", "torch"),
+        backends=("verifiers-rl",),
+        records={"verifiers_rl.json": "in_verifiers_rl.py"},
     ),
 )
 
@@ -235,7 +279,7 @@ def prepare(
     wanted = ["--python", trainer.python or sys.executable]
     fix = f"put a Python {trainer.python} on PATH, or run: uv python install {trainer.python}" if trainer.python else ""
     _uv(trainer, fix, "venv", "--quiet", "--clear", *wanted, environment)
-    packages: list[str | Path] = [trainer.package] if trainer.package else []
+    packages: list[str | Path] = [trainer.package] if trainer.package and not trainer.alone else []
     if checkout is not None:
         vendored = [path for name in trainer.vendored if ((path := checkout / name) / "pyproject.toml").exists()]
         vendored += libraries if trainer.vendored else []
@@ -245,10 +289,12 @@ def prepare(
         ]
     else:
         packages += trainer.requires
-    needed = runs.requires if trainer.backends == ("prime", "prime-rl") else ()
-    _uv(trainer, "", "pip", "install", "--quiet", "--python", python, *packages, *needed)
-    if trainer.package:  # a newest release whose requirements the index lacks is newer than what was resolved
-        _uv(trainer, "", "pip", "install", "--quiet", "--upgrade", "--no-deps", "--python", python, trainer.package)
+    packages += runs.requires if trainer.backends == ("prime", "prime-rl") else ()
+    if packages:
+        _uv(trainer, "", "pip", "install", "--quiet", "--python", python, *packages)
+    # a newest release whose requirements the index lacks is newer than what was resolved
+    if alone := trainer.alone or ((trainer.package,) if trainer.package else ()):
+        _uv(trainer, "", "pip", "install", "--quiet", "--upgrade", "--no-deps", "--python", python, *alone)
     sources = tuple(checkout / each for each in trainer.sources) if checkout is not None else ()
     return Prepared(trainer, python, _source(trainer, checkout, python), (*sources, *runs.packages))
 
@@ -264,11 +310,13 @@ def _uv(trainer: Trainer, fix: str, *arguments: str | Path) -> None:
 def _source(trainer: Trainer, checkout: Path | None, python: Path) -> Mapping[str, str]:
     """The commit of a checkout, or the version of the installed package; and of verifiers where it resolves runs."""
     if checkout is None:
-        return {"package": trainer.package, "version": _version(python, trainer.package)}
+        name = trainer.package.partition("==")[0]
+        return {"package": name, "version": _version(python, name)}
     done = subprocess.run(["git", "-C", checkout, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     if done.returncode:
         raise NotPrepared(f"{checkout} has no commit: clone {trainer.repository} with git")
-    beside = {"verifiers": _version(python, "verifiers")} if trainer.vendored else {}
+    extended = () if trainer.package else (each.partition("==")[0] for each in trainer.alone)
+    beside = {each: _version(python, each) for each in (*(("verifiers",) if trainer.vendored else ()), *extended)}
     return {"repository": trainer.repository, "commit": done.stdout.strip(), **beside}
 
 
@@ -288,7 +336,7 @@ def check(prepared: Prepared, runs: CheckedRuns) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for file, error in prepared.result(script, "check", *more, *checked).items():
         if error:
-            reasons.setdefault(error, []).append(checked[file].run.spec.name)
+            reasons.setdefault(error, []).append(checked[file].name)
     for error, names in reasons.items():
         yield f"{prepared.trainer.name} refuses {', '.join(names)}:\n  " + "\n  ".join(
             error[:MOST_CHARACTERS].splitlines()

@@ -16,7 +16,7 @@ from envwright.declarations.problem import nearest
 from envwright.rules.runs.subject import RefusedSetting, TrainerLimits, TrainerSettings
 from envwright.training.trainers.known_models import RENDERER_OF_MODEL, RENDERERS, THINKING_RENDERERS
 from envwright.training.trainers.native_config import NativeConfig, origin, script_text, toml_text
-from envwright.training.trainers.prime_rl_schema import recorded_schema, schema_refusals
+from envwright.training.trainers.prime_rl_schema import schema_refusals
 from envwright.training.trainers.trainer import (
     HELD_OUT,
     Compiled,
@@ -29,6 +29,7 @@ from envwright.training.trainers.trainer import (
     heading,
     install_lines,
     number_at,
+    recorded,
     script_heading,
     start_lines,
     units,
@@ -602,7 +603,7 @@ def _log_levels(native: Mapping[str, Any]) -> Iterator[RefusedSetting]:
     `level` is one of loguru's (src/prime_rl/utils/logger.py@559b447, setup_logger), `vf_level` also one of Python's
     own (src/prime_rl/orchestrator/utils.py@559b447, intercept_vf_logging).
     """
-    levels = recorded_schema()["log levels"]
+    levels = recorded("prime_rl")["log levels"]
     both = [each for each in levels if each in logging.getLevelNamesMapping()]
     for part in ("log", "trainer.log", "orchestrator.log", "inference.log"):
         for path, known in ((f"{part}.level", levels), (f"{part}.vf_level", both)):
@@ -648,7 +649,7 @@ def _combinations(native: Mapping[str, Any], steps: int | None, group: int) -> I
 
 def _processes(native: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Settings of one process that contradict those of another, or lack what they need."""
-    for path, targets in recorded_schema()["shared"].items():
+    for path, targets in recorded("prime_rl")["shared"].items():
         common = value_at(native, path)
         for target in targets:
             own = value_at(native, target)

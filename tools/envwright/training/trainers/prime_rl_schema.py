@@ -6,15 +6,14 @@ only the agents in it are checked here.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envwright.declarations.problem import nearest
 from envwright.rules.runs.subject import RefusedSetting
+from envwright.training.trainers.trainer import recorded
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -27,17 +26,10 @@ TAGS = ("type", "name", "id")
 
 
 @cache
-def recorded_schema() -> Mapping[str, Any]:
-    """The recorded file."""
-    found: Mapping[str, Any] = json.loads(Path(__file__).with_name("recorded").joinpath("prime_rl.json").read_bytes())
-    return found
-
-
-@cache
 def _validator(part: str) -> Validator:
     from jsonschema import Draft202012Validator
 
-    return Draft202012Validator(recorded_schema()[part])
+    return Draft202012Validator(recorded("prime_rl")[part])
 
 
 def schema_refusals(native: Mapping[str, Any], packages: Collection[str]) -> Iterator[tuple[str, RefusedSetting]]:
@@ -66,7 +58,7 @@ def _agent(
     harness = agent.get("harness")
     if not isinstance(harness, Mapping):
         return
-    known, name = recorded_schema()["harnesses"], str(harness.get("id") or "bash")
+    known, name = recorded("prime_rl")["harnesses"], str(harness.get("id") or "bash")
     path = ".".join(map(str, (*at, "harness")))
     keys = known.get(name.replace("-", "_"))
     if keys is None and name.partition("@")[0].rpartition("/")[2].replace("-", "_") not in packages:

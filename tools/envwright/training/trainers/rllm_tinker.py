@@ -22,6 +22,7 @@ from envwright.training.trainers.trainer import (
     install_lines,
     needs,
     quick_test,
+    refuses_unknown,
     saved_every,
     script_heading,
     start_lines,
@@ -88,13 +89,13 @@ PATHS = {
 METRICS = {
     "reward": ("reward/verifiers/mean",),
     "reward_std": ("reward/verifiers/std",),
+    "reward_max": ("reward/verifiers/max",),
     "kl": ("train/kl_sample_train_v2",),
     "entropy": ("train/entropy",),
     "learning_rate": ("progress/lr",),
     "eval": ("val/reward/verifiers/mean",),
 }
-"""Source: rLLM 9beb6e0, trainer/algorithms/advantage.py and trainer/tinker/tinker_metrics_utils.py; `verifiers` is the
-name of a trajectory in examples/verifiers_env/workflow.py."""
+"""In recorded/rllm.json; `verifiers` is the name of a trajectory in examples/verifiers_env/workflow.py@9beb6e0."""
 
 
 def _compile(request: CompileRequest) -> Compiled:
@@ -181,6 +182,7 @@ TRAINER = Trainer(
     started_by="the compiled script and entry module, in a checkout",
     compile=_compile,
     settings=base_model_settings(PATHS, LIMITS),
+    refusals=refuses_unknown("rllm", "settings on Tinker", new=NEW_KEYS),
     metrics=METRICS,
     # trainer/algorithms/advantage.py@9beb6e0; the trainer of verl alone logs batch/solve_all and solve_none
     zero_variance=("batch/[^/]+/fractions/too_easy", "batch/[^/]+/fractions/too_hard"),

@@ -21,6 +21,7 @@ from envwright.training.trainers.trainer import (
     file_path,
     install_lines,
     quick_test,
+    refuses_unknown,
     saved_every,
     script_heading,
     settings_at,
@@ -63,6 +64,7 @@ PATHS = {
 }
 METRICS = {
     "reward": ("critic/score/mean", "critic/rewards/mean"),
+    "reward_max": ("critic/score/max",),
     "kl": ("actor/ppo_kl",),
     "entropy": ("actor/entropy",),
     "grad_norm": ("actor/grad_norm", "grad_norm"),
@@ -70,9 +72,8 @@ METRICS = {
     "learning_rate": ("actor/lr", "lr"),
     "length": ("response_length/mean",),
 }
-"""Source: rllm/trainer/verl/agent_workflow_trainer.py@9beb6e0, which logs what verl 0.8.0's workers return as it is
-(verl/workers/engine_workers.py: grad_norm, lr), while verl's own trainer adds `actor/`; metric_utils.py and
-core_algos.py in verl/trainer/ppo/ of 0.8.0."""
+"""In recorded/rllm.json and recorded/verl.json. rLLM (trainer/verl/agent_workflow_trainer.py@9beb6e0) logs what the
+workers of verl 0.8.0 return as it is, `grad_norm` and `lr`, and verl's own trainer adds `actor/`."""
 
 
 def _compile(request: CompileRequest) -> Compiled:
@@ -197,6 +198,7 @@ TRAINER = Trainer(
     started_by="the compiled script, in a checkout",
     compile=_compile,
     settings=_settings,
+    refusals=refuses_unknown("rllm", "settings on verl", new=NEW_KEYS),
     metrics=METRICS,
     zero_variance=("batch/solve_all", "batch/solve_none"),
     # rllm/trainer/verl/agent_workflow_trainer.py and utils.py@9beb6e0; with rLLM's own save_freq of -1 nothing is kept

@@ -19,6 +19,7 @@ from envwright.training.trainers.trainer import (
     checkout_lines,
     console_lines,
     file_path,
+    refuses_unknown,
     saved_every,
     script_heading,
     settings_at,
@@ -63,8 +64,7 @@ METRICS = {
     "length": ("generate/avg_num_tokens",),
     "eval": ("eval/all/avg_score",),
 }
-"""Source: trainer.py, evaluate.py and generators/utils.py in skyrl/train, and backends/skyrl_train/workers/worker.py in
-skyrl, @a956457."""
+"""In recorded/skyrl.json."""
 
 
 def _compile(request: CompileRequest) -> Compiled:
@@ -189,6 +189,7 @@ TRAINER = Trainer(
     started_by="the compiled script, in a checkout",
     compile=_compile,
     settings=settings_at(PATHS, LIMITS),
+    refusals=refuses_unknown("skyrl", "settings"),
     metrics=METRICS,
     # skyrl/train/trainer.py@a956457, train and save_models; fsdp_strategy.py@a956457: an export appears whole
     keeps="every checkpoint and the last step, below `$SKYRL/outputs/RUN`: shards in `checkpoints/global_step_N`, "

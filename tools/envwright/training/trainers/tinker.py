@@ -20,6 +20,7 @@ from envwright.training.trainers.trainer import (
     install_lines,
     needs,
     own_environment_lines,
+    refuses_unknown,
     saved_every,
     script_heading,
     settings_at,
@@ -158,6 +159,7 @@ TRAINER = Trainer(
     started_by="the compiled script",
     compile=_compile,
     settings=base_model_settings(PATHS, LIMITS),
+    refusals=refuses_unknown("tinker", "arguments"),
     metrics=METRICS,
     # tinker_cookbook/checkpoint_utils.py@9dfcc3a2, save_final_async; rl/train.py@9dfcc3a2, Config.ttl_seconds
     keeps="the last step on Tinker, without expiry, and checkpoints for 7 days; addresses in "

@@ -7,22 +7,25 @@ a trainer's name.
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from functools import cache
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from envwright.declarations.package import folder_of
+from envwright.declarations.problem import nearest
 from envwright.declarations.registry import held_out_of
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.facts.training_log import CONSOLE_LOG
 from envwright.rules.runs.subject import EvaluationTasks, RefusedSetting, TrainerLimits, TrainerSettings
-from envwright.training.trainers.native_config import without_place
+from envwright.training.trainers.native_config import leaves, without_place
 
 if TYPE_CHECKING:
     from envwright.declarations.package import Package
@@ -202,6 +205,37 @@ class Trainer:
     """What is left of a finished run, where and how long, for the matrix in docs/training.md."""
     kept: KeptFolders | KeptAddresses | None = None
     """Where `envwright train serve` finds its steps."""
+
+
+@cache
+def recorded(name: str) -> Mapping[str, Any]:
+    """A file that `nox -s trainers -- --write` wrote with a trainer's own code."""
+    found: Mapping[str, Any] = json.loads(Path(__file__).with_name("recorded").joinpath(f"{name}.json").read_bytes())
+    return found
+
+
+Refusals = Callable[["RunSpec", Mapping[str, Any], TrainerSettings], Iterable[RefusedSetting]]
+
+
+def refuses_unknown(file: str, key: str, at: str = "", new: Collection[str] = ()) -> Refusals:
+    """Refusals of settings that are not among those of a recorded file.
+
+    `at` is the table of the configuration that is checked, `new` are its tables that are not the trainer's.
+    """
+
+    def refusals(_spec: RunSpec, native: Mapping[str, Any], _settings: TrainerSettings) -> Iterable[RefusedSetting]:
+        known, table = recorded(file)[key], value_at(native, at) if at else native
+        for steps, _ in leaves(table if isinstance(table, Mapping) else {}):
+            path = ".".join(map(str, steps))
+            above = {".".join(map(str, steps[:length])) for length in range(1, len(steps) + 1)}
+            if steps[0] not in new and not above & set(known):
+                near = nearest(path, known)
+                declared = f"overrides.{at}.{path}" if at else f"overrides.{path}"
+                yield RefusedSetting(
+                    "schema", declared, f"{path} is not a setting of the trainer", f"Write {near}." if near else None
+                )
+
+    return refusals
 
 
 def environment_of(name: str, registry: Registry, packages: Mapping[str, Package]) -> Environment:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from envwright.rules.runs.subject import TrainerLimits
 from envwright.training.trainers.native_config import NativeConfig, origin, script_text, toml_text
 from envwright.training.trainers.trainer import (
     INSTALL,
     Compiled,
+    CompileError,
     CompileRequest,
     KeptFolders,
     Trainer,
@@ -14,6 +17,7 @@ from envwright.training.trainers.trainer import (
     heading,
     install_lines,
     own_environment_lines,
+    refuses_unknown,
     saved_every,
     script_heading,
     settings_at,
@@ -50,6 +54,11 @@ PATHS = {
     "train_gpus": "trainer.gpus",
     "inference_gpus": "inference.gpus",
 }
+
+
+METRICS = {"kl": ("mismatch_kl",), "length": ("tokens/completion",)}
+"""In recorded/verifiers_rl.json; `reward`, `reward/std`, `entropy` and `grad_norm` are this tool's names too."""
+MOST_MICRO_BATCH = 8
 
 
 def _compile(request: CompileRequest) -> Compiled:
@@ -92,10 +101,15 @@ def _config(request: CompileRequest) -> NativeConfig:
         path = "inference.args.tensor_parallel_size"
         config.put(path, spec.gpus.tensor_parallel, origin(spec, "gpus.tensor_parallel"))
     config.put("trainer.gpus", spec.gpus.train, origin(spec, "gpus.train"))
+    if spec.batch_size % spec.gpus.train:
+        raise CompileError(f"batch_size {spec.batch_size} is not a multiple of {spec.gpus.train} GPUs that train")
+    micro = math.gcd(spec.batch_size // spec.gpus.train, MOST_MICRO_BATCH)
     arguments = {
         "run_name": (spec.name, "the run's name"),
         "max_steps": (spec.max_steps, origin(spec, "max_steps")),
         "batch_size": (spec.batch_size, origin(spec, "batch_size", "rollouts per step")),
+        # verifiers 0.1.9.post3, rl/trainer/config.py: it divides the batch of one GPU, or the trainer stops
+        "micro_batch_size": (micro, "divides the rollouts of one GPU"),
         "rollouts_per_example": (spec.group_size, origin(spec, "group_size")),
         "learning_rate": (spec.learning_rate, origin(spec, "learning_rate")),
         "weight_decay": (spec.weight_decay, origin(spec, "weight_decay")),
@@ -126,6 +140,8 @@ TRAINER = Trainer(
     started_by="the compiled script",
     compile=_compile,
     settings=settings_at(PATHS, LIMITS),
+    refusals=refuses_unknown("verifiers_rl", "settings", at="trainer.args"),
+    metrics=METRICS,
     keeps="every checkpoint and the last step: `outputs/RUN/checkpoint-N`, until you delete them",
     kept=KeptFolders(steps="checkpoint-{step}", written_last="trainer_state.json"),
 )

@@ -16,8 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from envwright.reports.result import EnvironmentResult, ValidationResult
 from envwright.reports.written import write_reports
-from envwright.rules.result import EnvironmentResult, ValidationResult
 from sample_reports import sample_result, sample_subject
 
 ENVIRONMENTS, ROLLOUTS = 200, 50_000
@@ -31,7 +31,7 @@ def main() -> None:
     results, measuring = measured(ROLLOUTS)
     started = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
-        write_reports(ValidationResult("fail", tuple(results), seconds=812.4, tool_version="0.1.0"), Path(folder))
+        write_reports(ValidationResult("fail", tuple(results), seconds=812.4, tool="0.1.0"), Path(folder))
         writing = time.process_time() - started
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         page = Path(folder) / "validate.html"

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import POLICIES
 from envwright.facts.mutation import CoveredSource, Mutant, MutantOutcome, Mutation, ToldApart
-from envwright.facts.observed import Description, Facts, FunctionScore, Place, RewardFunction, Rollout, Score, Task
+from envwright.facts.observed import Description, Facts, FunctionScore, RewardFunction, Rollout, Score, Task
 from envwright.facts.recordings import RecordedScore, RecordingFacts, ScoreChange
 from envwright.facts.search import Earned, Exploit, Search
 from envwright.hub.runs import RewardBin
+from envwright.reports.result import EnvironmentResult, ValidationResult, environment_result
 from envwright.reports.run_report import Curve, CurvePoint, RunFinding, RunReport
 from envwright.rules.engine import GATES, Finding, Subject
 from envwright.rules.evidence import Evidence
 from envwright.rules.profiles import profiles
-from envwright.rules.result import EnvironmentResult, ValidationResult
-from envwright.rules.transcripts import shown_transcripts
+from envwright.rules.verdict import GateVerdict, Judgement
 from envwright_worker.messages import Message
 
 FUNCTIONS = (
@@ -40,7 +41,7 @@ def sample_report(environments: int, rollouts: int) -> ValidationResult:
     """A run over this many environments, with this many rollouts in all."""
     results = tuple(sample_environment(number, rollouts // environments) for number in range(environments))
     verdict = "fail" if any(one.verdict == "fail" for one in results) else "pass"
-    return ValidationResult(verdict, results, seconds=812.4, tool_version="0.1.0")
+    return ValidationResult(verdict, results, seconds=812.4, tool="0.1.0")
 
 
 def sample_environment(number: int, rollouts: int) -> EnvironmentResult:
@@ -58,42 +59,27 @@ def sample_subject(number: int, rollouts: int) -> Subject:
 def sample_result(number: int, subject: Subject) -> EnvironmentResult:
     """What is reported of it: measured as any other, judged by its number."""
     rng = random.Random(number)
-    name = subject.facts.environment
     failing, thin = number % 5 == 3, number % 7 == 5
     gates = dict.fromkeys(GATES, "pass")
     gates |= ({"rewards": "fail"} if failing else {}) | ({"distribution": "inconclusive"} if thin else {})
-    facts = subject.facts
-    hub_hash = f"{rng.getrandbits(256):064x}"
-    seconds = rng.uniform(4, 40)
-    findings = tuple(_findings(rng, failing, thin))
-    return EnvironmentResult(
-        name=name,
-        folder=f"environments/{name.replace('-', '_')}",
-        verdict="fail" if failing else "inconclusive" if thin else "pass",
-        generation="v0" if number % 3 == 0 else "v1",
-        version=f"0.{number % 10}.{number % 4}",
-        digest=facts.digest,
-        hub_hash=hub_hash,
-        cached=number % 4 == 0,
-        seconds=seconds,
-        stage_seconds={"venv": 0.1, "load": 3.4, "rewards": 1.7, "mutation": 4.0, "smoke": 0.9, "distribution": 2.2},
-        gates=gates,
-        reasons={
-            gate: "RWD005" if verdict == "fail" else "nothing found that counts" for gate, verdict in gates.items()
-        },
-        findings=findings,
-        tasks_count=100,
-        scores_count=len(facts.scores),
-        rollouts_count=len(facts.rollouts),
-        policies=(*POLICIES, "blend"),
+    reasons = {"fail": "RWD005", "pass": "nothing found that counts", "inconclusive": "nothing found that counts"}
+    version, hub_hash, seconds = f"0.{number % 10}.{number % 4}", f"{rng.getrandbits(256):064x}", rng.uniform(4, 40)
+    judgement = Judgement(
+        "fail" if failing else "inconclusive" if thin else "pass",
+        {gate: GateVerdict(gate, verdict, reasons[verdict]) for gate, verdict in gates.items()},
+        tuple(_findings(rng, failing, thin)),
+        subject.distributions,
+        profiles(subject),
+    )
+    package = replace(subject.package, version=version, digest=subject.facts.digest, hub_hash=hub_hash)
+    facts = replace(
+        subject.facts,
+        description=replace(subject.facts.description, generation="v0" if number % 3 == 0 else "v1"),
+        seconds={"venv": 0.1, "load": 3.4, "rewards": 1.7, "mutation": 4.0, "smoke": 0.9, "distribution": 2.2},
         mutation=_mutation(rng),
         search=_search(failing),
-        distributions=subject.distributions,
-        profiles=profiles(subject),
-        prompts={str(task.index): str(task.prompt[0]["content"])[:160] for task in facts.tasks},
-        recordings=facts.recordings,
-        transcripts=shown_transcripts(facts, findings),
     )
+    return environment_result(package, facts, judgement, root=Path(), cached=number % 4 == 0, seconds=seconds)
 
 
 def sample_run(name: str = "sorted-harbour-4b", steps: int = 200) -> RunReport:
@@ -145,7 +131,21 @@ WORDS = ("harbour", "ledger", "orchard", "cipher", "tiling", "almanac", "lattice
 
 def _package(name: str) -> Package:
     module = name.replace("-", "_")
-    return Package(name, Path(module), module, "0.1.0", "", (), ">=3.11", (), (), "hatchling", "v1", None, digest="")
+    return Package(
+        name,
+        Path("environments", module),
+        module,
+        "0.1.0",
+        "",
+        (),
+        ">=3.11",
+        (),
+        (),
+        "hatchling",
+        "v1",
+        None,
+        digest="",
+    )
 
 
 def _facts(name: str, rng: random.Random, rollouts: int) -> Facts:
@@ -248,7 +248,8 @@ def _findings(rng: random.Random, failing: bool, thin: bool) -> Iterator[Finding
             "a wrong answer in the right format earns 1 (74 of 100 replies)",
             "Compare with the answer itself: the function tests whether the reply contains it.",
             evidence,
-            Place("rewards.py", 30),
+            "rewards.py",
+            30,
         )
     if thin:
         yield Finding(

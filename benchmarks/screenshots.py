@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envwright.files.atomic_write import write_whole
-from envwright.reports.json_report import report_data
+from envwright.reports.result import EnvironmentResult
 from envwright.reports.run_report import write_run
 from envwright.reports.site.build import Catalogue, ListedEnvironment, build_site
 from envwright.reports.written import write_reports
-from envwright.text.plain_data import plain_data
 from sample_reports import WORDS, sample_report, sample_run
 from terminal_picture import terminal_picture
 
@@ -77,25 +76,24 @@ def _pages(folder: Path) -> tuple[str, str, str]:
     run = sample_run()
     write_run(run, folder)
     write_reports(result, folder)
-    report: dict[str, Any] = plain_data(report_data(result))
-    listings = tuple(_listing(number, one) for number, one in enumerate(report["environments"]))
-    build_site(Catalogue("acme", listings, runs=(run,), report=report), folder / "site")
+    listings = tuple(_listing(number, one) for number, one in enumerate(result.environments))
+    build_site(Catalogue("acme", listings, runs=(run,), report=result), folder / "site")
     failing = next(one.name for one in result.environments if one.verdict == "fail")
     return (folder / "site").as_uri(), (folder / "validate.html").as_uri(), failing
 
 
-def _listing(number: int, proven: dict[str, Any]) -> ListedEnvironment:
-    name, word = proven["name"], WORDS[number % len(WORDS)]
+def _listing(number: int, proven: EnvironmentResult) -> ListedEnvironment:
+    name, word = proven.name, WORDS[number % len(WORDS)]
     return ListedEnvironment(
         name=name,
-        version=proven["package_version"],
+        version=proven.package_version,
         description=f"Put a {word} in order, one step at a time, and say what comes last.",
         tags=("single-turn", "procedural", word),
-        generation=proven["generation"],
+        generation=proven.generation,
         visibility="PUBLIC" if number % 2 else "PRIVATE",
         owners=("@acme/environments",),
         hub=f"https://app.primeintellect.ai/dashboard/environments/acme/{name}",
-        digest=proven["digest"],
+        digest=proven.digest,
         readme=README.format(name=name, word=word),
         proven=proven,
         stale=False,

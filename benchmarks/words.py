@@ -21,12 +21,10 @@ from pathlib import Path
 
 from envwright.reports.comment import conversation
 from envwright.reports.html.page import render_page
-from envwright.reports.json_report import report_data
 from envwright.reports.markdown import render_markdown
+from envwright.reports.result import EnvironmentResult, ValidationResult
 from envwright.reports.terminal import render_text
 from envwright.reports.written import write_reports
-from envwright.rules.result import EnvironmentResult, ValidationResult
-from envwright.text.plain_data import plain_data
 from sample_reports import sample_environment
 
 ROLLOUTS = 128
@@ -61,8 +59,8 @@ def main() -> None:
 
 def _counts(environments: tuple[EnvironmentResult, ...]) -> tuple[int, ...]:
     verdict = "fail" if any(one.verdict == "fail" for one in environments) else "pass"
-    run = ValidationResult(verdict, environments, seconds=812.4, tool_version="0.1.0")
-    page = render_page(plain_data(report_data(run)))
+    run = ValidationResult(verdict, environments, seconds=812.4, tool="0.1.0")
+    page = render_page(run)
     first = page.partition('<div class="hero')[2].partition(">")[2].partition("</div>")[0]
     overview = page.partition('<section id="overview"')[2].partition(">")[2].partition('<section id="detail"')[0]
     with tempfile.TemporaryDirectory() as folder:

@@ -54,6 +54,8 @@ def _value(kind: Any, text: str, around: frozenset[Any]) -> Any:
         return [_value(each, text, around) for each in arguments if each not in around]
     if is_dataclass(kind):
         return _instance(kind, text, around, {})
+    if isinstance(kind, type) and issubclass(kind, tuple):  # a named tuple
+        return kind(*(_value(each, text, around) for each in get_type_hints(kind).values()))
     return {bool: False, int: 1, float: 0.5}.get(kind, text)
 
 

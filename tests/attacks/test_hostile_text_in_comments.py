@@ -19,12 +19,11 @@ from envwright.reports import before_after, optimized, reward_diff
 from envwright.reports.comment import conversation
 from envwright.reports.declared_runs import RunResult, render_runs_markdown
 from envwright.reports.documentation import rule_address
-from envwright.reports.json_report import render_json
 from envwright.reports.markdown import render_markdown
+from envwright.reports.result import EnvironmentResult, ValidationResult, json_parts
 from envwright.reports.run_report import RunReport, render_run_markdown
 from envwright.reports.sarif import render_sarif
 from envwright.rules.engine import GATES, Finding
-from envwright.rules.result import EnvironmentResult, ValidationResult
 from envwright.rules.settings import SetSeverity
 from envwright.statistics.reward_comparison import RewardComparison
 from envwright.text.markdown import code_span, fenced, inside_html, prose, prose_cell, table_cell
@@ -57,8 +56,8 @@ OUR_LINKS = {f"{RUN_PAGE}#artifacts", rule_address("RWD001")}
 
 def _result(text: str) -> ValidationResult:
     known = {"rule": "RWD001", "gate": "rewards", "severity": "error"}  # the schema of a report allows nothing else
-    finding = filled(Finding, text, ignored=None, **known)
-    ignored = filled(Finding, text, **known)
+    finding = filled(Finding, text, ignored=False, **known)
+    ignored = filled(Finding, text, ignored=True, **known)
     gates = dict.fromkeys(GATES, "fail")
     environment = filled(EnvironmentResult, text, gates=gates, brief=False, findings=(finding, ignored))
     severities = (SetSeverity("RWD001", "error", "off", text, "warning"),)
@@ -90,7 +89,7 @@ PAGES: dict[str, Callable[[str], str]] = {
     "comparison": lambda text: before_after.render_markdown(filled(before_after.ComparisonReport, text)),
     "optimized": lambda text: optimized.render_markdown(filled(optimized.OptimizationReport, text)),
     "runs": lambda text: render_runs_markdown(
-        [filled(RunResult, text, findings=(filled(Finding, text, ignored=None),))]
+        [filled(RunResult, text, findings=(filled(Finding, text, ignored=False),))]
     ),
     "run": lambda text: render_run_markdown(filled(RunReport, text)),
 }
@@ -129,7 +128,7 @@ def test_hostile_text_in_code_scanning_makes_no_link(text: str) -> None:
 
 
 def _comment(folder: Path, text: str) -> str:
-    (folder / "validate.json").write_text(render_json(_result(text)))
+    (folder / "validate.json").write_text("".join(json_parts(_result(text))))
     (folder / "plan.json").write_text(_with_text(render_plan_json(_plan("word")), text))
     return conversation(folder, 60_000, RUN_PAGE)
 

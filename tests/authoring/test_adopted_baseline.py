@@ -8,8 +8,8 @@ import pytest
 from envwright.authoring.adopting.staging import known_counts, known_rows
 from envwright.authoring.new.write import with_entry
 from envwright.declarations.registry import load_registry
+from envwright.reports.result import EnvironmentResult
 from envwright.rules.engine import Finding, Verdict
-from envwright.rules.result import EnvironmentResult
 from envwright.rules.verdict import with_known
 
 
@@ -28,7 +28,7 @@ def test_known_counts_are_deciding_errors_by_rule():
         finding("RWD020"),
         finding("SCH023", severity="warning"),
         finding("RWD001", inconclusive=True),
-        finding("RWD009", ignored="declared"),
+        finding("RWD009", ignored=True),
     )
     assert known_counts(found) == {"RWD005": 2, "RWD020": 1}
 
@@ -52,4 +52,4 @@ def test_known_rows_are_read_back_by_the_registry(tmp_path: Path):
     (tmp_path / "registry.yaml").write_text(text)
     known = load_registry(tmp_path).environments["words"].known
     three = [finding("RWD005") for _ in range(3)]
-    assert [one.ignored is not None for one in with_known(three, known)] == [True, True, False]
+    assert [one.ignored for one in with_known(three, known)] == [True, True, False]

@@ -9,8 +9,8 @@ from envwright.authoring.adopting.recognition import Recognition
 from envwright.authoring.adopting.screen import decisions_of, next_command
 from envwright.authoring.adopting.skeleton import ORACLE_FILE
 from envwright.authoring.adopting.staging import Adoption
+from envwright.reports.result import EnvironmentResult
 from envwright.rules.engine import Finding, Verdict
-from envwright.rules.result import EnvironmentResult
 
 ADOPTION = Adoption("words", Recognition("v0", "load_environment() in words.py:4"), "theirs", "", ("@acme/envs",))
 

@@ -16,11 +16,11 @@ from envwright.reports.before_after import (
     TaskReport,
     render_json,
 )
+from envwright.reports.result import ValidationResult
 from envwright.reports.run_report import RewardedReply, RunFinding, RunReport, write_run
 from envwright.reports.written import write_reports
 from envwright.rules.engine import Finding
 from envwright.rules.evidence import EarnedReward, Evidence, ShownReply
-from envwright.rules.result import ValidationResult
 from playwright.sync_api import expect
 from sample_reports import sample_report, sample_run
 from sample_results import ALL_PASS, FAILING, HOSTILE, hostile, mistaken
@@ -341,7 +341,7 @@ def long_and_hostile() -> ValidationResult:
         for reply in replies
     )
     named = replace(environment, name=f"</script>{HOSTILE}", findings=found)
-    return ValidationResult("fail", (named, ALL_PASS), unfinished=(HOSTILE,), tool_version=HOSTILE)
+    return ValidationResult("fail", (named, ALL_PASS), unfinished=(HOSTILE,), tool=HOSTILE)
 
 
 @pytest.mark.parametrize("width", [360, 1440])

@@ -10,9 +10,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from browsing import WIDTHS, Visit
 from envwright.declarations.registry import ExternalEntry
-from envwright.reports.json_report import report_data
 from envwright.reports.site.build import Catalogue, ListedEnvironment, build_site
-from envwright.text.plain_data import plain_data
 from playwright.sync_api import expect
 from sample_reports import sample_report, sample_run
 from sample_results import HOSTILE
@@ -58,23 +56,23 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def catalogue() -> Catalogue:
-    report = plain_data(report_data(sample_report(8, 8 * 64)))
+    report = sample_report(8, 8 * 64)
     listings = [
         ListedEnvironment(
-            name=one["name"],
-            version=one["package_version"],
+            name=one.name,
+            version=one.package_version,
             description="Sorts what a harbour master writes down." if index else HOSTILE,
             tags=("sorting", f"tag-{index}"),
-            generation=one["generation"],
+            generation=one.generation,
             visibility="PUBLIC",
             owners=("@acme/rl",),
             hub="https://app.primeintellect.ai/dashboard/environments/acme/x",
-            digest=one["digest"],
+            digest=one.digest,
             readme=README,
             proven=one if index != 6 else None,
             stale=index == 4,
         )
-        for index, one in enumerate(report["environments"])
+        for index, one in enumerate(report.environments)
     ]
     declared = {"waiting-4b": {"backend": "prime", "model": "M", "environments": [{"id": listings[0].name}]}}
     external = (ExternalEntry("wordle", "primeintellect", "wordle", "0.1.8"),)

@@ -10,10 +10,10 @@ from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.packages.cases import read_cases, with_cases
 from envwright.packages.repository import Repository
+from envwright.reports.result import EnvironmentResult, ValidationResult
 from envwright.reports.written import write_reports
 from envwright.rules.engine import GATES, Finding
 from envwright.rules.evidence import Evidence
-from envwright.rules.result import EnvironmentResult, ValidationResult
 from envwright.rules.suggested_code import ready_case
 from small_repository import edit, small_repository
 
@@ -27,10 +27,10 @@ def case(name: str, reply: str, expected: float | str) -> str:
 
 
 FINDINGS = (
-    replace(SURVIVOR, evidence=Evidence(ready_case=case("detects a.py:3:compare", "one\ntwo", 0.5))),
-    replace(SURVIVOR, evidence=Evidence(ready_case=case("detects a.py:4:drop", "one\ntwo", 0.5))),
     replace(EXPLOIT, evidence=Evidence(ready_case=case("many tags is not paid, task 2", "<a>", "<= 0.05"))),
     replace(EXPLOIT, message="nothing to show"),
+    replace(SURVIVOR, evidence=Evidence(ready_case=case("detects a.py:3:compare", "one\ntwo", 0.5))),
+    replace(SURVIVOR, evidence=Evidence(ready_case=case("detects a.py:4:drop", "one\ntwo", 0.5))),
 )
 
 
@@ -47,7 +47,7 @@ def report(root: Path, *findings: Finding) -> None:
         folder="environments/reverse_text",
         verdict="fail",
         generation="v1",
-        version="0.1.0",
+        package_version="0.1.0",
         digest=digest,
         gates=dict.fromkeys(GATES, "pass"),
         findings=findings,

@@ -15,7 +15,7 @@ import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.observing import runner
-from envwright.rules.result import EnvironmentResult
+from envwright.reports.result import EnvironmentResult
 
 ROOT = Path(__file__).parents[2]
 

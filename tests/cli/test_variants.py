@@ -11,7 +11,8 @@ from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.packages.repository import Repository
 from envwright.release.evidence import read_evidence
-from envwright.reports.reading import current
+from envwright.reports.merging import current
+from envwright.reports.result import read_report
 from small_repository import small_repository
 
 
@@ -31,7 +32,7 @@ def report_of(repository: Path) -> dict[str, object]:
 
 def test_variant_is_judged_by_itself_and_is_not_evidence(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert schema(repository, "reverse-text") == exit_codes.PASS
-    registered = report_of(repository)
+    registered = read_report(repository / "reports" / "validate.json")
 
     assert schema(repository, "reverse-text", "-a", '{"letters": 5}') == exit_codes.PASS
     assert 'a variant (-a {"letters": 5}), not evidence for a release' in " ".join(capsys.readouterr().out.split())
@@ -45,8 +46,9 @@ def test_variant_is_judged_by_itself_and_is_not_evidence(repository: Path, capsy
     assert evidence.refusal(package) == "the validation is of a variant: -a set other arguments than registry.yaml"
     assert "variant" not in replace(evidence, is_variant=False).refusal(package)
 
-    joined = current([registered, variant], {"reverse-text": package.digest})  # type: ignore[list-item]
-    assert joined["environments"][0]["env_args"] is None, "the page of a repository shows what is registered"
+    of_variant = read_report(repository / "reports" / "validate.json")
+    joined = current([registered, of_variant], {"reverse-text": package.digest})
+    assert joined.environments[0].env_args is None, "the page of a repository shows what is registered"
 
     assert schema(repository, "reverse-text") == exit_codes.PASS
     (again,) = report_of(repository)["environments"]  # type: ignore[misc]

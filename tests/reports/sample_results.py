@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from envwright.declarations.problem import Problem
-from envwright.facts.observed import Failure, FunctionScore, Place
+from envwright.facts.observed import FunctionScore
+from envwright.reports.result import EnvironmentResult, StageFailure, ValidationResult
 from envwright.rules.engine import GATES, Finding
 from envwright.rules.evidence import EarnedReward, Evidence, ShownReply
-from envwright.rules.result import EnvironmentResult, ValidationResult
 
 HOSTILE = (
     "</script></details><img src=x onerror=alert(1)>\n"
@@ -38,7 +38,8 @@ MISSED_GOLD = Finding(
         of=10,
         more=(Evidence(reply=ShownReply(7, "<answer>2,500</answer>", "oracle"), earned=EarnedReward(0.2)),),
     ),
-    place=Place("reverse_text/taskset.py", 31),
+    file="environments/reverse_text/reverse_text/taskset.py",
+    line=31,
 )
 THIN = Finding(
     "DST003", "distribution", "error", "12 rollouts are too few to say", "Raise smoke.rollouts.", inconclusive=True
@@ -50,16 +51,24 @@ ADVICE = Finding(
     "the README has no reward table",
     "Add one under `## Reward`.",
     Evidence(),
-    Place("README.md"),
+    "environments/reverse_text/README.md",
 )
 IGNORED = Finding(
-    "RWD007", "rewards", "error", "the hedge policy earns 0.9", "Score the last answer.", ignored="listing is the task"
+    "RWD007",
+    "rewards",
+    "error",
+    "the hedge policy earns 0.9",
+    "Score the last answer.",
+    ignored=True,
+    reason="listing is the task",
 )
-TIMEOUT = Failure(
+TIMEOUT = StageFailure(
+    "rewards",
     "timeout",
     "Timeout",
     "the worker returned no result for 30 s and was stopped",
-    Place("word_sort.py", 88),
+    "environments/word_sort/word_sort.py",
+    88,
     "Traceback (most recent call last):\n  time.sleep(1000)\nTimeout",
 )
 PROBLEMS = (
@@ -72,7 +81,7 @@ ALL_PASS = EnvironmentResult(
     folder="environments/gsm8k",
     verdict="pass",
     generation="v1",
-    version="0.2.0",
+    package_version="0.2.0",
     digest="sha256:" + "11" * 32,
     cached=True,
     gates=dict.fromkeys(GATES, "pass"),
@@ -83,14 +92,14 @@ FAILING = EnvironmentResult(
     folder="environments/reverse_text",
     verdict="fail",
     generation="v1",
-    version="0.1.0",
+    package_version="0.1.0",
     digest="sha256:" + "ab12" * 16,
     hub_hash="cd" * 32,
     seconds=8.13,
     stage_seconds={"load": 4.0},
     gates={"schema": "pass", "rewards": "fail", "smoke": "pass", "distribution": "inconclusive"},
     reasons={"rewards": "RWD001", "distribution": "too little evidence: DST003"},
-    findings=(ADVICE, IGNORED, THIN, MISSED_GOLD),
+    findings=(MISSED_GOLD, THIN, ADVICE, IGNORED),
     tasks_count=10,
     scores_count=70,
     rollouts_count=30,
@@ -101,34 +110,34 @@ BROKEN = EnvironmentResult(
     folder="environments/word_sort",
     verdict="error",
     generation="v0",
-    version="1.0",
+    package_version="1.0",
     digest="sha256:" + "22" * 32,
     seconds=31.5,
     gates={"schema": "pass", "rewards": "error"},
     reasons={"rewards": "rewards: timeout, Timeout"},
-    failures={"rewards": TIMEOUT},
+    failures=(TIMEOUT,),
 )
 
 
 def passing() -> ValidationResult:
     """Everything passed, from the cache."""
-    return ValidationResult("pass", (ALL_PASS,), seconds=0.4, tool_version="0.1.0")
+    return ValidationResult("pass", (ALL_PASS,), seconds=0.4, tool="0.1.0")
 
 
 def mixed() -> ValidationResult:
     """One passes, one fails, one is not judged."""
-    return ValidationResult("fail", (ALL_PASS, FAILING, BROKEN), seconds=41.2, tool_version="0.1.0")
+    return ValidationResult("fail", (ALL_PASS, FAILING, BROKEN), seconds=41.2, tool="0.1.0")
 
 
 def mistaken() -> ValidationResult:
     """The declarations are wrong."""
-    return ValidationResult("fail", problems=PROBLEMS, tool_version="0.1.0")
+    return ValidationResult("fail", problems=PROBLEMS, tool="0.1.0")
 
 
 def interrupted() -> ValidationResult:
     """Ctrl-C after the first environment."""
     return ValidationResult(
-        "error", (ALL_PASS,), interrupted=True, unfinished=("word-sort",), seconds=3.0, tool_version="0.1.0"
+        "error", (ALL_PASS,), interrupted=True, unfinished=("word-sort",), seconds=3.0, tool="0.1.0"
     )
 
 
@@ -146,17 +155,22 @@ def hostile() -> ValidationResult:
             details={HOSTILE: {HOSTILE: [HOSTILE]}, "numbers": [float("inf"), 10**5000]},
             more=(Evidence(reply=ShownReply(1, HOSTILE)),),
         ),
-        Place("x/../" + HOSTILE, 1),
+        "x/../" + HOSTILE,
+        1,
     )
-    failure = Failure("crash", HOSTILE, HOSTILE, Place(HOSTILE), HOSTILE)
+    failure = StageFailure("smoke", "crash", HOSTILE, HOSTILE, HOSTILE, None, HOSTILE)
     environment = replace(
         FAILING,
-        version=HOSTILE,
+        package_version=HOSTILE,
         seconds=float("nan"),
         reasons={"rewards": HOSTILE, "distribution": HOSTILE},
-        findings=(finding, replace(finding, ignored=HOSTILE), replace(finding, severity="advice")),
-        failures={"smoke": failure},
+        findings=(
+            finding,
+            replace(finding, severity="advice"),
+            replace(finding, ignored=True, reason=HOSTILE),
+        ),
+        failures=(failure,),
         policies=(HOSTILE,),
     )
     problem = Problem(HOSTILE, 3, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE)
-    return ValidationResult("fail", (environment,), (problem,), unfinished=(HOSTILE,), tool_version="0.1.0")
+    return ValidationResult("fail", (environment,), (problem,), unfinished=(HOSTILE,), tool="0.1.0")

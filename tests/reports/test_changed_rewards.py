@@ -10,7 +10,7 @@ import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.declarations.problem import DeclarationError
-from envwright.reports.json_report import render_json
+from envwright.reports.result import json_parts
 from envwright.reports.reward_diff import (
     FILE,
     EnvironmentRewards,
@@ -91,7 +91,7 @@ def test_report_merge_joins_the_diffs_of_shards(tmp_path: Path) -> None:
     for place, name in enumerate(("sums", "dates")):
         folder = tmp_path / "shards" / str(place)
         file_of(folder, written(name))
-        (folder / "validate.json").write_text(render_json(passing()).replace('"gsm8k"', f'"{name}"'))
+        (folder / "validate.json").write_text("".join(json_parts(passing())).replace('"gsm8k"', f'"{name}"'))
     whole = tmp_path / "whole"
     code = main(["report", "merge", str(tmp_path / "shards"), "--reports", str(whole), "--root", str(tmp_path)])
     assert code == exit_codes.PASS

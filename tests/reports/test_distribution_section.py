@@ -9,10 +9,9 @@ from importlib.resources import files
 import jsonschema
 import pytest
 from envwright.declarations.registry import DistributionGate
-from envwright.reports.json_report import render_json
 from envwright.reports.markdown import render_markdown
+from envwright.reports.result import ValidationResult, json_parts
 from envwright.reports.terminal import render_text
-from envwright.rules.result import ValidationResult
 from envwright.statistics.declared_range import DeclaredRange
 from envwright.statistics.measures import distribution_of
 from envwright.statistics.outcomes import RolloutOutcome, RolloutSample
@@ -57,7 +56,7 @@ def test_distribution_text_is_omitted_for_run_of_all_gates(quiet):
 def test_distribution_is_always_in_markdown_and_json():
     whole = result(*MIXED, gates=("schema", "rewards", "smoke", "distribution"))
     assert "<b>distribution</b>" in render_markdown(whole)
-    written = json.loads(render_json(whole))
+    written = json.loads("".join(json_parts(whole)))
     schema = json.loads(files("envwright.reports").joinpath("validate.schema.json").read_text())
     jsonschema.validate(written, schema, jsonschema.Draft202012Validator)
     data = written["environments"][0]["distributions"][0]
@@ -68,7 +67,7 @@ def test_distribution_is_always_in_markdown_and_json():
 
 @pytest.mark.parametrize("groups", [MIXED, [[None] * 8]])
 def test_distribution_names_every_classic_check_as_measured_or_not_judged(groups):
-    data = json.loads(render_json(result(*groups)))["environments"][0]["distributions"][0]
+    data = json.loads("".join(json_parts(result(*groups))))["environments"][0]["distributions"][0]
     named = [*data["checks"], *data["not_judged"]]
     assert {each["rule"] for each in named} >= {"DST001", "DST002", "DST003", "DST004", "DST005"}
     assert all(each["reason"] for each in data["not_judged"])

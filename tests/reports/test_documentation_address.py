@@ -14,11 +14,9 @@ from envwright.cli.main import main
 from envwright.reports import documentation
 from envwright.reports.documentation import documentation_address, linked, project_address, rule_address
 from envwright.reports.html.page import render_page
-from envwright.reports.json_report import report_data
 from envwright.reports.markdown import render_markdown
 from envwright.reports.sarif import render_sarif
 from envwright.reports.terminal import render_text
-from envwright.text.plain_data import plain_data
 from sample_results import mixed
 
 if TYPE_CHECKING:
@@ -82,7 +80,7 @@ def test_reports_link_rules_to_their_pages() -> None:
     assert f"([RWD001]({address}))" in render_markdown(mixed())
     rules = json.loads(render_sarif(mixed()))["runs"][0]["tool"]["driver"]["rules"]
     assert address in [rule["helpUri"] for rule in rules]
-    assert f'data-rules="{documentation_address()}rules/"' in render_page(plain_data(report_data(mixed())))
+    assert f'data-rules="{documentation_address()}rules/"' in render_page(mixed())
 
 
 def test_explain_ends_with_the_page_of_the_rule(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,14 +11,12 @@ from pathlib import Path
 import pytest
 from envwright.reports.comment import conversation
 from envwright.reports.html.page import render_page
-from envwright.reports.json_report import report_data
 from envwright.reports.markdown import render_markdown
+from envwright.reports.result import ValidationResult
 from envwright.reports.summary import FirstScreen, first_screen
 from envwright.reports.terminal import render_text
 from envwright.reports.written import write_reports
 from envwright.rules.engine import GATES, Finding, all_rules
-from envwright.rules.result import ValidationResult
-from envwright.text.plain_data import plain_data
 from sample_results import ALL_PASS, BROKEN, FAILING, MISSED_GOLD, interrupted, mistaken, mixed, passing
 
 
@@ -27,7 +25,7 @@ def of_terminal(result: ValidationResult) -> str:
 
 
 def of_page(result: ValidationResult) -> str:
-    page = render_page(plain_data(report_data(result)))
+    page = render_page(result)
     hero = page.partition('<div class="hero')[2].partition("</div>")[0]
     return html.unescape(re.sub(r"<[^>]+>", "", hero))
 

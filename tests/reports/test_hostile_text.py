@@ -8,29 +8,27 @@ from xml.etree import ElementTree
 
 import pytest
 from envwright.reports.html.page import render_page
-from envwright.reports.json_report import render_json, report_data
 from envwright.reports.junit import junit_parts
 from envwright.reports.markdown import render_markdown
 from envwright.reports.printing import render_annotations
+from envwright.reports.result import ValidationResult, json_parts
 from envwright.reports.sarif import render_sarif
 from envwright.reports.terminal import render_text
 from envwright.reports.written import print_result
-from envwright.rules.result import ValidationResult
-from envwright.text.plain_data import plain_data
 from envwright.text.visible_text import fitting, shortened, visible, without_workflow_commands
 from sample_results import HOSTILE, hostile
 
 
 def page_without_code(result: ValidationResult) -> str:
     """The HTML report without its own scripts and the libraries."""
-    return re.sub(r"<script>.*?</script>", "", render_page(plain_data(report_data(result))), flags=re.DOTALL)
+    return re.sub(r"<script>.*?</script>", "", render_page(result), flags=re.DOTALL)
 
 
 RENDERINGS = [
     render_text,
     render_markdown,
     lambda result: "".join(junit_parts(result)),
-    render_json,
+    lambda result: "".join(json_parts(result)),
     render_sarif,
     lambda result: page_without_code(result),
     lambda result: "\n".join(render_annotations(result)),
@@ -73,7 +71,7 @@ def test_json_report_has_no_nan_infinity_or_huge_integer() -> None:
     def refuse(word: str) -> None:
         raise AssertionError(word)
 
-    data = json.loads(render_json(hostile()), parse_constant=refuse)
+    data = json.loads("".join(json_parts(hostile())), parse_constant=refuse)
     evidence = data["environments"][0]["findings"][0]["evidence"]
     assert evidence["reward"] == "NaN"
     assert evidence["numbers"] == ["Infinity", "an integer of 16610 bits"]

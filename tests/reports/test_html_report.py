@@ -15,20 +15,12 @@ from envwright.facts.mutation import CoveredSource, Mutation
 from envwright.reports.html import page
 from envwright.reports.html.compact import Beside, page_environment
 from envwright.reports.html.page import code, embedded, fitted, page_run, policy, render_page
-from envwright.reports.html.written import read_diff, write_page
-from envwright.reports.json_report import report_data
+from envwright.reports.result import ValidationResult
 from envwright.reports.run_report import Curve, CurvePoint, RunReport
-from envwright.reports.written import write_reports
+from envwright.reports.written import read_diff, write_page, write_reports
 from envwright.rules.engine import Finding
 from envwright.rules.evidence import Evidence, ShownReply
-from envwright.rules.result import ValidationResult
-from envwright.text.plain_data import plain_data
 from sample_results import ALL_PASS, FAILING, HOSTILE, MISSED_GOLD, mixed
-
-
-def data_of(result: ValidationResult) -> dict[str, Any]:
-    data: dict[str, Any] = plain_data(report_data(result))
-    return data
 
 
 def embedded_in(text: str) -> list[dict[str, Any]]:
@@ -36,8 +28,8 @@ def embedded_in(text: str) -> list[dict[str, Any]]:
     return [json.loads(one) for one in found]
 
 
-def test_html_page_finding_matches_json_report() -> None:
-    environment = page_environment(data_of(mixed())["environments"][1], Beside(), 10_000)
+def test_html_page_shows_finding_with_place_reply_and_scores() -> None:
+    environment = page_environment(mixed().environments[1], Beside(), 10_000)
     finding = environment["findings"][0]
     assert (finding["rule"], finding["kind"]) == ("RWD001", "error")
     assert (finding["file"], finding["line"]) == ("environments/reverse_text/reverse_text/taskset.py", 31)
@@ -48,9 +40,9 @@ def test_html_page_finding_matches_json_report() -> None:
 def test_html_page_shortens_texts_until_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     long = Finding("RWD001", "rewards", "error", "m", "f", Evidence(reply=ShownReply(0, "x" * 100_000)))
     result = ValidationResult("fail", (replace(FAILING, findings=(long,)),))
-    assert "x" * 100_000 in render_page(data_of(result))
+    assert "x" * 100_000 in render_page(result)
     monkeypatch.setattr(page, "LIMIT_BYTES", 30_000)
-    cut = render_page(data_of(result))
+    cut = render_page(result)
     assert "Texts are shortened to 20,000 characters" in cut
     [environment] = embedded_in(cut)
     [reply] = [text for label, text, _ in environment["findings"][0]["evidence"] if label == "reply"]
@@ -61,9 +53,9 @@ def test_html_page_shortens_texts_until_it_fits(monkeypatch: pytest.MonkeyPatch)
 def test_html_page_shortened_data_matches_a_fresh_rendering(limit: int) -> None:
     texts = ("x" * 15_000, "\n".join("y" * 30), 'z"\\' * 700, "short")
     findings = [Finding("RWD001", "rewards", "error", "m", "f", Evidence(reply=ShownReply(0, text))) for text in texts]
-    environments = data_of(ValidationResult("fail", tuple(replace(FAILING, findings=(one,)) for one in findings)))
-    found = fitted(environments["environments"], None, (), limit)
-    anew = [embedded(page_environment(one, Beside(), found.longest)) for one in environments["environments"]]
+    environments = [replace(FAILING, findings=(one,)) for one in findings]
+    found = fitted(environments, None, (), limit)
+    anew = [embedded(page_environment(one, Beside(), found.longest)) for one in environments]
     assert found.is_shortened
     assert [blob for _, blob in found.environments] == anew[: len(found.environments)]
 
@@ -71,8 +63,7 @@ def test_html_page_shortened_data_matches_a_fresh_rendering(limit: int) -> None:
 def test_html_page_over_limit_first_leaves_out_source_of_environments_that_pass() -> None:
     source = CoveredSource("a.py", "\n".join(f"x = {number}" for number in range(400)), {"cases": (1,)})
     mutation = Mutation(0, 0, "all", 60, 4.0, sources=(source,))
-    results = tuple(replace(one, mutation=mutation, prompts={"0": "What?"}) for one in (ALL_PASS, FAILING))
-    environments = data_of(ValidationResult("fail", results))["environments"]
+    environments = [replace(one, mutation=mutation, prompts={"0": "What?"}) for one in (ALL_PASS, FAILING)]
     whole = fitted(environments, None, (), 100_000)
     cut = fitted(environments, None, (), sum(len(blob) for _, blob in whole.environments) - 1)
     assert whole.is_whole
@@ -87,7 +78,7 @@ def test_html_page_over_limit_keeps_details_of_worst_environments(monkeypatch: p
     result = ValidationResult("fail", (*passing, FAILING))
     monkeypatch.setattr(page, "ROW_BYTES", 0)
     monkeypatch.setattr(page, "LIMIT_BYTES", 6_000)
-    cut = render_page(data_of(result))
+    cut = render_page(result)
     names = [environment["name"] for environment in embedded_in(cut)]
     assert names[0] == FAILING.name
     assert 1 < len(names) < 41
@@ -122,10 +113,10 @@ def test_content_policy_allows_only_own_scripts() -> None:
 
 
 def test_reward_diff_of_another_digest_is_ignored(tmp_path: Path) -> None:
-    file, report = tmp_path / "reward-diff.json", data_of(mixed())
+    file, digests = tmp_path / "reward-diff.json", {one.name: one.digest for one in mixed().environments}
     for digest, there in ((FAILING.digest, True), ("sha256:other", False)):
         file.write_text(json.dumps({"environments": [{"name": FAILING.name, "head": {"digest": digest}}]}))
-        assert (read_diff(file, report["environments"]) is not None) is there
+        assert (read_diff(file, digests) is not None) is there
 
 
 def test_html_page_is_rebuilt_from_reports_on_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

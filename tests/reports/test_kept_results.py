@@ -15,7 +15,7 @@ from sample_results import hostile, interrupted, mixed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envwright.rules.result import ValidationResult
+    from envwright.reports.result import ValidationResult
 
 
 def kept(result: ValidationResult, folder: Path | None) -> ValidationResult:
@@ -54,7 +54,7 @@ def test_spill_list_on_full_disk_keeps_results(tmp_path: Path, monkeypatch: pyte
         return write(descriptor, data, start)
 
     monkeypatch.setattr(os, "pwrite", write_while_there_is_room)
-    things: SpillList[str] = SpillList(tmp_path)
+    things = SpillList(str.encode, bytes.decode, tmp_path)
     for thing in ("first", "second", "third"):
         things.append(thing)
     assert list(things) == ["first", "second", "third"]

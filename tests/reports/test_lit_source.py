@@ -7,8 +7,6 @@ from typing import Any
 
 from envwright.facts.mutation import CoveredSource, Mutant, Mutation, ToldApart
 from envwright.reports.html.compact import lit_sources
-from envwright.reports.json_report import environment_data
-from envwright.rules.result import EnvironmentResult
 
 TEXT = dedent(
     '''\
@@ -34,9 +32,9 @@ TEXT = dedent(
 
 
 def lit(*mutants: Mutant, longest: int = 250_000, text: str = TEXT, **reached: tuple[int, ...]) -> dict[str, Any]:
-    mutation = Mutation(1, 0, "all", 60, 4.0, mutants, sources=(CoveredSource("a.py", text, reached),))
-    data = environment_data(EnvironmentResult("a", "environments/a", "pass", mutation=mutation))
-    [source] = lit_sources(data["mutation"], longest)
+    covered = CoveredSource("a.py", text, reached, "environments/a/a.py")
+    mutation = Mutation(1, 0, "all", 60, 4.0, mutants, sources=(covered,))
+    [source] = lit_sources(mutation, longest)
     return source
 
 

@@ -7,14 +7,12 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
-from envwright.facts.observed import Place
-from envwright.reports.json_report import render_json
 from envwright.reports.junit import junit_parts
 from envwright.reports.markdown import LIMIT_BYTES, render_markdown
 from envwright.reports.printing import render_annotations
+from envwright.reports.result import ValidationResult, json_parts
 from envwright.rules.engine import Finding
 from envwright.rules.evidence import Evidence, ShownReply
-from envwright.rules.result import ValidationResult
 from sample_results import (
     ALL_PASS,
     FAILING,
@@ -35,11 +33,11 @@ RESULTS = [passing, mixed, mistaken, interrupted, hostile]
 def test_json_report_matches_its_schema(result) -> None:
     schema = json.loads(files("envwright.reports").joinpath("validate.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(json.loads(render_json(result())), schema, jsonschema.Draft202012Validator)
+    jsonschema.validate(json.loads("".join(json_parts(result()))), schema, jsonschema.Draft202012Validator)
 
 
 def test_json_report_has_the_keys_of_the_contract() -> None:
-    data = json.loads(render_json(mixed()))
+    data = json.loads("".join(json_parts(mixed())))
     assert (data["version"], data["verdict"]) == (1, "fail")
     environment = data["environments"][1]
     assert environment["gates"] == dict(FAILING.gates)
@@ -49,7 +47,7 @@ def test_json_report_has_the_keys_of_the_contract() -> None:
         "rule": "RWD001", "gate": "rewards", "severity": "error", "message": MISSED_GOLD.message,
         "evidence": MISSED_GOLD.evidence.named(), "fix": MISSED_GOLD.fix,
         "file": "environments/reverse_text/reverse_text/taskset.py", "line": 31,
-        "inconclusive": False, "bug": False, "ignored": False, "reason": None,
+        "inconclusive": False, "bug": False, "ignored": False, "reason": None, "known": False,
         "waiting": [], "transcript": None,
     }  # fmt: skip
 
@@ -164,6 +162,6 @@ def test_annotations_name_file_and_line() -> None:
 
 
 def test_annotations_escape_percent_and_omit_foreign_files() -> None:
-    finding = replace(MISSED_GOLD, message="100% of\nall", place=Place("/usr/lib/python/random.py", 3))
+    finding = replace(MISSED_GOLD, message="100% of\nall", file="/usr/lib/python/random.py", line=3)
     line = render_annotations(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))[0]
     assert line.startswith("::error title=RWD001 reverse-text::100%25 of%0Aall%0AFix")

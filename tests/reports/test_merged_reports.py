@@ -6,16 +6,14 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.declarations.problem import DeclarationError
 from envwright.packages.repository import Repository
-from envwright.reports.json_report import render_json
-from envwright.reports.reading import current, merged, read_report, result_of
-from envwright.rules.result import EnvironmentResult, ShardOfRun, ValidationResult
+from envwright.reports.merging import current, merged
+from envwright.reports.result import EnvironmentResult, ShardOfRun, ValidationResult, json_parts, read_report
 from sample_results import ALL_PASS, BROKEN, FAILING, hostile, mixed, passing
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +24,7 @@ def parts(folder: Path, *results: ValidationResult) -> list[Path]:
     paths = [folder / f"shard-{index}" / "validate.json" for index in range(len(results))]
     for path, result in zip(paths, results, strict=True):
         path.parent.mkdir(parents=True)
-        path.write_text(render_json(result))
+        path.write_text("".join(json_parts(result)))
     return paths
 
 
@@ -43,12 +41,10 @@ def merge(folder: Path, *more: str) -> int:
 
 def test_report_read_back_is_unchanged(tmp_path: Path) -> None:
     for result in (mixed(), hostile()):
-        written = render_json(result)
+        written = "".join(json_parts(result))
         path = tmp_path / "validate.json"
         path.write_text(written)
-        assert (
-            json.loads(render_json(result_of(read_report(path))))["environments"] == json.loads(written)["environments"]
-        )
+        assert json.loads("".join(json_parts(read_report(path))))["environments"] == json.loads(written)["environments"]
 
 
 def test_merged_report_contains_all_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,8 +52,8 @@ def test_merged_report_contains_all_shards(tmp_path: Path, capsys: pytest.Captur
     parts(tmp_path / "shards", shard(1, 2, ALL_PASS), failing)
     assert merge(tmp_path / "shards") == exit_codes.FAIL
     whole = read_report(tmp_path / "whole" / "validate.json")
-    assert [one["name"] for one in whole["environments"]] == ["gsm8k", "reverse-text"]
-    assert not whole["unfinished"]
+    assert [one.name for one in whole.environments] == ["gsm8k", "reverse-text"]
+    assert not whole.unfinished
     assert "RWD001" in (tmp_path / "whole" / "validate.md").read_text()
     assert "reverse-text failed, 1 passed" in capsys.readouterr().out
 
@@ -66,7 +62,7 @@ def test_merge_missing_shard_is_not_a_pass(tmp_path: Path, capsys: pytest.Captur
     parts(tmp_path / "shards", shard(1, 2, ALL_PASS))
     assert merge(tmp_path / "shards") == exit_codes.INCONCLUSIVE
     assert "no report of shard 2" in capsys.readouterr().err
-    assert read_report(tmp_path / "whole" / "validate.json")["unfinished"] == ["reverse-text"]
+    assert read_report(tmp_path / "whole" / "validate.json").unfinished == ("reverse-text",)
 
 
 def test_merge_shard_of_other_commit_is_refused(tmp_path: Path) -> None:
@@ -89,7 +85,7 @@ def test_merge_counts_missing_matrix_names_as_unfinished(tmp_path: Path) -> None
     parts(tmp_path / "shards", passing())
     assert merge(tmp_path / "shards", "--matrix", str(matrix)) == exit_codes.INCONCLUSIVE
     whole = read_report(tmp_path / "whole" / "validate.json")
-    assert whole["unfinished"] == ["reverse-text", "word-sort"]
+    assert whole.unfinished == ("reverse-text", "word-sort")
 
 
 @pytest.mark.parametrize("names", ["", "gsm8k"])
@@ -100,7 +96,7 @@ def test_merge_without_the_shard_of_runs_is_not_a_pass(names: str, tmp_path: Pat
     parts(tmp_path / "shards", *([passing()] if names else []), judged)
     assert merge(tmp_path / "shards", "--matrix", str(matrix)) == exit_codes.INCONCLUSIVE
     whole = read_report(tmp_path / "whole" / "validate.json")
-    assert (whole["unfinished"], whole["runs"]) == (["run first"], ["second"])
+    assert (whole.unfinished, whole.runs) == (("run first",), ("second",))
 
 
 def test_merge_with_empty_matrix_passes(tmp_path: Path) -> None:
@@ -119,7 +115,7 @@ def test_merge_interrupted_shard_is_not_a_pass(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("other", "expected"),
     [
-        (replace(passing(), tool_version="9"), "is from another run"),
+        (replace(passing(), tool="9"), "is from another run"),
         (replace(passing(), gates=("schema",)), "is from another run"),
         (passing(), "in two"),
         (replace(passing(), environments=(), shard=ShardOfRun(1, 2, ("gsm8k",))), "a different split"),
@@ -140,18 +136,18 @@ def test_merge_malformed_report_is_named(tmp_path: Path, content: str) -> None:
 
 
 def test_current_report_has_the_latest_of_each_environment_that_is_unchanged() -> None:
-    def report(*environments: EnvironmentResult, tool: str = "0.1.0") -> dict[str, Any]:
-        return dict(json.loads(render_json(replace(passing(), environments=environments, tool_version=tool))))
+    def report(*environments: EnvironmentResult, tool: str = "0.1.0") -> ValidationResult:
+        return replace(passing(), environments=environments, tool=tool)
 
     digests = {one.name: one.digest for one in (ALL_PASS, FAILING, BROKEN)}
     other_tool = report(BROKEN, tool="0.0.1")
     stale = report(replace(ALL_PASS, digest="sha256:" + "00" * 32), FAILING)
     latest = report(replace(FAILING, verdict="pass"))
 
-    data = current([other_tool, report(ALL_PASS), stale, latest], digests)
+    joined = current([other_tool, report(ALL_PASS), stale, latest], digests)
 
-    assert {one["name"]: one["verdict"] for one in data["environments"]} == {"gsm8k": "pass", "reverse-text": "pass"}
-    assert data["unfinished"] == ["word-sort"]
-    assert data["verdict"] == "inconclusive"
-    assert current([latest], {"reverse-text": FAILING.digest})["verdict"] == "pass"
-    assert current([latest], {})["environments"] == []
+    assert {one.name: one.verdict for one in joined.environments} == {"gsm8k": "pass", "reverse-text": "pass"}
+    assert joined.unfinished == ("word-sort",)
+    assert joined.verdict == "inconclusive"
+    assert current([latest], {"reverse-text": FAILING.digest}).verdict == "pass"
+    assert current([latest], {}).environments == ()

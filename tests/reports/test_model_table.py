@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from envwright.reports.html.page import templates
+from envwright.reports.result import ComparedRecording, EnvironmentResult
 from envwright.reports.site.build import Catalogue, ListedEnvironment, model_table, site_files
 
 LISTED = ListedEnvironment("a", "1", "", (), "v1", "PUBLIC", (), "https://x", "d", "", None, False)
 
 
-def recorded(model: str | None, mean: float, date: str = "2026-11-02", **more: Any) -> dict[str, Any]:
-    return {
-        "model": model, "mean": mean, "date": date, "interval": [0.1, 0.9], "scored": 64, "package_version": "0.1.0",
-        "speaker": model or "blend", **more,
-    }  # fmt: skip
+def recorded(model: str | None, mean: float, date: str = "2026-11-02") -> ComparedRecording:
+    return ComparedRecording(
+        "a.jsonl.gz", model, model, date, mean=mean, interval=[0.1, 0.9], scored=64, package_version="0.1.0"
+    )
 
 
-def listed(name: str, *recordings: dict[str, Any]) -> ListedEnvironment:
-    proven = {"verdict": "pass", "recordings": list(recordings), "profiles": []}
-    return replace(LISTED, name=name, proven=proven)
+def listed(name: str, *recordings: ComparedRecording) -> ListedEnvironment:
+    return replace(LISTED, name=name, proven=EnvironmentResult(name, "", "pass", recordings=recordings))
 
 
 def test_model_table_has_the_latest_recording_of_each_model() -> None:

@@ -10,12 +10,11 @@ import pytest
 from envwright.facts.mutation import Mutant, Mutation, ToldApart
 from envwright.reports.html.compact import Beside, page_environment
 from envwright.reports.html.page import overview_row
-from envwright.reports.json_report import render_json
 from envwright.reports.markdown import render_markdown
+from envwright.reports.result import EnvironmentResult, ValidationResult, json_parts
 from envwright.reports.site.build import detected_mutants
 from envwright.reports.summary import mutation_sentence, score_text
 from envwright.reports.terminal import render_text
-from envwright.rules.result import EnvironmentResult, ValidationResult
 
 DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x == 1\n+x != 1\n"
 APART = ToldApart(0, ({"role": "assistant", "content": "\x1b[31mhostile"},), {"reward": 0.0}, {"reward": 1.0})
@@ -69,11 +68,12 @@ def test_undecided_mutants_make_score_a_range():
 def test_mutation_score_is_not_100_with_undecided_mutants():
     open_ones = tuple(mutant("undecided", not_asked=("long-junk",)) for _ in range(20))
     slow = replace(MUTATION, bound="time", mutants=(mutant("killed"),) * 40 + open_ones)
-    [environment] = json.loads(render_json(with_mutation(slow)))["environments"]
+    [environment] = json.loads("".join(json_parts(with_mutation(slow))))["environments"]
     assert environment["mutation"]["score"] is None
     assert environment["mutation"]["score_range"] == [40 / 60, 1.0]
-    assert overview_row(environment)["mutation"] == "67–100%"
-    shown = page_environment(environment, Beside(None), 1_000)["mutation"]
+    [result] = with_mutation(slow).environments
+    assert overview_row(result)["mutation"] == "67–100%"
+    shown = page_environment(result, Beside(None), 1_000)["mutation"]
     assert shown["missed_count"] == 20
     assert shown["missed"][0]["diff"] == DIFF
     assert shown["missed"][0]["not_asked"] == ["long-junk"]
@@ -87,8 +87,7 @@ def test_mutation_score_is_not_100_with_undecided_mutants():
 def test_detected_mutants_are_omitted_for_range_across_the_bound(killed, survived, undecided, expected):
     outcomes = {"killed": killed, "survived": survived, "undecided": undecided}
     mutants = tuple(mutant(outcome) for outcome, count in outcomes.items() for _ in range(count))
-    [environment] = json.loads(render_json(with_mutation(replace(MUTATION, mutants=mutants))))["environments"]
-    assert detected_mutants(environment["mutation"]) == expected
+    assert detected_mutants(replace(MUTATION, mutants=mutants)) == expected
 
 
 def test_mutation_sentence_is_in_terminal_and_markdown():
@@ -98,7 +97,7 @@ def test_mutation_sentence_is_in_terminal_and_markdown():
 
 
 def test_json_report_lists_every_mutant():
-    [environment] = json.loads(render_json(RESULT))["environments"]
+    [environment] = json.loads("".join(json_parts(RESULT)))["environments"]
     found = environment["mutation"]
     assert found["score"] == 2 / 3
     assert [each["outcome"] for each in found["mutants"]] == ["killed", "timeout", "survived", "equivalent"]

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from envwright.facts.mutation import Mutant, Mutation
 from envwright.facts.search import Search
+from envwright.reports.result import ValidationResult
 from envwright.reports.terminal import MOST_SENTENCES, render_text
-from envwright.rules.result import ValidationResult
 from sample_results import FAILING
 
 MUTANTS = (Mutant("a", "o", "f", "x.py", 1, "", "killed"), Mutant("b", "o", "f", "x.py", 2, "", "survived"))
@@ -25,7 +25,7 @@ def many() -> ValidationResult:
         )
         for number in range(9)
     ]
-    return ValidationResult("fail", tuple(named), seconds=4.0, tool_version="0.1.0")
+    return ValidationResult("fail", tuple(named), seconds=4.0, tool="0.1.0")
 
 
 def test_terminal_shows_many_environments_in_one_line_each() -> None:

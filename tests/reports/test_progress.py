@@ -8,7 +8,7 @@ import pytest
 from envwright.reports.live_progress import LiveProgress
 from envwright.reports.open_progress import open_progress
 from envwright.reports.progress import PlainProgress, RunProgress
-from envwright.rules.result import EnvironmentResult
+from envwright.reports.result import EnvironmentResult
 from rich.console import Console
 from sample_results import ALL_PASS, FAILING, HOSTILE
 
@@ -52,7 +52,7 @@ def test_plain_progress_prints_start_and_end() -> None:
         "reverse-text: observing\n"
         "[1/2] gsm8k: pass from the cache\n"
         "the index is slow\n"
-        "[2/2] reverse-text: fail in 8.1 s (DST003, RWD001)\n"
+        "[2/2] reverse-text: fail in 8.1 s (RWD001, DST003)\n"
     )
 
 

@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from envwright.facts.observed import Place
 from envwright.reports.documentation import rule_address
+from envwright.reports.result import ValidationResult
 from envwright.reports.sarif import MOST_RESULTS, render_sarif
 from envwright.rules.engine import Finding
-from envwright.rules.result import ValidationResult
 from sample_results import FAILING, IGNORED, MISSED_GOLD, mistaken, mixed, passing
 
 
@@ -37,7 +36,7 @@ def test_sarif_finding_has_place_fix_and_reply() -> None:
 
 @pytest.mark.parametrize("file", [None, "/usr/lib/python3/x.py", "../../../elsewhere.py"])
 def test_sarif_finding_without_place_points_at_package(file: str | None) -> None:
-    finding = replace(MISSED_GOLD, place=None if file is None else Place(file, 3))
+    finding = replace(MISSED_GOLD, file=file, line=None if file is None else 3)
     [result] = run_of(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))["results"]
     assert place(result) == ("environments/reverse_text/pyproject.toml", None)
 
@@ -49,7 +48,7 @@ def test_sarif_levels_separate_failures_warnings_and_advice() -> None:
 
 def test_sarif_ignored_finding_is_suppressed() -> None:
     found = {one["ruleId"]: one for one in run_of(mixed())["results"]}
-    assert found["RWD007"]["suppressions"][0]["justification"] == IGNORED.ignored
+    assert found["RWD007"]["suppressions"][0]["justification"] == IGNORED.reason
     assert "suppressions" not in found["RWD001"]
 
 

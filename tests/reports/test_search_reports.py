@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 
 from envwright.facts.search import Exploit, PanelTask, Search
-from envwright.reports.json_report import render_json
 from envwright.reports.markdown import render_markdown
+from envwright.reports.result import EnvironmentResult, ValidationResult, json_parts
 from envwright.reports.summary import search_sentence
 from envwright.reports.terminal import render_text
-from envwright.rules.result import EnvironmentResult, ValidationResult
 
 FIND = Exploit("blind", "keyword", "its words stand in the source", "\x1b[31mquod erat", "seeds", 40, ())
 SEARCH = Search(
@@ -39,6 +38,6 @@ def test_reports_have_search_and_json_every_exploit() -> None:
     assert "exploit search: 1 exploit" in render_text(result, width=200, verbose=True)
     assert "exploit search: 1 exploit" in render_markdown(result)
     assert "exploit search" not in render_text(result)
-    [data] = json.loads(render_json(result))["environments"]
+    [data] = json.loads("".join(json_parts(result)))["environments"]
     assert data["search"]["exploits"][0]["pattern"] == "keyword"
     assert data["search"]["panel"][1]["answer"] == "7"

@@ -15,11 +15,10 @@ from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.declarations.registry import load_registry
 from envwright.facts.transcripts import packed
-from envwright.reports.json_report import report_data
+from envwright.reports.result import json_parts
 from envwright.reports.run_report import RunReport, write_run
 from envwright.reports.site.build import readme_html
 from envwright.reports.transcripts.beside import safe_key, script_of, transcripts_file
-from envwright.text.plain_data import plain_data
 from sample_reports import sample_report
 from sample_results import HOSTILE
 
@@ -77,7 +76,7 @@ def test_site_has_no_text_of_private_environments(options: list[str], shown: boo
         "  s3cr3t: {<<: *run, environments: [{id: reverse-text}, {id: word-problems}]}\n"
         "  open-run: {<<: *run, model: Q/open, environments: [{id: reverse-text}]}\n"
     )
-    report = plain_data(report_data(sample_report(3, 3 * 64)))
+    report = json.loads("".join(json_parts(sample_report(3, 3 * 64))))
     for entry, name in zip(report["environments"], ("reverse-text", "word-problems", "REMOVED-ONE"), strict=True):
         entry["name"] = name
     report["verdict"] = report["environments"][1]["verdict"] = "error"
@@ -138,8 +137,8 @@ def test_site_of_this_repository_has_no_text_of_private_environments(public: tup
         path.parent.name.replace("_", "-"): texts_of(path.parent) for path in tmp_path.glob("environments/*/*.toml")
     }
     assert len(texts) == 15
-    entry = plain_data(report_data(sample_report(1, 64)))["environments"][0]
-    report = plain_data(report_data(sample_report(1, 64)))
+    report = json.loads("".join(json_parts(sample_report(1, 64))))
+    (entry,) = report["environments"]
     quoted = {name: [{**entry["findings"][0], "message": line} for line in lines] for name, lines in texts.items()}
     report["environments"] = [{**entry, "name": name, "findings": quoted[name]} for name in texts]
     (tmp_path / "reports/transcripts").mkdir(parents=True)

@@ -4,12 +4,11 @@ import re
 from dataclasses import replace
 
 import pytest
-from envwright.facts.observed import Place
 from envwright.reports.documentation import rule_address
 from envwright.reports.markdown import render_markdown
+from envwright.reports.result import ValidationResult
 from envwright.reports.terminal import render_text
 from envwright.rules.evidence import EarnedReward, Evidence, ShownFailure, ShownReply
-from envwright.rules.result import ValidationResult
 from sample_results import (
     ADVICE,
     ALL_PASS,
@@ -208,7 +207,9 @@ def overloaded() -> ValidationResult:
         )
         for number in range(40)
     ]
-    failures = dict.fromkeys(("tests", "smoke", "mutation"), replace(TIMEOUT, message="so it goes " * 400))
+    failures = tuple(
+        replace(TIMEOUT, stage=stage, message="so it goes " * 400) for stage in ("tests", "smoke", "mutation")
+    )
     broken = replace(FAILING, findings=tuple(errors), failures=failures, reasons={"rewards": "because " * 200})
     return ValidationResult("fail", (broken,), gates=("rewards",))
 
@@ -232,7 +233,7 @@ def test_terminal_shows_the_innermost_own_line_of_a_raising_reward() -> None:
         "ValueError: no"
     )
     shown = Evidence(failure=ShownFailure("ValueError: no", "raised", raised))
-    finding = replace(MISSED_GOLD, evidence=shown, place=Place("mine/numbers.py", 7))
+    finding = replace(MISSED_GOLD, evidence=shown, file="environments/reverse_text/mine/numbers.py", line=7)
     text = render_text(ValidationResult("fail", (replace(FAILING, findings=(finding,)),)))
     assert "    raised     return int(text)\n    fix" in text
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from envwright.declarations.package import Package
 from envwright.facts.observed import Case, Description, Facts, FunctionScore, Rollout, Score, Task
 from envwright.facts.transcripts import (
     ListedTranscript,
@@ -19,11 +20,16 @@ from envwright.facts.transcripts import (
     turns_of,
     unpacked,
 )
-from envwright.reports.html.written import write_page
-from envwright.reports.json_report import render_json
 from envwright.reports.markdown import render_markdown
 from envwright.reports.printing import render_annotations
-from envwright.reports.reading import read_report, result_of
+from envwright.reports.result import (
+    EnvironmentResult,
+    ValidationResult,
+    environment_result,
+    json_parts,
+    read_report,
+    transcripts_beside,
+)
 from envwright.reports.transcripts.beside import (
     content_of,
     conversation_address,
@@ -31,11 +37,11 @@ from envwright.reports.transcripts.beside import (
     script_of,
     transcripts_file,
 )
-from envwright.reports.written import write_reports
+from envwright.reports.written import write_page, write_reports
 from envwright.rules.engine import Finding
 from envwright.rules.evidence import Evidence, ShownReply
-from envwright.rules.result import ValidationResult
 from envwright.rules.transcripts import shown_transcripts
+from envwright.rules.verdict import Judgement
 from sample_results import ALL_PASS, passing
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e"
@@ -164,15 +170,21 @@ def test_shown_transcripts_include_those_that_findings_rest_on() -> None:
     assert [row["speaker"] for row in rows if ["RWD005", "is paid"] in row["lists"]] == ["policy-13"]
 
 
+def result_of(observed: Facts, finding: Finding) -> EnvironmentResult:
+    """The result of an environment with this finding."""
+    folder = Path("/root/environments/sums")
+    package = Package("sums", folder, "sums", "0.1", "d", (), ">=3.11", (), (), "v0", None, digest="sha256:1")
+    judgement = Judgement("fail", {}, (finding,))
+    return environment_result(package, observed, judgement, root=Path("/root"), cached=False, seconds=1.0)
+
+
 def test_finding_names_the_address_of_its_conversation_also_in_a_report_read_back(tmp_path: Path) -> None:
     found = Finding("RWD005", "rewards", "error", "is paid", "fix", Evidence(reply=ShownReply(2, "x", "policy")))
-    held = shown_transcripts(replace(facts(), scores=(Score(2, "policy", (said("x"),), 0.5, {}),)), (found,))
-    assert held is not None
-    environment = replace(ALL_PASS, name="sums", findings=(found,), transcripts=held)
-    result = replace(passing(), environments=(environment,))
-    (tmp_path / "validate.json").write_text(render_json(result))
-    for each in (result, result_of(read_report(tmp_path / "validate.json"))):
-        address = conversation_address(each.environments[0], found)
+    observed = replace(facts(), scores=(Score(2, "policy", (said("x"),), 0.5, {}),))
+    result = replace(passing(), environments=(result_of(observed, found),))
+    (tmp_path / "validate.json").write_text("".join(json_parts(result)))
+    for each in (result, read_report(tmp_path / "validate.json")):
+        address = conversation_address("sums", each.environments[0].findings[0].transcript)
         assert re.fullmatch(r"validate\.html#/transcripts/sums/[0-9a-f]{12}", address)
         assert address in render_markdown(each)
         assert any(address in line for line in render_annotations(each))
@@ -182,12 +194,12 @@ def test_finding_of_a_case_names_the_conversation_of_that_case() -> None:
     cases = tuple(
         Case(name, line, {"reward": "0.0"}, Score(3, "case", (said(name),), 1.0, {})) for line, name in enumerate("ab")
     )
-    held = shown_transcripts(replace(facts(), cases=cases), (of_case_b := finding_of("b"),))
-    assert held is not None
-    environment = replace(ALL_PASS, transcripts=held, findings=(of_case_b,))
-    assert conversation_address(environment, of_case_b).rpartition("/")[2] == rollout_id("cases", "b", 3, 0)
-    assert conversation_address(environment, finding_of("a")) == ""
-    assert [row["speaker"] for row in unpacked(held.content)["rows"] if row["kind"] == "case"] == ["b"]
+    environment = result_of(replace(facts(), cases=cases), finding_of("b"))
+    assert environment.transcripts is not None
+    assert environment.findings[0].transcript == rollout_id("cases", "b", 3, 0)
+    assert result_of(facts(), finding_of("a")).findings[0].transcript is None
+    rows = unpacked(environment.transcripts.content)["rows"]
+    assert [row["speaker"] for row in rows if row["kind"] == "case"] == ["b"]
 
 
 def finding_of(case: str) -> Finding:
@@ -198,8 +210,10 @@ def finding_of(case: str) -> Finding:
 @pytest.fixture
 def result() -> ValidationResult:
     """An environment with transcripts, and one without."""
-    transcripts = shown_transcripts(facts(), ())
+    chosen = shown_transcripts(facts(), ())
+    assert chosen is not None
     first, *_ = passing().environments
+    transcripts = transcripts_beside(first.name, chosen)
     return replace(passing(), environments=(replace(first, transcripts=transcripts), replace(ALL_PASS, name="other")))
 
 
@@ -228,9 +242,9 @@ def test_page_in_one_file_holds_the_transcripts_and_loads_nothing(result: Valida
 def test_merged_reports_keep_the_transcripts_of_their_parts(result: ValidationResult, tmp_path: Path) -> None:
     name = result.environments[0].name
     write_reports(result, tmp_path / "part")
-    data = json.loads((tmp_path / "part" / "validate.json").read_text())
-    origins = {one["name"]: tmp_path / "part" for one in data["environments"]}
-    write_reports(result, tmp_path / "whole", environments=data["environments"], transcripts=origins)
+    part = read_report(tmp_path / "part" / "validate.json")
+    origins = {one.name: tmp_path / "part" for one in part.environments}
+    write_reports(part, tmp_path / "whole", transcripts=origins)
     assert read_transcripts(tmp_path / "whole", name) == read_transcripts(tmp_path / "part", name)
 
 
@@ -238,6 +252,5 @@ def test_merged_reports_leave_out_a_part_that_is_not_data(result: ValidationResu
     name = result.environments[0].name
     write_reports(result, tmp_path / "part")
     (tmp_path / "part" / transcripts_file(name)).write_text("alert(1)")
-    data = json.loads((tmp_path / "part" / "validate.json").read_text())
-    write_reports(result, tmp_path / "whole", environments=data["environments"], transcripts={name: tmp_path / "part"})
+    write_reports(result, tmp_path / "whole", transcripts={name: tmp_path / "part"})
     assert not list(tmp_path.glob("whole/transcripts/*"))

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from envwright.declarations.package import Package
-from envwright.facts.observed import Facts, Failure, Place, Rollout, Score
+from envwright.facts.observed import Facts, Failure, Rollout, Score
 from envwright.reports import written
+from envwright.reports.result import environment_result, path_in_repository
 from envwright.reports.written import print_result, report, report_to_github, write_reports
 from envwright.rules.engine import GATES
-from envwright.rules.result import EnvironmentResult, environment_result, path_in_repository, where
 from envwright.rules.verdict import GateVerdict, Judgement
 from envwright.system.file_lock import locked
 from sample_results import mixed
@@ -115,12 +115,18 @@ assert "rich" not in sys.modules
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
+PLACES = {
+    "a_b/taskset.py": "environments/a_b/src/a_b/taskset.py",
+    "tests/oracle.py": "environments/a_b/tests/oracle.py",
+    "../../registry.yaml": "registry.yaml",
+    "/usr/lib/x.py": "/usr/lib/x.py",
+    None: None,
+}
+
+
 def test_places_are_relative_to_the_repository() -> None:
-    environment = EnvironmentResult("a-b", "environments/a_b", "pass")
-    assert where(environment, Place("a_b/taskset.py", 3)) == "environments/a_b/a_b/taskset.py:3"
-    assert where(environment, Place("../../registry.yaml")) == "registry.yaml"
-    assert path_in_repository(environment, Place("/usr/lib/x.py", 1)) == "/usr/lib/x.py"
-    assert where(environment, None) == ""
+    seen = {file: path_in_repository("environments/a_b", "src/a_b", file) for file in PLACES}
+    assert seen == PLACES
 
 
 def test_result_combines_declaration_facts_and_verdict(tmp_path: Path) -> None:
@@ -139,5 +145,5 @@ def test_result_combines_declaration_facts_and_verdict(tmp_path: Path) -> None:
     assert (result.folder, result.verdict, result.generation) == ("environments/a_b", "error", "v0")
     assert result.policies == ("oracle", "nop", "blend")
     assert (result.scores_count, result.rollouts_count) == (3, 1)
-    assert list(result.failures) == ["smoke"]
+    assert [failure.stage for failure in result.failures] == ["smoke"]
     assert result.reasons["smoke"] == "why"

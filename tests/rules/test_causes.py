@@ -186,7 +186,7 @@ def test_oracle_that_raises_is_the_cause_of_failed_rollouts() -> None:
     (cause, *others) = deciding(each)
     assert cause.rule == "RWD003"
     assert cause.message == "the oracle failed on task 0: KeyError: 'total' (3 of 3 tasks)"
-    assert (cause.place.file, cause.place.line) == ("tests/oracle.py", 4)
+    assert (cause.file, cause.line) == ("tests/oracle.py", 4)
     assert "SMK001" in cause.waiting
     assert not {finding.rule for finding in others} & {"SMK001", "RWD032"}
 
@@ -220,7 +220,7 @@ def test_known_findings_do_not_block_up_to_their_count() -> None:
     wrong = case({"reward": "0"})
     one = subject(cases=(wrong,), entry={"known": known})
     assert judge(one).verdict == "pass"
-    assert [finding.ignored for finding in judge(one).findings] == ["known since 2026-01-31: found when it was adopted"]
+    assert [finding.reason for finding in judge(one).findings] == ["known since 2026-01-31: found when it was adopted"]
     two = subject(cases=(wrong, replace(wrong, name="another")), entry={"known": known})
     assert judge(two).verdict == "fail"
 

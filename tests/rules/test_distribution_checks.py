@@ -44,7 +44,7 @@ def test_larger_groups_are_subsampled_to_configured_size():
     check = groups_are_live(sample(*[[0.0] * 15 + [1.0]] * 20), GATE)
     assert check is not None
     assert check.name.endswith("of 8")
-    assert check.estimate.value == pytest.approx(0.5)
+    assert check.value == pytest.approx(0.5)
 
 
 def test_rollout_order_does_not_change_findings():
@@ -111,5 +111,5 @@ def test_distribution_report_has_counts_and_increasing_pass_at_k():
     assert (measured.scored, measured.tasks, measured.group_size) == (80, 10, 8)
     assert list(measured.pass_at) == [1, 2, 4, 8]
     assert measured.pass_at[1] == 0.5 < measured.pass_at[2] < measured.pass_at[8] == 1
-    assert all(low <= measured.pass_at[k] <= high for k, (low, high) in measured.pass_range.items())
+    assert all(low <= measured.pass_at[k] <= high for k, (low, high) in measured.pass_at_range.items())
     assert judge(grouped(*[LIVE] * 10)).distributions[0].policy == "blend"

@@ -8,7 +8,6 @@ import pytest
 from cases_of_mutation import mutated
 from cases_of_schema import needing
 from envwright.facts.mutation import CoveredSource
-from envwright.facts.observed import Place
 from envwright.rules.engine import Finding, Subject, findings
 from envwright.rules.evidence import reply_text
 from subjects import broken_function, case, failure, functions, score, scores, subject, unloaded
@@ -46,8 +45,8 @@ def test_derived_reference_reply_shows_answer_and_fix() -> None:
 
 def test_finding_place_is_the_deciding_function() -> None:
     gold = score("oracle", reward=0.2, functions=score("near-miss").functions)
-    assert the("RWD001", subject(scores=(gold,))).place == Place("plain_sums/taskset.py", 20)
-    assert the("RWD004", subject(scores=scores(1, nop={"reward": 1.0, "functions": score("oracle").functions}))).place
+    assert the("RWD001", subject(scores=(gold,))).at == "plain_sums/taskset.py:20"
+    assert the("RWD004", subject(scores=scores(1, nop={"reward": 1.0, "functions": score("oracle").functions}))).at
 
 
 def test_findings_of_raising_functions_are_separate() -> None:
@@ -63,7 +62,7 @@ def test_findings_of_raising_functions_are_separate() -> None:
 def test_case_finding_names_expectation_and_place() -> None:
     found = the("RWD040", subject(cases=(case({"reward": "< 0.5"}),)))
     assert found.message == "case 'plain answer': reward is 1, expected < 0.5"
-    assert found.place == Place("tests/cases.yaml", 3)
+    assert found.at == "tests/cases.yaml:3"
     assert found.evidence.named()["expected"] == {"reward": "< 0.5"}
 
 
@@ -74,7 +73,7 @@ def test_case_unknown_function_suggests_nearest() -> None:
 
 def test_failure_finding_shows_authors_line_and_traceback() -> None:
     found = the("SCH041", unloaded("load", failures={"load": failure(traceback="Traceback: …")}))
-    assert found.place == Place("plain_sums/taskset.py", 21)
+    assert found.at == "plain_sums/taskset.py:21"
     assert found.evidence.named()["traceback"] == "Traceback: …"
 
 
@@ -96,11 +95,11 @@ def test_variable_that_no_code_may_see_is_to_be_an_argument() -> None:
 @pytest.mark.parametrize(("oracle", "line"), [((21, 23, 24), 27), ((21, 23, 27), 26), ((21, 23, 26, 27), 27)])
 def test_paid_reply_names_the_line_that_only_paid_replies_reach(oracle: tuple[int, ...], line: int) -> None:
     paid = subject(scores=scores(near_miss={"reward": 1.0, "functions": functions(1.0, 1.0)}))
-    assert the("RWD005", paid).place == Place("plain_sums/taskset.py", 20)
+    assert the("RWD005", paid).at == "plain_sums/taskset.py:20"
     reached = {"oracle": oracle, "near-miss": (21, 23, 26, 27), "nop": (21, 22), "echo": (21, 23)}
     covered = replace(MUTATED, sources=(CoveredSource("plain_sums/taskset.py", "", reached),))
     shown = replace(paid, facts=replace(paid.facts, mutation=covered))
-    assert the("RWD005", shown).place == Place("plain_sums/taskset.py", line)
+    assert the("RWD005", shown).at == f"plain_sums/taskset.py:{line}"
 
 
 def test_reply_text_of_conversation_has_line_per_turn() -> None:

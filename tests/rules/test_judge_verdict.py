@@ -37,7 +37,7 @@ def test_gate_with_warning_and_advice_passes() -> None:
 
 def test_ignored_finding_stays_visible_without_effect() -> None:
     judgement = judge(subject(package={"tags": ()}, entry={"ignore": {"SCH005": "no tags yet"}}))
-    assert [(finding.rule, finding.ignored) for finding in judgement.findings] == [("SCH005", "no tags yet")]
+    assert [(finding.rule, finding.reason) for finding in judgement.findings] == [("SCH005", "no tags yet")]
     assert judgement.verdict == "pass"
 
 

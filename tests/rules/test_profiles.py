@@ -51,7 +51,7 @@ def test_comparison_missing_reward_is_not_zero() -> None:
 
 def test_profile_groups_have_mean_and_deviation_per_task() -> None:
     [profile] = of(rollouts=(played(3, 1.0), played(3, 0.0), played(5, 0.0), played(5, 0.0)))
-    assert [(group.task, group.count, group.mean, group.deviation) for group in profile.groups] == [
+    assert [(group.task, group.rollouts, group.mean, group.deviation) for group in profile.groups] == [
         (3, 2, 0.5, 0.5), (5, 2, 0.0, 0.0),
     ]  # fmt: skip
 
@@ -79,11 +79,14 @@ def spoken(task: int, reward: float, text: str, turns: int = 1) -> Rollout:
 
 def test_profile_has_reward_by_length_and_turns_of_replies_alone() -> None:
     [profile] = of(rollouts=(spoken(0, 0.0, "ab"), spoken(1, 1.0, "abcd"), spoken(2, 1.0, "ab", turns=2)))
-    assert [(one.least, one.most, one.count, one.mean) for one in profile.by_length] == [(2, 2, 1, 0.0), (4, 4, 2, 1.0)]
-    assert [(one.least, one.count, one.mean) for one in profile.by_turns] == [(1, 2, 0.5), (2, 1, 1.0)]
+    assert [(one.least, one.most, one.rollouts, one.mean) for one in profile.by_length] == [
+        (2, 2, 1, 0.0),
+        (4, 4, 2, 1.0),
+    ]
+    assert [(one.least, one.rollouts, one.mean) for one in profile.by_turns] == [(1, 2, 0.5), (2, 1, 1.0)]
 
 
 def test_profile_correlates_each_pair_of_functions_with_numbers() -> None:
     [profile] = of(rollouts=(played(0, 1.0), played(1, 0.0), played(2, None)))
-    found = {(one.first, one.second): (one.coefficient, one.count) for one in profile.correlations}
+    found = {(one.first, one.second): (one.coefficient, one.rollouts) for one in profile.correlations}
     assert found == {("reward", "right"): (1.0, 2), ("reward", "turns"): (None, 2), ("right", "turns"): (None, 2)}

@@ -15,16 +15,14 @@ from envwright.observing.verdicts import KeptVerdict, ValidationRequest, are_in_
 from envwright.packages.recordings import RECORDINGS
 from envwright.packages.repository import Repository
 from envwright.reports.html.page import render_page
-from envwright.reports.json_report import render_json, report_data
 from envwright.reports.junit import junit_parts
 from envwright.reports.markdown import render_markdown
+from envwright.reports.result import EnvironmentResult, ValidationResult, environment_result, in_brief, json_parts
 from envwright.reports.sarif import render_sarif
 from envwright.reports.terminal import render_text
 from envwright.rules.engine import GATES, Subject
-from envwright.rules.result import EnvironmentResult, ValidationResult, environment_result, in_brief
 from envwright.rules.verdict import judge
 from envwright.system.workspace import Workspace, code_digest
-from envwright.text.plain_data import plain_data
 from rule_cases import all_cases
 from subjects import failure, subject
 
@@ -154,8 +152,8 @@ def test_remembered_result_depends_on_line_only_with_ignored_rules(validation: V
     (first,) = [one for one in (remembered_result(ignoring, NAME),) if one]
     moved = remembered_result(request_about(root, entry={"ignore": {"RWD999": "no such rule"}, "line": 99}), NAME)
     assert moved is not None
-    assert {one.place.line for one in first.findings if one.place} == {7}
-    assert {one.place.line for one in moved.findings if one.place} == {99}
+    assert {one.line for one in first.findings if one.file} == {7}
+    assert {one.line for one in moved.findings if one.file} == {99}
 
 
 @pytest.mark.parametrize("rule", CASES)
@@ -253,5 +251,5 @@ def test_remembered_result_gives_the_same_reports(rule: str, tmp_path: Path) -> 
 
 def reports(result: EnvironmentResult) -> list[str]:
     whole = ValidationResult(result.verdict, (result,))
-    renderings = (render_json, render_markdown, render_sarif, render_text)
-    return [*(render(whole) for render in renderings), *junit_parts(whole), render_page(plain_data(report_data(whole)))]
+    renderings = (render_markdown, render_sarif, render_text, render_page)
+    return [*(render(whole) for render in renderings), *junit_parts(whole), *json_parts(whole)]

@@ -12,13 +12,11 @@ from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import Registry, registry_of
 from envwright.declarations.registry_values import RuleSetting
 from envwright.reports.html.page import render_page
-from envwright.reports.json_report import report_data
 from envwright.reports.markdown import render_markdown
-from envwright.reports.reading import read_report, result_of
+from envwright.reports.result import EnvironmentResult, ValidationResult, json_parts, read_report
 from envwright.reports.sarif import render_sarif
 from envwright.reports.terminal import render_text
 from envwright.rules.engine import all_rules, publishing_findings
-from envwright.rules.result import EnvironmentResult, ValidationResult
 from envwright.rules.settings import SetSeverity, refuse_wrong_settings, set_severities
 from envwright.rules.verdict import judge
 from subjects import rollouts, subject
@@ -54,7 +52,7 @@ def test_finding_has_the_severity_of_the_repository(
 ) -> None:
     judgement = judge(subject(entry={"rules": settings(**rules)}, **changes))
     (finding,) = judgement.findings
-    assert (judgement.verdict, (finding.severity, finding.ignored)) == (verdict, shown)
+    assert (judgement.verdict, (finding.severity, finding.reason)) == (verdict, shown)
     assert finding.message.endswith(f"({finding.severity} in this repository: ours)") is (
         finding.severity == rules.get(finding.rule)
     )
@@ -143,10 +141,9 @@ def test_settings_are_told_in_a_sentence() -> None:
 def test_every_report_shows_settings_and_altered_verdicts(tmp_path: Path) -> None:
     altered = EnvironmentResult("sums", "environments/sums", "pass", gates={"schema": "pass"}, by_former_rules="fail")
     written = ValidationResult("pass", (altered,), rules=set_severities(settings(SCH003="warning"), {}))
-    (tmp_path / "validate.json").write_text(json.dumps(report_data(written)))
-    data = read_report(tmp_path / "validate.json")
-    result = result_of(data)
-    for text in (render_text(result, width=200), render_text(result, width=200, quiet=True), render_page(data)):
+    (tmp_path / "validate.json").write_text("".join(json_parts(written)))
+    result = read_report(tmp_path / "validate.json")
+    for text in (render_text(result, width=200), render_text(result, width=200, quiet=True), render_page(result)):
         assert "sums: pass, and fail by the rules at the base: this change of `rules` alters the verdict" in text
         assert "SCH003 is warning instead of error: ours; this change alters it from error" in text
     page = render_markdown(result)

@@ -94,7 +94,7 @@ def test_denial_rewarded_by_recorded_reward_counts_as_its_code(place: Place | No
     denied = replace(earned[0], policy="negated", completion=({"role": "assistant", "content": "not 40"},))
     each = subject(scores=(*earned, denied), recorded=(function("game", place=place),), cases=(), rollouts=())
     found = the("RWD066", replace(each, facts=replace(each.facts, description=NO_FUNCTIONS)))
-    assert (found.severity, found.place) == (severity, place)
+    assert (found.severity, found.line) == (severity, place and place.line)
 
 
 def test_denial_that_is_a_move_is_a_warning() -> None:
@@ -134,7 +134,7 @@ def test_exception_on_a_reply_of_the_search_is_an_error_if_a_model_might_write_i
 ) -> None:
     broken = Broken(0, reply, "correct_answer", kind, "JSONDecodeError", "Expecting value", "sums.py", 7)
     found = the("RWD089", searched(broken=(broken,)))
-    assert (found.severity, found.place) == (severity, Place("sums.py", 7))
+    assert (found.severity, found.at) == (severity, "sums.py:7")
 
 
 def test_broken_reply_is_offered_as_a_case_with_an_expectation() -> None:

@@ -28,7 +28,7 @@ from envwright.declarations.problem import DeclarationError
 from envwright.facts.observed import Failure
 from envwright.observing.observation_request import ObservationRequest
 from envwright.packages.read_package import read_package
-from envwright.rules.result import path_of_place
+from envwright.reports.result import path_in_repository
 from envwright.system.subprocesses import ProgramFailed
 from sample_packages import EXEMPLARS, PYPROJECT, REPOSITORY, line_of, look_at, write_package
 
@@ -101,7 +101,7 @@ def test_module_below_src_under_another_name_is_observed(
     assert "guessing/__init__.py" in seen.facts.wheel.files
     place = next(failure.failure.place for score in seen.facts.scores for failure in score.failures)
     assert place is not None
-    assert path_of_place("environments/word_guesses", package.module_path, place) == (
+    assert path_in_repository("environments/word_guesses", package.module_path, place.file) == (
         "environments/word_guesses/src/guessing/__init__.py"
     )
     assert place.line == line_of(package, "src/guessing/__init__.py", "raise ValueError")

@@ -44,7 +44,7 @@ from subjects import subject
 from envwright.cli.docs import render_policies
 from envwright.facts.observed import Score
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.rules.result import environment_result
+from envwright.reports.result import environment_result
 from envwright.rules.verdict import judge
 from envwright.observing.job import checked
 from envwright.observing.observation_request import ObservationRequest

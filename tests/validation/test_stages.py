@@ -15,10 +15,9 @@ from envwright.observing import stages as stage_modules
 from envwright.observing.collected_facts import ProgressListener
 from envwright.observing.facts_cache import facts_key, read_facts, write_facts
 from envwright.observing.observation_request import ObservationRequest
-from envwright.reports.json_report import environment_data
 from envwright.reports.progress import RunProgress
+from envwright.reports.result import environment_result
 from envwright.rules.engine import Subject
-from envwright.rules.result import environment_result
 from envwright.rules.verdict import judge
 from recorded_requests import ENTRY, PACKAGE, REQUEST, Recorded, RecordedObservations
 
@@ -95,9 +94,8 @@ def test_new_stage_is_in_the_report(observations: RecordedObservations) -> None:
     facts = observations.facts(entry, REQUEST)
     judgement = judge(Subject(entry, PACKAGE, facts), ["rewards"])
     result = environment_result(PACKAGE, facts, judgement, root=Path("/nowhere"), cached=False, seconds=1.0)
-    report = environment_data(result)
-    assert "spelling" in report["stage_seconds"]
-    assert [failure["stage"] for failure in report["failures"]] == ["spelling"]
+    assert "spelling" in result.stage_seconds
+    assert [failure.stage for failure in result.failures] == ["spelling"]
 
 
 @pytest.mark.usefixtures("spelling")

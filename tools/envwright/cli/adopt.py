@@ -26,9 +26,9 @@ from envwright.observing.runner import run_all
 from envwright.observing.verdicts import ValidationRequest
 from envwright.reports.open_progress import open_progress
 from envwright.reports.printing import for_terminal, print_text
+from envwright.reports.result import EnvironmentResult, ValidationResult
 from envwright.reports.written import write_reports
 from envwright.rules.engine import GATES
-from envwright.rules.result import EnvironmentResult, ValidationResult
 from envwright.rules.verdict import worst
 from envwright.system.capacity import usable_cores
 from envwright.system.subprocesses import Interrupted, terminated_like_interrupted
@@ -119,6 +119,6 @@ def _validate(staging: Staging, outcome: Outcome, options: argparse.Namespace, s
 
     validate_and_complete(staging, outcome, validated, _tell)
     result = ValidationResult(
-        worst(one.verdict for one in outcome.results), outcome.results, tool_version=__version__, gates=GATES
+        worst(one.verdict for one in outcome.results), outcome.results, tool=__version__, gates=GATES
     )
     write_reports(result, staging.root / "reports")

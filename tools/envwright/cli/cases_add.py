@@ -21,8 +21,7 @@ from envwright.packages.cases import with_cases
 from envwright.packages.read_package import CASES_FILE
 from envwright.packages.repository import Repository
 from envwright.reports.printing import print_text
-from envwright.reports.reading import read_report, result_of
-from envwright.rules.result import EnvironmentResult
+from envwright.reports.result import EnvironmentResult, read_report
 
 EXAMPLES = """examples:
   envwright cases add reverse-text --dry-run    print every case that the last report shows
@@ -90,7 +89,7 @@ def _reported(folder: Path, name: str) -> EnvironmentResult:
     report = folder / "validate.json"
     if not report.is_file():
         raise UnwritableCases(f"{folder} holds no validate.json\nrun first: envwright validate {name}")
-    for environment in result_of(read_report(report)).environments:
+    for environment in read_report(report).environments:
         if environment.name == name:
             return environment
     raise UnwritableCases(f"{report} does not contain {name}\nrun first: envwright validate {name}")

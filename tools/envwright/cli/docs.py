@@ -8,25 +8,32 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envwright_worker.policies import POLICIES
 from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.blend import BLEND
 from envwright_worker.policies.distorted_answers import near_miss
 from envwright_worker.policies.policy import BOUNDS
+from pydantic import ConfigDict, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.main import parser
 from envwright.declarations.codeowners import CODEOWNERS_FILE, handwritten, render
 from envwright.declarations.registry import SCHEMA_FILE, load_registry, registry_schema
+from envwright.declarations.schema import DIALECT, tidied
 from envwright.declarations.tool_source import holds_tool
 from envwright.facts import stages
 from envwright.facts.stages import Stage
 from envwright.files.atomic_write import write_whole
+from envwright.reports.result import ValidationResult
 from envwright.rules.catalogue import CATALOGUE_FILE, render_catalogue
 from envwright.training.trainers import MATRIX_FILE, with_matrix
+
+if TYPE_CHECKING:
+    from pydantic_core.core_schema import FloatSchema
 
 EXAMPLES = """examples:
   envwright docs
@@ -37,6 +44,7 @@ MANY = 1_000_000
 CLI_FILE = "docs/cli.md"
 REGISTRY_FILE = "docs/registry.md"
 POLICIES_FILE = "docs/policies.md"
+RESULT_SCHEMA_FILE = "tools/envwright/reports/validate.schema.json"
 STAGES_FILE = "docs/architecture.md"
 _STAGES_HEAD = "| stage | what happens | after | gates | seconds | where |\n|---|---|---|---|---|---|\n"
 _CLI = """\
@@ -100,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _of_tool(root: Path) -> dict[str, str]:
-    """The files of the tool's own repository: its pages and tables, and the schema of registry.yaml."""
+    """The files of the tool's own repository: pages, tables, and the schemas of registry.yaml and validate.json."""
     pages = {
         CATALOGUE_FILE: render_catalogue(),
         CLI_FILE: render_cli(parser()),
@@ -112,7 +120,23 @@ def _of_tool(root: Path) -> dict[str, str]:
     if (root / MATRIX_FILE).is_file():
         pages[MATRIX_FILE] = with_matrix((root / MATRIX_FILE).read_text(encoding="utf-8"))
     schema = json.dumps(registry_schema(), indent=2, ensure_ascii=False) + "\n"
-    return {**pages, SCHEMA_FILE: schema}
+    of_result = json.dumps(result_schema(), indent=2, ensure_ascii=False) + "\n"
+    return {**pages, SCHEMA_FILE: schema, RESULT_SCHEMA_FILE: of_result}
+
+
+class _ResultSchema(GenerateJsonSchema):
+    def float_schema(self, schema: FloatSchema) -> JsonSchemaValue:
+        """A number, or text if it is not finite: null would mean that it is missing."""
+        return {"anyOf": [super().float_schema(schema), {"enum": ["NaN", "Infinity", "-Infinity"]}]}
+
+
+def result_schema() -> dict[str, Any]:
+    """The JSON Schema of validate.json, with the docstrings of its keys."""
+    documented = TypeAdapter(list[ValidationResult], config=ConfigDict(use_attribute_docstrings=True))
+    schema = tidied(documented.json_schema(mode="serialization", schema_generator=_ResultSchema))
+    types = schema["$defs"]
+    del types["ValidationResult"]["properties"]["next_command"], types["ShownTranscripts"]["properties"]["content"]
+    return {"$schema": DIALECT, **types.pop("ValidationResult"), "$defs": types}
 
 
 def _is(path: Path, text: str) -> bool:

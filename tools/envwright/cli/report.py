@@ -15,12 +15,11 @@ from envwright.cli import arguments
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.packages.repository import Repository
-from envwright.reports.html.written import write_page
-from envwright.reports.json_report import head_data, plain_json_parts
+from envwright.reports.merging import current, merged, missing_shards
 from envwright.reports.printing import write_report
-from envwright.reports.reading import current, merged, missing_shards, read_report, result_of
+from envwright.reports.result import ValidationResult, read_report
 from envwright.reports.reward_diff import FILE, merged_diffs
-from envwright.reports.written import print_result, report_to_github, write_reports
+from envwright.reports.written import print_result, report_to_github, write_page, write_reports
 
 EXAMPLES = {
     "report open": """examples:
@@ -93,57 +92,56 @@ def run_merge(options: argparse.Namespace) -> int:
             return exit_codes.PASS
         raise DeclarationError([Problem(str(options.files[0]), None, f"holds no {REPORT}")])
     reports = {str(file): read_report(file) for file in files}
-    data = _of_several_runs(options.root, reports) if options.current else _of_one_run(options, reports, expected, runs)
-    result = result_of(data)
-    origins = {id(one): Path(file).parent for file, report in reports.items() for one in report["environments"]}
-    origin_of = {one["name"]: origins[id(one)] for one in data["environments"]}
+    if options.current:
+        result = _of_several_runs(options.root, reports)
+    else:
+        result = _of_one_run(options, reports, expected, runs)
+    origins = {id(one): Path(file).parent for file, report in reports.items() for one in report.environments}
+    origin_of = {one.name: origins[id(one)] for one in result.environments}
     diffs = merged_diffs(diff for report in files if (diff := report.parent / FILE).exists())
     if diffs is not None:
         write_report(options.reports / FILE, json.dumps(diffs, indent=2) + "\n")
-    written = write_reports(result, options.reports, environments=data["environments"], transcripts=origin_of)
-    if options.format == "json":
-        sys.stdout.writelines(plain_json_parts(head_data(result), data["environments"]))
-    else:
-        print_result(result, options.format, reports=written, quiet=options.quiet, verbose=options.verbose)
+    written = write_reports(result, options.reports, transcripts=origin_of)
+    print_result(result, options.format, reports=written, quiet=options.quiet, verbose=options.verbose)
     report_to_github(result)
     return exit_codes.OF_VERDICT[result.verdict]
 
 
 def _of_one_run(
-    options: argparse.Namespace, reports: Mapping[str, dict[str, Any]], expected: list[str], runs: list[str]
-) -> dict[str, Any]:
+    options: argparse.Namespace, reports: Mapping[str, ValidationResult], expected: list[str], runs: list[str]
+) -> ValidationResult:
     _of_this_checkout(options.root, reports)
-    data = merged(reports, expected, runs)
+    result = merged(reports, expected, runs)
     if missing := missing_shards(list(reports.values())):
         print(f"no report of shard {', '.join(map(str, missing))}: its environments count as unproved", file=sys.stderr)
-    return data
+    return result
 
 
-def _of_several_runs(root: Path, reports: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+def _of_several_runs(root: Path, reports: Mapping[str, ValidationResult]) -> ValidationResult:
     packages = Repository.load(root.absolute(), set_apart=True).packages
     return current(list(reports.values()), {name: package.digest for name, package in packages.items()})
 
 
-def _of_this_checkout(root: Path, reports: Mapping[str, Mapping[str, Any]]) -> None:
+def _of_this_checkout(root: Path, reports: Mapping[str, ValidationResult]) -> None:
     """Raise `DeclarationError` if a report belongs to another commit."""
     if not (root / REGISTRY_FILE).is_file():
         print(f"no {REGISTRY_FILE} here: cannot check whether the reports are of this commit", file=sys.stderr)
         return
-    environments = [(file, one) for file, report in reports.items() for one in report["environments"] if one["digest"]]
+    environments = [(file, one) for file, report in reports.items() for one in report.environments if one.digest]
     if not environments:
         return
-    packages = Repository.load(root, [one["name"] for _, one in environments]).packages
+    packages = Repository.load(root, [one.name for _, one in environments]).packages
     problems = [
         Problem(
             file,
             None,
-            f"belongs to another commit: {one['name']} has different files here",
-            found=one["digest"][:19],
-            allowed=packages[one["name"]].digest[:19],
+            f"belongs to another commit: {one.name} has different files here",
+            found=one.digest[:19],
+            allowed=packages[one.name].digest[:19],
             fix="merge it in a checkout of its commit, or validate this commit",
         )
         for file, one in environments
-        if packages[one["name"]].digest != one["digest"]
+        if packages[one.name].digest != one.digest
     ]
     if problems:
         raise DeclarationError(problems)

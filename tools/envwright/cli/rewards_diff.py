@@ -21,9 +21,9 @@ from envwright.observing.reward_diff import Scorer, SideFailed, corpus_of, open_
 from envwright.observing.runner import facts_of
 from envwright.packages.base_revision import Base, NoBase, find_base
 from envwright.packages.repository import Repository
-from envwright.reports.html.written import refresh_page
 from envwright.reports.printing import print_report, write_report
 from envwright.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
+from envwright.reports.written import refresh_page
 from envwright.rules.engine import Finding, Subject, Verdict, all_rules, apply
 from envwright.rules.verdict import worst
 from envwright.statistics.reward_comparison import ComparedVersion, RewardComparison, compare

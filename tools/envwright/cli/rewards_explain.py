@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from envwright import exit_codes
 from envwright.cli import arguments
@@ -16,9 +16,9 @@ from envwright.observing.runner import facts_of
 from envwright.reports.evidence import shown_evidence
 from envwright.reports.page import Page
 from envwright.reports.printing import for_terminal, print_text
+from envwright.reports.result import path_in_repository
 from envwright.rules.catalogue import explain
 from envwright.rules.engine import Finding, Rule, Subject, all_rules, findings
-from envwright.rules.result import path_of_place
 from envwright.system.workspace import Workspace
 from envwright.text.plain_data import plain_data
 
@@ -42,8 +42,6 @@ class RuleFindings:
     """The findings of a rule in one environment."""
 
     name: str
-    folder: str
-    module_path: str
     findings: tuple[Finding, ...]
     unseen: str = ""
     """Why the rule could not be applied; empty if it was."""
@@ -68,9 +66,13 @@ def run(options: argparse.Namespace) -> int:
         entry, package = repository.registry.environments[name], repository.packages[name]
         facts = facts_of(entry, package, workspace, request, stop, quiet=options.quiet)
         subject = Subject(entry, package, facts)
-        hits = tuple(one for one in findings(subject, [rule.gate]) if one.rule == rule.id)
         folder = package.folder.resolve().relative_to(root.resolve()).as_posix()
-        found.append(RuleFindings(name, folder, package.module_path, hits, _unseen(rule, facts)))
+        hits = tuple(
+            replace(one, file=path_in_repository(folder, package.module_path, one.file))
+            for one in findings(subject, [rule.gate])
+            if one.rule == rule.id
+        )
+        found.append(RuleFindings(name, hits, _unseen(rule, facts)))
     if options.format == "json":
         print_text(for_terminal(lambda _width, _colour: _json(rule, found)))
     else:
@@ -102,14 +104,12 @@ def _page(rule: Rule, found: list[RuleFindings], width: int, colour: bool) -> st
 def _finding(page: Page, one: RuleFindings, finding: Finding) -> None:
     style = "dim" if finding.ignored else "bold red" if finding.severity == "error" else "yellow"
     page.paragraph((one.name, "bold"), (finding.rule, style), finding.message, hanging=4)
-    if finding.place is not None:
-        line = "" if finding.place.line is None else f":{finding.place.line}"
-        file = path_of_place(one.folder, one.module_path, finding.place)
-        page.line(f"{'at':<10} ", (f"{file}{line}", "cyan"), indent=4)
+    if finding.at:
+        page.line(f"{'at':<10} ", (finding.at, "cyan"), indent=4)
     for entry in shown_evidence(finding):
         (page.quote if entry.quoted else page.field)(entry.label, entry.text, indent=4)
-    if finding.ignored is not None:
-        page.field("ignored", finding.ignored, indent=4)
+    if finding.ignored:
+        page.field("ignored", finding.reason or "", indent=4)
     page.field("fix", finding.fix, indent=4, style="green")
     page.blank()
 

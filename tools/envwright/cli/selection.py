@@ -21,7 +21,7 @@ from envwright.exit_codes import CommandError
 from envwright.observing.scheduling import Load, divided, expected_timings
 from envwright.packages.repository import Repository
 from envwright.reports.printing import print_message
-from envwright.rules.result import ShardOfRun
+from envwright.reports.result import ShardOfRun
 from envwright.rules.settings import refuse_wrong_settings
 from envwright.system.workspace import Workspace
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.packages.repository import Repository
-from envwright.reports.html.written import read_diff
-from envwright.reports.reading import read_report
+from envwright.reports.result import ValidationResult, read_report
 from envwright.reports.run_report import read_runs
 from envwright.reports.site.build import Catalogue, build_site, listing_of
+from envwright.reports.written import read_diff
 from envwright.rules.verdict import worst
 
 EXAMPLES = """examples:
@@ -62,9 +63,9 @@ def _catalogue(repository: Repository, reports: Path, hidden: frozenset[str]) ->
     """The data of the site without `hidden` environments and their runs, and the errors of unreadable run reports."""
     registry = repository.registry
     file = reports / "validate.json"
-    report: dict[str, Any] | None = read_report(file) if file.is_file() else None
+    report = read_report(file) if file.is_file() else None
     if report is not None:  # the site shows what is registered, and not the result of a variant
-        report = {**report, "environments": [one for one in report["environments"] if one.get("env_args") is None]}
+        report = replace(report, environments=tuple(one for one in report.environments if one.env_args is None))
     runs, problems = read_runs(reports)
     hidden_runs = {name for name, spec in registry.specs.items() if hidden.intersection(spec.environment_names)}
     declared = {name: run for name, run in registry.runs.items() if name not in hidden_runs}
@@ -77,7 +78,8 @@ def _catalogue(repository: Repository, reports: Path, hidden: frozenset[str]) ->
         for name, package in repository.packages.items()
         if name not in hidden
     ]
-    diff = read_diff(reports / "reward-diff.json", report["environments"]) if report else None
+    digests = {one.name: one.digest for one in report.environments} if report else {}
+    diff = read_diff(reports / "reward-diff.json", digests)
     if hidden and diff:
         diff["verdict"] = worst(one["verdict"] for one in diff["environments"])
     external = tuple(registry.external.values())
@@ -87,18 +89,18 @@ def _catalogue(repository: Repository, reports: Path, hidden: frozenset[str]) ->
     return catalogue, problems
 
 
-def _of_public(report: Mapping[str, Any], public: Set[str], runs: Mapping[str, Any]) -> dict[str, Any]:
+def _of_public(report: ValidationResult, public: Set[str], runs: Collection[str]) -> ValidationResult:
     """A report of `public` environments alone: the verdict, too, is theirs."""
-    environments = [one for one in report["environments"] if one["name"] in public]
-    return {
-        **report,
-        "environments": environments,
-        "verdict": worst(one["verdict"] for one in environments),
-        "runs": [name for name in report["runs"] if name in runs],
-        "shard": None,
-        "unfinished": [],
-        "problems": [],
-    }
+    environments = tuple(one for one in report.environments if one.name in public)
+    return replace(
+        report,
+        environments=environments,
+        verdict=worst(one.verdict for one in environments),
+        runs=tuple(name for name in report.runs if name in runs),
+        shard=None,
+        unfinished=(),
+        problems=(),
+    )
 
 
 def _released(file: Path) -> dict[str, Any] | None:

@@ -25,7 +25,6 @@ from envwright.packages.git import head_of
 from envwright.packages.recordings import read_recordings
 from envwright.reports.before_after import read_comparisons
 from envwright.reports.html.compact import brief_comparison
-from envwright.reports.html.written import refresh_page, write_run_page
 from envwright.reports.printing import print_message, print_report, write_report
 from envwright.reports.run_report import (
     ANSWER_VERDICTS,
@@ -40,6 +39,7 @@ from envwright.reports.run_report import (
     run_file,
     write_run,
 )
+from envwright.reports.written import refresh_page, write_run_page
 from envwright.rules.diagnosis import LEAST_STEPS, RISING
 from envwright.rules.reward_hacking import REWARD_HACKING
 from envwright.statistics.before_after import GOAL_ANSWERS, judged, least_tasks, with_width

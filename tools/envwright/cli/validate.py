@@ -38,9 +38,9 @@ from envwright.packages.git import ContentMissing, git
 from envwright.packages.release_history import release_history
 from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.reports.open_progress import open_progress
+from envwright.reports.result import ValidationResult
 from envwright.reports.written import print_result, report
 from envwright.rules.engine import GATES, Gate, Subject, Verdict, findings
-from envwright.rules.result import ValidationResult
 from envwright.rules.settings import set_severities
 from envwright.rules.verdict import worst
 from envwright.system.capacity import usable_cores
@@ -184,7 +184,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
         refuse_key_beside_unconfined(store, choice)
         problems = _problems_of_runs(root, choice) if "schema" in gates else ()
     except DeclarationError as error:
-        result = ValidationResult("fail", problems=error.problems, tool_version=__version__, gates=gates)
+        result = ValidationResult("fail", problems=error.problems, tool=__version__, gates=gates)
         if (root / REGISTRY_FILE).is_file():
             report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
         else:  # no repository, so no folder of reports either
@@ -214,7 +214,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
         interrupted=interrupted,
         unfinished=tuple(name for name in names if name not in finished),
         seconds=time.monotonic() - started,
-        tool_version=__version__,
+        tool=__version__,
         gates=gates,
         shard=choice.share,
         runs=choice.runs if "schema" in gates else (),

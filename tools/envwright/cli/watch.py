@@ -36,13 +36,12 @@ from envwright.observing.verdicts import ValidationRequest
 from envwright.packages.content import strict_digest
 from envwright.packages.repository import Repository
 from envwright.reports.brief_findings import causes
-from envwright.reports.html.written import PAGE
 from envwright.reports.page import VERDICT_STYLES, Page
 from envwright.reports.printing import for_terminal, print_text
-from envwright.reports.written import write_reports
+from envwright.reports.result import DECIDING, EnvironmentResult, ValidationResult, finding_kind
+from envwright.reports.written import PAGE, write_reports
 from envwright.rules.catalogue import explain
 from envwright.rules.engine import GATES, Finding, Gate
-from envwright.rules.result import DECIDING, EnvironmentResult, ValidationResult, finding_kind, weightiest_first
 from envwright.rules.settings import set_severities
 from envwright.system.capacity import usable_cores
 from envwright.system.subprocesses import terminated_like_interrupted
@@ -174,12 +173,12 @@ class EnvironmentWatch:
             if gate not in self._decided:
                 of_gate = tuple(each for each in result.findings if each.gate == gate)
                 self._show(GateStep(gate, verdict, replace(result, findings=of_gate)))
-        self._findings = tuple(weightiest_first(result.findings))
+        self._findings = result.findings
         whole = ValidationResult(
             verdict=result.verdict,
             environments=[result],
             seconds=result.seconds,
-            tool_version=__version__,
+            tool=__version__,
             gates=GATES,
             rules=set_severities(request.repository.registry.rules, None),
         )

@@ -82,10 +82,8 @@ def checked(kind: type[Keys], document: Document) -> tuple[Keys | None, list[Pro
 
 @cache
 def json_schema(kind: type) -> dict[str, Any]:
-    """The JSON Schema of `kind`, without the titles and empty defaults that pydantic adds."""
-    schema = adapter(kind).json_schema(schema_generator=_Generator)
-    tidied: dict[str, Any] = _tidied(schema)
-    return {"$schema": DIALECT, **tidied}
+    """The JSON Schema of `kind`."""
+    return {"$schema": DIALECT, **tidied(adapter(kind).json_schema(schema_generator=_Generator))}
 
 
 class _Generator(GenerateJsonSchema):
@@ -106,15 +104,16 @@ class _Generator(GenerateJsonSchema):
         return {**super().str_schema(schema), **({"description": words} if words else {})}
 
 
-def _tidied(value: Any) -> Any:
+def tidied(value: Any) -> Any:
+    """A schema without the titles and empty defaults that pydantic adds."""
     if isinstance(value, list):
-        return [_tidied(each) for each in value]
+        return [tidied(each) for each in value]
     if not isinstance(value, dict):
         return value
     kept = {key: each for key, each in value.items() if not (key == "title" and isinstance(each, str))}
     if isinstance(kept.get("default", 0), dict | list | type(None)) or kept.get("default") == "":
         del kept["default"]
-    return {key: _tidied(each) for key, each in kept.items()}
+    return {key: tidied(each) for key, each in kept.items()}
 
 
 def _problem_of(error: ErrorDetails, schema: Mapping[str, Any], document: Document) -> Problem:

@@ -36,6 +36,8 @@ class CoveredSource:
     """Its source; empty if it is too long to be kept."""
     reached: Mapping[str, tuple[int, ...]]
     """Policy, or `cases` for those of the author → the lines that its conversations reached."""
+    path: str | None = None
+    """The file as seen from the repository, in a report."""
 
 
 @dataclass(frozen=True)

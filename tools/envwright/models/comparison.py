@@ -63,8 +63,8 @@ from envwright.reports.before_after import (
     render_json,
     render_markdown,
 )
-from envwright.reports.html.written import refresh_page
 from envwright.reports.printing import print_message, write_report
+from envwright.reports.written import refresh_page
 from envwright.statistics.before_after import TaskChange, before_after
 from envwright.statistics.declared_range import declared_range
 from envwright.statistics.outcomes import RolloutSample, outcome_of_rollout

@@ -35,8 +35,8 @@ from envwright.models.relay import Relay
 from envwright.observing.job import StageFailed
 from envwright.packages.recordings import read_recordings
 from envwright.packages.repository import Repository
+from envwright.reports.result import EnvironmentResult, ValidationResult, environment_result
 from envwright.rules.engine import Gate, Subject, Verdict
-from envwright.rules.result import EnvironmentResult, ValidationResult, environment_result
 from envwright.rules.settings import set_severities
 from envwright.rules.verdict import GateVerdict, Judgement, judge, worst
 from envwright.statistics.baseline import baseline_for
@@ -73,7 +73,7 @@ def validate_with_model(
         verdict=worst(result.verdict for result in results),
         environments=tuple(results),
         seconds=time.monotonic() - started,
-        tool_version=__version__,
+        tool=__version__,
         gates=(gate,),
         endpoint=model,
         split=settings.split or "train",
@@ -152,9 +152,7 @@ def judge_results(target: EvaluationTarget, results: Path) -> ValidationResult:
     judgement = judge(Subject(entry, package, facts), ["distribution"])
     seconds = time.monotonic() - started
     judged = environment_result(package, facts, judgement, root=target.root, cached=False, seconds=seconds)
-    return ValidationResult(
-        judgement.verdict, (judged,), seconds=seconds, tool_version=__version__, gates=("distribution",)
-    )
+    return ValidationResult(judgement.verdict, (judged,), seconds=seconds, tool=__version__, gates=("distribution",))
 
 
 def _with_rollouts(imported: Imported, facts: Facts) -> Facts:

@@ -15,8 +15,8 @@ from envwright.facts.observed import Facts
 from envwright.facts.stages import needed_by
 from envwright.observing.verdicts import ValidationRequest, judged
 from envwright.reports.progress import PlainProgress
+from envwright.reports.result import EnvironmentResult
 from envwright.rules.engine import Gate, Verdict
-from envwright.rules.result import EnvironmentResult
 
 SILENCE_SECONDS = 5.0
 EARLY: tuple[Gate, ...] = ("schema", "rewards")

@@ -17,7 +17,7 @@ from envwright.builds.wheel import TESTS_LOCK, built_wheel
 from envwright.declarations.package import Package, folder_of
 from envwright.declarations.problem import Problem
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.observed import Facts, Failure, adapter
+from envwright.facts.observed import Facts, adapter
 from envwright.observing.collected_facts import ProgressListener
 from envwright.observing.facts_cache import remembered
 from envwright.observing.observation import observe
@@ -31,8 +31,8 @@ from envwright.observing.verdicts import ValidationRequest, are_in_the_cache, ju
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
 from envwright.reports.open_progress import open_progress
 from envwright.reports.progress import RunProgress
+from envwright.reports.result import EnvironmentResult, StageFailure, broken_result, undeclared_result
 from envwright.reports.spill_list import SpilledResults
-from envwright.rules.result import EnvironmentResult, broken_result, undeclared_result
 from envwright.rules.schema.declaration import declaration_findings
 from envwright.system.capacity import available_memory, usable_cores
 from envwright.system.file_lock import alone
@@ -238,9 +238,10 @@ def _validate_one(shared: ValidationRun, name: str) -> EnvironmentResult | None:
     except Interrupted:
         return None
     except Exception as error:
-        failure = Failure("infrastructure", type(error).__name__, str(error), None, traceback.format_exc())
+        kind, message, text = type(error).__name__, str(error), traceback.format_exc()
+        failure = StageFailure("load", "infrastructure", kind, message, traceback=text)
         folder = f"{ENVIRONMENTS_FOLDER}/{folder_of(name)}"
-        result = broken_result(name, folder, failure, stage="load", seconds=time.monotonic() - started)
+        result = broken_result(name, folder, failure, time.monotonic() - started)
     shared.progress.finished(result)
     return result
 

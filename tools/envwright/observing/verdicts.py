@@ -21,15 +21,15 @@ from envwright.declarations.plugins import plugins_digest
 from envwright.declarations.registry import Registry
 from envwright.declarations.registry_values import RuleSetting
 from envwright.declarations.run import RunSpec
-from envwright.facts.observed import Facts, adapter, as_json
+from envwright.facts.observed import Facts
 from envwright.files.atomic_write import write_whole
 from envwright.observing.facts_cache import VERDICT, facts_file, facts_files, read_facts, remembered
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stages.recordings import knows_recordings
 from envwright.packages.recordings import read_recordings, recordings_content
 from envwright.packages.repository import Repository
+from envwright.reports.result import EnvironmentResult, environment_result, in_brief, read_stored, stored
 from envwright.rules.engine import LONGEST_REPLY, Gate, Subject
-from envwright.rules.result import EnvironmentResult, environment_result, in_brief
 from envwright.rules.verdict import judge
 from envwright.statistics.baseline import baseline_for
 from envwright.system.signature import signed, verified
@@ -56,12 +56,6 @@ class ValidationRequest:
 
 
 @dataclass(frozen=True)
-class _Kept:
-    key: str
-    result: EnvironmentResult
-
-
-@dataclass(frozen=True)
 class KeptVerdict:
     """The place and key of one environment's cached result."""
 
@@ -71,19 +65,19 @@ class KeptVerdict:
     def read(self) -> EnvironmentResult | None:
         """The result; `None` if there is none, a damaged one, one of other rules, or one not signed by this user."""
         try:
-            kept: _Kept = adapter(_Kept).validate_json(verified(self.path.read_bytes(), SIGNED_AS), strict=False)
+            key, _, result = verified(self.path.read_bytes(), SIGNED_AS).partition(b"\n")
+            kept = read_stored(result) if key == self.key.encode() else None
         except (OSError, ValueError):
             return None
-        if kept.key != self.key:
-            return None
-        mark_used(self.path)
-        return kept.result
+        if kept is not None:
+            mark_used(self.path)
+        return kept
 
     def write(self, result: EnvironmentResult) -> None:
         """Keep a result. An `error` may be temporary, so it is not kept; a full disk only costs time."""
         if result.verdict != "error":
             with suppress(OSError):
-                write_whole(self.path, signed(as_json(_Kept(self.key, result)), SIGNED_AS))
+                write_whole(self.path, signed(self.key.encode() + b"\n" + stored(result), SIGNED_AS))
 
 
 def remembered_result(request: ValidationRequest, name: str) -> EnvironmentResult | None:

@@ -80,7 +80,7 @@ def _heads(plan: ReleasePlan) -> Iterator[str]:
 
 
 def _worded(finding: Finding) -> str:
-    weight = f"ignored, {finding.ignored}" if finding.ignored else finding.severity
+    weight = f"ignored, {finding.reason}" if finding.ignored else finding.severity
     return f"{finding.rule} ({weight}): {finding.message} → {finding.fix}"
 
 
@@ -240,10 +240,10 @@ def finding_data(finding: Finding) -> dict[str, Any]:
         "message": finding.message,
         "fix": finding.fix,
         "evidence": finding.evidence,
-        "file": finding.place.file if finding.place else None,
-        "line": finding.place.line if finding.place else None,
-        "ignored": finding.ignored is not None,
-        "reason": finding.ignored,
+        "file": finding.file,
+        "line": finding.line,
+        "ignored": finding.ignored,
+        "reason": finding.reason,
     }
 
 
@@ -281,20 +281,19 @@ def plan_annotations(plan: ReleasePlan) -> list[str]:
     for step in plan.steps:
         folder = f"environments/{step.desired.name.replace('-', '_')}"
         for found in plan.findings.get(step.desired.name, ()):
-            if found.ignored is None:
+            if not found.ignored:
                 kind = "error" if found.severity == "error" else "warning"
-                place = found.place
-                file = f"{folder}/{place.file}" if place else f"{folder}/pyproject.toml"
+                file = f"{folder}/{found.file or 'pyproject.toml'}"
                 said = f"{found.message}\nFix: {found.fix}"
                 title = f"{found.rule} {step.desired.name}"
-                commands.append(workflow_command(kind, file, place.line if place else None, title, said))
+                commands.append(workflow_command(kind, file, found.line, title, said))
         if step.action in REFUSED:
             said, title = f"{step.reason}\nNext: {step.next}", f"{step.action} {step.desired.address}"
             commands.append(workflow_command("error", f"{folder}/pyproject.toml", None, title, said))
     for run in plan.runs:
         for found in run.findings:
-            if found.ignored is None and found.severity != "advice" and found.place:
+            if not found.ignored and found.severity != "advice" and found.file:
                 said = f"{found.message}\nFix: {found.fix}"
                 title = f"{found.rule} run {run.name}"
-                commands.append(workflow_command(found.severity, found.place.file, found.place.line, title, said))
+                commands.append(workflow_command(found.severity, found.file, found.line, title, said))
     return first_of_each_kind(commands)

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.reports.documentation import linked
 from envwright.reports.evidence import shown_evidence
 from envwright.reports.page import KIND_STYLES, VERDICT_STYLES
-from envwright.rules.engine import ADD_CASE
-from envwright.rules.result import (
+from envwright.reports.result import (
     DECIDING,
     EnvironmentResult,
+    StageFailure,
     finding_kind,
     unreached_gates,
-    weightiest_first,
-    where,
 )
+from envwright.rules.engine import ADD_CASE
 from envwright.text.visible_text import on_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from envwright.facts.observed import Failure, Place
     from envwright.reports.page import Page
+    from envwright.reports.result import FindingKind
     from envwright.rules.engine import Finding
-    from envwright.rules.result import FindingKind
 
 SHOWS_ALL = "; -v shows all"
 MOST_CAUSES = 3
@@ -63,15 +62,15 @@ def causes(
     if titled:
         page.line((environment.name, "bold"), "  ", (environment.verdict, VERDICT_STYLES[environment.verdict]))
     first_of_rule: dict[str, Finding] = {}
-    for finding in weightiest_first(environment.findings):
+    for finding in environment.findings:
         if finding_kind(finding) in DECIDING:
             first_of_rule.setdefault(finding.rule, finding)
     shown = list(first_of_rule.values())[: _most_causes(alone)]
     for finding in shown:
-        _cause(page, environment, finding)
-    failures = list(environment.failures.items())[: max(1, _most_causes(alone) - len(shown))]
-    for stage, failure in failures:
-        _failure(page, environment, stage, failure)
+        _cause(page, finding)
+    failures = environment.failures[: max(1, _most_causes(alone) - len(shown))]
+    for failure in failures:
+        _failure(page, failure)
     if not shown and not failures:
         _reasons(page, environment)
     rest = [finding for finding in environment.findings if not any(finding is each for each in shown)]
@@ -86,15 +85,15 @@ def _most_causes(alone: int) -> int:
     return MOST_CAUSES if alone <= 2 else 2 if alone <= 4 else 1
 
 
-def _cause(page: Page, environment: EnvironmentResult, finding: Finding) -> None:
+def _cause(page: Page, finding: Finding) -> None:
     kind = finding_kind(finding)
     head = f"{finding.rule} {kind}: "
     message = fitted(finding.message, page.width - 9, MESSAGE_LINES, len(head))
     style = KIND_STYLES[kind]
     name = (finding.rule, linked(style, finding.rule))
     page.paragraph(name, (f"{kind}:", style), message, indent=2, hanging=9)
-    if place := where(environment, finding.place):
-        page.line(f"{'at':<10} ", (place, "cyan"), indent=INDENT)
+    if finding.at:
+        page.line(f"{'at':<10} ", (finding.at, "cyan"), indent=INDENT)
     declaration = finding.evidence.details.get(REGISTRY_FILE)
     if isinstance(declaration, str):
         lines = declaration.splitlines()
@@ -132,28 +131,35 @@ def _evidence(finding: Finding) -> list[tuple[str, str]]:
     """The most important rows: the reply and its reward, or the author's line that raised."""
     shown = {entry.label: entry.text for entry in reversed(shown_evidence(finding)) if entry.label not in NOT_SHOWN}
     failure = finding.evidence.failure
-    raised = _own_line(failure.traceback, finding.place) if failure is not None else ""
+    raised = _own_line(failure.traceback, finding) if failure is not None else ""
     labels = ("reply",) if raised else ("reply", "reward", "answer") if "reply" in shown else tuple(shown)
     rows = [*((label, shown[label]) for label in labels if shown.get(label)), *([("raised", raised)] if raised else [])]
     return rows[: EVIDENCE_ROWS - bool(finding.waiting)]
 
 
-def _own_line(traceback: str, place: Place | None) -> str:
+def _own_line(traceback: str, finding: Finding) -> str:
     """The author's line of code that raised: that of the finding's place, or else the first of the traceback."""
     frames = [(match["file"], int(match["line"]), match["code"].strip()) for match in _FRAME.finditer(traceback)]
-    if place is not None:
-        in_file = [frame for frame in frames if f"/{frame[0]}".endswith(f"/{place.file}")]
-        frames = [frame for frame in in_file if frame[1] == place.line][-1:] or in_file[-1:] or frames
+    if finding.file is not None and frames:
+        shared = [_shared_tail(file, finding.file) for file, _, _ in frames]
+        in_file = [frame for frame, names in zip(frames, shared, strict=True) if names == max(shared) > 0]
+        frames = [frame for frame in in_file if frame[1] == finding.line][-1:] or in_file[-1:] or frames
     return frames[0][2] if frames else ""
 
 
-def _failure(page: Page, environment: EnvironmentResult, stage: str, failure: Failure) -> None:
+def _shared_tail(one: str, other: str) -> int:
+    """The number of names at which two paths end alike: code runs from the wheel, and findings name the repository."""
+    pairs = zip(reversed(one.split("/")), reversed(other.split("/")), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _failure(page: Page, failure: StageFailure) -> None:
     """Failures outside the environment."""
     text = f"{failure.type}: {failure.message}" if failure.type else failure.message
-    message = fitted(text, page.width - 9, 3, len(stage) + len(failure.kind) + 4)
-    page.paragraph((f"{stage}, {failure.kind}:", VERDICT_STYLES["error"]), message, indent=2, hanging=9)
-    if place := where(environment, failure.place):
-        page.line(f"{'at':<10} ", (place, "cyan"), indent=INDENT)
+    message = fitted(text, page.width - 9, 3, len(failure.stage) + len(failure.kind) + 4)
+    page.paragraph((f"{failure.stage}, {failure.kind}:", VERDICT_STYLES["error"]), message, indent=2, hanging=9)
+    if failure.at:
+        page.line(f"{'at':<10} ", (failure.at, "cyan"), indent=INDENT)
     page.blank()
 
 
@@ -170,7 +176,7 @@ def _reasons(page: Page, environment: EnvironmentResult) -> None:
 def _rest(findings: Sequence[Finding], failures: int) -> str:
     """Everything else in one line, by kind and rule."""
     rules: dict[FindingKind, Counter[str]] = {}
-    for finding in weightiest_first(findings):
+    for finding in findings:
         rules.setdefault(finding_kind(finding), Counter())[finding.rule] += 1
     parts = [f"{count.total()} {_noun(kind, count.total())} ({_named(tuple(count))})" for kind, count in rules.items()]
     return ", ".join([*parts, *([f"{failures} more failures outside the environment"] if failures else [])])

@@ -9,7 +9,7 @@ from typing import Any
 
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.reports.markdown import render_markdown
-from envwright.reports.reading import read_report, result_of
+from envwright.reports.result import read_report
 from envwright.reports.reward_diff import FILE, read_changed_rewards, render_changes
 from envwright.reports.sarif import render_sarif
 from envwright.text.markdown import prose, prose_cell, table_cell
@@ -36,7 +36,7 @@ def conversation(folder: Path, limit: int, run: str) -> str:
     report = folder / REPORT
     if not report.is_file() and plan:
         return f"## Nothing to validate\n\n{plan}{foot}"
-    result = result_of(read_report(_small(report)))
+    result = read_report(_small(report))
     rows = render_changes(read_changed_rewards(folder / FILE))
     changes = "".join(_fitting(rows, limit // 4, f"The rest of the changes is in `{FILE}`"))
     below = f"{changes}\n{plan}{foot}" if changes else f"{plan}{foot}"
@@ -45,7 +45,7 @@ def conversation(folder: Path, limit: int, run: str) -> str:
 
 def sarif_of(folder: Path) -> str:
     """The findings of the same report for code scanning. Raises `DeclarationError` where there is no report."""
-    return render_sarif(result_of(read_report(_small(folder / REPORT))))
+    return render_sarif(read_report(_small(folder / REPORT)))
 
 
 def _fitting(parts: Iterable[str], limit: int, rest: str) -> Iterator[str]:

@@ -60,12 +60,11 @@ def render_runs(results: Sequence[RunResult], changed: Sequence[str] = (), *, qu
 
 
 def _finding(finding: Finding) -> list[str]:
-    where = f"{finding.place.file}:{finding.place.line}" if finding.place and finding.place.line else ""
-    if finding.ignored is not None:
-        return [_shown(f"    {finding.rule} ignored: {finding.message}"), _shown(f"        reason  {finding.ignored}")]
+    if finding.ignored:
+        return [_shown(f"    {finding.rule} ignored: {finding.message}"), _shown(f"        reason  {finding.reason}")]
     lines = [_shown(f"    {finding.rule} {finding.severity}: {finding.message}")]
-    if where:
-        lines.append(_shown(f"        at      {where}"))
+    if finding.line:
+        lines.append(_shown(f"        at      {finding.at}"))
     return [*lines, _shown(f"        fix     {finding.fix}")]
 
 
@@ -89,7 +88,7 @@ def render_runs_markdown(results: Sequence[RunResult]) -> str:
         f"- **{prose(finding.rule)}** {finding.severity}: {prose(finding.message)} Fix: {prose(finding.fix)}"
         for each in results
         for finding in each.findings
-        if finding.ignored is None
+        if not finding.ignored
     ]
     return "\n".join([*lines, *([""] if found else []), *found]) + "\n"
 
@@ -124,10 +123,10 @@ def _finding_data(finding: Finding) -> dict[str, Any]:
         "message": finding.message,
         "fix": finding.fix,
         "evidence": finding.evidence.named(),
-        "file": finding.place.file if finding.place else None,
-        "line": finding.place.line if finding.place else None,
-        "ignored": finding.ignored is not None,
-        "reason": finding.ignored,
+        "file": finding.file,
+        "line": finding.line,
+        "ignored": finding.ignored,
+        "reason": finding.reason,
     }
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envwright.reports.page import Page
     from envwright.statistics.checks import MeasuredCheck
-    from envwright.statistics.intervals import Estimate
+    from envwright.statistics.intervals import MeasuredValue
     from envwright.statistics.measures import Distribution
 
 SCRIPTED = "a scripted policy: the advice below shows the method and does not apply to a model"
@@ -26,8 +26,8 @@ def number_lines(measured: Distribution) -> Iterator[tuple[str, str]]:
     """Label and text of every number."""
     if measured.mean is not None:
         yield "reward", f"mean {_spread(measured.mean)}, as a share of the declared range"
-    variance = measured.variance
-    yield "variance", f"{variance.within:.3f} within tasks (what groups learn from), {variance.between:.3f} between"
+    within, between = measured.variance_within_tasks, measured.variance_between_tasks
+    yield "variance", f"{within:.3f} within tasks (what groups learn from), {between:.3f} between"
     if measured.shaping is not None:
         shaping = measured.shaping
         yield (
@@ -35,11 +35,9 @@ def number_lines(measured: Distribution) -> Iterator[tuple[str, str]]:
             f"within tasks {shaping.outcome_variance:.3f} from the outcome, {shaping.shaped_variance:.3f} from form "
             f"and penalties; {shaping.by_form_alone} of {shaping.live_groups} informative groups differ only in these",
         )
-    if measured.live is not None:
-        yield (
-            "groups",
-            f"of {measured.group_size}: zero variance {_percent(_rest(measured.live))}{_predicted(measured)}",
-        )
+    if measured.live_groups is not None:
+        zero = _percent(_rest(measured.live_groups))
+        yield "groups", f"of {measured.group_size}: zero variance {zero}{_predicted(measured)}"
     if measured.pass_at:
         yield "pass@k", ", ".join(f"{k}: {chance:.2f}" for k, chance in measured.pass_at.items())
     if measured.errors:
@@ -87,14 +85,14 @@ def _table(page: Page, measured: Distribution) -> None:
     ]
     rows += [
         [("–", "dim"), (each.rule, "dim"), (each.name, ""), ("not judged", "dim"), ("", "")]
-        for each in measured.unjudged
+        for each in measured.not_judged
     ]
     if rows:
         page.table(columns, rows)
     for check in measured.checks:
         if check.more:
             page.paragraph((check.rule, _STYLES[check.answer]), check.more, indent=4, hanging=6)
-    for each in measured.unjudged:
+    for each in measured.not_judged:
         page.paragraph((each.rule, "dim"), f"not judged: {each.reason}", indent=4, hanging=6)
 
 
@@ -102,66 +100,23 @@ def markdown_lines(measured: Distribution) -> list[str]:
     """The section as plain lines; the caller escapes them."""
     lines = [f"{label}: {text}" if label else text for label, text in number_lines(measured)]
     lines += [f"{_SIGNS[check.answer]} {check_line(check)}" for check in measured.checks]
-    lines += [f"– {each.rule} {each.name}: not judged, {each.reason}" for each in measured.unjudged]
+    lines += [f"– {each.rule} {each.name}: not judged, {each.reason}" for each in measured.not_judged]
     if measured.advice and measured.scripted:
         lines.append(SCRIPTED)
     return lines + [f"{one.do}: {one.because}" for one in measured.advice]
 
 
-def distribution_data(measured: Distribution) -> dict[str, Any]:
-    """The section for validate.json."""
-    return {
-        "policy": measured.policy,
-        "scripted": measured.scripted,
-        "tasks": measured.tasks,
-        "attempted": measured.attempted,
-        "scored": measured.scored,
-        "errors": dict(measured.errors),
-        "mean": _estimate(measured.mean),
-        "variance_within_tasks": measured.variance.within,
-        "variance_between_tasks": measured.variance.between,
-        "group_size": measured.group_size,
-        "live_groups": _estimate(measured.live),
-        "predicted_live_groups": measured.predicted_live,
-        "pass_at": {str(k): chance for k, chance in measured.pass_at.items()},
-        "pass_at_range": {str(k): list(bounds) for k, bounds in measured.pass_range.items()},
-        "shaping": measured.shaping,
-        "checks": [
-            {
-                "rule": check.rule,
-                "name": check.name,
-                **(_estimate(check.estimate) or {}),
-                "needed": check.needed,
-                "bound": check.bound,
-                "above": check.above,
-                "count": check.is_count,
-                "answer": check.answer,
-                "more": check.more,
-            }
-            for check in measured.checks
-        ],
-        "not_judged": [{"rule": each.rule, "name": each.name, "reason": each.reason} for each in measured.unjudged],
-        "advice": list(measured.advice),
-    }
-
-
-def _estimate(estimate: Estimate | None) -> dict[str, float] | None:
-    if estimate is None:
-        return None
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
-
-
 def _measured(check: MeasuredCheck) -> str:
-    return f"{check.estimate.value:g}" if check.is_count else _spread(check.estimate)
+    return f"{check.value:g}" if check.count else _spread(check)
 
 
 def _predicted(measured: Distribution) -> str:
-    if measured.predicted_live is None:
+    if measured.predicted_live_groups is None:
         return ""
-    return f"; per-task rates predict {1 - measured.predicted_live:.0%}"
+    return f"; per-task rates predict {1 - measured.predicted_live_groups:.0%}"
 
 
-def _spread(estimate: Estimate) -> str:
+def _spread(estimate: MeasuredValue) -> str:
     return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
 
 
@@ -170,5 +125,5 @@ def _percent(low_value_high: tuple[float, float, float]) -> str:
     return f"{value:.0%} ({low:.0%} to {high:.0%})"
 
 
-def _rest(live: Estimate) -> tuple[float, float, float]:
+def _rest(live: MeasuredValue) -> tuple[float, float, float]:
     return 1 - live.high, 1 - live.value, 1 - live.low

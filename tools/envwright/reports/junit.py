@@ -12,23 +12,20 @@ from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from envwright.reports.evidence import shown_evidence
-from envwright.reports.spill_list import SpillList
-from envwright.rules.result import (
+from envwright.reports.result import (
     EnvironmentResult,
     FindingKind,
+    StageFailure,
     ValidationResult,
     finding_kind,
-    path_in_repository,
-    weightiest_first,
-    where,
 )
+from envwright.reports.spill_list import SpillList
 from envwright.text.visible_text import on_one_line, shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from envwright.declarations.problem import Problem
-    from envwright.facts.observed import Failure
     from envwright.rules.engine import Finding, Gate, Verdict
 
 COUNTS = {"tests": None, "failures": "failure", "errors": "error", "skipped": "skipped"}
@@ -50,7 +47,7 @@ def junit_parts(result: ValidationResult) -> Iterator[str]:
     The first line counts all cases, so every suite is kept until the count is known."""
     root = Element("testsuites", name="envwright validate", time=_time(result.seconds))
     totals: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
-    suites: SpillList[str] = SpillList()
+    suites = SpillList(str.encode, bytes.decode)
     for suite in _suites(result):
         totals.update({count: int(suite.get(count, 0)) for count in COUNTS})
         indent(suite, level=1)
@@ -93,11 +90,11 @@ def _environment(environment: EnvironmentResult) -> Element:
         _gate(suite, environment, gate, verdict)
     for rule, findings in _by_rule(environment).items():
         _rule(suite, environment, rule, findings)
-    for stage, failure in environment.failures.items():
-        _failure(suite, environment, stage, failure)
+    for failure in environment.failures:
+        _failure(suite, environment, failure)
     remarks = [finding for finding in environment.findings if finding_kind(finding) in ("warning", "advice")]
     if remarks:
-        lines = [f"{one.rule} {one.severity}: {one.message} [{where(environment, one.place)}]" for one in remarks]
+        lines = [f"{one.rule} {one.severity}: {one.message} [{one.at}]" for one in remarks]
         SubElement(suite, "system-out").text = visible(shortened("\n".join(lines), LONGEST_EVIDENCE))
     return suite
 
@@ -107,7 +104,7 @@ def _properties(environment: EnvironmentResult) -> list[tuple[str, str]]:
         "digest": environment.digest,
         "hub_hash": environment.hub_hash,
         "generation": environment.generation or "",
-        "version": environment.version,
+        "version": environment.package_version,
         "verdict": environment.verdict,
         "cached": "true" if environment.cached else "false",
         "policies": ", ".join(environment.policies),
@@ -124,7 +121,7 @@ def _gate(suite: Element, environment: EnvironmentResult, gate: Gate, verdict: V
 
 def _by_rule(environment: EnvironmentResult) -> dict[str, list[Finding]]:
     by_rule: dict[str, list[Finding]] = {}
-    for finding in weightiest_first(environment.findings):
+    for finding in environment.findings:
         if finding_kind(finding) in _OUTCOMES:
             by_rule.setdefault(finding.rule, []).append(finding)
     return by_rule
@@ -132,28 +129,26 @@ def _by_rule(environment: EnvironmentResult) -> dict[str, list[Finding]]:
 
 def _rule(suite: Element, environment: EnvironmentResult, rule: str, findings: list[Finding]) -> None:
     first = findings[0]
-    file = path_in_repository(environment, first.place) or environment.folder
-    line = first.place.line if first.place else None
-    case = _case(suite, environment.name, f"{first.gate}: {rule}", file, line)
-    prefix = {"inconclusive": "inconclusive: ", "ignored": f"ignored ({first.ignored}): "}.get(finding_kind(first), "")
-    texts = [_finding_text(environment, finding) for finding in findings[:MOST_FINDINGS_OF_A_RULE]]
+    case = _case(suite, environment.name, f"{first.gate}: {rule}", first.file or environment.folder, first.line)
+    prefix = {"inconclusive": "inconclusive: ", "ignored": f"ignored ({first.reason}): "}.get(finding_kind(first), "")
+    texts = [_finding_text(finding) for finding in findings[:MOST_FINDINGS_OF_A_RULE]]
     if len(findings) > MOST_FINDINGS_OF_A_RULE:
         texts.append(f"and {len(findings) - MOST_FINDINGS_OF_A_RULE} more; all are in validate.json")
     _outcome(case, _OUTCOMES[finding_kind(first)], rule, prefix + first.message, "\n\n".join(texts))
 
 
-def _finding_text(environment: EnvironmentResult, finding: Finding) -> str:
+def _finding_text(finding: Finding) -> str:
     lines = [finding.message]
-    if finding.place:
-        lines.append(f"at: {where(environment, finding.place)}")
+    if finding.at:
+        lines.append(f"at: {finding.at}")
     for entry in shown_evidence(finding):
         text = shortened(entry.text, LONGEST_EVIDENCE)
         lines.append(f"{entry.label}:\n{text}" if entry.quoted else f"{entry.label}: {text}")
     return "\n".join([*lines, f"fix: {finding.fix}"])
 
 
-def _failure(suite: Element, environment: EnvironmentResult, stage: str, failure: Failure) -> None:
-    case = _case(suite, environment.name, f"{stage} stage", environment.folder, None)
+def _failure(suite: Element, environment: EnvironmentResult, failure: StageFailure) -> None:
+    case = _case(suite, environment.name, f"{failure.stage} stage", environment.folder, None)
     text = failure.traceback or failure.message
     _outcome(case, "error", failure.kind, f"{failure.type}: {failure.message}", shortened(text, LONGEST_EVIDENCE))
 

@@ -6,13 +6,21 @@ minor findings, then the findings themselves, then table rows of environments th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from envwright.reports.distribution import markdown_lines, title
 from envwright.reports.documentation import rule_address
 from envwright.reports.evidence import FURTHER, ShownEvidence, shown_evidence
+from envwright.reports.result import (
+    EnvironmentResult,
+    FindingKind,
+    StageFailure,
+    ValidationResult,
+    finding_kind,
+    unreached_gates,
+)
 from envwright.reports.spill_list import SpillList
 from envwright.reports.summary import (
     first_screen,
@@ -24,22 +32,12 @@ from envwright.reports.summary import (
 )
 from envwright.reports.transcripts.beside import conversation_address
 from envwright.rules.engine import GATES, Finding, Verdict
-from envwright.rules.result import (
-    EnvironmentResult,
-    FindingKind,
-    ValidationResult,
-    finding_kind,
-    unreached_gates,
-    weightiest_first,
-    where,
-)
 from envwright.text.markdown import code_span, fenced, inside_html, prose, prose_cell, table_cell
 from envwright.text.visible_text import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from envwright.facts.observed import Failure
     from envwright.statistics.measures import Distribution
 
 LIMIT_BYTES = 1_000_000
@@ -60,13 +58,12 @@ _CUTS: dict[FindingKind, tuple[int, int]] = {
 _CUT_PASSED_ROW, _CUT_FAILED_ROW, _CUT_HEADING = 7, 12, 13
 
 
-@dataclass(frozen=True)
-class _Piece:
+class _Piece(NamedTuple):
     """A part of the page, with the ways to cut it and their order."""
 
     kind: Literal["row", "heading", "finding"]
     shown: str
-    cuts: tuple[tuple[int, str], ...]
+    cuts: Sequence[tuple[int, str]]
 
 
 class _Weight:
@@ -99,7 +96,7 @@ def render_markdown(result: ValidationResult, limit: int = LIMIT_BYTES) -> str:
 def markdown_parts(result: ValidationResult, limit: int = LIMIT_BYTES) -> Iterator[str]:
     """The page a piece at a time. The cuts depend on the whole page, so every piece is kept until they are known."""
     head, foot = _head(result), _foot(result)
-    pieces: SpillList[_Piece] = SpillList()
+    pieces = SpillList(lambda piece: json.dumps(piece).encode(), lambda data: _Piece(*json.loads(data)))
     weights = []
     for piece in _pieces(result):
         weights.append(_Weight(piece))
@@ -158,7 +155,7 @@ def _table_row(environment: EnvironmentResult) -> _Piece:
     cells = [
         _SIGNS[environment.verdict],
         table_cell(environment.name),
-        table_cell(environment.version),
+        table_cell(environment.package_version),
         environment.generation or "–",
         *gates,
         prose_cell(time_text(environment)),
@@ -184,21 +181,20 @@ def _problem_pieces(result: ValidationResult) -> list[_Piece]:
 
 
 def _environment_pieces(environment: EnvironmentResult, *, whole: bool) -> list[_Piece]:
-    findings = weightiest_first(environment.findings)
     unreached = unreached_gates(environment)
     # in a whole run, mutants and search of what passed are on the page only
     shows_search = not whole or environment.verdict != "pass"
     searched = shows_search and (environment.mutation or environment.search)
     has_details = not environment.brief and (environment.distributions or searched)
-    if not findings and not environment.failures and not unreached and not has_details:
+    if not environment.findings and not environment.failures and not unreached and not has_details:
         return []
     digest = f" {code_span(environment.digest[:19])}" if environment.digest else ""
     pieces = [_Piece("heading", f"\n### {code_span(environment.name)}{digest}\n\n", ((_CUT_HEADING, ""),))]
     if unreached:
         lines = [f"- {gate} {environment.gates[gate]}: {prose(reason)}\n" for gate, reason in unreached]
         pieces.append(_Piece("heading", "".join([*lines, "\n"]), ((_CUT_HEADING, ""),)))
-    pieces += [_failure_piece(stage, failure) for stage, failure in environment.failures.items()]
-    pieces += [_finding_piece(environment, finding) for finding in findings]
+    pieces += [_failure_piece(failure) for failure in environment.failures]
+    pieces += [_finding_piece(environment, finding) for finding in environment.findings]
     if environment.brief:
         return pieces
     if shows_search and environment.mutation is not None:
@@ -213,8 +209,10 @@ def _distribution_piece(measured: Distribution) -> _Piece:
     return _details(summary, "\n".join(f"- {prose(line)}" for line in markdown_lines(measured)), "advice", opened=False)
 
 
-def _failure_piece(stage: str, failure: Failure) -> _Piece:
-    parts = " · ".join(inside_html(part) for part in (stage, failure.kind, f"{failure.type}: {failure.message}"))
+def _failure_piece(failure: StageFailure) -> _Piece:
+    parts = " · ".join(
+        inside_html(part) for part in (failure.stage, failure.kind, f"{failure.type}: {failure.message}")
+    )
     summary = f"<b>infrastructure</b> · {parts}"
     text = fenced(shortened(failure.traceback or failure.message, LONGEST_EVIDENCE))
     return _details(summary, text, "error", opened=False)
@@ -224,10 +222,10 @@ def _finding_piece(environment: EnvironmentResult, finding: Finding) -> _Piece:
     kind = finding_kind(finding)
     summary = f"<b>{inside_html(finding.rule)}</b> {kind} · {finding.gate} · {inside_html(finding.message)}"
     lines = []
-    if finding.ignored is not None:
-        lines.append(f"Ignored: {prose(finding.ignored)}\n")
-    if place := where(environment, finding.place):
-        lines.append(f"{code_span(place)}\n")
+    if finding.ignored:
+        lines.append(f"Ignored: {prose(finding.reason or '')}\n")
+    if finding.at:
+        lines.append(f"{code_span(finding.at)}\n")
     address = rule_address(finding.rule)
     page = f" ([{finding.rule}]({address}))" if address else ""
     lines.append(f"**Fix:** {prose(finding.fix)}{page}\n")
@@ -235,7 +233,7 @@ def _finding_piece(environment: EnvironmentResult, finding: Finding) -> _Piece:
     further = [entry for entry in entries if entry.quoted and entry.label == FURTHER]
     lines += [_evidence(entry) for entry in entries if entry not in further]
     lines += _further(further)
-    if conversation := conversation_address(environment, finding):
+    if conversation := conversation_address(environment.name, finding.transcript):
         lines.append(f"\nConversation: {code_span(conversation)} in the artifact\n")
     return _details(summary, "\n".join(lines), kind, opened=kind == "error")
 

@@ -15,8 +15,8 @@ from envwright.text.visible_text import on_one_line, shortened, visible
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from envwright.reports.result import FindingKind
     from envwright.rules.engine import Verdict
-    from envwright.rules.result import FindingKind
 
 NARROWEST = 40
 WIDEST = 140

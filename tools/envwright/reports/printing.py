@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from envwright.files.atomic_write import write_whole
-from envwright.reports.transcripts.beside import conversation_address
-from envwright.rules.result import (
+from envwright.reports.result import (
     FINDING_KINDS,
     EnvironmentResult,
     FindingKind,
     ValidationResult,
     finding_kind,
-    path_in_repository,
 )
+from envwright.reports.transcripts.beside import conversation_address
 from envwright.text.visible_text import fitting, shortened, visible, without_workflow_commands
 
 if TYPE_CHECKING:
@@ -111,19 +110,19 @@ def render_annotations(result: ValidationResult) -> tuple[str, ...]:
             if kind in _COMMANDS and len(found) < MOST_OF_A_KIND:
                 found.append(_annotation(environment, finding, _COMMANDS[kind]))
         of_failures += [
-            workflow_command("error", None, None, f"{environment.name}: {stage}", f"{broke.type}: {broke.message}")
-            for stage, broke in environment.failures.items()
+            workflow_command(
+                "error", None, None, f"{environment.name}: {broke.stage}", f"{broke.type}: {broke.message}"
+            )
+            for broke in environment.failures
         ]
     return tuple(first_of_each_kind([*commands, *chain(*of_standing.values()), *of_failures]))
 
 
 def _annotation(environment: EnvironmentResult, finding: Finding, command: str) -> str:
-    file = path_in_repository(environment, finding.place)
-    line = finding.place.line if finding.place else None
-    conversation = conversation_address(environment, finding)
+    conversation = conversation_address(environment.name, finding.transcript)
     read = f"\nConversation: {conversation}" if conversation else ""
     message = f"{finding.message}\nFix: {finding.fix}{read}"
-    return workflow_command(command, file, line, f"{finding.rule} {environment.name}", message)
+    return workflow_command(command, finding.file, finding.line, f"{finding.rule} {environment.name}", message)
 
 
 def workflow_command(command: str, file: str | None, line: int | None, title: str, message: str) -> str:

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Self, TextIO
 
-from envwright.rules.result import DECIDING, EnvironmentResult, finding_kind
+from envwright.reports.result import DECIDING, EnvironmentResult, finding_kind
 from envwright.text.plain_data import seconds_text
 from envwright.text.visible_text import fitting, on_one_line, without_workflow_commands
 

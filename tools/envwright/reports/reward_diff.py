@@ -100,7 +100,7 @@ def _environment_data(one: EnvironmentDiff) -> dict[str, Any]:
         "failure": one.failure,
         "findings": [
             {"rule": each.rule, "severity": each.severity, "message": each.message, "fix": each.fix}
-            | {"inconclusive": each.inconclusive, "ignored": each.ignored is not None, "reason": each.ignored}
+            | {"inconclusive": each.inconclusive, "ignored": each.ignored, "reason": each.reason}
             for each in one.findings
         ],
     }
@@ -172,7 +172,7 @@ def render_text(result: DiffResult, *, width: int = 100, colour: bool = False) -
         for finding in one.findings:
             style = "dim" if finding.ignored else ("bold red" if finding.severity == "error" else "cyan")
             page.paragraph((finding.rule, style), finding.message, indent=2, hanging=9)
-            page.field("ignored" if finding.ignored else "fix", finding.ignored or finding.fix, indent=4)
+            page.field("ignored" if finding.ignored else "fix", finding.reason or finding.fix, indent=4)
         page.blank()
     page.line((f"{result.verdict}:", _STYLES[result.verdict]), f" compared with {result.base}")
     return page.text()
@@ -317,7 +317,7 @@ def render_markdown(result: DiffResult, limit: int = LIMIT_BYTES) -> str:
 def _markdown(one: EnvironmentDiff) -> Iterator[str]:
     yield f"\n### {code_span(one.name)} {one.verdict}\n\n{prose(one.reason)}\n"
     for finding in one.findings:
-        state = f"ignored: {prose(finding.ignored)}" if finding.ignored else f"**Fix:** {prose(finding.fix)}"
+        state = f"ignored: {prose(finding.reason or '')}" if finding.ignored else f"**Fix:** {prose(finding.fix)}"
         yield f"\n- **{prose(finding.rule)}** {prose(finding.message)}. {state}\n"
     comparison = one.comparison
     if comparison is None:

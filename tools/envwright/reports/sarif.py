@@ -14,23 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 from envwright.reports.documentation import rule_address
 from envwright.reports.evidence import shown_evidence
-from envwright.rules.engine import all_rules
-from envwright.rules.result import (
+from envwright.reports.result import (
     FINDING_KINDS,
     EnvironmentResult,
     FindingKind,
+    StageFailure,
     ValidationResult,
     finding_kind,
-    path_in_repository,
-    weightiest_first,
 )
+from envwright.rules.engine import all_rules
 from envwright.text.plain_data import plain_data
 from envwright.text.visible_text import shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from envwright.facts.observed import Failure
     from envwright.rules.engine import Finding, Rule
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -51,7 +49,7 @@ def render_sarif(result: ValidationResult) -> str:
         "tool": {
             "driver": {
                 "name": "envwright",
-                "semanticVersion": result.tool_version or "0.0.0",
+                "semanticVersion": result.tool or "0.0.0",
                 "rules": [*_declaration_rule(used), *(_rule(one) for one in all_rules().values() if one.id in used)],
             }
         },
@@ -70,7 +68,7 @@ def _weightiest_results(environments: Iterable[EnvironmentResult], most: int) ->
     kinds: dict[FindingKind, list[dict[str, Any]]] = {kind: [] for kind in FINDING_KINDS}
     for environment in environments:
         seen: Counter[str] = Counter()
-        for finding in weightiest_first(environment.findings):
+        for finding in environment.findings:
             found = kinds[finding_kind(finding)]
             if not finding.bug and len(found) < most:
                 found.append(_result(environment, finding, seen))
@@ -111,8 +109,7 @@ def _declaration_rule(used: set[str]) -> list[dict[str, Any]]:
 
 def _result(environment: EnvironmentResult, finding: Finding, seen: Counter[str]) -> dict[str, Any]:
     kind = finding_kind(finding)
-    file = path_in_repository(environment, finding.place) or ""
-    line = finding.place.line if finding.place else None
+    file, line = finding.file or "", finding.line
     if not _lies_inside(file):
         file, line = f"{environment.folder}/pyproject.toml", None
     identity = f"{finding.rule}:{environment.name}:{file}"
@@ -132,9 +129,11 @@ def _result(environment: EnvironmentResult, finding: Finding, seen: Counter[str]
 
 
 def _suppressed(finding: Finding) -> dict[str, Any]:
-    if finding.ignored is None:
+    if not finding.ignored:
         return {}
-    return {"suppressions": [{"kind": "external", "status": "accepted", "justification": visible(finding.ignored)}]}
+    return {
+        "suppressions": [{"kind": "external", "status": "accepted", "justification": visible(finding.reason or "")}]
+    }
 
 
 def _problem(file: str, line: int | None, message: str) -> dict[str, Any]:
@@ -152,14 +151,14 @@ def _notifications(result: ValidationResult) -> dict[str, Any]:
     broken: list[dict[str, Any]] = []
     bugs: list[dict[str, Any]] = []
     for one in result.environments:
-        broken += [_notification(one, stage, failure) for stage, failure in one.failures.items()]
+        broken += [_notification(one, failure) for failure in one.failures]
         messages = [f"{one.name}: {finding.rule}: {finding.message}" for finding in one.findings if finding.bug]
         bugs += [{"level": "error", "message": _text(text)} for text in messages]
     return {"toolExecutionNotifications": [*broken, *bugs]} if broken or bugs else {}
 
 
-def _notification(environment: EnvironmentResult, stage: str, failure: Failure) -> dict[str, Any]:
-    message = f"{environment.name}: {stage}, {failure.kind}: {failure.type}: {failure.message}"
+def _notification(environment: EnvironmentResult, failure: StageFailure) -> dict[str, Any]:
+    message = f"{environment.name}: {failure.stage}, {failure.kind}: {failure.type}: {failure.message}"
     return {"level": "error", "message": _text(message)}
 
 

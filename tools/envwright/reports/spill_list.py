@@ -1,4 +1,4 @@
-"""Objects in a private file, read back one at a time.
+"""Items in a private file, read back one at a time.
 
 A run of a thousand environments holds no more results in memory than a run of ten: reports iterate over them one at a
 time, as often as needed.
@@ -7,14 +7,13 @@ time, as often as needed.
 from __future__ import annotations
 
 import os
-import pickle
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Generic, NamedTuple, TypeVar, overload
 
-from envwright.rules.result import EnvironmentResult
+from envwright.reports.result import EnvironmentResult, read_stored, stored
 
 T = TypeVar("T")
 
@@ -33,13 +32,14 @@ class _Held(NamedTuple):
 
 
 class SpillList(Sequence[T], Generic[T]):
-    """A list of objects. Not for several threads at a time.
+    """A list of items that are stored as bytes. Not for several threads at a time.
 
     The file is made without a name in `folder`. If that is not possible, or the disk is full, objects stay in memory: a
     full disk costs memory, never a result.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, store: Callable[[T], bytes], read: Callable[[bytes], T], folder: Path | None = None) -> None:
+        self._store, self._read_item = store, read
         self._file: IO[bytes] | None = None
         self._end = 0
         self._places: list[_Written | _Held] = []
@@ -50,7 +50,7 @@ class SpillList(Sequence[T], Generic[T]):
 
     def append(self, item: T) -> None:
         """Append one item."""
-        self._places.append(self._written(pickle.dumps(item, pickle.HIGHEST_PROTOCOL)))
+        self._places.append(self._written(self._store(item)))
 
     def _written(self, data: bytes) -> _Written | _Held:
         if self._file is None:
@@ -66,12 +66,9 @@ class SpillList(Sequence[T], Generic[T]):
 
     def _read(self, place: _Written | _Held) -> T:
         if isinstance(place, _Held):
-            data = place.data
-        else:
-            assert self._file is not None
-            data = os.pread(self._file.fileno(), place.size, place.start)
-        item: T = pickle.loads(data)  # written by this process, into a file without a name
-        return item
+            return self._read_item(place.data)
+        assert self._file is not None
+        return self._read_item(os.pread(self._file.fileno(), place.size, place.start))
 
     def __len__(self) -> int:
         return len(self._places)
@@ -93,7 +90,7 @@ class SpilledResults(SpillList[EnvironmentResult]):
     """One result of each environment."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        super().__init__(folder)
+        super().__init__(stored, read_stored, folder)
         self._names: list[str] = []
 
     @property

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from envwright.reports.result import DECLARED_BUDGET
 from envwright.rules.engine import all_rules
-from envwright.rules.result import DECLARED_BUDGET
 from envwright.text.plain_data import number_text, seconds_text
 from envwright.text.visible_text import on_one_line
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from envwright.declarations.problem import Problem
     from envwright.facts.mutation import Mutation
     from envwright.facts.search import Search
+    from envwright.reports.result import EnvironmentResult, ValidationResult
     from envwright.rules.engine import Finding, Verdict
-    from envwright.rules.result import EnvironmentResult, ValidationResult
 
 LONGEST_COMMAND_NAMES = 6
 """The most environments named in a command; with more, it validates all."""

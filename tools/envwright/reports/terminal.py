@@ -12,6 +12,13 @@ from envwright.reports.distribution import show as show_distribution
 from envwright.reports.documentation import linked
 from envwright.reports.evidence import READY_CASE, shown_evidence
 from envwright.reports.page import DEFAULT_WIDTH, KIND_STYLES, LABEL_WIDTH, VERDICT_STYLES, Page, TableColumn
+from envwright.reports.result import (
+    EnvironmentResult,
+    StageFailure,
+    ValidationResult,
+    finding_kind,
+    unreached_gates,
+)
 from envwright.reports.summary import (
     first_screen,
     mutation_sentence,
@@ -22,14 +29,6 @@ from envwright.reports.summary import (
 )
 from envwright.rules.engine import GATES, Finding, Verdict
 from envwright.rules.reference_replies import ORACLE_FILE
-from envwright.rules.result import (
-    EnvironmentResult,
-    ValidationResult,
-    finding_kind,
-    unreached_gates,
-    weightiest_first,
-    where,
-)
 from envwright.rules.rewards.gold import TO_COMPLETE
 from envwright.rules.verdict import VERDICTS
 
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from envwright.declarations.problem import Problem
-    from envwright.facts.observed import Failure
 
 MOST_FINDINGS_OF_A_RULE = 5
 """The most findings per environment; the others are counted here, and are in validate.json."""
@@ -150,12 +148,11 @@ def _row(environment: EnvironmentResult) -> list[tuple[str, str]]:
 
 
 def _findings(page: Page, environment: EnvironmentResult) -> None:
-    findings = weightiest_first(environment.findings)
     unreached = unreached_gates(environment)
-    if not findings and not unreached:
+    if not environment.findings and not unreached:
         return
     verdict = environment.verdict
-    about = "  ".join(part for part in (environment.version, environment.digest[:19]) if part)
+    about = "  ".join(part for part in (environment.package_version, environment.digest[:19]) if part)
     page.line((environment.name, "bold"), "  ", (verdict, VERDICT_STYLES[verdict]), "  ", (about, "dim"))
     page.blank()
     for gate, reason in unreached:
@@ -164,10 +161,10 @@ def _findings(page: Page, environment: EnvironmentResult) -> None:
     if unreached:
         page.blank()
     shown: Counter[str] = Counter()
-    for finding in findings:
+    for finding in environment.findings:
         shown[finding.rule] += 1
         if shown[finding.rule] <= MOST_FINDINGS_OF_A_RULE:
-            _finding(page, environment, finding)
+            _finding(page, finding)
     for rule, count in shown.items():
         if count > MOST_FINDINGS_OF_A_RULE:
             page.line((f"{rule}: {count - MOST_FINDINGS_OF_A_RULE} more; all are in validate.json", "dim"), indent=2)
@@ -215,19 +212,19 @@ def _distributions(page: Page, environment: EnvironmentResult) -> None:
         show_distribution(page, measured)
 
 
-def _finding(page: Page, environment: EnvironmentResult, finding: Finding) -> None:
+def _finding(page: Page, finding: Finding) -> None:
     kind = finding_kind(finding)
     style = KIND_STYLES[kind]
-    if finding.ignored is not None:
+    if finding.ignored:
         page.paragraph((f"{finding.rule} ignored: {finding.message}", style), indent=2, hanging=9)
-        page.field("reason", finding.ignored, indent=4, style=style)
+        page.field("reason", finding.reason or "", indent=4, style=style)
         page.blank()
         return
     page.paragraph(
         (finding.rule, linked(style, finding.rule)), (f"{kind}:", style), finding.message, indent=2, hanging=9
     )
-    if place := where(environment, finding.place):
-        page.line(f"{'at':<10} ", (place, "cyan"), indent=4)
+    if finding.at:
+        page.line(f"{'at':<10} ", (finding.at, "cyan"), indent=4)
     for entry in shown_evidence(finding):
         if entry.label in PASTED:
             page.line(f"{entry.label}, for {PASTED[entry.label]}:", indent=4)
@@ -243,24 +240,24 @@ def _finding(page: Page, environment: EnvironmentResult, finding: Finding) -> No
 def _infrastructure(page: Page, environments: Sequence[EnvironmentResult]) -> None:
     has_title = False
     for environment in environments:
-        for stage, failure in environment.failures.items():
+        for failure in environment.failures:
             if not has_title:
                 page.line(("Infrastructure failures (unrelated to the rewards):", "bold magenta"))
                 page.blank()
                 has_title = True
-            _failure(page, environment, stage, failure)
+            _failure(page, environment, failure)
 
 
-def _failure(page: Page, environment: EnvironmentResult, stage: str, failure: Failure) -> None:
+def _failure(page: Page, environment: EnvironmentResult, failure: StageFailure) -> None:
     page.paragraph(
         (environment.name, "bold"),
-        (f"{stage}, {failure.kind}:", VERDICT_STYLES["error"]),
+        (f"{failure.stage}, {failure.kind}:", VERDICT_STYLES["error"]),
         f"{failure.type}: {failure.message}" if failure.type else failure.message,
         indent=2,
         hanging=4,
     )
-    if place := where(environment, failure.place):
-        page.line(f"{'at':<10} ", (place, "cyan"), indent=4)
+    if failure.at:
+        page.line(f"{'at':<10} ", (failure.at, "cyan"), indent=4)
     if failure.traceback.strip():
         last = failure.traceback.rstrip().split("\n")[-MOST_TRACEBACK_LINES:]
         page.quote("traceback", "\n".join(last), indent=4)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
+from envwright import __version__
+from envwright.declarations.problem import DeclarationError
 from envwright.files.atomic_write import write_whole
-from envwright.reports.html.written import PAGE, page_parts_of
-from envwright.reports.json_report import environment_data, head_data, json_parts, plain_json_parts
+from envwright.reports.before_after import read_comparisons
 from envwright.reports.junit import junit_parts
 from envwright.reports.markdown import markdown_parts, render_markdown
 from envwright.reports.printing import (
@@ -20,20 +23,24 @@ from envwright.reports.printing import (
     print_text,
     render_annotations,
 )
+from envwright.reports.result import ValidationResult, json_parts, read_report
+from envwright.reports.run_report import ANSWER_VERDICTS, RUNS_FOLDER, read_runs, run_file
 from envwright.reports.sarif import render_sarif
-from envwright.reports.spill_list import SpillList
 from envwright.reports.transcripts.beside import FOLDER as TRANSCRIPTS
-from envwright.reports.transcripts.beside import copy_transcripts, write_transcripts
+from envwright.reports.transcripts.beside import copy_transcripts, read_transcripts, safe_key, write_transcripts
 from envwright.system.file_lock import alone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from envwright.rules.result import ValidationResult
+    from envwright.reports.run_report import RunReport
+    from envwright.rules.engine import Verdict
 
+PAGE = "validate.html"
 PrintFormat = Literal["text", "json", "markdown"]
 
 _RENDERINGS: dict[str, Callable[[ValidationResult], Iterable[str]]] = {
+    "validate.json": json_parts,
     "validate.xml": junit_parts,
     "validate.md": markdown_parts,
     "validate.sarif": lambda result: (render_sarif(result),),
@@ -60,29 +67,26 @@ def write_reports(
     result: ValidationResult,
     folder: Path,
     *,
-    environments: Sequence[Mapping[str, Any]] | None = None,
     transcripts: Mapping[str, Path] | None = None,
 ) -> tuple[Path, ...]:
     """Write every report atomically, an environment at a time.
 
-    `environments` has their JSON entries in a merged report, which contain more than the result, and `transcripts` the
-    folder of the report that each environment is from.
+    `transcripts` has the folder of the report that each environment of a merged one is from.
 
     If a report cannot be written, the others are still written, and an `ExceptionGroup` with the errors is raised.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     errors: list[Exception] = []
-    entries = _environment_entries(result, folder) if environments is None else environments
     renderings: dict[str, Callable[[], Iterable[str]]] = {
-        "validate.json": partial(plain_json_parts, head_data(result), entries),
         **{name: partial(render, result) for name, render in _RENDERINGS.items()},
-        PAGE: partial(page_parts_of, result, entries, folder),
+        PAGE: partial(_page_parts, result, folder),
     }
     with alone(folder, is_folder=True):  # all reports there are of one run
         try:  # before the page, which loads them
             if transcripts is None:
-                write_transcripts(result.environments, folder)
+                held = ((one.name, one.transcripts) for one in result.environments)
+                write_transcripts(((name, shown.content) for name, shown in held if shown is not None), folder)
             else:
                 copy_transcripts(transcripts, folder)
         except Exception as error:
@@ -98,14 +102,6 @@ def write_reports(
     if errors:
         raise ExceptionGroup(f"{len(errors)} reports could not be written to {folder}", errors)
     return tuple(written)
-
-
-def _environment_entries(result: ValidationResult, folder: Path) -> SpillList[dict[str, Any]]:
-    """The JSON entry of each environment: two reports are made from it, one of them in several attempts."""
-    entries: SpillList[dict[str, Any]] = SpillList(folder)
-    for environment in result.environments:
-        entries.append(environment_data(environment))
-    return entries
 
 
 def print_result(
@@ -149,3 +145,66 @@ def report_to_github(
         return
     print_text("".join(f"{line}\n" for line in render_annotations(result)), guard=False, stream=stream or sys.stderr)
     append_to_summary(markdown_parts(result), environ)
+
+
+def _page_parts(result: ValidationResult, folder: Path, *, one_file: bool = False) -> Iterator[str]:
+    """The page of a result, with the reward diff, comparisons and runs in the folder of reports."""
+    from envwright.reports.html.page import page_parts  # imports Jinja
+
+    runs, unreadable = read_runs(folder)
+    digests = {one.name: one.digest for one in result.environments}
+    compared = read_comparisons(folder, digests)
+    diff = read_diff(folder / "reward-diff.json", digests)
+    held = _transcripts(result, folder) if one_file else None
+    return page_parts(result, diff, runs, unreadable, compared, held)
+
+
+def _transcripts(result: ValidationResult, folder: Path) -> Iterator[tuple[str, str]]:
+    """The packed transcripts beside a report, one at a time."""
+    for environment in result.environments:
+        content = read_transcripts(folder, environment.name) if environment.transcripts else None
+        if content is not None:
+            yield safe_key(environment.name), content
+
+
+def write_page(folder: Path, *, one_file: bool = False) -> Path:
+    """Rewrite the page from validate.json and the files beside it; with `one_file` it holds the transcripts, too.
+
+    Raises `DeclarationError` if validate.json is missing or cannot be read.
+    """
+    with alone(folder, is_folder=True):
+        result = read_report(folder / "validate.json")
+        write_whole(folder / PAGE, _page_parts(result, folder, one_file=one_file))
+    return folder / PAGE
+
+
+def write_run_page(run: RunReport, reports: Path) -> Path:
+    """The page of one run, beside its JSON."""
+    from envwright.reports.html.page import page_parts
+
+    verdict: Verdict = ANSWER_VERDICTS[run.answer.answer] if run.answer else "inconclusive"
+    path = (reports / RUNS_FOLDER / run_file(run.name)).with_suffix(".html")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    result = ValidationResult(verdict, tool=__version__)
+    write_whole(path, page_parts(result, runs=[run], heading=f"Training run {run.name}"))
+    return path
+
+
+def refresh_page(folder: Path) -> None:
+    """Rewrite the page after a file beside validate.json changed; without validate.json there is no page."""
+    with suppress(DeclarationError, OSError):
+        write_page(folder)
+
+
+def read_diff(path: Path, digests: Mapping[str, str]) -> dict[str, Any] | None:
+    """The reward diff beside a report, of the environments with the same digests; `None` if there is none."""
+    try:
+        data = json.loads(path.read_bytes())
+        same = [one for one in data["environments"] if _is_of(one, digests)]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return {**data, "environments": same} if same else None
+
+
+def _is_of(diff: Mapping[str, Any], digests: Mapping[str, str]) -> bool:
+    return diff["name"] in digests and diff.get("head", {}).get("digest") == digests[diff["name"]]

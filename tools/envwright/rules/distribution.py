@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from envwright.declarations.registry import DistributionGate
     from envwright.statistics.baseline import Drifted
-    from envwright.statistics.intervals import Estimate
+    from envwright.statistics.intervals import MeasuredValue
     from envwright.statistics.outcomes import RolloutSample
 
 GOOD_START = (0.15, 0.35)
@@ -40,7 +40,7 @@ def _finding(check: MeasuredCheck, sample: RolloutSample, gate: DistributionGate
     thin = sample.count < gate.min_rollouts or sample.coverage < MIN_COVERAGE
     inconclusive = check.answer == "inconclusive" or thin
     message = (
-        f"{check.name} of {sample.policy} is {interval_text(check.estimate, sample)}, required is {check.needed} "
+        f"{check.name} of {sample.policy} is {interval_text(check, sample)}, required is {check.needed} "
         f"({sample.count} rollouts of {len(sample.by_task)} tasks)"
     )
     if inconclusive:
@@ -48,15 +48,15 @@ def _finding(check: MeasuredCheck, sample: RolloutSample, gate: DistributionGate
     return Found(message, of_check(check, sample), inconclusive=inconclusive)
 
 
-def interval_text(estimate: Estimate, sample: RolloutSample) -> str:
+def interval_text(estimate: MeasuredValue, sample: RolloutSample) -> str:
     """A number with its interval."""
     return f"{estimate.value:.3f} ({sample.confidence:.0%} interval {estimate.low:.3f} to {estimate.high:.3f})"
 
 
 def of_check(check: MeasuredCheck, sample: RolloutSample) -> Evidence:
     """The evidence of a check: the measure and its sample."""
-    interval = f"{check.estimate.low:.4g} to {check.estimate.high:.4g}"
-    seen = of_sample(sample, check.needed, measured=check.estimate.value, interval=interval)
+    interval = f"{check.low:.4g} to {check.high:.4g}"
+    seen = of_sample(sample, check.needed, measured=check.value, interval=interval)
     return replace(seen, answer=check.answer, needed=check.more)
 
 

@@ -187,21 +187,39 @@ class Finding:
     message: str
     fix: str
     evidence: Evidence = field(default_factory=Evidence)
-    place: Place | None = None
+    """What the rule saw. Numbers that JSON cannot represent are text: NaN, Infinity, -Infinity."""
+    file: str | None = None
+    """Relative to the environment's folder, and in reports to the repository; absolute outside."""
+    line: int | None = None
     inconclusive: bool = False
-    ignored: str | None = None
-    """The registry's reason for ignoring this rule here; shown, but without effect."""
+    """There is too little evidence to fail the gate."""
+    ignored: bool = False
+    """The registry ignores this rule here: shown, but without effect on the verdict."""
+    reason: str | None = None
+    """The registry's reason for ignoring it."""
     known: bool = False
     """Whether it is ignored as a known finding: it is still a cause of others."""
     bug: bool = False
     """Whether the rule itself failed, which is a bug of the tool or of a plug-in."""
     waiting: tuple[str, ...] = ()
     """Rules whose findings are consequences of this one. They are judged again when it is fixed."""
+    transcript: str | None = None
+    """The id of the conversation among the report's transcripts, if it is there."""
 
     @property
     def counts(self) -> bool:
         """Whether the finding affects the verdict."""
-        return (self.severity == "error" or self.inconclusive) and self.ignored is None
+        return (self.severity == "error" or self.inconclusive) and not self.ignored
+
+    @property
+    def at(self) -> str:
+        """`file:line`, `file`, or an empty string."""
+        return place_text(self.file, self.line)
+
+
+def place_text(file: str | None, line: int | None) -> str:
+    """`file:line`, `file`, or an empty string."""
+    return file or "" if line is None else f"{file}:{line}"
 
 
 SHOWN = 3
@@ -384,15 +402,15 @@ def stops_publishing(finding: Finding) -> bool:
     Validation, plan and release ask this function, so what one of them shows is what the others do.
     """
     known = all_rules().get(finding.rule)
-    return finding.counts or (known is not None and known.publishing and finding.ignored is None)
+    return finding.counts or (known is not None and known.publishing and not finding.ignored)
 
 
 def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
     """The findings of one rule; an exception is its last finding."""
     setting = setting_of(known, subject.rules)
-    ignored = subject.ignore.get(known.id)
-    if ignored is None and setting is not None and setting.severity == "off":
-        ignored = f"off in this repository: {setting.reason}"
+    reason = subject.ignore.get(known.id)
+    if reason is None and setting is not None and setting.severity == "off":
+        reason = f"off in this repository: {setting.reason}"
     try:
         for found in known.check(subject):
             finding = Finding(
@@ -402,9 +420,11 @@ def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
                 message=found.message,
                 fix=_fix(known, found, subject),
                 evidence=found.evidence,
-                place=found.place,
+                file=found.place.file if found.place else None,
+                line=found.place.line if found.place else None,
                 inconclusive=found.inconclusive,
-                ignored=ignored,
+                ignored=reason is not None,
+                reason=reason,
             )
             yield finding if setting is None else _as_set(finding, setting)
     except (Exception, SystemExit) as error:
@@ -418,7 +438,8 @@ def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
             fix=f"Report it {'to its authors ' if known.package else ''}with the traceback; until it is fixed, "
             f"ignore {known.id} to get a verdict.",
             evidence=Evidence(failure=ShownFailure(traceback=traceback.format_exc())),
-            ignored=ignored,
+            ignored=reason is not None,
+            reason=reason,
             bug=True,
         )
 

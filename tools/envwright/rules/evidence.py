@@ -9,13 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envwright_worker.failures import shortened
 from envwright_worker.messages import Message, text_of
 from envwright_worker.policies.answers import answer_of, find_payload
 
 from envwright.facts.observed import Case, Facts, Failure, FunctionScore, Rollout, Score, Task
+from envwright.text.plain_data import plain_data
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
 
 REPLY_LIMIT = 500
 LONGEST_READ = 20_000
@@ -84,8 +88,16 @@ class Evidence:
     more: tuple[Evidence, ...] = ()
     """Further conversations with the same finding."""
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, _handler: object) -> CoreSchema:
+        from pydantic_core import core_schema  # rules alone do without it
+
+        flat = core_schema.dict_schema(core_schema.str_schema())
+        written = core_schema.plain_serializer_function_ser_schema(cls.named, return_schema=flat)
+        return core_schema.no_info_after_validator_function(cls.read, flat, serialization=written)
+
     def named(self) -> dict[str, Any]:
-        """The evidence as the flat object that validate.json holds."""
+        """The evidence as the flat object that validate.json holds, of plain data."""
         parts: dict[str, Any] = {"case": self.case}
         if self.reply is not None:
             reply = self.reply
@@ -102,12 +114,19 @@ class Evidence:
             given["reward"] = self.earned.reward  # null if there is none: that is evidence, too
             if self.earned.functions is not None:
                 given["functions"] = of_functions(self.earned.functions)
-        return given | dict(self.details) | ({"ready_case": self.ready_case} if self.ready_case else {})
+        given |= dict(self.details) | ({"ready_case": self.ready_case} if self.ready_case else {})
+        return {str(name): plain_data(value) for name, value in given.items()}
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Evidence:
-        """Evidence from its form in validate.json."""
-        rest = dict(data)
+        """Evidence from its form in validate.json. Raises `ValueError`."""
+        try:
+            return cls._read(dict(data))
+        except (AttributeError, KeyError, TypeError):
+            raise ValueError("is not the evidence of a finding") from None
+
+    @classmethod
+    def _read(cls, rest: dict[str, Any]) -> Evidence:
         more = rest.pop("more", ())
         reference = rest.pop("gold", None)
         return cls(

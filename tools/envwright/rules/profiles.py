@@ -9,7 +9,7 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from envwright_worker.messages import text_of
 
@@ -60,12 +60,11 @@ class Spread:
     binned: bool = False
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """The rewards of one policy on one task."""
 
     task: int | str
-    count: int
+    rollouts: int
     mean: float
     deviation: float
     """The deviation between rollouts of this task; 0 if all earned the same, which leaves nothing to learn."""

@@ -81,12 +81,12 @@ def with_known(found: Iterable[Finding], known: Mapping[str, KnownFindings]) -> 
     seen: Counter[str] = Counter()
     for finding in found:
         listed = known.get(finding.rule)
-        if listed is None or finding.ignored is not None or finding.bug:
+        if listed is None or finding.ignored or finding.bug:
             yield finding
             continue
         seen[finding.rule] += 1
         if seen[finding.rule] <= listed.count:
-            finding = replace(finding, ignored=f"known since {listed.since}: {listed.reason}", known=True)
+            finding = replace(finding, ignored=True, reason=f"known since {listed.since}: {listed.reason}", known=True)
         yield finding
 
 
@@ -185,7 +185,7 @@ def _earns_nothing(cause: Finding, consequence: Finding) -> bool:
 def _breaks_alike(cause: Finding, consequence: Finding) -> bool:
     """Whether the same exception caused both, wherever it was caught."""
     one, other = cause.evidence.failure, consequence.evidence.failure
-    same_line = cause.place is not None and cause.place == consequence.place
+    same_line = cause.file is not None and cause.at == consequence.at
     return same_line or (one is not None and other is not None and _kind(one.error) in other.error)
 
 
@@ -200,7 +200,7 @@ def _kind(error: str) -> str:
 
 def _is_the_oracles(_: Finding, consequence: Finding) -> bool:
     failure = consequence.evidence.failure
-    in_oracle = consequence.place is not None and consequence.place.file == ORACLE_FILE
+    in_oracle = consequence.file == ORACLE_FILE
     return in_oracle or (failure is not None and ORACLE_FILE in failure.traceback)
 
 
@@ -278,14 +278,14 @@ def explained(found: Iterable[Finding]) -> Explained:
 
 def _cause_of(everything: list[Finding], index: int) -> int | None:
     consequence = everything[index]
-    if consequence.ignored is not None or consequence.bug:
+    if consequence.ignored or consequence.bug:
         return None
     for cause in CAUSES:
         if consequence.rule not in cause.consequences:
             continue
         for number, other in enumerate(everything):
             # a known finding blocks nothing, and its consequences are still not judged
-            holds = other.counts or (other.known and replace(other, ignored=None).counts)
+            holds = other.counts or (other.known and replace(other, ignored=False).counts)
             if other.rule in cause.rules and holds and cause.where(other, consequence):
                 return number
     return None

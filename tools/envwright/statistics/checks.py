@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from envwright.facts.reward_numbers import is_reward_number
 from envwright.statistics.clusters import clustered_deviation, clustered_mean, clustered_share, share_of_tasks
-from envwright.statistics.intervals import Estimate, fold_that_decides
+from envwright.statistics.intervals import Estimate, MeasuredValue, fold_that_decides
 
 if TYPE_CHECKING:
     from envwright.declarations.registry import DistributionGate
@@ -31,27 +31,21 @@ DIGITS = 6
 
 
 @dataclass(frozen=True)
-class MeasuredCheck:
+class MeasuredCheck(MeasuredValue):
     """One measure against one bound."""
 
     rule: str
     name: str
-    estimate: Estimate
     bound: float
     above: bool
     """Whether the measure has to be above the bound."""
+    needed: str
+    """The bound in words."""
     answer: CheckAnswer
     more: str = ""
     """The data that would decide an undecided check."""
-    is_count: bool = False
+    count: bool = False
     """Whether it counts rollouts: the bound itself suffices, and there is no interval."""
-
-    @property
-    def needed(self) -> str:
-        """The bound in words."""
-        if self.is_count:
-            return f"≥ {self.bound:g}"
-        return f"{'>' if self.above else '<'} {self.bound:g}"
 
 
 @dataclass(frozen=True)
@@ -78,7 +72,8 @@ def check(
     asks_nothing = bound <= 0 if above else bound >= 1
     answer = "pass" if asks_nothing else side(estimate, bound, above=above)
     more = more_needed(estimate, bound, sample) if answer == "inconclusive" else ""
-    return MeasuredCheck(rule, name, estimate, bound, above, answer, more)
+    needed = f"{'>' if above else '<'} {bound:g}"
+    return MeasuredCheck(estimate.value, estimate.low, estimate.high, rule, name, bound, above, needed, answer, more)
 
 
 def more_needed(estimate: Estimate, bound: float, sample: RolloutSample) -> str:
@@ -96,10 +91,11 @@ def more_needed(estimate: Estimate, bound: float, sample: RolloutSample) -> str:
 
 def rollouts_are_enough(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck:
     count, least = float(sample.count), gate.min_rollouts
-    estimate = Estimate(count, count, count)
     answer: CheckAnswer = "pass" if sample.count >= least else "inconclusive"
     more = "" if answer == "pass" else f"{least - sample.count} more rollouts with a reward are needed"
-    return MeasuredCheck("DST001", "scored rollouts", estimate, float(least), True, answer, more, is_count=True)
+    return MeasuredCheck(
+        count, count, count, "DST001", "scored rollouts", float(least), True, f"≥ {least:g}", answer, more, count=True
+    )
 
 
 def mean_is_high_enough(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck:
@@ -159,7 +155,7 @@ def groups_are_live(sample: RolloutSample, gate: DistributionGate) -> MeasuredCh
     found = check("DST010", name, estimate, gate.min_live_groups, sample, above=True)
     if size < gate.group_size and found.answer == "fail":
         more = f"groups of {size} are a lower bound: {gate.group_size} rollouts of each task would decide"
-        return MeasuredCheck(found.rule, name, estimate, found.bound, found.above, "inconclusive", more)
+        return replace(found, answer="inconclusive", more=more)
     return found
 
 

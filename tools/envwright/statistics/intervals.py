@@ -21,12 +21,23 @@ MOST_FOLD = 1e6
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A number with its interval, and how it narrows with more data."""
+class MeasuredValue:
+    """A number with its interval."""
 
     value: float
     low: float
     high: float
+
+
+def measured_value(estimate: MeasuredValue | None) -> MeasuredValue | None:
+    """The number with its interval alone."""
+    return None if estimate is None else MeasuredValue(estimate.value, estimate.low, estimate.high)
+
+
+@dataclass(frozen=True)
+class Estimate(MeasuredValue):
+    """A number with its interval, and how it narrows with more data."""
+
     effective: float = 0.0
     """The equivalent number of independent observations."""
     critical: float = 0.0

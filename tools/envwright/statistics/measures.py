@@ -24,8 +24,8 @@ from envwright.statistics.checks import (
     predicted_live,
     unjudged_checks,
 )
-from envwright.statistics.clusters import Variance, clustered_mean, share_of_tasks, variance_parts
-from envwright.statistics.intervals import Estimate, mean, wilson_of
+from envwright.statistics.clusters import clustered_mean, share_of_tasks, variance_parts
+from envwright.statistics.intervals import Estimate, MeasuredValue, mean, measured_value, wilson_of
 from envwright.statistics.outcomes import TaskId
 
 if TYPE_CHECKING:
@@ -59,22 +59,25 @@ class Distribution:
     attempted: int
     scored: int
     errors: Mapping[str, int]
-    mean: Estimate | None
-    variance: Variance
+    """Rollouts lost, by class of error."""
+    mean: MeasuredValue | None
+    """Mean reward, clustered by task."""
+    variance_within_tasks: float
+    variance_between_tasks: float
     group_size: int
     """The size of the groups that could be judged."""
-    live: Estimate | None
+    live_groups: MeasuredValue | None
     """Share of informative groups of that size."""
-    predicted_live: float | None
+    predicted_live_groups: float | None
     """The share that per-task rates predict at the configured size."""
     pass_at: Mapping[int, float]
     """Chance that one of k rollouts earns the maximum."""
     shaping: Shaping | None
     checks: tuple[MeasuredCheck, ...]
     advice: tuple[TrainingAdvice, ...]
-    unjudged: tuple[UnjudgedCheck, ...] = ()
+    not_judged: tuple[UnjudgedCheck, ...] = ()
     """Classic checks without a measure."""
-    pass_range: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    pass_at_range: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     """The interval of each pass@k, over tasks."""
 
 
@@ -82,7 +85,7 @@ def distribution_of(sample: RolloutSample, gate: DistributionGate) -> Distributi
     """The measurements of one policy."""
     clusters = sample.clusters
     live = groups_are_live(sample, gate) if clusters else None
-    rates = pass_rates(sample)
+    rates, variance = pass_rates(sample), variance_parts(clusters)
     return Distribution(
         policy=sample.policy,
         scripted=sample.is_scripted,
@@ -90,17 +93,18 @@ def distribution_of(sample: RolloutSample, gate: DistributionGate) -> Distributi
         attempted=sample.attempted,
         scored=len(sample.scored),
         errors={str(name): count for name, count in sorted(sample.errors.items())},
-        mean=clustered_mean(clusters, sample.confidence) if clusters else None,
-        variance=variance_parts(clusters),
+        mean=measured_value(clustered_mean(clusters, sample.confidence)) if clusters else None,
+        variance_within_tasks=variance.within,
+        variance_between_tasks=variance.between,
         group_size=group_size_measured(sample, gate) if clusters else 0,
-        live=live.estimate if live is not None else None,
-        predicted_live=mean([predicted_live(each, gate.group_size) for each in clusters]) if clusters else None,
+        live_groups=measured_value(live),
+        predicted_live_groups=mean([predicted_live(each, gate.group_size) for each in clusters]) if clusters else None,
         pass_at={k: estimate.value for k, estimate in rates.items()},
         shaping=shaping(sample),
         checks=tuple(checks_of(sample, gate)),
         advice=advice(sample, gate) if clusters else (),
-        unjudged=tuple(unjudged_checks(sample, gate)),
-        pass_range={k: (estimate.low, estimate.high) for k, estimate in rates.items()},
+        not_judged=tuple(unjudged_checks(sample, gate)),
+        pass_at_range={k: (estimate.low, estimate.high) for k, estimate in rates.items()},
     )
 
 

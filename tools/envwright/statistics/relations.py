@@ -6,31 +6,30 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from envwright.statistics.clusters import clustered_mean
 
 MOST_BINS = 8
 
 
-@dataclass(frozen=True)
-class Correlation:
+class Correlation(NamedTuple):
     """Pearson's coefficient of two functions over the same conversations."""
 
     first: str
     second: str
     coefficient: float | None
     """`None` if one of them never varies, so that nothing is known."""
-    count: int
+    rollouts: int
     """Conversations in which both have a number."""
 
 
-@dataclass(frozen=True)
-class RewardBySize:
+class RewardBySize(NamedTuple):
     """The mean reward of conversations of similar size, with its interval."""
 
     least: int
     most: int
-    count: int
+    rollouts: int
     mean: float
     low: float
     high: float

@@ -247,7 +247,7 @@ def run_problems(
     failing = [
         Problem(
             run.spec.file,
-            finding.place.line if finding.place else None,
+            finding.line,
             f"{finding.rule}: {finding.message}",
             fix=finding.fix,
         )

@@ -178,7 +178,7 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
         findings=tuple(
             replace(_finding(each, spec, registry_text), curve=_curve_of(each, series))
             for each in found
-            if each.ignored is None
+            if not each.ignored
         ),
         rewards=run.histogram.bins if run.histogram else (),
         rewards_step=run.histogram.step if run.histogram else None,

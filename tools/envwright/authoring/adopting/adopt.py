@@ -34,8 +34,8 @@ from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.verdicts import ValidationRequest
 from envwright.packages.git import git
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
+from envwright.reports.result import EnvironmentResult
 from envwright.rules.engine import GATES
-from envwright.rules.result import EnvironmentResult
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
 

@@ -10,9 +10,9 @@ from envwright.authoring.adopting.skeleton import ORACLE_FILE
 from envwright.authoring.adopting.staging import Adoption
 from envwright.reports.brief_findings import causes
 from envwright.reports.page import VERDICT_STYLES, Page, TableColumn
+from envwright.reports.result import DECIDING, EnvironmentResult, ValidationResult, finding_kind
 from envwright.reports.summary import LONGEST_COMMAND_NAMES
 from envwright.reports.summary import next_command as next_of_validation
-from envwright.rules.result import DECIDING, EnvironmentResult, ValidationResult, finding_kind, weightiest_first
 
 MOST_DETAILED = 3
 """The most environments that are shown one by one; more get a table."""
@@ -95,7 +95,7 @@ def _row(adoption: Adoption, result: EnvironmentResult | None) -> list[tuple[str
 
 
 def _first_cause(result: EnvironmentResult | None) -> str:
-    findings = weightiest_first(result.findings) if result else []
+    findings = result.findings if result else ()
     return next((f"{one.rule} {one.message}"[:LONGEST_CAUSE] for one in findings if finding_kind(one) in DECIDING), "")
 
 

@@ -37,7 +37,7 @@ from envwright.packages.lock import LOCK_FILE, inputs_digest
 from envwright.packages.pyproject import read_pyproject
 from envwright.packages.read_package import read_package
 from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
-from envwright.rules.result import EnvironmentResult
+from envwright.reports.result import EnvironmentResult
 from envwright.rules.schema.loading import OUT_OF_PLACE, imported_as
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace

@@ -20,7 +20,8 @@ from envwright.observing.store.entries import CONTENT_BYTES, EntryName, EntryRef
 from envwright.observing.store.settings import StoreSettings
 from envwright.observing.store.transport import StoreFailed, Transport
 from envwright.observing.verdicts import KeptVerdict, ValidationRequest, kept_verdict, remembered_result
-from envwright.rules.result import EnvironmentResult
+from envwright.reports.result import EnvironmentResult
+from envwright.reports.result import stored as stored_result
 from envwright.text.plain_data import seconds_text
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def _shared(request: ValidationRequest, name: str, exchange: Exchange) -> Iterat
         exchange.names.append(name)
         kept = [kept_verdict(replace(request, brief=brief), name, path) for brief in (False, True)]
         results = [(EntryName("verdict", one.key), one.read()) for one in kept]
-        verdicts = {entry: as_json(result) for entry, result in results if result and not result.observed_by}
+        verdicts = {entry: stored_result(result) for entry, result in results if result and not result.observed_by}
         yield _Shared(EntryName("facts", facts.key), as_json(facts), verdicts)
         return
 

@@ -1,4 +1,4 @@
-"""The data of the page, made from that of validate.json: the same numbers, fewer words, escaped text.
+"""The data of the page, made from the result: the same numbers, fewer words, escaped text.
 
 The page contains no data that validate.json lacks. Long lists are cut, with a note on the page, and long texts are
 shortened, with their length.
@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from envwright.facts.mutation import CASES
 from envwright.facts.observed import FunctionScore
 from envwright.reports.evidence import shown_evidence
-from envwright.reports.reading import finding_of
+from envwright.reports.result import finding_kind
 from envwright.rules.evidence import Evidence, of_functions, reply_text
-from envwright.rules.result import finding_kind
 from envwright.rules.suggested_code import ready_case
 from envwright.text.plain_data import harmless, plain_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from envwright.facts.mutation import CoveredSource, Mutant, Mutation
+    from envwright.facts.search import Search
+    from envwright.reports.result import EnvironmentResult
+    from envwright.rules.engine import Finding
+    from envwright.rules.profiles import RewardProfile
 
 PageData = dict[str, Any]
 
@@ -47,52 +51,47 @@ class Beside:
     compared: Sequence[Mapping[str, Any]] = ()
 
 
-def page_environment(environment: Mapping[str, Any], beside: Beside, longest: int, *, whole: bool = True) -> PageData:
+def page_environment(environment: EnvironmentResult, beside: Beside, longest: int, *, whole: bool = True) -> PageData:
     """One environment for the page; no text in it is longer than about `longest` characters.
 
     Without `whole`, it has no prompts of tasks, and no reward code if it passes.
     """
-    with_source = whole or environment["verdict"] != "pass"
-    findings = environment["findings"]
-    profiles = environment.get("profiles", [])
-    tasks, reach = _tasks(profiles), _range(profiles)
-    data: PageData = {
-        "name": environment["name"],
-        "folder": environment["folder"],
-        "version": environment["package_version"],
-        "generation": environment["generation"],
-        "digest": environment["digest"],
-        "hub": environment["hub_hash"],
-        "verdict": environment["verdict"],
-        "cached": environment["cached"],
-        "observedBy": environment.get("observed_by"),
-        "seconds": environment["seconds"],
-        "stages": environment["stage_seconds"],
-        "gates": [
-            [gate, verdict, environment["reasons"].get(gate, "")] for gate, verdict in environment["gates"].items()
-        ],
-        "counts": [environment["tasks_count"], environment["scores_count"], environment["rollouts_count"]],
-        "findings": [_finding(environment["folder"], one) for one in findings[:MOST_FINDINGS]],
-        "findings_count": len(findings),
-        "failures": environment["failures"],
-        "profiles": [_profile(one, tasks, reach) for one in profiles],
-        "distributions": environment.get("distributions", []),
-        "mutation": _mutation(environment.get("mutation"), longest, with_source=with_source),
+    with_source = whole or environment.verdict != "pass"
+    tasks, reach = _tasks(environment.profiles), _range(environment.profiles)
+    data = {
+        "name": environment.name,
+        "folder": environment.folder,
+        "version": environment.package_version,
+        "generation": environment.generation,
+        "digest": environment.digest,
+        "hub": environment.hub_hash,
+        "verdict": environment.verdict,
+        "cached": environment.cached,
+        "observedBy": environment.observed_by,
+        "seconds": environment.seconds,
+        "stages": environment.stage_seconds,
+        "gates": [[gate, verdict, environment.reasons.get(gate, "")] for gate, verdict in environment.gates.items()],
+        "counts": [environment.tasks_count, environment.scores_count, environment.rollouts_count],
+        "findings": [_finding(one) for one in environment.findings[:MOST_FINDINGS]],
+        "findings_count": len(environment.findings),
+        "failures": environment.failures,
+        "profiles": [_profile(one, tasks, reach) for one in environment.profiles],
+        "distributions": environment.distributions,
+        "mutation": _mutation(environment.mutation, longest, with_source=with_source),
         "sources": [],
-        "search": _search(environment.get("search")),
-        "recordings": environment.get("recordings", []),
-        "prompts": environment.get("prompts", {}) if whole else {},
-        "spending": environment.get("spending"),
+        "search": _search(environment.search),
+        "recordings": environment.recordings,
+        "prompts": environment.prompts if whole else {},
+        "spending": environment.spending,
         "diff": _diff(beside.diff),
         "compared": [brief_comparison(one) for one in beside.compared],
-        "transcripts": environment.get("transcripts"),
+        "transcripts": environment.transcripts and replace(environment.transcripts, content=""),
     }
-    shown: PageData = harmless(data, longest)
+    shown: PageData = harmless(plain_data(data), longest)
     return shown
 
 
-def _finding(folder: str, data: dict[str, Any]) -> PageData:
-    finding = finding_of(folder, data)
+def _finding(finding: Finding) -> PageData:
     functions = _functions(finding.evidence)
     shown = [entry for entry in shown_evidence(finding) if not (functions and entry.label == "functions")]
     return {
@@ -100,13 +99,13 @@ def _finding(folder: str, data: dict[str, Any]) -> PageData:
         "gate": finding.gate,
         "kind": finding_kind(finding),
         "message": finding.message,
-        "file": data["file"],
-        "line": data["line"],
+        "file": finding.file,
+        "line": finding.line,
         "fix": finding.fix,
-        "reason": finding.ignored,
+        "reason": finding.reason,
         "evidence": [[entry.label, entry.text, entry.quoted] for entry in shown],
         "functions": functions,
-        "transcript": data.get("transcript"),
+        "transcript": finding.transcript,
     }
 
 
@@ -115,103 +114,75 @@ def _functions(evidence: Evidence) -> list[list[Any]]:
     scores = (evidence.earned and evidence.earned.functions) or {}
     if not all(isinstance(score, FunctionScore) for score in scores.values()):
         return []
-    return [
-        [name, plain_data(given["score"]), given["weight"], given["kind"]]
-        for name, given in of_functions(scores).items()
-    ]
+    return [[name, given["score"], given["weight"], given["kind"]] for name, given in of_functions(scores).items()]
 
 
-def _profile(profile: Mapping[str, Any], tasks: Sequence[Any], reach: tuple[float, float]) -> PageData:
+def _profile(profile: RewardProfile, tasks: Sequence[int | str], reach: tuple[float, float]) -> PageData:
     """Task by task as a letter each; the groups in full only if a task has several rollouts."""
-    several = any(group[1] > 1 for group in profile["groups"])
-    keys = ("policy", "source", "scripted", "tasks", "tokens", "seconds")
+    several = any(group.rollouts > 1 for group in profile.groups)
     return {
-        **{key: profile[key] for key in keys},
-        "spreads": [_spread(spread) for spread in profile["spreads"]],
-        "groups": profile["groups"] if several else [],
-        **{key: profile.get(key, []) for key in ("correlations", "by_length", "by_turns")},
+        **vars(profile),
+        "spreads": [list(vars(spread).values()) for spread in profile.spreads],
+        "groups": profile.groups if several else [],
         "heat": _heat(profile, tasks, reach),
     }
 
 
-def _spread(spread: Mapping[str, Any]) -> list[Any]:
-    keys = ("name", "kind", "weight", "count", "missing", "mean", "low", "high", "values", "binned")
-    return [spread[key] for key in keys]
-
-
-def _tasks(profiles: Sequence[Mapping[str, Any]]) -> list[Any]:
+def _tasks(profiles: Sequence[RewardProfile]) -> list[int | str]:
     """The tasks that policies were scored on, in their order."""
-    return sorted({group[0] for one in profiles if one["source"] == "scored" for group in one["groups"]}, key=str)
+    return sorted({group.task for one in profiles if one.source == "scored" for group in one.groups}, key=str)
 
 
-def _range(profiles: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    means = [group[2] for one in profiles for group in one["groups"]]
+def _range(profiles: Sequence[RewardProfile]) -> tuple[float, float]:
+    means = [group.mean for one in profiles for group in one.groups]
     return (min([0.0, *means]), max([1.0, *means]))
 
 
-def _heat(profile: Mapping[str, Any], tasks: Sequence[Any], reach: tuple[float, float]) -> str:
-    if profile["source"] != "scored":
+def _heat(profile: RewardProfile, tasks: Sequence[int | str], reach: tuple[float, float]) -> str:
+    if profile.source != "scored":
         return ""
     least, most = reach
     steps = len(LEVELS) - 1
-    of_task = {group[0]: LEVELS[round((group[2] - least) / (most - least) * steps)] for group in profile["groups"]}
+    of_task = {group.task: LEVELS[round((group.mean - least) / (most - least) * steps)] for group in profile.groups}
     return "".join(of_task.get(task, "-") for task in tasks)
 
 
-def _mutation(mutation: Mapping[str, Any] | None, longest: int, *, with_source: bool) -> PageData | None:
+def _mutation(mutation: Mutation | None, longest: int, *, with_source: bool) -> PageData | None:
     if mutation is None:
         return None
-    mutants = mutation["mutants"]
-    counts = mutation.get("counts") or Counter(one["outcome"] for one in mutants)  # a brief report names few of them
-    survivors = [one for one in mutants if one["outcome"] == "survived"]
-    missed = [one for one in mutants if one.get("not_asked")]
-    keys = (
-        "score",
-        "score_range",
-        "exist",
-        "unreached",
-        "bound",
-        "conversations",
-        "cases",
-        "seconds",
-        "left_out",
-        "stale",
-        "watched",
-    )
+    keys = ("exist", "unreached", "bound", "conversations", "cases", "seconds", "left_out", "stale", "watched")
     return {
-        **{key: mutation.get(key) for key in keys},
-        "tried": sum(counts.values()),
-        "outcomes": dict(counts),
-        "survivors": [_mutant(one) for one in survivors[:MOST_SURVIVORS]],
-        "missed": [{**_mutant(one), "not_asked": one["not_asked"]} for one in missed[:MOST_SURVIVORS]],
-        "missed_count": len(missed),
-        "equivalent": [[one["id"], one["reason"]] for one in mutants if one["outcome"] == "equivalent"],
+        **{key: getattr(mutation, key) for key in keys},
+        "score": mutation.score,
+        "score_range": mutation.score_range,
+        "tried": mutation.tried,
+        "outcomes": mutation.outcomes,
+        "survivors": [_mutant(one) for one in mutation.survivors[:MOST_SURVIVORS]],
+        "missed": [{**_mutant(one), "not_asked": one.not_asked} for one in mutation.missed[:MOST_SURVIVORS]],
+        "missed_count": len(mutation.missed),
+        "equivalent": [[one.id, one.reason] for one in mutation.mutants if one.outcome == "equivalent"],
         "sources": lit_sources(mutation, longest) if with_source else [],
     }
 
 
-def _mutant(mutant: Mapping[str, Any]) -> PageData:
-    apart = mutant["apart"]
+def _mutant(mutant: Mutant) -> PageData:
+    apart = mutant.apart
     return {
-        **{key: mutant[key] for key in ("id", "operator", "function", "file", "line", "diff")},
-        "apart": apart and [apart["task"], _completion_text(apart["completion"]), apart["original"], apart["mutant"]],
+        **{key: getattr(mutant, key) for key in ("id", "operator", "function", "file", "line", "diff")},
+        "apart": apart and [apart.task, reply_text(apart.completion), apart.original, apart.mutant],
     }
 
 
-def _completion_text(completion: Sequence[Mapping[str, Any]]) -> str:
-    return reply_text([dict(message) for message in completion])
-
-
-def _search(search: Mapping[str, Any] | None) -> PageData | None:
+def _search(search: Search | None) -> PageData | None:
     if search is None:
         return None
     keys = ("ended", "skipped", "evaluations", "limit", "replies", "seconds", "lines_reached", "lines_known", "seed")
     wanted = ("kind", "pattern", "explanation", "reply", "found_by", "earned", "functions")
     return {
-        **{key: search.get(key) for key in keys},
-        "panel": len(search.get("panel", [])),
-        "exploits": [{key: one[key] for key in wanted} for one in search["exploits"][:MOST_EXPLOITS]],
-        "exploits_count": len(search["exploits"]),
+        **{key: getattr(search, key) for key in keys},
+        "panel": len(search.panel),
+        "exploits": [{key: getattr(one, key) for key in wanted} for one in search.exploits[:MOST_EXPLOITS]],
+        "exploits_count": len(search.exploits),
     }
 
 
@@ -234,36 +205,35 @@ def _diff(diff: Mapping[str, Any] | None) -> PageData | None:
     }
 
 
-def lit_sources(mutation: Mapping[str, Any], longest: int) -> list[dict[str, Any]]:
-    """Each module with reward code for the page, from its entry in validate.json; the most mutants first."""
-    mutants = mutation["mutants"]
+def lit_sources(mutation: Mutation, longest: int) -> list[dict[str, Any]]:
+    """Each module with reward code for the page; the most mutants first."""
     shown = [
-        _lit(source, [one for one in mutants if one["file"] == source["file"]], longest)
-        for source in mutation.get("sources", ())
+        _lit(source, [one for one in mutation.mutants if one.file == source.file], longest)
+        for source in mutation.sources
     ]
     return sorted(shown, key=lambda one: -len(one["detected"]) - len(one["mutants"]))
 
 
-def _lit(source: Mapping[str, Any], mutants: Sequence[Mapping[str, Any]], longest: int) -> dict[str, Any]:
-    text = source["text"]
-    reached = {speaker: frozenset(lines) for speaker, lines in source["reached"].items()}
+def _lit(source: CoveredSource, mutants: Sequence[Mutant], longest: int) -> dict[str, Any]:
+    text = source.text
+    reached = {speaker: frozenset(lines) for speaker, lines in source.reached.items()}
     speakers = sorted(reached, key=lambda name: (name != CASES, name))
     marks, lines = line_marks(text, reached), text.split("\n")
     by = [
         tuple(at for at, name in enumerate(speakers) if number in reached[name]) for number in range(1, len(lines) + 1)
     ]
     distinct = list(dict.fromkeys(by))
-    kept = set(range(1, len(lines) + 1)) if longest >= SHORT else near_marks(marks, [one["line"] for one in mutants])
+    kept = set(range(1, len(lines) + 1)) if longest >= SHORT else near_marks(marks, [one.line for one in mutants])
     return {
-        "path": source["path"],
+        "path": source.path,
         "too_long": not text,
         "speakers": speakers,
         "by": distinct,
         "lines": [
             [number, lines[number - 1], marks[number - 1], distinct.index(by[number - 1])] for number in sorted(kept)
         ],
-        "detected": _detected([one for one in mutants if one["outcome"] in DETECTED]),
-        "mutants": [_undetected(one) for one in mutants if one["outcome"] not in DETECTED],
+        "detected": _detected([one for one in mutants if one.outcome in DETECTED]),
+        "mutants": [_undetected(one) for one in mutants if one.outcome not in DETECTED],
     }
 
 
@@ -334,18 +304,17 @@ def _own_lines(statement: ast.stmt) -> range:
     return range(statement.lineno, max(statement.lineno + 1, first.lineno))
 
 
-def _undetected(mutant: Mapping[str, Any]) -> dict[str, Any]:
-    apart = mutant["apart"]
-    data = {key: mutant[key] for key in ("operator", "line", "outcome", "by", "reason", "diff")}
+def _undetected(mutant: Mutant) -> dict[str, Any]:
+    apart = mutant.apart
+    data = {key: getattr(mutant, key) for key in ("operator", "line", "outcome", "by", "reason", "diff")}
     if apart:
-        completion = [dict(message) for message in apart["completion"]]
-        data["case"] = ready_case(f"detects {mutant['id']}", apart["task"], completion, apart["original"])
+        data["case"] = ready_case(f"detects {mutant.id}", apart.task, apart.completion, apart.original)
     return data
 
 
-def _detected(mutants: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+def _detected(mutants: Sequence[Mutant]) -> list[list[Any]]:
     """Line, and the detected mutants in it: operator and replacement."""
     by_line: dict[int, list[list[str]]] = {}
     for one in mutants:
-        by_line.setdefault(one["line"], []).append([one["operator"], one.get("replacement", "")])
+        by_line.setdefault(one.line, []).append([one.operator, one.replacement])
     return [[line, *found] for line, found in sorted(by_line.items())]

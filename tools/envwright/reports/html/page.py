@@ -1,4 +1,4 @@
-"""The page: a template, its style and scripts, and the data of validate.json."""
+"""The page: a template, its style and scripts, and the data of the result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
-from math import ceil
+from math import ceil, isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
@@ -19,11 +19,9 @@ from markupsafe import Markup
 
 from envwright.reports.documentation import documentation_address
 from envwright.reports.html.compact import Beside, PageData, page_environment
-from envwright.reports.json_report import head_data
-from envwright.reports.reading import finding_of, result_of
+from envwright.reports.result import DECIDING, FINDING_KINDS, finding_kind
 from envwright.reports.summary import first_screen, first_unmet, rule_lines, score_text
 from envwright.rules.engine import GATES
-from envwright.rules.result import DECIDING, FINDING_KINDS, finding_kind
 from envwright.rules.verdict import VERDICTS
 from envwright.text.plain_data import harmless, plain_data, seconds_text
 from envwright.text.visible_text import on_one_line, shortened, visible
@@ -31,9 +29,9 @@ from envwright.text.visible_text import on_one_line, shortened, visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from envwright.reports.result import EnvironmentResult, ValidationResult
     from envwright.reports.run_report import RunReport
     from envwright.rules.engine import Verdict
-    from envwright.rules.result import ValidationResult
 
 LIMIT_BYTES = 4_300_000
 """The most bytes of data and of the overview's rows: a page over 5 MB is slow to open on a phone, and style and scripts
@@ -61,19 +59,18 @@ _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028",
 
 
 def render_page(
-    report: dict[str, Any],
+    result: ValidationResult,
     diff: Mapping[str, Any] | None = None,
     runs: Sequence[RunReport] = (),
     unreadable: Sequence[str] = (),
     compared: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """The whole page from the data of validate.json, and of the diff, runs and comparisons, if any."""
-    return "".join(page_parts(result_of(report), report["environments"], diff, runs, unreadable, compared))
+    """The whole page of a result, and of the diff, runs and comparisons, if any."""
+    return "".join(page_parts(result, diff, runs, unreadable, compared))
 
 
 def page_parts(
     result: ValidationResult,
-    environments: Sequence[Mapping[str, Any]],
     diff: Mapping[str, Any] | None = None,
     runs: Sequence[RunReport] = (),
     unreadable: Sequence[str] = (),
@@ -82,13 +79,14 @@ def page_parts(
     *,
     heading: str = "Validation report",
 ) -> Iterator[str]:
-    """The page in parts; `environments` is the entry of each in validate.json, and none of them is held.
+    """The page in parts, of which each environment's is made when it is needed.
 
     A page of one run alone, without environments, opens with the run.
 
     `unreadable` has the errors of reports of runs that could not be read. `transcripts` has packed transcripts by
     environment if the page is to hold them; otherwise it loads the files beside it.
     """
+    environments = result.environments
     shown = fitted(environments, diff, runs, LIMIT_BYTES - ROW_BYTES * len(environments), compared)
     library, script = joined("vendor", LIBRARIES), joined("assets", SCRIPTS)
     return (
@@ -100,7 +98,7 @@ def page_parts(
             library=code(library),
             script=code(script),
             heading=heading,
-            report=plain_data(head_data(result)),
+            report=result,
             screen=first_screen(result),
             first=_first(result),
             rule_lines=rule_lines(result),
@@ -123,7 +121,7 @@ def _first(result: ValidationResult) -> PageData:
 class _Rows:
     """The overview, line by line, worst first."""
 
-    def __init__(self, environments: Sequence[Mapping[str, Any]], verdicts: Sequence[Verdict]) -> None:
+    def __init__(self, environments: Sequence[EnvironmentResult], verdicts: Sequence[Verdict]) -> None:
         self._environments = environments
         self._order = sorted(range(len(verdicts)), key=lambda index: VERDICTS.index(verdicts[index]))
 
@@ -135,39 +133,33 @@ class _Rows:
             yield {**overview_row(self._environments[index]), "order": index}
 
 
-def overview_row(environment: Mapping[str, Any]) -> PageData:
+def overview_row(environment: EnvironmentResult) -> PageData:
     """One line of the overview, with the text that the search reads."""
-    findings = [finding_of(environment["folder"], one) for one in environment["findings"]]
+    findings = environment.findings
     kinds = Counter(finding_kind(finding) for finding in findings)
     rules = dict.fromkeys(finding.rule for finding in findings if finding_kind(finding) in DECIDING)
-    mutation = environment.get("mutation") or {}
-    searched = [environment["name"], environment["folder"], environment["digest"], environment["generation"] or ""]
+    noticed = environment.mutation.score_range if environment.mutation else None
+    searched = [environment.name, environment.folder, environment.digest, environment.generation or ""]
     searched += [f"{finding.rule} {finding.message}" for finding in findings]
+    seconds = environment.seconds if isfinite(environment.seconds) else 0.0
+    measured = [one for one in environment.distributions if one.mean]
     return {
-        "name": environment["name"],
-        "version": environment["package_version"],
-        "generation": environment["generation"],
-        "verdict": environment["verdict"],
-        "gates": environment["gates"],
-        "reasons": environment["reasons"],
-        "time": "cached" if environment["cached"] else seconds_text(_seconds(environment["seconds"])),
-        "seconds": _seconds(environment["seconds"]),
-        "cached": environment["cached"],
+        "name": environment.name,
+        "version": environment.package_version,
+        "generation": environment.generation,
+        "verdict": environment.verdict,
+        "gates": environment.gates,
+        "reasons": environment.reasons,
+        "time": "cached" if environment.cached else seconds_text(seconds),
+        "seconds": seconds,
+        "cached": environment.cached,
         "kinds": [(kind, kinds[kind]) for kind in FINDING_KINDS if kinds[kind]],
         "rules": list(rules),
-        "mutation": score_text(mutation.get("score_range")),
-        "noticed": (mutation.get("score_range") or [None])[0],
-        "rewards": [_reward(one) for one in environment.get("distributions", []) if one["mean"]],
+        "mutation": score_text(noticed),
+        "noticed": noticed and noticed[0],
+        "rewards": [plain_data({"policy": one.policy, "scripted": one.scripted, **vars(one.mean)}) for one in measured],
         "searched": shortened(on_one_line(" ".join(searched)), 600).lower(),
     }
-
-
-def _reward(measured: Mapping[str, Any]) -> PageData:
-    return {"policy": measured["policy"], "scripted": measured["scripted"], **measured["mean"]}
-
-
-def _seconds(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 @cache
@@ -214,7 +206,7 @@ class Fitted:
 
 
 def fitted(
-    environments: Sequence[Mapping[str, Any]],
+    environments: Sequence[EnvironmentResult],
     diff: Mapping[str, Any] | None,
     runs: Sequence[RunReport],
     room: int,
@@ -237,7 +229,7 @@ def fitted(
         found = makers.made(everything, longest, room)
         if len(found) == len(environments):
             return Fitted(tuple(found), shown_runs, longest, is_whole=False)
-    verdicts = [one["verdict"] for one in environments]
+    verdicts = [one.verdict for one in environments]
     order = sorted(range(len(verdicts)), key=lambda index: VERDICTS.index(verdicts[index]))
     found = makers.made(order, LENGTHS[-1], room)
     return Fitted(tuple(found), shown_runs, LENGTHS[-1], len(verdicts) - len(found), is_whole=False)
@@ -246,7 +238,7 @@ def fitted(
 class _Environments:
     """Makes the environments' parts of the page, again only if a shorter text makes a difference."""
 
-    def __init__(self, environments: Sequence[Mapping[str, Any]], beside: Mapping[str, Beside], *, whole: bool) -> None:
+    def __init__(self, environments: Sequence[EnvironmentResult], beside: Mapping[str, Beside], *, whole: bool) -> None:
         self._environments = environments
         self._whole = whole
         self._beside = beside
@@ -266,10 +258,10 @@ class _Environments:
             found.append((part.name, part.blob))
         return found
 
-    def _part(self, environment: Mapping[str, Any], longest: int) -> _Part:
-        beside = self._beside.get(environment["name"], Beside())
+    def _part(self, environment: EnvironmentResult, longest: int) -> _Part:
+        beside = self._beside.get(environment.name, Beside())
         blob = embedded(page_environment(environment, beside, longest, whole=self._whole))
-        return _Part(visible(environment["name"]), blob, _size(blob), max(map(len, _TEXT.findall(blob)), default=0))
+        return _Part(visible(environment.name), blob, _size(blob), max(map(len, _TEXT.findall(blob)), default=0))
 
 
 class _Part(NamedTuple):

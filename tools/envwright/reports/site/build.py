@@ -26,13 +26,16 @@ from envwright.rules.rewards.mutation import GOOD_SCORE
 from envwright.text.visible_text import shortened, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from markdown_it.token import Token
 
     from envwright.declarations.package import Package
     from envwright.declarations.registry import EnvironmentEntry, ExternalEntry
+    from envwright.facts.mutation import Mutation
+    from envwright.reports.result import ComparedRecording, EnvironmentResult, ValidationResult
     from envwright.reports.run_report import RunReport
+    from envwright.rules.profiles import Spread
 
 LONGEST = 20_000
 POLICY = (
@@ -103,7 +106,7 @@ def site_files(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
     for run in catalogue.runs:
         yield f"runs/{run_page(run)}/index.html", _run(run)
     if catalogue.report is not None:
-        yield "report.html", render_page(dict(catalogue.report), dict(catalogue.diff or {}) or None, catalogue.runs)
+        yield "report.html", render_page(catalogue.report, catalogue.diff, catalogue.runs)
 
 
 def run_page(run: RunReport) -> str:
@@ -114,7 +117,7 @@ def run_page(run: RunReport) -> str:
 def _environment(listing: ListedEnvironment, diff: dict[str, Any] | None) -> str:
     data = None if listing.proven is None else embedded(page_environment(listing.proven, Beside(diff), LONGEST))
     readme = readme_html(listing.readme)
-    detected = detected_mutants((listing.proven or {}).get("mutation")) if listing.verdict else None
+    detected = detected_mutants(listing.proven.mutation) if listing.proven and listing.verdict else None
     return _page("environment.html.j2", "../../", one=listing, readme=readme, data=data, detected=detected)
 
 
@@ -124,17 +127,17 @@ def _run(run: RunReport) -> str:
 
 def _card(listing: ListedEnvironment) -> dict[str, Any]:
     words = [listing.name, listing.description, *listing.tags, listing.generation or ""]
-    distributions = (listing.proven or {}).get("distributions", [])
+    distributions = listing.proven.distributions if listing.proven else ()
     return {
         "one": listing,
         "searched": " ".join(words).lower()[:1_000],
-        "means": [{"policy": one["policy"], **one["mean"]} for one in distributions if one["mean"]],
+        "means": [{"policy": one.policy, **vars(one.mean)} for one in distributions if one.mean],
     }
 
 
-def detected_mutants(mutation: Mapping[str, Any] | None) -> str | None:
+def detected_mutants(mutation: Mutation | None) -> str | None:
     """The share of detected mutants; `None` if undecided mutants leave the verdict open."""
-    bounds = (mutation or {}).get("score_range")
+    bounds = mutation.score_range if mutation else None
     if not bounds or (bounds[0] >= GOOD_SCORE) != (bounds[1] >= GOOD_SCORE):
         return None
     return score_text(bounds)
@@ -183,23 +186,23 @@ def model_table(listings: Sequence[ListedEnvironment]) -> ModelTable:
     )
 
 
-def _latest(listing: ListedEnvironment) -> dict[str, Mapping[str, Any]]:
-    recorded = sorted((one for one in listing.baselines if one["model"]), key=lambda one: str(one["date"] or ""))
-    return {str(one["model"]): one for one in recorded}
+def _latest(listing: ListedEnvironment) -> dict[str, ComparedRecording]:
+    recorded = sorted((one for one in listing.baselines if one.model), key=lambda one: str(one.date or ""))
+    return {str(one.model): one for one in recorded}
 
 
-def _mean(recorded: Any) -> float:
-    values = [float(one["mean"]) for one in recorded]
+def _mean(recorded: Iterable[ComparedRecording]) -> float:
+    values = [float(one.mean) for one in recorded]
     return sum(values) / len(values)
 
 
-def _measured(recorded: Mapping[str, Any] | None) -> MeasuredReward | None:
+def _measured(recorded: ComparedRecording | None) -> MeasuredReward | None:
     if recorded is None:
         return None
-    mean = float(recorded["mean"])
-    interval = recorded["interval"]
+    mean = float(recorded.mean)
+    interval = recorded.interval
     between = f"{interval[0]:.2f} to {interval[1]:.2f}" if interval else ""
-    about = f"{recorded['scored']} rollouts, version {recorded['package_version']}, {recorded['date']}"
+    about = f"{recorded.scored} rollouts, version {recorded.package_version}, {recorded.date}"
     return MeasuredReward(f"{mean:.2f}", min(SHADES - 1, max(0, int(mean * SHADES))), between, about)
 
 
@@ -265,7 +268,7 @@ class ListedEnvironment:
     hub: str
     digest: str
     readme: str
-    proven: Mapping[str, Any] | None
+    proven: EnvironmentResult | None
     """Its part of validate.json; `None` if no report has it."""
     stale: bool
     """Whether the report has another digest than the folder on disk."""
@@ -275,19 +278,19 @@ class ListedEnvironment:
 
     @property
     def verdict(self) -> str | None:
-        return None if self.proven is None or self.stale else str(self.proven["verdict"])
+        return None if self.proven is None or self.stale else self.proven.verdict
 
     @property
-    def baselines(self) -> list[Mapping[str, Any]]:
+    def baselines(self) -> list[ComparedRecording]:
         """The recorded baselines, by policy or model."""
-        return [one for one in (self.proven or {}).get("recordings", []) if one["mean"] is not None]
+        return [one for one in self.proven.recordings if one.mean is not None] if self.proven else []
 
     @property
-    def functions(self) -> list[dict[str, Any]]:
+    def functions(self) -> list[Spread]:
         """Every function with scores, weighted ones first, with the oracle's means."""
-        profiles = (self.proven or {}).get("profiles", [])
-        gold = next((one for one in profiles if one["policy"] == oracle.name), None)
-        return [spread for spread in gold["spreads"] if spread["kind"] != "total"] if gold else []
+        profiles = self.proven.profiles if self.proven else ()
+        gold = next((one for one in profiles if one.policy == oracle.name), None)
+        return [spread for spread in gold.spreads if spread.kind != "total"] if gold else []
 
 
 @dataclass(frozen=True)
@@ -299,7 +302,7 @@ class Catalogue:
     external: tuple[ExternalEntry, ...] = ()
     runs: tuple[RunReport, ...] = ()
     declared_runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    report: Mapping[str, Any] | None = None
+    report: ValidationResult | None = None
     diff: Mapping[str, Any] | None = None
     reports: Path | None = None
     """The folder of the report, with its transcripts."""
@@ -309,13 +312,12 @@ def listing_of(
     entry: EnvironmentEntry,
     package: Package,
     readme: str,
-    report: Mapping[str, Any] | None,
+    report: ValidationResult | None,
     runs: Mapping[str, Mapping[str, Any]],
     released: Mapping[str, Any] | None = None,
 ) -> ListedEnvironment:
     """The listing of one environment; `released` is the data of release.json."""
-    environments = report["environments"] if report else []
-    proven = next((one for one in environments if one["name"] == entry.name), None)
+    proven = next((one for one in report.environments if one.name == entry.name), None) if report else None
     used = [name for name, run in runs.items() if any(one.get("id") == entry.name for one in run["environments"])]
     return ListedEnvironment(
         name=entry.name,
@@ -329,7 +331,7 @@ def listing_of(
         digest=package.digest,
         readme=readme,
         proven=proven,
-        stale=proven is not None and proven["digest"] != package.digest,
+        stale=proven is not None and proven.digest != package.digest,
         runs=tuple(used),
         published=_published(entry.name, released),
     )

@@ -9,15 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from envwright.files.atomic_write import write_whole
-from envwright.rules.result import transcript_of
-
-if TYPE_CHECKING:
-    from envwright.rules.engine import Finding
-    from envwright.rules.result import EnvironmentResult
 
 FOLDER = "transcripts"
 CALL = "envwrightTranscripts"
@@ -29,10 +23,9 @@ def transcripts_file(name: str) -> str:
     return f"{FOLDER}/{safe_key(name)}.js"
 
 
-def conversation_address(environment: EnvironmentResult, finding: Finding) -> str:
-    """The address in the HTML report of the conversation that a finding rests on; empty if it is not there."""
-    found = transcript_of(environment, finding)
-    return f"validate.html#/transcripts/{quote(environment.name, safe='')}/{found}" if found else ""
+def conversation_address(name: str, transcript: str | None) -> str:
+    """The address of an environment's transcript in the HTML report; empty without one."""
+    return f"validate.html#/transcripts/{quote(name, safe='')}/{transcript}" if transcript else ""
 
 
 def safe_key(name: str) -> str:
@@ -54,16 +47,10 @@ def content_of(script: str) -> str | None:
     return found and found[2]
 
 
-def write_transcripts(environments: Iterable[EnvironmentResult], folder: Path) -> None:
-    """Write the files of environments that have transcripts, and remove those of earlier runs."""
-    contents = ((one.name, one.transcripts.content) for one in environments if one.transcripts is not None)
-    _write(contents, folder)
-
-
 def copy_transcripts(sources: Mapping[str, Path], folder: Path) -> None:
     """Write the files of a merged report. `sources` has, by environment, the folder of the report that it came from."""
     held = ((name, read_transcripts(source, name)) for name, source in sources.items())
-    _write(((name, content) for name, content in held if content is not None), folder)
+    write_transcripts(((name, content) for name, content in held if content is not None), folder)
 
 
 def read_transcripts(folder: Path, name: str) -> str | None:
@@ -74,7 +61,8 @@ def read_transcripts(folder: Path, name: str) -> str | None:
         return None
 
 
-def _write(contents: Iterable[tuple[str, str]], folder: Path) -> None:
+def write_transcripts(contents: Iterable[tuple[str, str]], folder: Path) -> None:
+    """Write the packed transcripts of environments by name, and remove the files of earlier runs."""
     written = set()
     for name, content in contents:
         path = folder / transcripts_file(name)

@@ -70,6 +70,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "tasks": 2,
         "rollouts": 2,
         "stages": ("rewards",),
+        "first": ("smoke",),
     },
 }
 """Another value for every setting there is; `None` if the setting is not a single value."""
@@ -81,9 +82,9 @@ NOT_SEEN = {
         *("max_truncated", "max_timeouts", "max_errors", "max_drop"),
     },
     "gates": set(),
-    "request": {"use_cache"},
+    "request": {"use_cache", "first"},
 }
-"""Settings that only rules, releases or the cache read."""
+"""Settings that only rules, releases, the cache or the order of stages read."""
 IN_SECONDS = {"budget"}
 """Settings that reach jobs as seconds that are left, which no two observations have alike."""
 SETTINGS = [

@@ -13,8 +13,8 @@ from envwright.declarations.registry import DistributionGate, EnvironmentEntry, 
 from envwright.facts.observed import Cut, Facts, Failure
 from envwright.observing import facts_cache, observation
 from envwright.observing.collected_facts import ProgressListener
-from envwright.observing.earlier_facts import Inputs
-from envwright.observing.facts_cache import FACTS_KEPT, facts_key, remembered, write_facts
+from envwright.observing.earlier_facts import Inputs, changed_part, remember_inputs
+from envwright.observing.facts_cache import FACTS_KEPT, facts_key, key_parts, remembered, write_facts
 from envwright.observing.observation import observe
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation
@@ -183,6 +183,25 @@ def test_facts_are_remembered_with_cuts_but_not_with_an_ended_job(
     known = remembered(ENTRY, PACKAGE, workspace, REQUEST)
     assert (known is not None) == remembers
     assert known is None or known.cuts == (cut,)
+
+
+@pytest.mark.parametrize(
+    ("changed", "part"),
+    [
+        ({}, ""),
+        ({"package": replace(PACKAGE, digest="other")}, ""),
+        ({"package": replace(PACKAGE, digest="other", lock=Lock("other", "i", {}))}, "the lock"),
+        ({"entry": replace(ENTRY, args={"split": "test"})}, "what is asked of it"),
+        ({"request": replace(REQUEST, evaluate=False)}, "what is asked of it"),
+    ],
+    ids=str,
+)
+def test_changed_part_is_the_reason_to_observe_again(workspace: Workspace, changed: dict[str, Any], part: str) -> None:
+    (workspace.facts / "sums").mkdir(parents=True)
+    inputs = Inputs("behaviour", "cases", "tests", key_parts(ENTRY, PACKAGE, REQUEST))
+    remember_inputs(inputs, Facts("sums", key(), "d"), workspace)
+    now = {"entry": ENTRY, "package": PACKAGE, "request": REQUEST, **changed}
+    assert changed_part(**now, workspace=workspace).partition(" (")[0] == part
 
 
 def test_remembered_facts_beyond_the_limit_are_deleted(broken: Callable[[str], Facts], workspace: Workspace):

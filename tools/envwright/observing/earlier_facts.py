@@ -13,9 +13,11 @@ An oracle, a pyproject.toml and the files that a wheel installs are behaviour, w
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from envwright.builds.wheel import installed_digest
 from envwright.declarations.package import Package
@@ -23,7 +25,7 @@ from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts
 from envwright.facts.stages import StageName
 from envwright.files.atomic_write import write_whole
-from envwright.observing.facts_cache import INPUTS, facts_file, facts_key, read_facts
+from envwright.observing.facts_cache import INPUTS, facts_file, facts_key, key_parts, read_facts
 from envwright.observing.observation_request import ObservationRequest
 from envwright.packages.content import strict_digest
 from envwright.packages.read_package import CASES_FILE
@@ -34,6 +36,14 @@ DOCUMENTS = ("README.md", "LICENSE", "CHANGELOG.md")
 OF_TESTS: tuple[StageName, ...] = ("tests",)
 OF_CASES: tuple[StageName, ...] = ("rewards", "mutation", "tests")
 SIGNED_AS = "inputs"
+PARTS = {
+    "tool": "the code of envwright",
+    "python": "the interpreter",
+    "sandbox": "the sandbox of this machine",
+    "lock": "the lock",
+    "requests": "what is asked of it (arguments, gates, variables or the command)",
+}
+"""Parts of a key other than the package itself, those first that change others."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,8 @@ class Inputs:
     behaviour: str
     cases: str
     tests: str
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    """The parts of the facts' key, for people."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +95,7 @@ def inputs_of(entry: EnvironmentEntry, package: Package, request: ObservationReq
         facts_key(entry, replace(package, digest=behaviour + installed_digest(overlay)), request),
         strict_digest(package.folder, cases),
         strict_digest(package.folder, package.test_files),
+        key_parts(entry, package, request),
     )
 
 
@@ -99,6 +112,16 @@ def earlier_facts(inputs: Inputs, environment: str, workspace: Workspace) -> Ear
                 stale = OF_CASES if earlier.cases != inputs.cases else ()
                 return EarlierFacts(facts, stale or (OF_TESTS if earlier.tests != inputs.tests else ()))
     return None
+
+
+def changed_part(entry: EnvironmentEntry, package: Package, workspace: Workspace, request: ObservationRequest) -> str:
+    """The part of the key, in words, that differs from that of the last facts; empty if the package alone does."""
+    with suppress(OSError, ValueError, KeyError):  # among others, if there are none
+        last = max((workspace.facts / entry.name).glob(f"*{INPUTS}"), key=lambda path: path.stat().st_mtime)
+        earlier = json.loads(verified(last.read_bytes(), SIGNED_AS))["inputs"]["parts"]
+        now = key_parts(entry, package, request)
+        return next((words for part, words in PARTS.items() if earlier[part] != now[part]), "")
+    return ""
 
 
 def remember_inputs(inputs: Inputs, facts: Facts, workspace: Workspace) -> None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from envwright.builds.interpreter import interpreter_if_any
 from envwright.builds.sandbox import reason_against_sandbox
@@ -32,8 +33,13 @@ ROOM_BYTES = 64 * 2**20
 
 
 def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationRequest) -> str:
-    """Digest of everything that can change an observation: the requests, the package, the lock, the tool."""
-    seen = {
+    """Digest of everything that can change an observation."""
+    return hashlib.sha256(json.dumps(key_parts(entry, package, request), sort_keys=True).encode()).hexdigest()
+
+
+def key_parts(entry: EnvironmentEntry, package: Package, request: ObservationRequest) -> dict[str, Any]:
+    """Everything that can change an observation: the requests, the package, the lock, the tool, the machine."""
+    return {
         "requests": requests_for(entry, request.of_package(package), package).digest(),
         "package": package.digest,
         "lock": package.lock.digest if package.lock else "",
@@ -41,7 +47,6 @@ def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationReq
         "sandbox": reason_against_sandbox(),
         "python": [_interpreter(package), sys.platform, platform.machine()],
     }
-    return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()
 
 
 def _interpreter(package: Package) -> str:

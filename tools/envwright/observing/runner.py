@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 import traceback
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -19,6 +20,7 @@ from envwright.declarations.problem import Problem
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts, adapter
 from envwright.observing.collected_facts import ProgressListener
+from envwright.observing.earlier_facts import changed_part
 from envwright.observing.facts_cache import remembered
 from envwright.observing.observation import observe
 from envwright.observing.observation_request import ObservationRequest
@@ -152,6 +154,8 @@ def _observe_all(
     if not names:
         return
     request.workspace.require_writable()
+    if request.observation.use_cache:
+        _explain(request, names, progress)
     timings = expected_timings(names, request.workspace)
     waiting, memory = in_order(timings), available_memory()
     running: dict[Future[EnvironmentResult | None], str] = {}
@@ -183,6 +187,18 @@ def _observe_all(
                 if future.done():
                     _file(future, results)
             raise
+
+
+def _explain(request: ValidationRequest, names: Sequence[str], progress: RunProgress) -> None:
+    """One line on each reason, other than a changed package, why environments are observed again."""
+    repository, changed = request.repository, defaultdict[str, list[str]](list)
+    for name in names:
+        entry, package = repository.registry.environments[name], repository.packages[name]
+        changed[changed_part(entry, package, request.workspace, request.observation)].append(name)
+    for part, named in changed.items():
+        if part:
+            who = named[0] if len(named) == 1 else f"{len(named)} environments"
+            progress.note(f"{who}: observed again, because {part} changed")
 
 
 def _prepare(request: ValidationRequest, name: str, stop: threading.Event) -> None:

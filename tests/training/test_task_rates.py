@@ -80,6 +80,7 @@ def test_rates_of_a_run_renew_those_of_the_recording(root: Path, capsys: pytest.
     shown = "".join(capsys.readouterr())
     assert "configs/difficulty/first.json: rates of 4 tasks, by first, steps 3 to 4" in shown
     assert "never earned more than 0: 2 of 4 tasks of the training that were read: 9 (0 of 8, " in shown
+    assert '\n  "8": [0.5, 8],\n' in (root / "configs" / "difficulty" / "first.json").read_text()
     rollouts, shown = compiled(root, capsys, RATES)
     assert rollouts["rare_tasks"] == [7, 9]
     assert "2 of 4 tasks, by first, steps 3 to 4" in shown
@@ -88,7 +89,8 @@ def test_rates_of_a_run_renew_those_of_the_recording(root: Path, capsys: pytest.
 def test_rates_that_do_not_apply_are_left_out_with_the_reason(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rollouts, shown = compiled(root, capsys, RATES)
     assert "rare_tasks" not in rollouts
-    assert "RUN030 warning: first: left out: difficulty: first.json cannot be read" in shown
+    assert "RUN030 warning: first: left out: difficulty: configs/difficulty/first.json cannot be read" in shown
+    assert "../keys.json is not a file of this repository" in compiled(root, capsys, ", rates: ../keys.json")[1]
     module = root / "environments" / "word_problems" / "word_problems" / "__init__.py"
     module.write_text(f"{module.read_text()}\n# changed\n")
     rollouts, shown = compiled(root, capsys)

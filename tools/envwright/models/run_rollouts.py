@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,8 @@ MOST_STEPS = 24
 """Steps of a split whose rollouts are read."""
 MOST_BYTES = 96 << 20
 """Read of all steps of a split: the tokens of a rollout are in its line."""
+MOST_ROWS = 10_000
+"""Read of one file of TRL's."""
 PARTS = 16
 """Parts of a file that is larger than its share of `MOST_BYTES`."""
 MOST_CHARACTERS = 20_000
@@ -100,7 +102,7 @@ class _Reader:
             path = by_step[step]
             try:
                 cut += path.stat().st_size > share
-                for line in _completions(path) if path.suffix == ".parquet" else _lines(path, share):
+                for line in islice(_completions(path), MOST_ROWS) if path.suffix == ".parquet" else _lines(path, share):
                     self._line(line, step, split == "eval", str(path.relative_to(folder)))
             except ImportError:
                 needed = command_with("inspect", f"envwright diagnose {folder}")
@@ -145,7 +147,7 @@ def _files(folder: Path, split: str, names: Sequence[str]) -> dict[int, Path]:
     """Step → its file of rollouts, in the run's folder or in one below it."""
     found: dict[int, Path] = {}
     for place in (*folder.glob("rollouts"), *folder.glob("completions"), *sorted(folder.glob("*/rollouts"))):
-        for path in place.iterdir():
+        for path in place.glob("*"):
             match = STEP.fullmatch(path.name)
             inside = [path / split / name for name in names] if path.is_dir() else [path] if split == "train" else []
             file = next((each for each in inside if each.is_file()), None)

@@ -6,13 +6,16 @@ Tasks outside the bounds of `difficulty` are drawn less often where the trainer 
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from envwright.declarations.declared_text import leads_inside, read_bytes
 from envwright.declarations.package import Package
+from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import EnvironmentEntry, Registry
 from envwright.declarations.run import Difficulty, RunSpec
 from envwright.facts.observed import adapter
@@ -49,7 +52,7 @@ def rates_of(spec: RunSpec, registry: Registry, packages: Mapping[str, Package])
     if entry is None or package is None:
         return f"{source.id} is not an environment of this repository"
     file = spec.difficulty.rates if spec.difficulty is not None else None
-    found = _filed(package.folder.parents[1] / file, spec.name) if file else _recorded(entry, package)
+    found = _filed(package.folder.parents[1], file, spec.name) if file else _recorded(entry, package)
     if isinstance(found, str):
         return found
     if (found.reward_digest, dict(found.settings)) != (reward_digest(entry, package), dict(source.settings)):
@@ -68,15 +71,18 @@ def rates_of_rollouts(spec: RunSpec, digest: str, replies: RunReplies) -> TaskRa
 
 def write_rates(path: Path, rates: TaskRates) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps(asdict(rates), indent=1) + "\n")
+    text = re.sub(r"\[\s+([\d.e-]+),\s+(\d+)\s+\]", r"[\1, \2]", json.dumps(asdict(rates), indent=1))  # a line for each
+    write_whole(path, f"{text}\n")
 
 
-def _filed(path: Path, run: str) -> TaskRates | str:
+def _filed(root: Path, file: str, run: str) -> TaskRates | str:
     try:
-        read = adapter(TaskRates).validate_python(json.loads(path.read_bytes()), strict=False)
-    except (OSError, ValueError, RecursionError) as error:
+        if not leads_inside(root / file, root):
+            return f"{file} is not a file of this repository"
+        read = adapter(TaskRates).validate_python(json.loads(read_bytes(root / file, root)), strict=False)
+    except (DeclarationError, ValueError, RecursionError) as error:
         why = shortened(on_one_line(str(error)), 200)
-        return f"{path.name} cannot be read ({why}); envwright diagnose {run} --rates {path.name} writes it"
+        return f"{file} cannot be read ({why}); envwright diagnose {run} --rates {file} writes it"
     assert isinstance(read, TaskRates)
     return read
 

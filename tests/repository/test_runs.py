@@ -20,7 +20,7 @@ def test_run_without_optional_keys_has_defaults() -> None:
     found = spec()
     assert (found.batch_size, found.group_size, found.seq_len, found.learning_rate) == (128, 8, 4096, 1e-6)
     assert (found.schema, found.submit, found.lora, found.eval) == ("portable", "manual", None, None)
-    assert not found.says("batch_size")
+    assert not found.declares("batch_size")
 
 
 def test_run_with_adapters_has_higher_learning_rate() -> None:
@@ -38,7 +38,7 @@ def test_run_line_of_missing_key_is_its_parents() -> None:
 def test_run_merged_keys_count_as_written() -> None:
     text = HEAD.replace("runs:\n", "runs:\n  base: &base\n" + REST) + "    <<: *base\n    batch_size: 64\n"
     found = registry_of(parse_document(text, "registry.yaml")).specs["first"]
-    assert found.says("model")
+    assert found.declares("model")
     assert found.model == "Qwen/Qwen3-4B"
 
 

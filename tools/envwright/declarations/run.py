@@ -378,7 +378,7 @@ class RunSpec(RunKeys):
     lines: Mapping[str, int] = field(default_factory=dict)
     """Key → its line, such as `sampling.max_tokens`; '' stands for the run itself."""
     written: frozenset[str] = frozenset()
-    """The keys that were written, merged ones included, and differ from their defaults."""
+    """The keys that were written, as `lines` names them."""
     command: str = ""
     """The command line that declares it; empty if a file declares it."""
     rules: Mapping[str, RuleSetting] = field(default_factory=dict)
@@ -390,8 +390,8 @@ class RunSpec(RunKeys):
             key = key.rpartition(".")[0]
         return self.lines.get(key)
 
-    def says(self, key: str) -> bool:
-        """Whether the key was written and differs from its default."""
+    def declares(self, key: str) -> bool:
+        """Whether the key was written."""
         return key in self.written
 
     @property

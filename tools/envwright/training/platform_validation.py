@@ -100,7 +100,7 @@ def platform_check(
         return _without_commit(run, str(answer.get("error", "")))
     commit = str(answer["schema_commit"])
     schema = schema_of(commit)
-    if schema is None or run.spec.says("schema") or schema == run.spec.schema:
+    if schema is None or run.spec.declares("schema") or schema == run.spec.schema:
         return PlatformCheck(run, commit)
     request = replace(run.request, spec=replace(run.spec, schema=schema))
     try:

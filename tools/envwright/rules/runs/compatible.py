@@ -113,7 +113,7 @@ def overrides_use_another_schema(run: RunSubject) -> Iterator[Found]:
     Why: prime-rl refuses the configuration, and the hosted service validates only on the cluster.
     Fix: Correct the key or the value, or name the schema that has it.
     """
-    if run.spec.says("schema") and not run.trainer.schemas:
+    if run.spec.declares("schema") and not run.trainer.schemas:
         fix = "Remove schema, or choose a backend that reads it."
         yield run.found("schema", f"{run.spec.backend} has one configuration schema, and schema names another", fix)
     yield from run.refused("schema")

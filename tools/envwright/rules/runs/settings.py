@@ -216,7 +216,7 @@ def something_was_left_out(run: RunSubject) -> Iterator[Found]:
     """
     for line in run.left_out:
         key = line.partition(":")[0].partition(" ")[0]
-        if run.spec.says(key):
+        if run.spec.declares(key):
             yield run.found(key, f"left out: {line}")
     for index, source in enumerate(run.spec.environments):
         if source.agents and not run.trainer.many_agents:

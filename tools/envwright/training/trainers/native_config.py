@@ -123,7 +123,7 @@ def leaves(values: Mapping[str, Any], before: tuple[str, ...] = ()) -> Iterator[
 
 def origin(spec: RunSpec, key: str, note: str = "") -> str:
     """The origin of a declared value for a comment: its place in the registry, or a default."""
-    place = f"runs.{spec.name}.{key}" if spec.says(key) else f"default of {key}"
+    place = f"runs.{spec.name}.{key}" if spec.declares(key) else f"default of {key}"
     return f"{place}; {note}" if note else place
 
 

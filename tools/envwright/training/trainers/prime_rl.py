@@ -224,7 +224,7 @@ def _deployment(config: NativeConfig, spec: RunSpec, *, hosted: bool) -> None:
     else:
         config.put("deployment.num_train_gpus", gpus.train, origin(spec, "gpus.train"))
         config.put("deployment.num_infer_gpus", gpus.inference, origin(spec, "gpus.inference"))
-    if spec.says("gpus.per_node"):
+    if spec.declares("gpus.per_node"):
         config.put("deployment.gpus_per_node", gpus.per_node, origin(spec, "gpus.per_node"))
     if spec.slurm is not None or (gpus.multi_node and not hosted):
         config.table("slurm")
@@ -294,7 +294,7 @@ def _orchestrator(config: NativeConfig, request: CompileRequest, *, hosted: bool
     config.put(f"{sampling}.max_completion_tokens", spec.sampling.max_tokens, limit)
     for index, source in enumerate(spec.environments):
         _train_source(config, request, index, source, hosted=hosted)
-    if spec.schema == "august" and spec.says("difficulty.rates"):
+    if spec.schema == "august" and spec.declares("difficulty.rates"):
         config.left_out.append("difficulty.rates: every task begins with equal weight, as the sampler takes no rates")
     if spec.eval is not None:
         _evaluation(config, request, spec.eval, hosted=hosted)

@@ -172,7 +172,7 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     if spec.difficulty_filter:
         config.put("rllm.rejection_sample.enable", True, origin(spec, "difficulty_filter"))
         config.put("rllm.rejection_sample.filter_uniform_groups", True, origin(spec, "difficulty_filter"))
-    if spec.lora is not None and spec.says("lora.alpha"):
+    if spec.lora is not None and spec.declares("lora.alpha"):
         config.left_out.append("lora.alpha: Tinker chooses it")
     return config
 

@@ -140,7 +140,7 @@ def _config(request: CompileRequest) -> NativeConfig:
     if spec.wandb is not None:
         config.put("wandb_project", spec.wandb.project, origin(spec, "wandb.project"))
         config.put("wandb_name", spec.name, "the run's name")
-    if spec.lora is not None and spec.says("lora.alpha"):
+    if spec.lora is not None and spec.declares("lora.alpha"):
         config.left_out.append("lora.alpha: Tinker chooses it")
     config.left_out.append(f"seq_len = {spec.seq_len}: Tinker uses that of the model")
     return config

@@ -1,13 +1,7 @@
 """Facts of an earlier observation of the same behaviour: only what depends on the changed files is observed again.
 
-| changed | observed again |
-|---|---|
-| `README.md`, `LICENSE`, `CHANGELOG.md` | the wheel |
-| `tests/test_*.py` | the author's tests |
-| `tests/cases.yaml` | replies and cases, mutants, the author's tests |
-| anything else | everything |
-
-An oracle, a pyproject.toml and the files that a wheel installs are behaviour, whatever they are called.
+The table is in docs/architecture.md#the-cache. An oracle, a pyproject.toml and the files that a wheel installs are
+behaviour, whatever they are called.
 """
 
 from __future__ import annotations

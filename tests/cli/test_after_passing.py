@@ -26,6 +26,12 @@ def test_next_step_after_change_is_git_add(root: Path) -> None:
     assert proposed(root) == "git add environments/reverse_text"
 
 
+def test_next_step_before_the_first_commit_adds_all(root: Path) -> None:
+    git(root, "update-ref", "-d", "HEAD")
+    edit(root / README, "#", "# A")
+    assert proposed(root) == "git add --all"
+
+
 def test_next_step_after_staging_is_git_commit(root: Path) -> None:
     edit(root / README, "#", "# A")
     git(root, "add", "-A")

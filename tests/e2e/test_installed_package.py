@@ -117,7 +117,7 @@ def test_init_with_owner_and_address_writes_no_placeholder(installed: Installed)
 def test_init_from_a_wheel_without_a_source_writes_nothing(installed: Installed, tmp_path: Path) -> None:
     done = installed.run("init", "--owner", "their-team", cwd=tmp_path)
     assert done.returncode == 2
-    assert "nor Source of the package is on github.com. --tool OWNER/REPOSITORY@COMMIT names" in done.stderr
+    assert "its package declares no Source there. --tool OWNER/REPOSITORY@COMMIT names" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -79,8 +79,8 @@ def test_files_of_init_call_what_was_installed(recorded: Path, url: str, commit:
         ("git+https://gitlab.com/team/tool", "https://github.com/upstream/tool", "gitlab.com/team/tool, which is"),
         ("https://github.com.example.org/a/tool", "https://github.com/upstream/tool", "example.org/a/tool, which is"),
         ("", "https://github.com/Acme/envwright", "Acme/envwright is a placeholder"),
-        ("", "https://example.org/tool", "from an index, and neither that nor Source of the package is on github.com"),
-        ("", "", "from an index, and neither that nor Source of the package is on github.com"),
+        ("", "https://example.org/tool", "the index, its origin, is not on github.com, and its package declares no"),
+        ("", "", "the index, its origin, is not on github.com, and its package declares no"),
     ],
 )
 def test_copy_from_an_unknown_address_has_no_tool(
@@ -99,9 +99,9 @@ def test_copy_from_an_unknown_address_has_no_tool(
         ("https://github.com/team/tool.git", True, f"team/tool@COMMIT # v{__version__}"),
         ("git@github.com:team/tool.git", True, f"team/tool@COMMIT # v{__version__}"),
         ("https://ann@github.com/team/tool", False, "of the clone FOLDER is not on origin, team/tool: push it first"),
-        ("git@github.com.example.org:team/tool", True, "from the clone FOLDER, and neither that nor"),
+        ("git@github.com.example.org:team/tool", True, "the clone FOLDER has no `origin` on github.com"),
         ("https://github.com/acme/tool", True, "acme/tool is a placeholder"),
-        (None, True, "from the clone FOLDER, and neither that nor"),
+        (None, True, "the clone FOLDER has no `origin` on github.com"),
     ],
 )
 def test_copy_from_a_clone_is_called_at_the_commit_that_its_origin_has(

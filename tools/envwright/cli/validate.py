@@ -34,7 +34,7 @@ from envwright.observing.runner import run_all
 from envwright.observing.store.settings import SettingsRefused
 from envwright.observing.verdicts import BRIEF_FROM, ValidationRequest
 from envwright.packages.changes import changed_environments
-from envwright.packages.git import ContentMissing, git
+from envwright.packages.git import ContentMissing, git, head_of
 from envwright.packages.release_history import release_history
 from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.reports.open_progress import open_progress
@@ -310,7 +310,8 @@ def _of_git(repository: Repository, names: Sequence[str]) -> str:
     lines = status.stdout.decode(errors="replace").splitlines()
     if any(line[1:2] != " " for line in lines):
         touched = [path for path in (*folders, *BESIDE) if any(path in line for line in lines)]
-        return f"git add {' '.join(touched)}" if 0 < len(touched) <= 5 else "git add --all"
+        few = 0 < len(touched) <= 5 and head_of(root)  # a first commit needs what init wrote, too
+        return f"git add {' '.join(touched)}" if few else "git add --all"
     if lines:
         return "git commit"
     ahead = git(root, "rev-list", "--count", "@{upstream}..HEAD")

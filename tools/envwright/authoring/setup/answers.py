@@ -58,8 +58,8 @@ def default_tool() -> str:
             raise NoToolAddress(f"commit {commit[:12]} of the clone {folder} is not on origin, {clone}: push it first")
     repository = repository or _on_github(project_address("Source"))
     if not repository:
-        place = f"the clone {folder}" if is_clone else address or "an index"
-        raise NoToolAddress(f"this copy is from {place}, and neither that nor Source of the package is on github.com")
+        place = f"the clone {folder} has no `origin`" if is_clone else f"{address or 'the index'}, its origin, is not"
+        raise NoToolAddress(f"{place} on github.com, and its package declares no Source there")
     if is_placeholder(repository):
         raise NoToolAddress(f"{repository} is a placeholder")
     return f"{repository}@{commit} # v{__version__}" if commit else f"{repository}@v{__version__.partition('.')[0]}"

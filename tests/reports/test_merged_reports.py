@@ -14,7 +14,8 @@ from envwright.declarations.problem import DeclarationError
 from envwright.packages.repository import Repository
 from envwright.reports.merging import current, merged
 from envwright.reports.result import EnvironmentResult, ShardOfRun, ValidationResult, json_parts, read_report
-from sample_results import ALL_PASS, BROKEN, FAILING, hostile, mixed, passing
+from sample_reports import sample_report
+from sample_results import ALL_PASS, BROKEN, FAILING, hostile, mistaken, mixed, passing
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,12 +40,16 @@ def merge(folder: Path, *more: str) -> int:
     return main(["report", "merge", str(folder), "--reports", str(root / "whole"), "--root", str(root), *more])
 
 
-def test_report_read_back_is_unchanged(tmp_path: Path) -> None:
-    for result in (mixed(), hostile()):
-        written = "".join(json_parts(result))
-        path = tmp_path / "validate.json"
-        path.write_text(written)
-        assert json.loads("".join(json_parts(read_report(path))))["environments"] == json.loads(written)["environments"]
+@pytest.mark.parametrize(
+    "result",
+    [mixed(), mistaken(), hostile(), sample_report(6, 6 * 64)],
+    ids=["mixed", "mistaken", "hostile", "of every kind"],
+)
+def test_report_read_back_is_unchanged(result: ValidationResult, tmp_path: Path) -> None:
+    written = "".join(json_parts(result))
+    path = tmp_path / "validate.json"
+    path.write_text(written)
+    assert "".join(json_parts(read_report(path))) == written
 
 
 def test_merged_report_contains_all_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,7 +133,14 @@ def test_merge_refuses_reports_of_different_runs(tmp_path: Path, other: Validati
         merged({str(file): read_report(file) for file in files})
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"version": 1}', "[" * 100_000], ids=["torn", "list", "short", "deep"])
+WRONG_EVIDENCE = "".join(json_parts(mixed())).replace('"functions": {', '"functions": 5, "other": {')
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[]", '{"version": 1}', "[" * 100_000, WRONG_EVIDENCE],
+    ids=["torn", "list", "short", "deep", "evidence"],
+)
 def test_merge_malformed_report_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "validate.json").write_text(content)
     with pytest.raises(DeclarationError, match=r"validate\.json"):

@@ -506,7 +506,7 @@ def unreached_gates(environment: EnvironmentResult) -> list[tuple[Gate, str]]:
     ]
 
 
-_HEAD = frozenset(each.name for each in fields(ValidationResult)) - {"environments", "next_command"}
+_HEAD = [each.name for each in fields(ValidationResult) if each.name not in ("environments", "next_command")]
 """The keys of the file beside its environments."""
 
 
@@ -525,8 +525,8 @@ def path_in_repository(folder: str, module_path: str, file: str | None) -> str |
 def json_parts(result: ValidationResult) -> Iterator[str]:
     """The result as JSON in plain ASCII without active characters, an environment at a time."""
     # a serializer of the whole type takes as long to build as that of an environment, and the head is small
-    head = {name: value for name, value in vars(result).items() if name in _HEAD}
-    yield _safe(json.dumps(plain_data(head), indent=2)).removesuffix("\n}") + ',\n  "environments": ['
+    head = plain_data({name: getattr(result, name) for name in _HEAD})
+    yield _safe(json.dumps(head, indent=2)).removesuffix("\n}") + ',\n  "environments": ['
     between = "\n    "
     for environment in result.environments:
         text = _as_json(environment, indent=2, without={"transcripts": {"content"}})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from envwright.files.atomic_write import write_whole
 from envwright.release.plan import REFUSED, WRITES
+from envwright.reports.declared_runs import finding_data
 from envwright.reports.printing import (
     append_to_summary,
     first_of_each_kind,
@@ -229,21 +230,6 @@ def _step_data(plan: ReleasePlan, step: ReleaseStep) -> dict[str, Any]:
         "next": step.next,
         "found": asdict(step.found) if step.found else None,
         "findings": [finding_data(each) for each in plan.findings.get(step.desired.name, ())],
-    }
-
-
-def finding_data(finding: Finding) -> dict[str, Any]:
-    """A finding of a release's rules as plain data."""
-    return {
-        "rule": finding.rule,
-        "severity": finding.severity,
-        "message": finding.message,
-        "fix": finding.fix,
-        "evidence": finding.evidence,
-        "file": finding.file,
-        "line": finding.line,
-        "ignored": finding.ignored,
-        "reason": finding.reason,
     }
 
 

@@ -112,11 +112,12 @@ def run_data(result: RunResult) -> dict[str, Any]:
         "command": shlex.split(shlex.join(result.command)),
         "units": dict(result.units),
         "notes": list(result.notes),
-        "findings": [_finding_data(finding) for finding in result.findings],
+        "findings": [finding_data(finding) for finding in result.findings],
     }
 
 
-def _finding_data(finding: Finding) -> dict[str, Any]:
+def finding_data(finding: Finding) -> dict[str, Any]:
+    """A finding of rules of runs or releases as plain data."""
     return {
         "rule": finding.rule,
         "severity": finding.severity,

@@ -35,10 +35,10 @@ from envwright.observing.templates import LockTemplates
 from envwright.observing.verdicts import ValidationRequest
 from envwright.packages.content import strict_digest
 from envwright.packages.repository import Repository
-from envwright.reports.brief_findings import causes
 from envwright.reports.page import VERDICT_STYLES, Page
 from envwright.reports.printing import for_terminal, print_text
 from envwright.reports.result import DECIDING, EnvironmentResult, ValidationResult, finding_kind
+from envwright.reports.terminal import causes
 from envwright.reports.written import PAGE, write_reports
 from envwright.rules.catalogue import explain
 from envwright.rules.engine import GATES, Finding, Gate

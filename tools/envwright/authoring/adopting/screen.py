@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from envwright.authoring.adopting.adopt import Outcome
 from envwright.authoring.adopting.skeleton import ORACLE_FILE
 from envwright.authoring.adopting.staging import Adoption
-from envwright.reports.brief_findings import causes
 from envwright.reports.page import VERDICT_STYLES, Page, TableColumn
 from envwright.reports.result import DECIDING, EnvironmentResult, ValidationResult, finding_kind
 from envwright.reports.summary import LONGEST_COMMAND_NAMES
 from envwright.reports.summary import next_command as next_of_validation
+from envwright.reports.terminal import causes
 
 MOST_DETAILED = 3
 """The most environments that are shown one by one; more get a table."""

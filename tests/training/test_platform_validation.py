@@ -47,7 +47,13 @@ DECLARED: dict[str, Any] = {
 
 def declared(lines: dict[str, int] | None = None, **changes: Any) -> DeclaredRun:
     request = CompileRequest(
-        run_spec("first", {**DECLARED, **changes}, lines or {"": 7}, "registry.yaml"), {"sums": SUMS}
+        run_spec(
+            "first",
+            {key: value for key, value in {**DECLARED, **changes}.items() if value is not None},
+            lines or {"": 7},
+            "registry.yaml",
+        ),
+        {"sums": SUMS},
     )
     return DeclaredRun(request.spec, request, compile_run(request), ())
 
@@ -106,14 +112,38 @@ def test_run_is_not_checked_by_a_cli_without_the_command(platform: Platform, tmp
     assert "0.18 has" in checked(declared(), older).not_checked
 
 
-@pytest.mark.usefixtures("hub")
-def test_schema_of_unknown_commit_stays_portable_with_a_note(platform: Platform, tmp_path: Path) -> None:
-    program = tmp_path / "prime"
-    program.write_text(f'#!/bin/sh\necho \'{{"schema_commit": "{"e" * 40}"}}\'\n')
+def naming(platform: Platform, commit: str, folder: Path) -> Platform:
+    """The platform, whose CLI accepts every run and names this commit of prime-rl."""
+    program = folder / "prime"
+    program.write_text(f'#!/bin/sh\necho \'{{"schema_commit": "{commit}"}}\'\n')
     program.chmod(0o755)
-    found = checked(declared(), replace(platform, prime=replace(platform.prime, program=program)))
-    assert found.run.spec.schema == "portable"
-    assert "a commit of unknown schema: only common keys are sent" in found.note
+    return replace(platform, prime=replace(platform.prime, program=program))
+
+
+@pytest.mark.usefixtures("hub")
+@pytest.mark.parametrize(
+    ("changes", "schema", "part"),
+    [
+        ({}, "portable", "not sent: difficulty_filter, eval.tasks = 40; `schema` in the run names one"),
+        ({"difficulty_filter": False, "eval": None}, "portable", "only common keys are sent"),
+        ({"schema": "august"}, "august", "not asked: whether that commit, which is not in this tool's table"),
+    ],
+)
+def test_run_on_an_unknown_commit_says_what_is_not_sent_or_asked(
+    changes: dict[str, Any], schema: str, part: str, platform: Platform, tmp_path: Path
+) -> None:
+    found = checked(declared(**changes), naming(platform, "e" * 40, tmp_path))
+    assert (found.refusal, found.run.spec.schema) == ("", schema)
+    assert part in found.note
+
+
+@pytest.mark.usefixtures("hub")
+def test_declared_schema_that_the_platforms_commit_does_not_have_is_refused(platform: Platform, tmp_path: Path) -> None:
+    found = checked(declared(schema="later"), naming(platform, SCHEMA_COMMIT, tmp_path))
+    assert found.refusal == (
+        "registry.yaml:7: schema: later is declared, and the platform's prime-rl 559b44772 has august; leave it out"
+    )
+    assert checked(declared(schema="portable"), naming(platform, SCHEMA_COMMIT, tmp_path)).refusal == ""
 
 
 def test_schema_of_a_commit_is_known_by_its_table() -> None:

@@ -79,8 +79,17 @@ class PlatformCheck:
             return f"not asked: platform validation ({self.not_checked})"
         if self.refusal:
             return ""
-        unknown = "" if schema_of(self.commit) else ", a commit of unknown schema: only common keys are sent"
-        return f"validated against the platform's prime-rl {self.commit[:9]} (schema: {self.run.spec.schema}{unknown})"
+        spec = self.run.spec
+        found = f"validated against the platform's prime-rl {self.commit[:9]} (schema: {spec.schema})"
+        if schema_of(self.commit) is not None:
+            return found
+        if spec.schema != "portable":
+            return f"{found}; not asked: whether that commit, which is not in this tool's table, has that schema"
+        compiled = self.run.compiled
+        lines = [line for line in compiled.native.left_out if "(august)" in line] if compiled is not None else []
+        names = ", ".join(line.partition(":")[0] for line in lines)
+        sent = f"not sent: {names}; `schema` in the run names one" if names else "only common keys are sent"
+        return f"{found}; not known: how that commit, which is not in this tool's table, spells settings; {sent}"
 
 
 def schema_of(commit: str) -> Schema | None:
@@ -100,6 +109,9 @@ def platform_check(
         return _without_commit(run, str(answer.get("error", "")))
     commit = str(answer["schema_commit"])
     schema = schema_of(commit)
+    if schema is not None and run.spec.declares("schema") and run.spec.schema not in ("portable", schema):
+        message = f"schema: {run.spec.schema} is declared, and the platform's prime-rl {commit[:9]} has {schema}"
+        return PlatformCheck(run, commit, refusal=f"{_place(run, '')}: {message}; leave it out")
     if schema is None or run.spec.declares("schema") or schema == run.spec.schema:
         return PlatformCheck(run, commit)
     request = replace(run.request, spec=replace(run.spec, schema=schema))

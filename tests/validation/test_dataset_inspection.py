@@ -16,13 +16,13 @@ def task(index: int, prompt: str | None = None, **data: Any) -> TaskView:
 
 def read(*tasks: TaskView, conversational: bool = False) -> DatasetReader:
     reader = DatasetReader("train", conversational)
-    reader.watch(tasks, lambda _: None)
+    reader.read(tasks, lambda _: None)
     return reader
 
 
 def test_reader_yields_each_task_once():
     passed: list[int] = []
-    DatasetReader("train").watch([task(0, "a"), task(1, "b")], lambda one: passed.append(one.index))
+    DatasetReader("train").read([task(0, "a"), task(1, "b")], lambda one: passed.append(one.index))
     assert passed == [0, 1]
 
 

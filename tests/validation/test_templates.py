@@ -473,10 +473,10 @@ Monitor(target=threading.Event().wait, daemon=True).start()
     [
         (
             "threading.Thread(target=threading.Event().wait, name='ticker', daemon=True).start()",
-            "threads are still running:  ticker\n",
+            "threads are still running: ticker\n",
         ),
-        ("held = socket.socket()", "a channel is still open:  socket:"),
-        ("held = os.pipe()", "a channel is still open:  pipe:"),
+        ("held = socket.socket()", "a channel is still open: socket:"),
+        ("held = os.pipe()", "a channel is still open: pipe:"),
         ("held = open('/etc/hostname'), open(os.devnull)", "\n"),
         (TQDM, "\n"),
     ],

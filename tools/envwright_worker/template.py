@@ -173,9 +173,9 @@ def reason_not_to_fork(known: set[int]) -> str:
     # The thread of a progress bar need not run in forks.
     threads = [one.name for one in others if not type(one).__module__.startswith("tqdm")]
     if threads:
-        return f"threads are still running:  {', '.join(threads)}"
+        return f"threads are still running: {', '.join(threads)}"
     for descriptor in open_descriptors() - known:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISCHR(mode) and not stat.S_ISDIR(mode):
-            return f"a channel is still open:  {Path(f'/proc/self/fd/{descriptor}').readlink()}"
+            return f"a channel is still open: {Path(f'/proc/self/fd/{descriptor}').readlink()}"
     return ""

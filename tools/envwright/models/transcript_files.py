@@ -44,9 +44,8 @@ from envwright.rules.evidence import extracted_answer, reply_text
 from envwright.statistics.chosen_rollouts import SeenRollout, chosen_rollouts, repeated_share
 from envwright.system.scratch_folder import temporary_scratch
 
-PART_BYTES = 512_000
-PART_LINES = 50
-"""The most lines of a part, and the bytes after which one ends."""
+PART_BYTES, PART_LINES = 512_000, 50
+"""The bytes after which a part ends, and its most lines."""
 MOST_UNPACKED = 8 * 2**30
 ENDINGS = (".jsonl", ".jsonl.gz", ".json")
 MESSAGES = ("messages", "completion", "conversation", "trajectory")
@@ -231,9 +230,8 @@ class _Listing:
         except UnreadableRow as problem:
             self._opened.problems.append(FileProblem(file.name, line.number, str(problem)))
             return
-        own = one.rollout >= 0
         who = (file.name, one.speaker, one.task)
-        rollout = one.rollout if own else self._numbers[who]
+        rollout = one.rollout if one.rollout >= 0 else self._numbers[who]
         self._numbers[who] += 1
         one = replace(one, rollout=rollout, id=rollout_id(file.name, one.speaker, one.task, line.number))
         parts = self._opened._parts

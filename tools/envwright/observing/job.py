@@ -157,7 +157,7 @@ class Job:
                 self._about = f"\nwhile scoring {json.dumps(message.get('value'))[:500]}"
                 continue
             if event != "item" or not isinstance(message.get("kind"), str):
-                raise self._nonsense(f"an invalid answer:  {str(message)[:200]}")
+                raise self._nonsense(f"an invalid answer: {str(message)[:200]}")
             yield message["kind"], message["value"]
 
     def _messages(self, deadline: float, seconds: float) -> Iterator[dict[str, Any]]:

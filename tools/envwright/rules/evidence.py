@@ -36,7 +36,7 @@ class ShownReply:
     """The reply, shortened."""
     policy: str | None = None
     length: int | None = None
-    """Digest of the whole reply, if only its beginning is shown."""
+    """Characters of the whole reply, if only its beginning is shown."""
     rollout: int | None = None
     stop: str | None = None
     derived: bool = False

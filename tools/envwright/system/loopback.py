@@ -39,7 +39,7 @@ def served(
     taken.
     """
     loop = asyncio.new_event_loop()
-    over = asyncio.Event()
+    ended = asyncio.Event()
     bound: Future[int] = Future()
 
     async def serve() -> None:
@@ -49,11 +49,11 @@ def served(
                 await runner.setup()
                 await web.TCPSite(runner, "127.0.0.1", port).start()
                 bound.set_result(int(runner.addresses[0][1]))
-                await over.wait()
+                await ended.wait()
             finally:
                 await runner.cleanup()
 
-    def turn() -> None:
+    def run() -> None:
         asyncio.set_event_loop(loop)
         try:
             loop.run_until_complete(serve())
@@ -63,12 +63,12 @@ def served(
         finally:
             loop.close()
 
-    thread = threading.Thread(target=turn, name=name, daemon=True)
+    thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
-    answers = Served(bound.result(timeout=START_SECONDS), loop)
+    running = Served(bound.result(timeout=START_SECONDS), loop)
     try:
-        yield answers
+        yield running
     finally:
         if not loop.is_closed():
-            loop.call_soon_threadsafe(over.set)
+            loop.call_soon_threadsafe(ended.set)
         thread.join(timeout=STOP_SECONDS)

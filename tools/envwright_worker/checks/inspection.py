@@ -34,7 +34,7 @@ class DatasetReader:
     _duplicates: list[tuple[int, int]] = field(default_factory=list)
     _given_away: list[int] = field(default_factory=list)
 
-    def watch(
+    def read(
         self,
         tasks: Iterable[TaskView],
         each: Callable[[TaskView], None],

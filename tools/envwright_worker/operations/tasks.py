@@ -25,7 +25,7 @@ def answer(session: Session, request: JobRequest) -> None:
 
     for split, reader in readers.items():
         each = keep if split == kept else lambda _: None
-        reader.watch(session.adapter.tasks(split, MAXIMUM_TASKS), each, lambda: session.is_late)
+        reader.read(session.adapter.tasks(split, MAXIMUM_TASKS), each, lambda: session.is_late)
         facts = reader.facts(None if session.adapter.infinite or not reader.is_whole else len(reader))
         if not reader.is_whole:
             session.cut("tasks", f"tasks of the {split} split", len(reader), 0)

@@ -182,7 +182,7 @@ def taskset(original: Original, name: str, module: str, reachable: frozenset[str
     imported = sorted(
         {"Parts", "opening"} | {one for one in ("completion_of", "messages_of", "state_of") if one in used}
     )
-    lines = [f'"""{class_name(name)}: moved from verifiers 0.3, reward for reward."""\n']
+    lines = [f'"""{base}: moved from verifiers 0.3, reward for reward."""\n']
     lines += ["from functools import cached_property", f"from typing import Any{', Literal' if splits else ''}\n"]
     lines += ["import verifiers.v1 as vf\n"]
     lines += sorted([*_imports(original, module, reachable), f"from {module}.plain import {', '.join(imported)}"])

@@ -128,12 +128,12 @@ def sent(
         transport = Transport(store.address)
         for start in range(0, len(names), GROUP):
             group = names[start : start + GROUP]
-            shared = [own for name in group for own in _shared(request, name, exchange)]
-            verdicts = _present(transport, [entry for own in shared for entry in own.verdicts], trusted)
-            unproven = [own.facts for own in shared if verdicts.isdisjoint(own.verdicts)]
+            shared = [each for name in group for each in _shared(request, name, exchange)]
+            verdicts = _present(transport, [entry for each in shared for entry in each.verdicts], trusted)
+            unproven = [each.facts for each in shared if verdicts.isdisjoint(each.verdicts)]
             facts = _present(transport, unproven, trusted)
-            contents = {own.facts: own.content for own in shared if own.facts in unproven and own.facts not in facts}
-            contents |= {entry: one for own in shared for entry, one in own.verdicts.items() if entry not in verdicts}
+            contents = {each.facts: each.content for each in shared if each.facts in unproven and each.facts not in facts}
+            contents |= {entry: one for each in shared for entry, one in each.verdicts.items() if entry not in verdicts}
             objects = {}
             for entry, content in contents.items():  # facts first, so that every verdict in the store has its facts
                 try:

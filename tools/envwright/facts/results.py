@@ -153,7 +153,7 @@ class EvaluationRow:
 
 
 class MalformedRow(ValueError):
-    """A problem with one line."""
+    """A line that is not a row; the message has the reason."""
 
 
 def row_of(raw: Any) -> EvaluationRow:
@@ -244,18 +244,13 @@ def rows_of_rollouts(
             functions=each.functions,
             error=error_of(each),
             stop=each.stop,
-            truncated=bool(getattr(each, "truncated", False)),
+            truncated=each.truncated,
             timed_out=each.timed_out,
-            retries=int(getattr(each, "retries", 0)),
-            tokens=_tokens_of(each),
+            retries=each.retries,
+            tokens=each.tokens and Tokens(*each.tokens),
             seconds=each.seconds,
             completion=each.completion,
         )
-
-
-def _tokens_of(rollout: Rollout) -> Tokens | None:
-    counts = getattr(rollout, "tokens", None)
-    return None if counts is None else Tokens(int(counts[0]), int(counts[1]))
 
 
 CLASS_OF_KIND: dict[str, ErrorClass] = {
@@ -346,15 +341,22 @@ def objects_of(path: Path) -> Iterator[tuple[int, Any, str | None]]:
     """Line number, value and problem of every line that is not empty."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            if len(line) > LINE_LIMIT:
-                yield number, None, f"has {len(line)} bytes, the limit is {LINE_LIMIT}"
-                continue
-            try:
-                yield number, json.loads(line), None
-            except RecursionError:
-                yield number, None, "is nested too deeply"
-            except ValueError as error:
-                torn = "is cut off: the file is incomplete" if not line.endswith(b"\n") else ""
-                yield number, None, torn or f"is not JSON: {error}"
+            if line.strip():
+                try:
+                    found, problem = value_of(line), None
+                except MalformedRow as error:
+                    found, problem = None, str(error)
+                yield number, found, problem
+
+
+def value_of(line: bytes) -> Any:
+    """The value of a line. Raises `MalformedRow`."""
+    if len(line) > LINE_LIMIT:
+        raise MalformedRow(f"has {len(line):,} bytes, the limit is {LINE_LIMIT:,}")
+    try:
+        return json.loads(line)
+    except RecursionError:
+        raise MalformedRow("is nested too deeply") from None
+    except ValueError as error:
+        message = f"is not JSON: {error}" if line.endswith(b"\n") else "is cut off: the file is incomplete"
+        raise MalformedRow(message) from None

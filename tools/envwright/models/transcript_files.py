@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from envwright.facts.results import LINE_LIMIT, EvaluationRow, MalformedRow, row_of
+from envwright.facts.results import EvaluationRow, MalformedRow, row_of, value_of
 from envwright.facts.transcripts import (
     ListedTranscript,
     RowData,
@@ -226,8 +226,8 @@ class _Listing:
 
     def _add(self, file: _File, line: _Line, text: bytes) -> None:
         try:
-            one = transcript_of(_object_of(text), file.metadata, file.name, line.number)
-        except UnreadableRow as problem:
+            one = transcript_of(value_of(text), file.metadata, file.name, line.number)
+        except (MalformedRow, UnreadableRow) as problem:
             self._opened.problems.append(FileProblem(file.name, line.number, str(problem)))
             return
         who = (file.name, one.speaker, one.task)
@@ -248,19 +248,6 @@ class _Listing:
         for chosen in chosen_rollouts(self._seen):
             row = self._opened.rows[chosen.place]
             row["lists"] = [*row["lists"], [chosen.listed, chosen.why]]
-
-
-def _object_of(line: bytes) -> Any:
-    """The value of a line. Raises `UnreadableRow`."""
-    if len(line) > LINE_LIMIT:
-        raise UnreadableRow(f"has {len(line):,} bytes, the limit is {LINE_LIMIT:,}")
-    try:
-        return json.loads(line)
-    except RecursionError:
-        raise UnreadableRow("is nested too deeply") from None
-    except ValueError as error:
-        message = f"is not JSON: {error}" if line.endswith(b"\n") else "is cut off: the file is incomplete"
-        raise UnreadableRow(message) from None
 
 
 def _seen(one: Transcript) -> SeenRollout:

@@ -117,7 +117,7 @@ class Learner:
             self._renderer.knows_tools()
         for task in environment.tasks[:1]:  # a template that refuses such a prompt fails before the first rollout
             self._renderer.heard(task.prompt, ())
-        self._beginning.file()
+        self._beginning.write()
         with self.served(self.sampler()):
             self._trainer = self.trainer()
             end = self._train()

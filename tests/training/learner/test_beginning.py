@@ -29,7 +29,7 @@ def checkpoint(run: Path, step: int) -> Path:
 def begun(root: Path, *steps: int) -> Beginning:
     """A run that left these checkpoints."""
     beginning = Beginning(root, root / "outputs" / "run", IDENTITY)
-    beginning.file()
+    beginning.write()
     for step in steps:
         checkpoint(beginning.folder, step)
     return beginning
@@ -53,11 +53,11 @@ def test_run_refuses_earlier_step_while_later_checkpoints_exist(tmp_path: Path) 
 def test_run_resumed_at_earlier_step_continues_with_same_command(tmp_path: Path) -> None:
     back = replace(begun(tmp_path, 100), resume_from=AT_100)
     assert back.checkpoint(300) == tmp_path / AT_100
-    back.file()
+    back.write()
     later = checkpoint(back.folder, 150)
     assert back.checkpoint(300) == later
     longer = replace(back, resume_from=None)
-    longer.file()
+    longer.write()
     assert back.checkpoint(300) == later, "where it began is not forgotten"
 
 

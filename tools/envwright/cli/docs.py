@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
         del generated[CODEOWNERS_FILE]
         message = f"{place} was written by hand and stays as it is."
         print(f"{message} To have it generated, declare its owners in registry.yaml and remove it.", file=sys.stderr)
-    stale = [name for name, text in generated.items() if not _is(root / name, text)]
+    stale = [name for name, text in generated.items() if not _is_current(root / name, text)]
     for name in stale:
         if options.check:
             print(f"{name} is out of date; update it with: envwright docs", file=sys.stderr)
@@ -139,13 +139,13 @@ def result_schema() -> dict[str, Any]:
     return {"$schema": DIALECT, **types.pop("ValidationResult"), "$defs": types}
 
 
-def _is(path: Path, text: str) -> bool:
+def _is_current(path: Path, text: str) -> bool:
     return path.is_file() and path.read_text(encoding="utf-8") == text
 
 
-def render_cli(parser: argparse.ArgumentParser) -> str:
+def render_cli(whole: argparse.ArgumentParser) -> str:
     """Every command with its arguments and examples, in the order of `--help`."""
-    (commands,) = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    (commands,) = [action for action in whole._actions if isinstance(action, argparse._SubParsersAction)]
     parts = [_CLI, "| command | does |\n|---|---|"]
     for action in commands._choices_actions:
         parts[-1] += f"\n| [{action.dest}](#envwright-{action.dest.replace(' ', '-')}) | {action.help or ''} |"

@@ -91,9 +91,9 @@ class Beginning:
         """The checkpoint to continue from; one of `max_steps` is the run's own. Raises `UnfitSettings`."""
         own = last_checkpoint(self.folder)
         if own is not None:
-            filed = self._filed()
-            self._same_run(filed)
-            self._not_beyond(own, filed)
+            earlier = self._earlier()
+            self._same_run(earlier)
+            self._not_beyond(own, earlier)
             return own
         if self.resume_from is None:
             return None
@@ -105,26 +105,26 @@ class Beginning:
             raise UnfitSettings(f"rollouts.resume_from: {given} {message}")
         return given
 
-    def file(self) -> None:
+    def write(self) -> None:
         """Record the run's settings and its start."""
         going_on = last_checkpoint(self.folder) is not None
-        begun = self.resume_from or (self._filed().get(BEGUN_FROM) if going_on else None)
+        begun = self.resume_from or (self._earlier().get(BEGUN_FROM) if going_on else None)
         self.folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps({**self.identity, BEGUN_FROM: begun}, indent=2, sort_keys=True, default=str)
         (self.folder / IDENTITY).write_text(text + "\n", encoding="utf-8")
 
-    def _filed(self) -> dict[str, Any]:
+    def _earlier(self) -> dict[str, Any]:
         """The stored data of the folder's run; empty without a file."""
         try:
-            filed = json.loads((self.folder / IDENTITY).read_text(encoding="utf-8"))
+            earlier = json.loads((self.folder / IDENTITY).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return filed if isinstance(filed, dict) else {}
+        return earlier if isinstance(earlier, dict) else {}
 
-    def _same_run(self, filed: Mapping[str, Any]) -> None:
-        if not filed:
+    def _same_run(self, earlier: Mapping[str, Any]) -> None:
+        if not earlier:
             return
-        before = _flat({key: value for key, value in filed.items() if key != BEGUN_FROM})
+        before = _flat({key: value for key, value in earlier.items() if key != BEGUN_FROM})
         now = _flat(json.loads(json.dumps(self.identity, default=str)))
         if changed := sorted(key for key in {*before, *now} if before.get(key) != now.get(key)):
             raise UnfitSettings(
@@ -132,9 +132,9 @@ class Beginning:
                 "another name; only max_steps and the intervals of saving and evaluation may change"
             )
 
-    def _not_beyond(self, own: Path, filed: Mapping[str, Any]) -> None:
+    def _not_beyond(self, own: Path, earlier: Mapping[str, Any]) -> None:
         """Refuse a checkpoint other than the latest, unless the run started from it."""
-        if self.resume_from is None or self.resume_from == filed.get(BEGUN_FROM):
+        if self.resume_from is None or self.resume_from == earlier.get(BEGUN_FROM):
             return
         given = self.root / self.resume_from
         if given.resolve() != own.resolve():

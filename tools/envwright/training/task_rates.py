@@ -52,7 +52,7 @@ def rates_of(spec: RunSpec, registry: Registry, packages: Mapping[str, Package])
     if entry is None or package is None:
         return f"{source.id} is not an environment of this repository"
     file = spec.difficulty.rates if spec.difficulty is not None else None
-    found = _filed(package.folder.parents[1], file, spec.name) if file else _recorded(entry, package)
+    found = _rates_in(package.folder.parents[1], file, spec.name) if file else _rates_of_recording(entry, package)
     if isinstance(found, str):
         return found
     if (found.reward_digest, dict(found.settings)) != (reward_digest(entry, package), dict(source.settings)):
@@ -75,7 +75,7 @@ def write_rates(path: Path, rates: TaskRates) -> None:
     write_whole(path, f"{text}\n")
 
 
-def _filed(root: Path, file: str, run: str) -> TaskRates | str:
+def _rates_in(root: Path, file: str, run: str) -> TaskRates | str:
     try:
         if not leads_inside(root / file, root):
             return f"{file} is not a file of this repository"
@@ -87,7 +87,7 @@ def _filed(root: Path, file: str, run: str) -> TaskRates | str:
     return read
 
 
-def _recorded(entry: EnvironmentEntry, package: Package) -> TaskRates | str:
+def _rates_of_recording(entry: EnvironmentEntry, package: Package) -> TaskRates | str:
     known = [each for each in read_recordings(package.folder) if each.is_sound and each.is_of_model]
     known = [each for each in known if split_of(each.baseline) == "train"]
     if not known:

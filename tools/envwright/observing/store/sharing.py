@@ -132,7 +132,8 @@ def sent(
             verdicts = _present(transport, [entry for each in shared for entry in each.verdicts], trusted)
             unproven = [each.facts for each in shared if verdicts.isdisjoint(each.verdicts)]
             facts = _present(transport, unproven, trusted)
-            contents = {each.facts: each.content for each in shared if each.facts in unproven and each.facts not in facts}
+            missing = set(unproven) - facts
+            contents = {each.facts: each.content for each in shared if each.facts in missing}
             contents |= {entry: one for each in shared for entry, one in each.verdicts.items() if entry not in verdicts}
             objects = {}
             for entry, content in contents.items():  # facts first, so that every verdict in the store has its facts

@@ -24,11 +24,11 @@ from envwright.reports.markdown import render_markdown
 from envwright.reports.printing import render_annotations
 from envwright.reports.result import (
     EnvironmentResult,
+    ShownTranscripts,
     ValidationResult,
     environment_result,
     json_parts,
     read_report,
-    transcripts_beside,
 )
 from envwright.reports.transcripts.beside import (
     content_of,
@@ -213,7 +213,7 @@ def result() -> ValidationResult:
     chosen = shown_transcripts(facts(), ())
     assert chosen is not None
     first, *_ = passing().environments
-    transcripts = transcripts_beside(first.name, chosen)
+    transcripts = ShownTranscripts(transcripts_file(first.name), chosen.shown, chosen.of, chosen.content)
     return replace(passing(), environments=(replace(first, transcripts=transcripts), replace(ALL_PASS, name="other")))
 
 

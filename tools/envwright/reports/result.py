@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from pydantic import SerializerFunctionWrapHandler
 
-    from envwright.facts.transcripts import PackedTranscripts
     from envwright.packages.recordings import RecordingOnDisk
     from envwright.rules.verdict import Judgement
 
@@ -402,11 +401,6 @@ def environment_result(
             else None
         ),
     )
-
-
-def transcripts_beside(name: str, chosen: PackedTranscripts) -> ShownTranscripts:
-    """An environment's transcripts, with their file."""
-    return ShownTranscripts(transcripts_file(name), chosen.shown, chosen.of, chosen.content)
 
 
 def _transcript(finding: Finding, ids: Collection[str]) -> str | None:

@@ -152,20 +152,20 @@ def _leader_of(thread: int) -> int:
     raise OSError(errno.ESRCH, "the process has ended")
 
 
-def hand_over(listener: int, told: int, done: int) -> None:
+def hand_over(listener: int, give: int, taken: int) -> None:
     """Give the listener to the supervisor; no confined process keeps it, because it could allow itself everything."""
-    os.write(told, struct.pack("i", listener))
-    os.close(told)
-    os.read(done, 1)
-    os.close(done)
+    os.write(give, struct.pack("i", listener))
+    os.close(give)
+    os.read(taken, 1)
+    os.close(taken)
     os.close(listener)
 
 
-def take_over(process: int, told: int, done: int) -> int:
+def take_over(process: int, given: int, take: int) -> int:
     """The listener of a process that confines itself, or -1 where it ended before."""
-    number = os.read(told, 4)
-    os.close(told)
+    number = os.read(given, 4)
+    os.close(given)
     try:
         return _descriptor_of(process, struct.unpack("i", number)[0]) if number else -1
     finally:
-        os.close(done)
+        os.close(take)

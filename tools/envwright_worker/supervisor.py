@@ -63,7 +63,7 @@ def fork_worker(
     os.set_inheritable(lifeline, False)
     adopt_strays(adopts=not leaves_others or sandbox is not None)
     supervisor = os.getpid()
-    told, tell, done, do = (*os.pipe(), *os.pipe()) if sandbox else (-1, -1, -1, -1)
+    given, give, taken, take = (*os.pipe(), *os.pipe()) if sandbox else (-1, -1, -1, -1)
     worker = os.fork()
     if worker == 0:
         os.close(lifeline)
@@ -71,18 +71,18 @@ def fork_worker(
             os.setsid()
         die_with_parent(supervisor)
         if sandbox:
-            os.close(told)
-            os.close(do)
-            _enter(sandbox, tell, done)
+            os.close(given)
+            os.close(take)
+            _enter(sandbox, give, taken)
         return
     try:
         if keeps_terminal:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         connections = None
         if sandbox:
-            os.close(tell)
-            os.close(done)
-            connections = _connections(sandbox, worker, told, do)
+            os.close(give)
+            os.close(taken)
+            connections = _connections(sandbox, worker, given, take)
         status = _watch(worker, lifeline, connections)
         if not keeps_terminal:
             end_group(worker)
@@ -98,7 +98,7 @@ def fork_worker(
         os._exit(70)
 
 
-def _enter(sandbox: Sandbox, tell: int, done: int) -> None:
+def _enter(sandbox: Sandbox, give: int, taken: int) -> None:
     """Confine the worker. Where the kernel refuses, nothing of the environment runs."""
     from envwright_worker.connections import hand_over
     from envwright_worker.sandbox import CannotConfine, confine
@@ -110,17 +110,17 @@ def _enter(sandbox: Sandbox, tell: int, done: int) -> None:
         print(error, file=sys.stderr, flush=True)
         os._exit(NOT_CONFINED)
     if listener >= 0:
-        hand_over(listener, tell, done)
+        hand_over(listener, give, taken)
     else:
-        os.close(tell)
-        os.close(done)
+        os.close(give)
+        os.close(taken)
 
 
-def _connections(sandbox: Sandbox, worker: int, told: int, do: int) -> Connections | None:
+def _connections(sandbox: Sandbox, worker: int, given: int, take: int) -> Connections | None:
     """The server for connections of the confined worker; `None` if the worker gave no listener."""
     from envwright_worker.connections import Connections, take_over
 
-    listener = take_over(worker, told, do)
+    listener = take_over(worker, given, take)
     return Connections(listener, sandbox.writes) if listener >= 0 else None
 
 

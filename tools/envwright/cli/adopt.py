@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     with terminated_like_interrupted(), Workspace(root).scratch() as folder:
         staging = staging_for(root, folder, stop)
         try:
-            outcome = make_ready(staging, sources, options.owner or (), _tell)
+            outcome = make_ready(staging, sources, options.owner or (), _report)
             if outcome.adopted and not options.dry_run:
                 if not options.no_validate:
                     _validate(staging, outcome, options, stop)
@@ -103,7 +103,7 @@ def _exit_code(outcome: Outcome) -> int:
     return exit_codes.FAIL if outcome.adopted or outcome.unchanged else exit_codes.USAGE
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
@@ -117,7 +117,7 @@ def _validate(staging: Staging, outcome: Outcome, options: argparse.Namespace, s
             raise KeyboardInterrupt
         return {result.name: result for result in results}
 
-    validate_and_complete(staging, outcome, validated, _tell)
+    validate_and_complete(staging, outcome, validated, _report)
     result = ValidationResult(
         worst(one.verdict for one in outcome.results), outcome.results, tool=__version__, gates=GATES
     )

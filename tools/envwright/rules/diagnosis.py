@@ -67,7 +67,7 @@ FIRST = 5
 RISING, RISING_5 = 2.33, 1.645
 """The standard scores of a rise at the levels of 1 % and 5 %, one-sided."""
 STABLE_KL = 0.01
-"""Training is stable below it, says tinker-cookbook."""
+"""Training is stable below it. Source: tinker-cookbook."""
 KL_TO_A_REFERENCE = ("kl", "train/kl", "actor/kl_loss", "policy/policy_kl")
 """Metrics that measure the way from the first model, which a sound run goes."""
 FOLD = 3.0

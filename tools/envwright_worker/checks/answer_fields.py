@@ -1,4 +1,4 @@
-"""The fields of the tasks that hold the answer: the reference reply says their values, and the reward reads them."""
+"""The fields of tasks that hold the answer: the reference reply contains their values, and the reward reads them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def answer_fields(session: Session, seconds: float) -> dict[str, Any] | None:
     if len(references) < LEAST_EXCHANGES:
         return None
     paths = dict.fromkeys(path for each in references for path in paths_of(each.task.data))
-    said = [path for path in paths if sum(_says_value(each, path) for each in references) >= LEAST_EXCHANGES]
+    said = [path for path in paths if sum(_contains_value(each, path) for each in references) >= LEAST_EXCHANGES]
     found = [path for path in said[:MOST_FIELDS] if search.is_answer(path, references)]
     return {"paths": found, "tasks": [each.task.index for each in references]}
 
@@ -58,8 +58,8 @@ def _text(task: TaskView, path: FieldPath) -> str:
     return text if len(text) <= LONGEST else ""
 
 
-def _says_value(reference: _Reference, path: FieldPath) -> bool:
-    """Whether the reply says the field's value, or the field has the name of an answer: `0.5` may be said as 1/2."""
+def _contains_value(reference: _Reference, path: FieldPath) -> bool:
+    """Whether the reply contains the field's value, or the field is called like an answer: `0.5` may be 1/2 there."""
     text = _text(reference.task, path)
     return bool(text) and (path == (answer_name(reference.task.data),) or bool(whole(text).search(reference.reply)))
 

@@ -80,7 +80,7 @@ def staging_for(root: Path, folder: Path, stop: threading.Event) -> Staging:
     return Staging(root, folder, load_registry(root), Workspace(root), stop, day)
 
 
-def make_ready(staging: Staging, sources: Iterable[AnySource], owners: Sequence[str], tell: Progress) -> Outcome:
+def make_ready(staging: Staging, sources: Iterable[AnySource], owners: Sequence[str], report: Progress) -> Outcome:
     """Fetch every source and prepare its environments in the staging folder, the locks and wheels of several at once.
 
     Raises `Interrupted` when `stop` is set.
@@ -90,7 +90,7 @@ def make_ready(staging: Staging, sources: Iterable[AnySource], owners: Sequence[
     for number, source in enumerate(sources):
         room = staging.folder / "fetched" / str(number)
         room.mkdir(parents=True)
-        tell(f"reading {source} …")
+        report(f"reading {source} …")
         try:
             fetched = fetch(source, room, staging.stop)
         except SourceUnreadable as error:
@@ -98,7 +98,7 @@ def make_ready(staging: Staging, sources: Iterable[AnySource], owners: Sequence[
             continue
         for candidate in fetched.candidates:
             _begin(staging, candidate, chosen, outcome, is_one_of_many=fetched.is_collection)
-    _finish(staging, outcome, tell)
+    _finish(staging, outcome, report)
     outcome.adopted = list(staging.ready)
     return outcome
 
@@ -123,11 +123,11 @@ def _begin(
             outcome.refused.append(Refusal(str(candidate.folder), reason))
 
 
-def _finish(staging: Staging, outcome: Outcome, tell: Progress) -> None:
+def _finish(staging: Staging, outcome: Outcome, report: Progress) -> None:
     """Lock and build every environment that was started; those that fail are refused."""
 
     def finished(adoption: Adoption) -> frozenset[str] | NotAdopted:
-        tell(f"{adoption.name}: lock and wheel …")
+        report(f"{adoption.name}: lock and wheel …")
         try:
             return staging.finish(adoption)
         except NotAdopted as error:
@@ -157,14 +157,14 @@ def validation_of(staging: Staging) -> ValidationRequest:
     return ValidationRequest(staging.repository(), staging.workspace, BRIEF_REPORTS, GATES, ObservationRequest())
 
 
-def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunValidation, tell: Progress) -> None:
+def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunValidation, report: Progress) -> None:
     """Validate the environments that are ready, and write the parts that are missing.
 
     These are data declarations, known findings, and an oracle and cases to complete.
     """
     request = validation_of(staging)
     results = validated(request, [one.name for one in staging.ready])
-    if declared := _declare_data(staging, request, tell):
+    if declared := _declare_data(staging, request, report):
         request = validation_of(staging)
         results |= validated(request, declared)
     listed = [one.name for one in staging.ready if _list_known(staging, one, results[one.name])]
@@ -181,13 +181,13 @@ def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunVali
     outcome.results = [results[one.name] for one in staging.ready]
 
 
-def _declare_data(staging: Staging, request: ValidationRequest, tell: Progress) -> list[str]:
+def _declare_data(staging: Staging, request: ValidationRequest, report: Progress) -> list[str]:
     """Declare and download the data that loading tried to read; returns the environments with a declaration."""
     declared = []
     for adoption in list(staging.ready):
         facts = _facts_of(adoption, request)
         entry, package = _entry_and_package(adoption.name, request)
-        proposal = facts and proposed_data(entry, package, staging.workspace, facts, staging.stop, tell)
+        proposal = facts and proposed_data(entry, package, staging.workspace, facts, staging.stop, report)
         if not proposal:
             continue
         questions = (*adoption.questions, *([proposal.question] if proposal.question else []))
@@ -198,8 +198,8 @@ def _declare_data(staging: Staging, request: ValidationRequest, tell: Progress) 
     request = validation_of(staging) if declared else request
     for adoption in [one for one in staging.ready if one.name in declared]:
         entry, package = _entry_and_package(adoption.name, request)
-        if problem := prepared(entry, package, staging.workspace, staging.stop, tell):
-            tell(f"{adoption.name}: its data is declared and could not be downloaded: {problem}")
+        if problem := prepared(entry, package, staging.workspace, staging.stop, report):
+            report(f"{adoption.name}: its data is declared and could not be downloaded: {problem}")
             staging.replace(replace(adoption, lacks_data=True))
     return declared
 

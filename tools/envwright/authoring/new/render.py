@@ -23,7 +23,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 REQUIRES = {"v1": ["verifiers>=0.4.0,<0.5"], "v0": ["verifiers>=0.3.1,<0.4", "datasets>=3.3,<6"]}
 REQUIRES_PYTHON = {"v1": ">=3.11,<3.15", "v0": ">=3.11,<3.14"}
 EQUIVALENT = re.compile(r"^ *# equivalent: (\S+) (.+)\n", re.MULTILINE)
-"""A line of a template that marks a mutant of the code below it, which no reply can detect, and says why."""
+"""A line of a template that marks a mutant of the code below it, which no reply can detect, with the reason."""
 LINE = 120
 """The longest line of generated code."""
 

@@ -120,7 +120,7 @@ def few_mutants_are_decided(subject: Subject) -> Iterator[Found]:
 
     What: At least 20 of the sampled mutants are tried, or all if there are fewer, and nine in ten of these are decided:
         detected by a conversation, or tried on all of them.
-    Why: The score says little. With undecided mutants it is a range and not a number.
+    Why: The score is uncertain. With undecided mutants it is a range and not a number.
     Fix: Make the reward faster: compile patterns once, limit the compared text, read files when loading. If the
         machine was busy, try again.
     """

@@ -242,8 +242,8 @@ def template_holds_the_answer(subject: Subject) -> Iterator[Found]:
     What: The prompts of the first 60 tasks, system prompts included, are aligned by the words that they share. No place
         of this template holds the answer of its own task in at least 95 % of the tasks that have the place, and answers
         of other tasks rarely match by chance. Numbers and choices count too. SCH059 covers tasks that are to copy.
-        The rewards gate finds the answer under any name: the value of a field that the reference reply says and the
-        reward reads. Before it, and if replies are turns or are scored slowly, it is the field `answer`, `target`,
+        The rewards gate finds the answer under any name: the value of a field that the reference reply contains and
+        the reward reads. Before it, and if replies are turns or are scored slowly, it is the field `answer`, `target`,
         `label`, `solution`, `gold`, `expected`, `reference` or `ground_truth`.
     Why: The model reads the answer from that place. It does not learn to solve the task.
     Fix: Remove the answer from the template. If options are listed, shuffle them. If the task is to copy or to extract

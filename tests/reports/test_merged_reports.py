@@ -84,6 +84,19 @@ def test_merge_shard_of_other_commit_is_refused(tmp_path: Path) -> None:
         merge(tmp_path / "shards")
 
 
+def test_current_report_leaves_out_an_earlier_one_that_cannot_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments: {}\n")
+    earlier, latest = parts(tmp_path / "shards", passing(), passing())
+    earlier.write_text('{"version": 2}')
+    assert merge(tmp_path / "shards", "--current") == exit_codes.PASS
+    assert f"left out: {earlier}: verdict: is not a report" in capsys.readouterr().err
+    latest.write_text('{"version": 2}')
+    with pytest.raises(DeclarationError, match="shard-1"):
+        merge(tmp_path / "shards", "--current")
+
+
 def test_merge_counts_missing_matrix_names_as_unfinished(tmp_path: Path) -> None:
     matrix = tmp_path / "shards.json"
     matrix.write_text(json.dumps({"include": [{"names": "gsm8k"}, {"names": "reverse-text word-sort"}]}))

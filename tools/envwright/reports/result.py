@@ -80,7 +80,7 @@ class ValidatedWheel:
 class StageFailure:
     """A failure of the infrastructure, which is not the environment's fault."""
 
-    stage: StageName
+    stage: str
     """The step of the observation that it ended."""
     kind: str
     type: str

@@ -19,6 +19,7 @@ from envwright.facts.observed import Description, Facts, FunctionScore, RewardFu
 from envwright.facts.recordings import RecordedScore, RecordingFacts, ScoreChange
 from envwright.facts.search import Earned, Exploit, Search
 from envwright.hub.runs import RewardBin
+from envwright.packages.git import Revision
 from envwright.reports.result import EnvironmentResult, ValidationResult, environment_result
 from envwright.reports.run_report import Curve, CurvePoint, RunFinding, RunReport
 from envwright.rules.engine import GATES, Finding, Subject
@@ -41,7 +42,8 @@ def sample_report(environments: int, rollouts: int) -> ValidationResult:
     """A run over this many environments, with this many rollouts in all."""
     results = tuple(sample_environment(number, rollouts // environments) for number in range(environments))
     verdict = "fail" if any(one.verdict == "fail" for one in results) else "pass"
-    return ValidationResult(verdict, results, seconds=812.4, tool="0.1.0")
+    revision = Revision("acme/environments", "5f0c" * 10, modified=False, date="2026-11-20T09:12:00+00:00")
+    return ValidationResult(verdict, results, seconds=812.4, tool="0.1.0", revision=revision)
 
 
 def sample_environment(number: int, rollouts: int) -> EnvironmentResult:
@@ -75,6 +77,7 @@ def sample_result(number: int, subject: Subject) -> EnvironmentResult:
     facts = replace(
         subject.facts,
         description=replace(subject.facts.description, generation="v0" if number % 3 == 0 else "v1"),
+        starts={"venv": 0.0, "load": 0.1, "rewards": 3.5, "mutation": 5.2, "smoke": 3.6, "distribution": 4.5},
         seconds={"venv": 0.1, "load": 3.4, "rewards": 1.7, "mutation": 4.0, "smoke": 0.9, "distribution": 2.2},
         mutation=_mutation(rng),
         search=_search(failing),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,7 +123,7 @@ def test_report_first_fix_is_on_first_screen_of_a_phone(visit: Visit, reports: P
 def test_report_findings_of_one_rule_are_one_line(visit: Visit, tmp_path: Path) -> None:
     same = [Finding("RWD080", "rewards", "advice", f"mutant {at} survives", "Write its case.") for at in range(15)]
     error = Finding("RWD005", "rewards", "error", "a wrong answer earns 1", "Compare the answer.")
-    write_reports(ValidationResult("fail", (replace(FAILING, findings=(*same, error)),)), tmp_path)
+    write_reports(ValidationResult("fail", (replace(FAILING, findings=(error, *same)),)), tmp_path)
     visit.open(address(tmp_path))
     lines = visit.go("#/environment/reverse-text").locator("#section-findings details")
     expect(lines).to_have_count(2)
@@ -152,6 +153,16 @@ def test_report_place_of_finding_opens_its_line_in_source(visit: Visit, reports:
     line = page.locator("#section-source tr[data-line='30']")
     expect(line).to_be_in_viewport()
     expect(line.locator("xpath=following-sibling::tr[1]")).to_contain_text("RWD005 error a wrong answer")
+
+
+def test_report_timeline_adds_up_to_the_time_of_the_environment(visit: Visit, tmp_path: Path) -> None:
+    times = {"seconds": 12.34, "stage_seconds": {"load": 4.0, "rewards": 6.0, "smoke": 3.0}}
+    starts = {"load": 0.5, "rewards": 5.0, "smoke": 6.0}
+    write_reports(ValidationResult("fail", (replace(FAILING, **times, stage_starts=starts),)), tmp_path)
+    visit.open(address(tmp_path))
+    page = visit.go("#/environment/reverse-text/observation")
+    told = page.locator("#section-observation figcaption").inner_text()
+    assert [float(number) for number in re.findall(r"([\d.]+) s", told)] == [12.3, 10.0, 2.3]
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from envwright.reports.comment import conversation
 from envwright.reports.html.page import render_page
 from envwright.reports.markdown import render_markdown
 from envwright.reports.result import ValidationResult
-from envwright.reports.summary import FirstScreen, first_screen
+from envwright.reports.summary import FirstScreen, first_screen, publication_sentence
 from envwright.reports.terminal import render_text
 from envwright.reports.written import write_reports
 from envwright.rules.engine import GATES, Finding, all_rules
@@ -124,3 +124,6 @@ def test_first_screen_of_a_pass_names_what_a_release_refuses() -> None:
     assert screen.command == "envwright explain SCH020"
     assert screen.cost == f"{ALL_PASS.name} cannot be published."
     assert first_screen(replace(passing(), next_command="git push")).command == "git push"
+    assert publication_sentence(ready) == f"Publication is blocked for {ALL_PASS.name}"
+    assert publication_sentence(passing()) == "Nothing found blocks publication"
+    assert "all gates" in publication_sentence(replace(passing(), gates=("schema",)))

@@ -12,6 +12,7 @@ import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.facts.mutation import CoveredSource, Mutation
+from envwright.packages.git import Revision
 from envwright.reports.html import page
 from envwright.reports.html.compact import Beside, page_environment
 from envwright.reports.html.page import code, embedded, fitted, page_run, policy, render_page
@@ -35,6 +36,25 @@ def test_html_page_shows_finding_with_place_reply_and_scores() -> None:
     assert (finding["file"], finding["line"]) == ("environments/reverse_text/reverse_text/taskset.py", 31)
     assert finding["functions"][0] == ["correct_answer", 0.0, 0.8, "reward"]
     assert ["reply", MISSED_GOLD.evidence.reply.text, True] in finding["evidence"]
+
+
+def test_html_page_names_repository_commit_date_and_publication() -> None:
+    revision = Revision("acme/rl", "5f0c" * 10, modified=True, date="2026-11-20T09:12:00+00:00")
+    page = re.sub(r"<[^>]*>|\s+", " ", render_page(replace(mixed(), revision=revision)))
+    for text in ("acme/rl", "5f0c5f0c5f with uncommitted changes", "2026-11-20 09:12 UTC"):
+        assert text in re.sub(r" +", " ", page)
+    assert "Publication is blocked for reverse-text and word-sort" in page
+
+
+def test_html_page_has_lines_of_files_that_findings_name() -> None:
+    path = "environments/reverse_text/pyproject.toml"
+    finding = replace(MISSED_GOLD, file=path, line=2)
+    failing = replace(FAILING, findings=(finding,), sources={path: "[project]\nname = 1"})
+    shown = page_environment(failing, Beside(), 10_000)
+    [source] = shown["sources"]
+    assert (source["path"], shown["findings"][0]["file"]) == (path, path)
+    assert [line[:2] for line in source["lines"]] == [[1, "[project]"], [2, "name = 1"]]
+    assert shown["blocking"] == ["RWD001"]
 
 
 def test_html_page_shortens_texts_until_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:

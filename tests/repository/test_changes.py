@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from envwright.declarations.registry_values import RuleSetting
 from envwright.packages.changes import changed_environments
+from envwright.packages.git import revision_of
 from sample_repository import only, refused, write, write_repository
 
 
@@ -253,3 +254,19 @@ def test_changes_are_compared_with_master_where_it_is_the_main_branch(tmp_path: 
     commit(folder)
     write(folder, {"environments/alpha/README.md": "new\n"})
     assert touched(folder, None) == {"alpha"}
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["https://ada:ghp_key@github.com/acme/rl.git", "git@github.com:acme/rl.git", "ssh://git@git.example:22/acme/rl/"],
+)
+def test_revision_names_the_repository_without_keys(root: Path, address: str) -> None:
+    git(root, "remote", "add", "origin", address)
+    assert (revision_of(root).repository, revision_of(root).modified) == ("acme/rl", False)
+    (root / "docs/a.md").write_text("changed")
+    assert (revision_of(root).commit, revision_of(root).modified) == (git(root, "rev-parse", "HEAD"), True)
+
+
+def test_revision_without_git_is_the_folder(tmp_path: Path) -> None:
+    revision = revision_of(tmp_path)
+    assert (revision.repository, revision.commit, revision.modified) == (tmp_path.name, "", False)

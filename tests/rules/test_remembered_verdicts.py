@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from envwright.declarations.registry import DistributionGate, Registry
 from envwright.declarations.registry_values import RuleSetting
+from envwright.facts.observed import Place
 from envwright.observing import verdicts
 from envwright.observing.facts_cache import VERDICT, facts_file, facts_key, remember
 from envwright.observing.observation_request import ObservationRequest
@@ -25,9 +27,6 @@ from envwright.rules.verdict import judge
 from envwright.system.workspace import Workspace, code_digest
 from rule_cases import all_cases
 from subjects import failure, subject
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAME = "plain-sums"
 CASES = all_cases()
@@ -78,6 +77,19 @@ def test_remembered_result_equals_judged_one_without_facts(brief: bool, tmp_path
     assert judged is not None
     assert (judged.verdict, judged.cached, judged.brief) == ("pass", True, brief)
     assert without_clock(again) == without_clock(judged)
+
+
+@pytest.mark.parametrize("file", ["sums.py", "link.py", "../../secret.py", "/etc/hostname"])
+def test_result_holds_the_source_that_a_finding_names_in_its_package(file: str, tmp_path: Path) -> None:
+    validation = request_about(tmp_path, package={"files": ("sums.py", "link.py")})
+    folder = validation.repository.packages[NAME].folder
+    (folder / "sums.py").write_text("first\nraise\n")
+    (folder / "link.py").symlink_to("/etc/hostname")
+    kept_facts(validation, failures={"load": failure(place=Place(file, 2))})
+    judged = remembered_result(validation, NAME)
+    assert judged is not None
+    assert any((finding.file or "").endswith(Path(file).name) for finding in judged.findings)
+    assert judged.sources == ({"environments/plain_sums/sums.py": "first\nraise\n"} if file == "sums.py" else {})
 
 
 @pytest.mark.usefixtures("unreadable")

@@ -34,7 +34,7 @@ from envwright.observing.runner import run_all
 from envwright.observing.store.settings import SettingsRefused
 from envwright.observing.verdicts import BRIEF_FROM, ValidationRequest
 from envwright.packages.changes import changed_environments
-from envwright.packages.git import ContentMissing, git, head_of
+from envwright.packages.git import ContentMissing, git, head_of, revision_of
 from envwright.packages.release_history import release_history
 from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.reports.open_progress import open_progress
@@ -184,7 +184,9 @@ def _run_scripted(options: argparse.Namespace) -> int:
         refuse_key_beside_unconfined(store, choice)
         problems = _problems_of_runs(root, choice) if "schema" in gates else ()
     except DeclarationError as error:
-        result = ValidationResult("fail", problems=error.problems, tool=__version__, gates=gates)
+        result = ValidationResult(
+            "fail", problems=error.problems, tool=__version__, gates=gates, revision=revision_of(root)
+        )
         if (root / REGISTRY_FILE).is_file():
             report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
         else:  # no repository, so no folder of reports either
@@ -219,6 +221,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
         shard=choice.share,
         runs=choice.runs if "schema" in gates else (),
         rules=set_severities(choice.repository.registry.rules, choice.former_rules),
+        revision=revision_of(root),
     )
     if result.verdict == "pass" and gates == GATES and options.env_args is None:
         result = replace(result, next_command=after_passing(choice.repository, names, options.changed))

@@ -34,6 +34,7 @@ from envwright.observing.runner import run_all
 from envwright.observing.templates import LockTemplates
 from envwright.observing.verdicts import ValidationRequest
 from envwright.packages.content import strict_digest
+from envwright.packages.git import revision_of
 from envwright.packages.repository import Repository
 from envwright.reports.page import VERDICT_STYLES, Page
 from envwright.reports.printing import for_terminal, print_text
@@ -181,6 +182,7 @@ class EnvironmentWatch:
             tool=__version__,
             gates=GATES,
             rules=set_severities(request.repository.registry.rules, None),
+            revision=revision_of(self._root),
         )
         write_reports(whole, self._reports)
         print_text(f"{time.monotonic() - self._saved:6.1f} s  {self._name}: {result.verdict}\n")

@@ -493,6 +493,8 @@ class Facts:
     completed: tuple[StageName, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Wall time of each stage."""
+    starts: Mapping[str, float] = field(default_factory=dict)
+    """Seconds from the beginning of the observation to that of each stage."""
     rollouts_asked: Mapping[str, int] = field(default_factory=dict)
     """Policy → the number of rollouts that the evaluations of smoke and distribution requested."""
     mutation: Mutation | None = None

@@ -33,6 +33,7 @@ from envwright.models.model_run import (
 )
 from envwright.models.relay import Relay
 from envwright.observing.job import StageFailed
+from envwright.packages.git import revision_of
 from envwright.packages.recordings import read_recordings
 from envwright.packages.repository import Repository
 from envwright.reports.result import EnvironmentResult, ValidationResult, environment_result
@@ -78,6 +79,7 @@ def validate_with_model(
         endpoint=model,
         split=settings.split or "train",
         rules=set_severities(repository.registry.rules),
+        revision=revision_of(repository.root),
     )
     if result.verdict == "pass" and len(names) == 1 and env_args is None:
         then = "distribution" if gate == "smoke" else "record"
@@ -152,7 +154,14 @@ def judge_results(target: EvaluationTarget, results: Path) -> ValidationResult:
     judgement = judge(Subject(entry, package, facts), ["distribution"])
     seconds = time.monotonic() - started
     judged = environment_result(package, facts, judgement, root=target.root, cached=False, seconds=seconds)
-    return ValidationResult(judgement.verdict, (judged,), seconds=seconds, tool=__version__, gates=("distribution",))
+    return ValidationResult(
+        judgement.verdict,
+        (judged,),
+        seconds=seconds,
+        tool=__version__,
+        gates=("distribution",),
+        revision=revision_of(target.root),
+    )
 
 
 def _with_rollouts(imported: Imported, facts: Facts) -> Facts:

@@ -114,6 +114,8 @@ class CollectedFacts:
     asked: dict[str, int] = field(default_factory=dict)
     mutation: Mutation | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    starts: dict[str, float] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
 
     def kept(self, kind: str) -> tuple[Any, ...]:
         """Everything of a kind."""
@@ -129,6 +131,7 @@ class CollectedFacts:
         beginning."""
         self.listener.stage(stage)
         started = time.monotonic()
+        self.starts.setdefault(stage, round(started - self.began, 3))
         try:
             yield
             if ends:
@@ -210,6 +213,7 @@ class CollectedFacts:
             failures=self.failures,
             completed=tuple(stage.name for stage in stages.STAGES if stage.name in self.completed),
             seconds=self.seconds,
+            starts=self.starts,
             unrequired=self.unrequired,
             started=self.started,
             memory=self.memory,

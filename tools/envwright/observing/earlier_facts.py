@@ -77,6 +77,7 @@ class EarlierFacts:
             ),
             completed=tuple(stage for stage in earlier.completed if stage not in stale or stage in fresh.completed),
             seconds=fresh.seconds,
+            starts=fresh.starts,
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import packaging
 
+from envwright.declarations.package import Package
 from envwright.declarations.plugins import plugins_digest
 from envwright.declarations.registry import Registry
 from envwright.declarations.registry_values import RuleSetting
@@ -37,6 +39,7 @@ from envwright.system.workspace import OWN_CODE, Workspace, code_digest, mark_us
 
 CHARACTERS_PER_TOKEN = 4
 SIGNED_AS = "verdict"
+LONGEST_SOURCE = 100_000
 BRIEF_FROM = 50
 """Runs of this many environments and more have brief reports on those that passed."""
 
@@ -122,11 +125,27 @@ def judged(request: ValidationRequest, name: str, facts: Facts, *, cached: bool,
     result = environment_result(
         package, facts, judgement, root=repository.root, cached=cached, seconds=seconds, recorded=rollouts
     )
+    result = replace(result, sources=_named_sources(package, result))
     if request.former_rules is not None:
         at_base = replace(subject, entry=replace(subject.entry, rules=request.former_rules))
         before = judge(at_base, gates, brief=True).verdict
         result = replace(result, by_former_rules=before if before != result.verdict else None)
     return in_brief(result) if request.brief else result
+
+
+def _named_sources(package: Package, result: EnvironmentResult) -> dict[str, str]:
+    """The text of the package's files in which a line is a finding, except those that mutation testing has."""
+    mutated = {one.path for one in result.mutation.sources} if result.mutation else set()
+    named = {finding.file for finding in result.findings if finding.file and finding.line} - mutated
+    texts: dict[str, str] = {}
+    for path in sorted(named):
+        inside = posixpath.relpath(path, result.folder)
+        if inside in package.files and not (package.folder / inside).is_symlink():
+            with suppress(OSError, UnicodeDecodeError):
+                text = (package.folder / inside).read_text("utf-8")
+                if len(text) <= LONGEST_SOURCE:
+                    texts[path] = text
+    return texts
 
 
 def runs_on(registry: Registry, name: str) -> tuple[RunSpec, ...]:

@@ -13,6 +13,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
 from envwright.declarations.problem import DeclarationError, Problem
@@ -35,6 +36,20 @@ class TreeFile:
     mode: str
     object: str
     path: str
+
+
+@dataclass(frozen=True)
+class Revision:
+    """What a checkout holds, and when."""
+
+    repository: str
+    """The last two names of the address of `origin`, or the folder's name."""
+    commit: str
+    """Empty without a commit."""
+    modified: bool
+    """Whether tracked files differ from the commit."""
+    date: str
+    """The time of reading, in UTC."""
 
 
 def git(root: Path, *arguments: str, sends: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
@@ -65,6 +80,19 @@ def default_branch(root: Path) -> str:
 def head_of(root: Path) -> str:
     """The commit of the checkout; empty without git or a commit."""
     return git(root, "rev-parse", "--verify", "--quiet", "HEAD").stdout.decode("ascii", "replace").strip()
+
+
+def revision_of(root: Path) -> Revision:
+    """The revision of a checkout; without git, its folder and the time."""
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    try:
+        address = git(root, "remote", "get-url", "origin").stdout.decode(errors="replace").strip()
+        changed = git(root, "status", "--porcelain", "--untracked-files=no").stdout
+        commit = head_of(root)
+    except DeclarationError:  # git is not installed
+        return Revision(root.resolve().name, "", modified=False, date=date)
+    named = re.search(r"([^/:@]+/[^/:@]+?)(\.git)?/*$", address)  # what comes before may hold a key
+    return Revision(named[1] if named else root.resolve().name, commit, bool(changed), date)
 
 
 def is_shallow(root: Path) -> bool:

@@ -27,6 +27,7 @@ from envwright.facts.recordings import NotCompared, RecordingFacts, RecordingPro
 from envwright.facts.search import Search
 from envwright.facts.spending import Spending
 from envwright.facts.stages import StageName
+from envwright.packages.git import Revision
 from envwright.reports.transcripts.beside import transcripts_file
 from envwright.rules.engine import GATES, Finding, Gate, Verdict, place_text, stops_publishing
 from envwright.rules.evidence import reply_text
@@ -200,6 +201,10 @@ class EnvironmentResult:
     """Wall time of this environment in this run."""
     stage_seconds: Mapping[str, float] = field(default_factory=dict)
     """Wall time of each stage of the observation."""
+    stage_starts: Mapping[str, float] = field(default_factory=dict)
+    """Seconds from the beginning of the observation to that of each stage."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """The text of files in which findings name a line, by their path in the repository, without those of `mutation`."""
     gates: Mapping[Gate, Verdict] = field(default_factory=dict)
     """The verdicts of the judged gates."""
     reasons: Mapping[Gate, str] = field(default_factory=dict)
@@ -307,6 +312,8 @@ class ValidationResult:
     """Declared runs that were judged because they changed or were named; their findings are problems."""
     rules: tuple[SetSeverity, ...] = ()
     """The rules with a severity of the repository's."""
+    revision: Revision | None = None
+    """The commit that was validated; `None` if the report is of no checkout."""
     next_command: str = ""
     """The next step after a pass, such as `git push`; empty if there is none. It is not in the file."""
 
@@ -376,6 +383,7 @@ def environment_result(
         worker=facts.started,
         seconds=seconds,
         stage_seconds=dict(facts.seconds),
+        stage_starts=dict(facts.starts),
         gates={gate: judged.verdict for gate, judged in judgement.gates.items()},
         reasons={gate: judged.reason for gate, judged in judgement.gates.items()},
         policies=tuple(dict.fromkeys(spoke)),

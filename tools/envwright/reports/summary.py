@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envwright.reports.result import DECLARED_BUDGET
-from envwright.rules.engine import all_rules
+from envwright.rules.engine import GATES, all_rules
 from envwright.text.plain_data import number_text, seconds_text
 from envwright.text.visible_text import on_one_line
 
@@ -292,6 +292,16 @@ def _cost(result: ValidationResult) -> str:
         unready = [name for name, _ in result.outline.unready]
         return f"{_named(unready)} cannot be published." if unready else ""
     return _reason(first_unmet(unmet)[1]) or f"{_named([name for name, _ in unmet])} cannot be published."
+
+
+def publication_sentence(result: ValidationResult) -> str:
+    """Whether anything that was found blocks publication; empty without a verdict."""
+    if not result.environments:
+        return ""
+    if result.gates != GATES or any(one.env_args is not None for one in result.environments):
+        return "No evidence for a release, which needs all gates on what is declared"
+    blocked = [name for name, _ in (*result.outline.unmet, *result.outline.unready)]
+    return f"Publication is blocked for {_named(blocked)}" if blocked else "Nothing found blocks publication"
 
 
 def _reason(finding: Finding | None) -> str:

@@ -15,6 +15,7 @@ from envwright.facts.mutation import CASES
 from envwright.facts.observed import FunctionScore
 from envwright.reports.evidence import shown_evidence
 from envwright.reports.result import finding_kind
+from envwright.rules.engine import stops_publishing
 from envwright.rules.evidence import Evidence, of_functions, reply_text
 from envwright.rules.suggested_code import ready_case
 from envwright.text.plain_data import harmless, plain_data
@@ -70,6 +71,8 @@ def page_environment(environment: EnvironmentResult, beside: Beside, longest: in
         "observedBy": environment.observed_by,
         "seconds": environment.seconds,
         "stages": environment.stage_seconds,
+        "starts": environment.stage_starts,
+        "blocking": list(dict.fromkeys(one.rule for one in environment.findings if stops_publishing(one))),
         "gates": [[gate, verdict, environment.reasons.get(gate, "")] for gate, verdict in environment.gates.items()],
         "counts": [environment.tasks_count, environment.scores_count, environment.rollouts_count],
         "findings": [_finding(one) for one in environment.findings[:MOST_FINDINGS]],
@@ -78,7 +81,7 @@ def page_environment(environment: EnvironmentResult, beside: Beside, longest: in
         "profiles": [_profile(one, tasks, reach) for one in environment.profiles],
         "distributions": environment.distributions,
         "mutation": _mutation(environment.mutation, longest, with_source=with_source),
-        "sources": [],
+        "sources": list(_named_lines(environment, longest)) if with_source else [],
         "search": _search(environment.search),
         "recordings": environment.recordings,
         "prompts": environment.prompts if whole else {},
@@ -89,6 +92,19 @@ def page_environment(environment: EnvironmentResult, beside: Beside, longest: in
     }
     shown: PageData = harmless(plain_data(data), longest)
     return shown
+
+
+def _named_lines(environment: EnvironmentResult, longest: int) -> Iterator[PageData]:
+    """Files that findings name, in the shape of those of mutation testing."""
+    for path, text in environment.sources.items():
+        named = [one.line for one in environment.findings if one.file == path and one.line]
+        shown = [
+            [number, line, NO_CODE, 0]
+            for number, line in enumerate(text.split("\n"), 1)
+            if longest >= SHORT or any(abs(number - near) <= NEAR for near in named)
+        ]
+        unreached: PageData = {"speakers": [], "by": [[]], "detected": [], "mutants": []}
+        yield {"path": path, "too_long": False, "lines": shown, **unreached}
 
 
 def _finding(finding: Finding) -> PageData:

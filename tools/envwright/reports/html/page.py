@@ -20,7 +20,7 @@ from markupsafe import Markup
 from envwright.reports.documentation import documentation_address
 from envwright.reports.html.compact import Beside, PageData, page_environment
 from envwright.reports.result import DECIDING, FINDING_KINDS, finding_kind
-from envwright.reports.summary import first_screen, first_unmet, rule_lines, score_text
+from envwright.reports.summary import first_screen, first_unmet, publication_sentence, rule_lines, score_text
 from envwright.rules.engine import GATES
 from envwright.rules.verdict import VERDICTS
 from envwright.text.plain_data import harmless, plain_data, seconds_text
@@ -101,6 +101,7 @@ def page_parts(
             report=result,
             screen=first_screen(result),
             first=_first(result),
+            publication=publication_sentence(result),
             rule_lines=rule_lines(result),
             counts=result.outline.counts,
             rows=_Rows(environments, result.outline.verdicts),

@@ -164,22 +164,24 @@ function sortable(label, titles, rows, first) {
   return place;
 }
 
-/** The time of each stage, slowest first. */
-function stagesPicture(stages) {
-  const rows = Object.entries(stages).filter(([, took]) => within(took)).map(([stage, took]) => ({ stage, took })).sort((a, b) => b.took - a.took);
-  const all = rows.reduce((sum, row) => sum + row.took, 0);
-  if (!all) return null;
+/** The stages on a common axis; with the time between them they add up to the whole. */
+function stagesPicture(data) {
+  const rows = Object.entries(data.stages).filter(([, took]) => within(took)).map(([stage, took]) => ({ stage, took, start: data.starts[stage] || 0, end: (data.starts[stage] || 0) + took })).sort((a, b) => a.start - b.start || a.end - b.end);
+  if (!rows.some((row) => row.took)) return null;
+  let busy = 0, until = 0;
+  for (const row of rows) { busy += Math.max(0, row.end - Math.max(until, row.start)); until = Math.max(until, row.end); }
+  const all = data.cached || !within(data.seconds) ? until : Math.max(until, data.seconds), between = Number(all.toFixed(1)) - Number(busy.toFixed(1));
   return picture({
     title: "Where the time went",
-    says: `Seconds of each stage, slowest first. Stages run in parallel, so they add up to more than the environment's own time.`,
-    titles: ["stage", "seconds", "share of all stages"],
-    rows: () => rows.map((row) => [row.stage, Number(row.took.toFixed(2)), percent(row.took / all)]),
-    draw: () => ({
-      height: 30 + rows.length * 26, marginLeft: 92, marginRight: 64, marginTop: 4, marginBottom: 26,
-      x: { label: null, grid: true, ticks: 5, domain: [0, rows[0].took] }, y: { type: "band", domain: rows.map((row) => row.stage), label: null, tickSize: 0, padding: 0.3 },
+    says: `${seconds(all)} in all: in stages, which run side by side, ${seconds(busy)}; between them, for other environments and for judging, ${seconds(Math.max(0, between))}.`,
+    titles: ["stage", "from second", "to second", "seconds"],
+    rows: () => rows.map((row) => [row.stage, ...[row.start, row.end, row.took].map((value) => Number(value.toFixed(2)))]),
+    draw: (width) => ({
+      height: 30 + rows.length * (width < 420 ? 22 : 26), marginLeft: 92, marginRight: 56, marginTop: 4, marginBottom: 26,
+      x: { label: null, grid: true, ticks: 5, domain: [0, all] }, y: { type: "band", domain: rows.map((row) => row.stage), label: null, tickSize: 0, padding: 0.3 },
       marks: [
-        Plot.barX(rows, { x: "took", y: "stage", fill: ACCENT, fillOpacity: 0.75 }),
-        Plot.text(rows, { x: "took", y: "stage", text: (row) => seconds(row.took), textAnchor: "start", dx: 6, fill: INK }),
+        Plot.barX(rows, { x1: "start", x2: "end", y: "stage", fill: ACCENT, fillOpacity: 0.75 }),
+        Plot.text(rows, { x: "end", y: "stage", text: (row) => seconds(row.took), textAnchor: "start", dx: 6, fill: INK }),
       ],
     }),
   });

@@ -327,6 +327,17 @@ def test_train_hub_environment_needs_no_registry(
     assert len(signed_in.state()["submitted"]) == 1
 
 
+def test_train_hub_is_refused_where_doctor_for_train_fails(
+    tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
+    signed_in.break_with("GET /user/whoami status code=401 times=always")
+    assert train(tmp_path, "hub", "acme/gsm8k", "--model", "Qwen/Qwen3-4B", "--yes") == 2
+    assert "nothing can be submitted: " in capsys.readouterr().err
+    assert not (tmp_path / "configs").exists()
+    assert signed_in.state().get("submitted", []) == []
+
+
 @pytest.mark.usefixtures("signed_in")
 @pytest.mark.parametrize(
     ("arguments", "part"),

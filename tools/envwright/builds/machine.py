@@ -327,7 +327,14 @@ def job_checks(root: Path, job: PaidJob, hosted: Callable[[RunSpec], bool], stop
         return []  # the check of declarations reports it
     if job == "train" and not any(map(hosted, registry.specs.values())):
         return [HealthCheck("platform", "ok", "no hosted run is declared: training here needs none")]
-    access, prime = hub_access(), find_prime()
+    checks = answered_checks(job, hub_access(), find_prime(), registry, stop)
+    return [*checks, *(_committed(root) if job == "release" else ())]
+
+
+def answered_checks(
+    job: PaidJob, access: HubAccess, prime: Prime | None, registry: Registry | None, stop: threading.Event
+) -> list[HealthCheck]:
+    """The checks of the platform, which is read for them; without a registry no owners. Raises `Interrupted`."""
     identity, version, refusal = None, "", None
     if access.key and prime is not None:
         try:
@@ -335,11 +342,8 @@ def job_checks(root: Path, job: PaidJob, hosted: Callable[[RunSpec], bool], stop
             identity, version = hub.identity, hub.prime
         except HubUnavailable as error:
             refusal = error
-    checks = list(platform_checks(job, access, prime, identity, refusal))
-    checks += _cli_version(version)
-    if identity is not None:
-        checks += _owners(registry, identity)
-    return [*checks, *(_committed(root) if job == "release" else ())]
+    checks = [*platform_checks(job, access, prime, identity, refusal), *_cli_version(version)]
+    return [*checks, *(_owners(registry, identity) if identity is not None and registry is not None else ())]
 
 
 def platform_checks(

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from envwright.builds.machine import answered_checks, refuse_unready
 from envwright.declarations.problem import nearest
 from envwright.declarations.registry import ExternalEntry, Registry
 from envwright.declarations.run import run_spec
@@ -134,7 +135,7 @@ def refuse_other_addresses(addresses: Sequence[str]) -> None:
 
 
 def training_platform(settings: HubRunSettings) -> TrainingPlatform:
-    """The platform; without a key only a dry run continues.
+    """The platform; without a key only a dry run continues, and without one of the checks of `doctor --for train`.
 
     Raises `HubUnavailable`, and `Unusable` for a type of GPU that it does not offer.
     """
@@ -143,6 +144,8 @@ def training_platform(settings: HubRunSettings) -> TrainingPlatform:
         unread = TrainingOffer(unread="without a key the platform was not read")
         return TrainingPlatform(None, hub_access(), unread, stop)
     prime, access = the_platform("or only show the configuration: --dry-run")
+    if not settings.dry_run:
+        refuse_unready(answered_checks("train", access, prime, None, stop))
     offer, kind = read_training_offer(prime, access, stop), settings.gpu_type
     if kind and offer.gpus and kind not in offer.gpus:
         near = nearest(kind, offer.gpus) or next(iter(offer.gpus))

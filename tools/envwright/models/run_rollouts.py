@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from pathlib import Path
@@ -58,9 +58,8 @@ STEP = re.compile(r"(?:step_|completions_)?(\d{1,12})(?:\.jsonl|\.parquet)?")
 PACKED = ("prompt", "completion", "task", "info", "metrics")
 """Columns of a hosted run's samples that are JSON in a text (`monitors/prime.py`)."""
 KNOWN = KnownEnvironment("unknown", {}, {}, is_complete=True)
-OF_TRL = frozenset(("step", "advantage"))
-OF_VERL = frozenset(("step", "score"))
-"""Columns of numbers that are no reward function or metric."""
+NO_FUNCTIONS = frozenset(("step", "advantage", "score"))
+"""Columns of numbers, of TRL and verl, that are no reward function or metric."""
 
 
 def with_rollouts(run: Followed) -> Followed:
@@ -162,14 +161,14 @@ def _completions(path: Path) -> Iterator[bytes]:
 
     with ParquetFile(path) as table:
         for row in (row for batch in table.iter_batches(256) for row in batch.to_pylist()):
-            scores = _numbers(row, OF_TRL)
+            scores = _numbers(row)
             reward = sum(scores.values()) if scores else None
             whole = {**row, "completion": _said(row["completion"]), "metrics": scores, "reward": reward}
             yield json.dumps(whole, default=str).encode()
 
 
-def _numbers(row: Mapping[str, Any], but: Collection[str]) -> dict[str, float]:
-    found = {name: finite(value) for name, value in row.items() if name not in but}
+def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
+    found = {name: finite(value) for name, value in row.items() if name not in NO_FUNCTIONS}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -259,7 +258,7 @@ def _unpacked(raw: Any) -> Any:
         return raw
     if {"input", "output", "score"} <= raw.keys():  # verl
         asked = {"prompt": raw["input"], "completion": _said(raw["output"]), "answer": raw.get("gts")}
-        return {**raw, **asked, "reward": raw["score"], "metrics": _numbers(raw, OF_VERL)}
+        return {**raw, **asked, "reward": raw["score"], "metrics": _numbers(raw)}
     columns = {**raw, **{name: _value(raw.get(name)) for name in PACKED if name in raw}}
     episode = _mapping(columns.get("info")).get("native_wrapper")
     return episode if isinstance(episode, Mapping) else columns

@@ -105,11 +105,12 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("count", "every"), [(40, 5), (63, 7), (90, 10)])
+@pytest.mark.parametrize(("count", "repeated", "every"), [(40, 0, 5), (39, 1, 4), (32, 8, 4), (63, 0, 7), (90, 0, 10)])
 def test_new_one_split_of_many_rows_holds_out_enough_for_a_comparison(
-    count: int, every: int, repository: Path, tmp_path: Path
+    count: int, repeated: int, every: int, repository: Path, tmp_path: Path
 ):
     rows = [{"question": f"What is {n} plus 5?", "answer": str(n + 5)} for n in range(count)]
+    rows += rows[:repeated]
     assert new(repository, "more-sums", "--data", str(write_rows(tmp_path / "q.jsonl", rows))) == 0
     data = repository / "environments/more_sums/more_sums/data"
     questions = {
@@ -119,6 +120,14 @@ def test_new_one_split_of_many_rows_holds_out_enough_for_a_comparison(
     assert len(questions["eval"]) >= least_tasks(0.95)
     assert len(questions["train"]) == count - len(questions["eval"])
     assert not set(questions["train"]) & set(questions["eval"])
+
+
+def test_new_one_split_of_few_rows_says_that_none_are_held_out(
+    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    rows = [{"question": f"What is {n} plus 5?", "answer": str(n + 5)} for n in range(31)]
+    assert new(repository, "more-sums", "--data", str(write_rows(tmp_path / "q.jsonl", rows))) == 0
+    assert "none are held out for evaluation: fewer than 32 different examples" in capsys.readouterr().err
 
 
 def test_new_unknown_column_lists_the_columns(repository: Path, questions: Path, capsys: pytest.CaptureFixture[str]):

@@ -16,7 +16,7 @@ from envwright.authoring.dataset.recognition import Recognised, layout_as, recog
 from envwright.authoring.dataset.roles import Columns, columns_of, fields_of
 from envwright.authoring.dataset.source import DatasetSource, numbered, open_local
 from envwright.authoring.dataset.summary import recommended_kind
-from envwright.authoring.new.gather import HELD_OUT, Gathered, gather, sample, with_held_out, words_of
+from envwright.authoring.new.gather import FEWEST_TO_DIVIDE, HELD_OUT, Gathered, gather, sample, with_held_out, words_of
 from envwright.authoring.new.plan import NAME, DataOrigin, EnvironmentKind, EnvironmentPlan
 from envwright.authoring.new.render import files_of, ignored_by
 from envwright.authoring.new.wording import declared_by
@@ -181,6 +181,12 @@ def _print_choices(
     print(f"{source.name}: {found.task} ({chosen}); examples: {taken}", file=sys.stderr)
     if len(splits) > len(gathered.splits):
         print(f"held out {len(splits[HELD_OUT])} examples, evenly spread, as the split {HELD_OUT}", file=sys.stderr)
+    elif len(splits) == 1 and HELD_OUT not in splits:
+        print(
+            f"none are held out for evaluation: fewer than {FEWEST_TO_DIVIDE} different examples; a run that evaluates "
+            "needs `eval` of the environment, or more data",
+            file=sys.stderr,
+        )
     if unused := [name for name in columns if name not in roles.columns]:
         print(f"columns not used: {', '.join(unused)}", file=sys.stderr)
     if gathered.unreadable:

@@ -18,8 +18,8 @@ HELD_OUT = "eval"
 ONE_IN = 10
 LEAST_HELD_OUT = 8
 """The least number of held-out examples: a comparison decides on 6 or more (`statistics/before_after.py`)."""
-FEWEST_TO_DIVIDE = 40
-"""The least number of examples for an evaluation split; with fewer, all are used for training."""
+FEWEST_TO_DIVIDE = 4 * LEAST_HELD_OUT
+"""The least number of different examples for an evaluation split: at most a quarter is held out."""
 
 
 @dataclass

@@ -98,7 +98,7 @@ def stage(root: Path, folder: Path, hidden: frozenset[str] = frozenset()) -> Non
 def source_address(root: Path) -> str:
     """The address of the repository on the web: the declared one, else that of GitHub's job, else one of nobody."""
     urls = tomllib.loads((root / "tools" / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
-    host, name = os.environ.get("GITHUB_SERVER_URL", "https://owner.example"), os.environ.get("GITHUB_REPOSITORY", "")
+    host, name = os.environ.get("GITHUB_SERVER_URL", "https://source.example"), os.environ.get("GITHUB_REPOSITORY", "")
     return str(urls.get("Source", f"{host}/{name or 'envwright'}")).rstrip("/")
 
 

@@ -16,7 +16,7 @@ uv pip install --python "$VENV/bin/python" --no-deps environments/word_problems
 CHECK=$(uv pip check --python "$VENV/bin/python" 2>&1) || [ $? -eq 1 ] || { echo "$CHECK" >&2; exit 1; }
 UNMET=$(grep -F -e '`word-problems` requires' <<<"$CHECK") && echo "$UNMET" >&2
 if grep -v 'requires `verifiers' <<<"$UNMET" | grep -q .; then
-  echo "to add what is not installed, and change nothing of the trainer: uv pip install --python \"$VENV/bin/python\" --overrides \"$LOCKED\" environments/word_problems" >&2
+  echo "to add only the missing packages: uv pip install --python \"$VENV/bin/python\" --overrides \"$LOCKED\" environments/word_problems" >&2
   echo "a version that differs is the trainer's: the environment needs another release or trainer" >&2
   exit 1
 fi

@@ -84,8 +84,8 @@ def test_new_reports_unreadable_and_repeated_rows(repository: Path, tmp_path: Pa
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert new(repository, "more-sums", "--data", str(tmp_path / "q.jsonl")) == 0
     output = capsys.readouterr().err
-    assert "left out 1 row(s); the first: row 22" in output
-    assert "left out 1 row(s) with a repeated question" in output
+    assert "left out 1 row; the first: row 22" in output
+    assert "left out 1 row with a repeated question" in output
 
 
 def test_new_keeps_two_splits_separate(repository: Path, tmp_path: Path):

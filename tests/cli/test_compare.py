@@ -444,7 +444,7 @@ def test_result_of_run_is_judged_by_the_goal_of_its_start(
     registry.write_text(registry.read_text().replace("smallest_effect: 0.2", "smallest_effect: 0.9"))
     assert main(["train", "result", "learned", "--root", str(root)]) == exit_codes.PASS
     shown = capfd.readouterr().out
-    assert "learned: better, by at least what was worth having (learned@5)" in shown
+    assert "learned: better, by at least the smallest effect worth having (learned@5)" in shown
     assert "smallest effect: 0.2 of the range" in shown
     assert "0.5 GPU hours, $1.00" in shown
     assert "serve it: envwright train serve learned --step 5" in shown

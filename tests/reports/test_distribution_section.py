@@ -50,7 +50,7 @@ def test_distribution_text_of_undecided_check_names_sample_size():
 @pytest.mark.parametrize("quiet", [True, False])
 def test_distribution_text_is_omitted_for_run_of_all_gates(quiet):
     gates = ("schema", "rewards", "smoke", "distribution")
-    assert "what was measured" not in render_text(result(*MIXED, gates=gates), quiet=quiet)
+    assert "measurements" not in render_text(result(*MIXED, gates=gates), quiet=quiet)
 
 
 def test_distribution_is_always_in_markdown_and_json():

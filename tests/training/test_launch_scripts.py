@@ -191,7 +191,7 @@ def test_script_with_unmet_requirement_names_it_and_the_command_that_adds_it(mac
     assert done.returncode == 1
     assert "The package `word-problems` requires `letters>=1`, but it's not installed" in done.stderr
     assert not Path(machine.variables["RECORDED"]).exists()
-    command = done.stderr.partition("of the trainer: ")[2].splitlines()[0]
+    command = done.stderr.partition("missing packages: ")[2].splitlines()[0]
     subprocess.run(command, shell=True, cwd=machine.root, env=machine.variables, check=True)
     assert machine.launch("maths-lora").returncode == 0
     assert machine.recorded["packages"]["letters"] == "2.0"
@@ -203,7 +203,7 @@ def test_script_with_other_requirement_than_the_trainer_keeps_the_trainer(machin
     done = machine.launch("maths-lora")
     assert done.returncode == 1
     assert "`word-problems` requires `letters>=2`, but `1.0` is installed" in done.stderr
-    command = done.stderr.partition("of the trainer: ")[2].splitlines()[0]
+    command = done.stderr.partition("missing packages: ")[2].splitlines()[0]
     subprocess.run(command, shell=True, cwd=machine.root, env=machine.variables, check=True)
     assert machine.launch("maths-lora").returncode == 1
     write_environment(machine.root / "environments", "word-problems", "letters")

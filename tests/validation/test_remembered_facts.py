@@ -191,8 +191,8 @@ def test_facts_are_remembered_with_cuts_but_not_with_an_ended_job(
         ({}, ""),
         ({"package": replace(PACKAGE, digest="other")}, ""),
         ({"package": replace(PACKAGE, digest="other", lock=Lock("other", "i", {}))}, "the lock"),
-        ({"entry": replace(ENTRY, args={"split": "test"})}, "what is asked of it"),
-        ({"request": replace(REQUEST, evaluate=False)}, "what is asked of it"),
+        ({"entry": replace(ENTRY, args={"split": "test"})}, "its request"),
+        ({"request": replace(REQUEST, evaluate=False)}, "its request"),
     ],
     ids=str,
 )

@@ -15,6 +15,7 @@ from envwright.builds.machine import HealthCheck, Machine, examined, job_checks,
 from envwright.cli import arguments
 from envwright.declarations.run import RunSpec
 from envwright.system.workspace import InUse, Workspace
+from envwright.text.plain_data import counted
 from envwright.training.trainers import trainer_named
 
 EXAMPLES = """examples:
@@ -77,6 +78,6 @@ def _print(checks: list[HealthCheck], fixed: int) -> None:
         if check.repair:
             print(f"  {'':<{width}}  → envwright doctor --fix ({check.repair})")
     if fixed:
-        print(f"removed {fixed} virtual environment(s) that were incomplete")
+        print(f"removed {counted(fixed, 'incomplete virtual environment')}")
     failed, advised = (sum(check.level == level for check in checks) for level in ("fail", "advice"))
     print(f"\n{f'{failed} to fix' if failed else 'nothing to fix'}{f', {advised} recommended' if advised else ''}")

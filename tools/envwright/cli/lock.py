@@ -13,6 +13,7 @@ from envwright.declarations.problem import DeclarationError
 from envwright.declarations.tool_source import TOOL_FOLDER, holds_tool
 from envwright.packages.repository import Repository
 from envwright.system.subprocesses import ProgramFailed
+from envwright.text.plain_data import counted
 
 EXAMPLES = """examples:
   envwright lock                 all environments
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
             left_out = ", ".join(package.sources_left_out)
             message = "taken from the package index: their source in [tool.uv.sources] is not a git repository"
             print(f"{package.name}: {left_out}: {message}", file=sys.stderr)
-    print(f"resolving {len(packages)} lock(s) …", file=sys.stderr)
+    print(f"resolving {counted(len(packages), 'lock')} …", file=sys.stderr)
     stop = threading.Event()
     unresolved: list[str] = []
     for package, changed in resolve_locks(packages, stop, options.resolution):

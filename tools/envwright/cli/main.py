@@ -213,7 +213,9 @@ def run() -> None:
         gc.freeze()  # or the interpreter would collect garbage once more at its end
         sys.exit(code)
     except DeclarationError as error:
-        print(f"{error}\n\n{len(error.problems)} problem(s); nothing was run.", file=sys.stderr)
+        from envwright.text.plain_data import counted
+
+        print(f"{error}\n\n{counted(len(error.problems), 'problem')}; nothing was run.", file=sys.stderr)
         sys.exit(exit_codes.USAGE)
     except KeyboardInterrupt:
         sys.exit(exit_codes.INTERRUPTED)

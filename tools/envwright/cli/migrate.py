@@ -17,6 +17,7 @@ from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.packages.repository import Repository
 from envwright.system.subprocesses import ProgramFailed
+from envwright.text.plain_data import counted
 
 EXAMPLES = """examples:
   envwright migrate date-arithmetic                   writes environments/date_arithmetic_v1
@@ -68,7 +69,7 @@ def _print_unfinished(new: str, files: dict[str, str]) -> int:
     for place in places:
         print(f"{folder / place.file}:{place.line}: {place.reason}")
     if places:
-        print(f"{len(places)} place(s) could not be moved; each has a comment MIGRATE with the original code.")
+        print(f"{counted(len(places), 'place')} could not be moved; each has a comment MIGRATE with the original code.")
     return len(places)
 
 

@@ -28,6 +28,7 @@ from envwright.declarations.package import Generation
 from envwright.declarations.references import reason_against_name
 from envwright.declarations.registry import Registry, load_registry
 from envwright.system.subprocesses import ProgramFailed
+from envwright.text.plain_data import counted
 
 EXAMPLES = """examples:
   envwright new capital-cities --data questions.jsonl     kind and answer as inspect finds them
@@ -191,11 +192,10 @@ def _print_choices(
         print(f"columns not used: {', '.join(unused)}", file=sys.stderr)
     if gathered.unreadable:
         first = gathered.unreadable[0]
-        print(
-            f"left out {len(gathered.unreadable)} row(s); the first: row {first.number} {first.reason}", file=sys.stderr
-        )
+        rows = counted(len(gathered.unreadable), "row")
+        print(f"left out {rows}; the first: row {first.number} {first.reason}", file=sys.stderr)
     if gathered.repeated:
-        print(f"left out {gathered.repeated} row(s) with a repeated question", file=sys.stderr)
+        print(f"left out {counted(gathered.repeated, 'row')} with a repeated question", file=sys.stderr)
 
 
 def _prompt(options: argparse.Namespace) -> None:

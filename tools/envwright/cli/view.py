@@ -19,7 +19,7 @@ from envwright.packages.content import RECORDINGS
 from envwright.packages.repository import Repository
 from envwright.reports.transcripts.page import served_transcripts, write_static_page
 from envwright.system.scratch_folder import temporary_scratch
-from envwright.text.plain_data import size_text
+from envwright.text.plain_data import counted, size_text
 from envwright.text.visible_text import on_one_line
 
 EXAMPLES = """examples:
@@ -104,7 +104,7 @@ def _print_problems(opened: TranscriptFiles) -> None:
 
 def _written(opened: TranscriptFiles, title: str, options: argparse.Namespace) -> int:
     files = write_static_page(opened, title, options.out, one_file=options.one_file)
-    beside = "" if files == 1 else f", with {files - 1} file{'s' if files > 2 else ''} beside it"
+    beside = "" if files == 1 else f", with {counted(files - 1, 'file')} beside it"
     print(f"{options.out}: {opened.count:,} rollouts{beside}")
     return exit_codes.PASS
 

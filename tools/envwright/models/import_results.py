@@ -34,6 +34,7 @@ from envwright.facts.results import (
     task_key,
 )
 from envwright.facts.spending import Tokens
+from envwright.text.plain_data import counted
 from envwright.text.visible_text import on_one_line
 
 MOST_LINES_PRINTED = 20
@@ -227,7 +228,7 @@ def print_problems(path: Path, problems: Sequence[LineProblem], what: str) -> No
     """Report the problems of a file on standard error."""
     if not problems:
         return
-    print(f"{path}: {len(problems)} problem{'s' if len(problems) > 1 else ''}; {what}", file=sys.stderr)
+    print(f"{path}: {counted(len(problems), 'problem')}; {what}", file=sys.stderr)
     for problem in problems[:MOST_LINES_PRINTED]:
         print(f"  {on_one_line(str(problem))[:500]}", file=sys.stderr)
     if len(problems) > MOST_LINES_PRINTED:

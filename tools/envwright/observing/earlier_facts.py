@@ -35,7 +35,7 @@ PARTS = {
     "python": "the interpreter",
     "sandbox": "the sandbox of this machine",
     "lock": "the lock",
-    "requests": "what is asked of it (arguments, gates, variables or the command)",
+    "requests": "its request (arguments, gates, variables, command)",
 }
 """Parts of a key other than the package itself, those first that change others."""
 

@@ -92,7 +92,7 @@ class LedgerEntry:
         """The entry after the published version was verified, or could not be."""
         desired = self.step.desired
         if not verified.seen:
-            then = "run the release again: it verifies what it published and did not verify"
+            then = "run the release again: it verifies the published version"
             message = f"published, but {verified.message}"
             return replace(self, result="unknown", message=message, next=then, verified=verified)
         if not verified.sound:

@@ -362,7 +362,7 @@ def _loaded(root: Path, file: LedgerFile, *, quiet: bool) -> None:
         run_without_key(["release", "verify", str(file.folder)], root, file.folder, {}, quiet=quiet)
         loaded = read_loaded(results, ledger.commit)
     except (OSError, LedgerUnreadable) as error:
-        print(f"what was published could not be installed and loaded: {error}", file=sys.stderr)
+        print(f"the published packages could not be installed and loaded: {error}", file=sys.stderr)
     for entry in list(join_loaded(ledger.entries, loaded)):
         file.record(entry)
 

@@ -32,8 +32,8 @@ FORMAT_VERSION = 1
 RunStatus = Literal["planned", "queued", "running", "paused", "finished", "failed", "stopped", "unknown"]
 RunSeverity = Literal["error", "warning", "advice"]
 HEADLINES: Mapping[GoalAnswer, str] = {
-    "reached": "better, by at least what was worth having",
-    "smaller": "not better by what was worth having",
+    "reached": "better, by at least the smallest effect worth having",
+    "smaller": "not better by the smallest effect worth having",
     "undecided": "not decided",
     "worse": "worse",
 }
@@ -200,7 +200,7 @@ def render_run(run: RunReport, samples: Sequence[Mapping[str, Any]] = (), *, qui
         lines += [f"  rollout  {shortened(on_one_line(_sample(sample)), 300)}" for sample in samples]
     lines += [line for finding in run.findings for line in _finding(finding)]
     if not run.findings:
-        lines.append("nothing was found in what was judged" if run.not_judged else "no findings")
+        lines.append("no findings, as far as it was judged" if run.not_judged else "no findings")
     if run.not_judged:
         lines.append(f"not judged: {', '.join(map(on_one_line, run.not_judged))}")
     return "\n".join(lines) + "\n"
@@ -342,7 +342,7 @@ def _rows(answer: RunAnswer) -> list[tuple[str, str]]:
     rows += [("fixed before", f"{name}: {value}") for name, value in answer.fixed.items()]
     rows.append(("recorded in", answer.fixed_where))
     rows += [("spent", f"{name}: {value}") for name, value in answer.spent.items()]
-    rows += [("reward", each) for each in answer.suspicions or ("no sign of gaming in what was judged",)]
+    rows += [("reward", each) for each in answer.suspicions or ("no sign of gaming, as far as it was judged",)]
     return rows + [("next", each) for each in answer.next]
 
 

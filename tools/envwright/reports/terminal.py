@@ -233,7 +233,7 @@ def _mutation_row(environment: EnvironmentResult) -> list[tuple[str, str]]:
 
 def _distributions(page: Page, environment: EnvironmentResult) -> None:
     for measured in environment.distributions:
-        page.line((environment.name, "bold"), "  what was measured")
+        page.line((environment.name, "bold"), "  measurements")
         show_distribution(page, measured)
 
 

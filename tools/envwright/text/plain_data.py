@@ -59,6 +59,11 @@ def number_text(number: float) -> str:
     return repr(number) if float(short) == int(float(short)) else short
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things: `1 row`, `2 rows`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def seconds_text(seconds: float) -> str:
     """A duration for people."""
     if not math.isfinite(seconds):

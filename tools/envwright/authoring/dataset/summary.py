@@ -15,6 +15,7 @@ from rich.table import Table
 from envwright.authoring.dataset.layout import AnswerFormat
 from envwright.authoring.dataset.profile import DatasetProfile, SplitProfile, row_text
 from envwright.authoring.dataset.recognition import Recognised
+from envwright.text.plain_data import counted
 
 SAMPLE_ROWS = 3
 LONGEST = 160
@@ -85,7 +86,7 @@ def print_dataset(
         console.print(f"[bold]no answers recognised[/bold]: {escape(problem)}")
         return
     for (one, other), count in profile.overlap(found.layout.roles.question).items():
-        message = f"{count} question(s) of {one} are also in {other}"
+        message = f"{counted(count, 'question')} of {one} are also in {other}"
         console.print(f"[bold red]{'overlap':<12}[/bold red]{escape(message)}")
     _print_answers(console, found)
     _print_advice(console, advice)

@@ -31,6 +31,7 @@ from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation, StageJob
 from envwright.statistics.step_time import blocks
 from envwright.system.workspace import Workspace, mark_used
+from envwright.text.plain_data import counted
 from envwright.text.scrubbing import holds_password, without_secrets
 
 SET_UP_SECONDS = 600.0
@@ -90,7 +91,7 @@ class RolloutProgress:
         if self._scored:
             parts.append(f"mean {self._sum / self._scored:.3f}")
         if self.errors:
-            parts.append(f"{self.errors} error{'s' if self.errors > 1 else ''}")
+            parts.append(counted(self.errors, "error"))
         if made and spent > 0:
             rate = made / spent
             parts.append(f"{rate:.1f}/s")

@@ -21,6 +21,7 @@ from envwright import __version__
 from envwright.files.atomic_write import write_whole
 from envwright.reports.html.page import STYLES, TRANSCRIPTS, code, joined, policy, templates
 from envwright.reports.transcripts.beside import safe_key, script_of
+from envwright.text.plain_data import counted
 
 TEMPLATE = "transcripts.html.j2"
 SCRIPTS = ("elements.js", "shared.js", "findings.js", *TRANSCRIPTS, "view.js")
@@ -89,7 +90,7 @@ def page_of_source(source: TranscriptSource, title: str, beside: str, *, one_fil
 
 
 def _facts(source: TranscriptSource) -> Iterator[str]:
-    yield f"{source.count:,} rollout{'s' if source.count != 1 else ''}"
+    yield counted(source.count, "rollout")
     yield source.files[0] if len(source.files) == 1 else f"{len(source.files)} files"
 
 

@@ -380,7 +380,7 @@ def _check_lines(used: Collection[Environment], names: Iterable[str]) -> list[st
         'CHECK=$(uv pip check --python "$VENV/bin/python" 2>&1) || [ $? -eq 1 ] || { echo "$CHECK" >&2; exit 1; }',
         f'UNMET=$(grep -F {of_environments} <<<"$CHECK") && echo "$UNMET" >&2',
         "if grep -v 'requires `verifiers' <<<\"$UNMET\" | grep -q .; then",
-        *([f'  echo "to add what is not installed, and change nothing of the trainer: {add}" >&2'] if folders else []),
+        *([f'  echo "to add only the missing packages: {add}" >&2'] if folders else []),
         '  echo "a version that differs is the trainer\'s: the environment needs another release or trainer" >&2',
         "  exit 1",
         "fi",

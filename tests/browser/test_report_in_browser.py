@@ -24,7 +24,7 @@ from envwright.rules.engine import Finding
 from envwright.rules.evidence import EarnedReward, Evidence, ShownReply
 from playwright.sync_api import expect
 from sample_reports import sample_report, sample_run
-from sample_results import ALL_PASS, FAILING, HOSTILE, hostile, mistaken
+from sample_results import ALL_PASS, FAILING, HOSTILE, MISSED_GOLD, hostile, mistaken
 
 pytestmark = pytest.mark.browser
 
@@ -111,6 +111,19 @@ def test_report_environment_page_is_three_screens_at_most(visit: Visit, reports:
         assert page.evaluate("document.documentElement.scrollHeight") <= 3 * height, name
 
 
+def test_report_environment_with_many_rules_is_three_screens_on_a_phone(visit: Visit, tmp_path: Path) -> None:
+    message = "the right answer next to a wrong one, in either order, earns 1 on task 0, the reference reply earns 1"
+    found = [replace(MISSED_GOLD, rule=f"RWD0{at}", message=message) for at in range(10, 25) for _ in range(3)]
+    reasons = {"rewards": ", ".join(one.rule for one in found)}
+    failing = replace(FAILING, findings=tuple(found), reasons=reasons)
+    write_reports(ValidationResult("fail", (failing,)), tmp_path)
+    visit.page.set_viewport_size({"width": 390, "height": 844})
+    visit.open(address(tmp_path))
+    page = visit.go("#/environment/reverse-text")
+    assert page.evaluate("document.documentElement.scrollHeight") <= 3 * 844
+    expect(page.get_by_text("Others: RWD016, RWD017")).to_be_visible()
+
+
 @pytest.mark.parametrize("place", ["#/", "#/environment/hidden-quarry-003"])
 def test_report_first_fix_is_on_first_screen_of_a_phone(visit: Visit, reports: Path, place: str) -> None:
     visit.page.set_viewport_size({"width": 390, "height": 844})
@@ -125,11 +138,12 @@ def test_report_findings_of_one_rule_are_one_line(visit: Visit, tmp_path: Path) 
     error = Finding("RWD005", "rewards", "error", "a wrong answer earns 1", "Compare the answer.")
     write_reports(ValidationResult("fail", (replace(FAILING, findings=(error, *same)),)), tmp_path)
     visit.open(address(tmp_path))
-    lines = visit.go("#/environment/reverse-text").locator("#section-findings details")
+    lines = visit.go("#/environment/reverse-text").locator("#section-findings > details")
     expect(lines).to_have_count(2)
     expect(lines.first).to_contain_text("a wrong answer earns 1")
     expect(lines.last).to_contain_text("× 15")
     lines.last.locator("summary").click()
+    lines.last.get_by_text("14 more of RWD080").click()
     expect(lines.last.get_by_role("heading", name="mutant 14 survives")).to_be_visible()
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from cases_of_mutation import mutated
 from cases_of_schema import needing
+from cases_of_search import exploit, searched
 from envwright.facts.mutation import CoveredSource
 from envwright.rules.engine import Finding, Subject, findings
 from envwright.rules.evidence import reply_text
@@ -100,6 +101,15 @@ def test_paid_reply_names_the_line_that_only_paid_replies_reach(oracle: tuple[in
     covered = replace(MUTATED, sources=(CoveredSource("plain_sums/taskset.py", "", reached),))
     shown = replace(paid, facts=replace(paid.facts, mutation=covered))
     assert the("RWD005", shown).at == f"plain_sums/taskset.py:{line}"
+
+
+def test_exploit_that_a_policy_replied_too_names_the_line_that_pays() -> None:
+    paid = {"reward": 1.0, "functions": functions(1.0, 1.0)}
+    found = searched(exploit("blind", 1.0, 1.0, 0.2, reply=""), scores=scores(nop=paid))
+    assert the("RWD085", found).at == "plain_sums/taskset.py:20"
+    reached = {"oracle": (21, 24), "nop": (21, 22), "echo": (21,), "near-miss": (21,)}
+    covered = replace(MUTATED, sources=(CoveredSource("plain_sums/taskset.py", "", reached),))
+    assert the("RWD085", replace(found, facts=replace(found.facts, mutation=covered))).at == "plain_sums/taskset.py:22"
 
 
 def test_reply_text_of_conversation_has_line_per_turn() -> None:

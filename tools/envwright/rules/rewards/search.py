@@ -12,8 +12,8 @@ from envwright_worker.messages import says
 from envwright.facts.observed import Place
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, rule
-from envwright.rules.evidence import EarnedReward, Evidence, ShownFailure, of_reply, shown_reply
-from envwright.rules.reference_replies import place_of
+from envwright.rules.evidence import EarnedReward, Evidence, ShownFailure, of_reply, reply_text, shown_reply
+from envwright.rules.reference_replies import best_paid, place_of
 from envwright.rules.rewards.policies import form_declaration, is_paid_by_libraries
 from envwright.rules.suggested_code import ready_case
 from envwright.statistics.declared_range import UNDECLARED_FORM
@@ -105,8 +105,11 @@ def evidence_of(subject: Subject, exploit: Exploit, shown: Earned, expected: str
 
 
 def paying_place(subject: Subject, exploit: Exploit) -> Place | None:
-    """The place of the function that gave the reward."""
-    return place_of(subject, exploit.functions[0]) if exploit.functions else None
+    """The place of the function that gave the reward: its line, if a policy replied the same."""
+    scores = (score for rewarded in subject.rewarded.values() for score in rewarded)
+    same = next((score for score in scores if reply_text(score.completion) == exploit.reply), None)
+    line = best_paid(subject, same) if same else None
+    return line or (place_of(subject, exploit.functions[0]) if exploit.functions else None)
 
 
 def _shown(reply: str) -> str:

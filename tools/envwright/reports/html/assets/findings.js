@@ -1,5 +1,6 @@
 // What was found: the reply, what it earned, and how to fix it.
 
+const MOST_LINES = 6;
 const DECIDING = new Set(["error", "bug", "inconclusive"]);
 
 /** Findings of one rule are one line with their number; the first of those that decide is open. */
@@ -7,22 +8,26 @@ function findingGroup(group, data, open) {
   const [first] = group, details = later(
     [h("span.kind", null, h("code", null, first.rule), ` ${first.kind}`), h("h3", { dir: "auto" }, prose(first.message)), group.length > 1 && h("span.times", null, `× ${group.length}`)],
     () => h("div", null,
-      group.length > 1 ? group.map((finding) => h("article", null, h("h4", { dir: "auto" }, prose(finding.message)), findingBody(finding, data))) : findingBody(first, data),
-      h("p.muted", null, "About ", ruleName(first.rule), `, a rule of the ${first.gate} gate`)), open);
+      findingBody(first, data),
+      group.length > 1 && later(`${group.length - 1} more of ${first.rule}`, () => h("div", null, group.slice(1).map((finding) => h("article", null, h("h4", { dir: "auto" }, prose(finding.message)), findingBody(finding, data))))),
+      h("p.muted", null, "About ", ruleName(first.rule), ` (${first.gate})`)), open);
   details.classList.add("finding", first.kind);
   return details;
 }
 
 /** The place and the fix first, then what proves it. */
 function findingBody(finding, data) {
+  const blocks = (entries) => pairs(entries.map(([label, text]) => [label, quote(text, label)]));
   const quoted = finding.evidence.filter(([, , long]) => long), short = finding.evidence.filter(([, , long]) => !long);
+  const first = quoted.filter(([label]) => label !== "also").slice(0, 1), more = quoted.filter((entry) => !first.includes(entry));
   return [
     finding.reason !== null && h("p.muted", null, "Ignored by the registry: ", h("span.said", { dir: "auto" }, finding.reason)),
     h("p.fix", { dir: "auto" }, h("b", null, "Fix"), prose(finding.fix)),
     finding.file && placeOf(finding, data),
     short.length ? h("dl.pairs.short", null, short.map(([label, text]) => h("div", null, h("dt", null, label), h("dd.said", { dir: "auto" }, text)))) : null,
-    pairs(quoted.map(([label, text]) => [label, quote(text, label)])),
+    blocks(first),
     finding.functions.length ? table("Reward per function", ["function", "score", "weight", "adds"], finding.functions.map(functionRow)) : null,
+    more.length > 0 && later("More evidence", () => blocks(more)),
     finding.transcript && h("p", null, h("a", { href: transcriptAddress(data.name, finding.transcript) }, "Read the conversation")),
   ];
 }
@@ -43,9 +48,11 @@ function failureCard(failure) {
 function findingsSection(data) {
   const left = data.findings_count - data.findings.length, groups = new Map();
   for (const finding of data.findings) groups.set(`${finding.rule} ${finding.kind}`, [...(groups.get(`${finding.rule} ${finding.kind}`) || []), finding]);
+  const cards = [...groups.values()];
   return section("findings", `Findings${data.findings_count ? ` (${data.findings_count})` : ""}`,
     data.failures.map(failureCard),
-    [...groups.values()].map((group, place) => findingGroup(group, data, place === 0 && DECIDING.has(group[0].kind))),
+    cards.slice(0, MOST_LINES).map((group, place) => findingGroup(group, data, place === 0 && DECIDING.has(group[0].kind))),
+    cards.length > MOST_LINES && later(`Others: ${cards.slice(MOST_LINES).map(([first]) => first.rule).join(", ")}`, () => h("div", null, cards.slice(MOST_LINES).map((group) => findingGroup(group, data, false)))),
     left > 0 && h("p.note", null, `${left} more are in validate.json.`),
     !data.findings_count && !data.failures.length && h("p.muted", null, "No findings."));
 }

@@ -37,10 +37,11 @@ function sourceBlock(source, open) {
 function placeOf(finding, data) {
   const source = sourcesOf(data).find((one) => one.path === finding.file), file = finding.file.startsWith(`${data.folder}/`) ? finding.file.slice(data.folder.length + 1) : finding.file, at = finding.line ? `${file}:${finding.line}` : file;
   const near = source && finding.line ? source.lines.filter(([line]) => Math.abs(line - finding.line) <= AROUND) : [];
+  const indent = Math.min(...near.filter(([, text]) => text.trim()).map(([, text]) => text.match(/^ */)[0].length));
   if (!near.length) return h("p.at", null, h("code", null, at));
   return [
     h("p.at", null, h("button.link", { type: "button", onclick: () => openSource(finding) }, h("code", null, at))),
-    h("pre.quote.excerpt", { tabindex: "0", role: "group", "aria-label": at }, near.map(([line, text]) => h(line === finding.line ? "span.here" : "span", null, h("i", { "aria-hidden": "true" }, String(line)), text || " "))),
+    h("pre.quote.excerpt", { tabindex: "0", role: "group", "aria-label": at }, near.map(([line, text]) => h(line === finding.line ? "span.here" : "span", null, h("i", { "aria-hidden": "true" }, String(line)), text.slice(indent) || " "))),
   ];
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envwright_worker.adapters.rollout_errors import failure_said, kind_of_error
+from envwright_worker.adapters.rollout_errors import failure_from_text, kind_of_error
 from envwright_worker.failures import Sources
 
 
@@ -66,7 +66,7 @@ def test_exception_keeps_the_authors_line(sources: Sources, tmp_path: Path) -> N
 
 def test_error_that_a_rollout_reports_has_the_authors_line(sources: Sources, tmp_path: Path) -> None:
     trace = frames("/lib/site-packages/verifiers/v1/env.py", tmp_path / "env.py")
-    failure = failure_said("ValueError", "no", sources, trace)
+    failure = failure_from_text("ValueError", "no", sources, trace)
     assert failure["place"] == {"file": "env.py", "line": 2}
     assert "verifiers" not in failure["traceback"]
 

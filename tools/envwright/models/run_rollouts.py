@@ -163,7 +163,7 @@ def _completions(path: Path) -> Iterator[bytes]:
         for row in (row for batch in table.iter_batches(256) for row in batch.to_pylist()):
             scores = _numbers(row)
             reward = sum(scores.values()) if scores else None
-            whole = {**row, "completion": _said(row["completion"]), "metrics": scores, "reward": reward}
+            whole = {**row, "completion": _messages_of(row["completion"]), "metrics": scores, "reward": reward}
             yield json.dumps(whole, default=str).encode()
 
 
@@ -172,7 +172,7 @@ def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _said(reply: Any) -> Any:
+def _messages_of(reply: Any) -> Any:
     return [{"role": "assistant", "content": reply}] if isinstance(reply, str) else reply
 
 
@@ -257,7 +257,7 @@ def _unpacked(raw: Any) -> Any:
     if not isinstance(raw, Mapping) or format_of(raw) is not None:
         return raw
     if {"input", "output", "score"} <= raw.keys():  # verl
-        asked = {"prompt": raw["input"], "completion": _said(raw["output"]), "answer": raw.get("gts")}
+        asked = {"prompt": raw["input"], "completion": _messages_of(raw["output"]), "answer": raw.get("gts")}
         return {**raw, **asked, "reward": raw["score"], "metrics": _numbers(raw)}
     columns = {**raw, **{name: _value(raw.get(name)) for name in PACKED if name in raw}}
     episode = _mapping(columns.get("info")).get("native_wrapper")

@@ -20,6 +20,7 @@ from envwright.release.evidence import HandedOver, NoEvidence, ValidationEvidenc
 from envwright.release.ledger import LEDGER, LedgerEntry, earlier_entries, split_earlier
 from envwright.release.plan import Planned
 from envwright.system.workspace import Workspace
+from envwright.text.plain_data import counted
 from envwright.text.scrubbing import without_secrets
 
 
@@ -119,8 +120,7 @@ def _validate(root: Path, names: list[str], folder: Path, *, quiet: bool) -> Non
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "validate.json").unlink(missing_ok=True)
     if not quiet:
-        noun = "environment" if len(names) == 1 else "environments"
-        print(f"validating {len(names)} {noun} before publishing", file=sys.stderr, flush=True)
+        print(f"validating {counted(len(names), 'environment')} before publishing", file=sys.stderr, flush=True)
     run_without_key(["validate", "--no-cache", *names], root, folder, granted, quiet=quiet)
 
 

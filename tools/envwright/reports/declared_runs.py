@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from envwright.text.markdown import prose, table_cell
+from envwright.text.plain_data import counted
 from envwright.text.visible_text import on_one_line
 
 if TYPE_CHECKING:
@@ -70,11 +71,8 @@ def _finding(finding: Finding) -> list[str]:
 
 def _summary(results: Sequence[RunResult], changed: Sequence[str]) -> str:
     failed = [result.name for result in results if result.verdict == "fail"]
-    noun = "run" if len(results) == 1 else "runs"
-    files = f"; {len(changed)} file{'' if len(changed) == 1 else 's'} changed" if changed else ""
-    if failed:
-        return f"{len(results)} {noun}{files}; failing: {', '.join(failed)}"
-    return f"{len(results)} {noun}, none fails{files}"
+    runs, files = counted(len(results), "run"), f"; {counted(len(changed), 'file')} changed" if changed else ""
+    return f"{runs}{files}; failing: {', '.join(failed)}" if failed else f"{runs}, none fails{files}"
 
 
 def render_runs_markdown(results: Sequence[RunResult]) -> str:

@@ -33,6 +33,7 @@ from envwright.reports.summary import (
 from envwright.reports.transcripts.beside import conversation_address
 from envwright.rules.engine import GATES, Finding, Verdict
 from envwright.text.markdown import code_span, fenced, inside_html, prose, prose_cell, table_cell
+from envwright.text.plain_data import counted
 from envwright.text.visible_text import shortened
 
 if TYPE_CHECKING:
@@ -257,7 +258,7 @@ def _further(entries: Sequence[ShownEvidence]) -> list[str]:
     """More examples of a finding, closed."""
     if not entries:
         return []
-    count = f"{len(entries)} more example{'' if len(entries) == 1 else 's'}"
+    count = counted(len(entries), "more example")
     blocks = "".join(f"\n{fenced(shortened(entry.text, LONGEST_EVIDENCE))}\n" for entry in entries)
     return [f"\n<details><summary>{count}</summary>\n{blocks}\n</details>\n"]
 

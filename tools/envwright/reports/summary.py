@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from envwright.reports.result import DECLARED_BUDGET
 from envwright.rules.engine import GATES, all_rules
-from envwright.text.plain_data import number_text, seconds_text
+from envwright.text.plain_data import counted, number_text, seconds_text
 from envwright.text.visible_text import on_one_line
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ def headline(result: ValidationResult) -> str:
         return f"{problems_sentence(result)}; nothing was observed"
     if not result.environments and not result.unfinished:
         if result.runs:
-            noun = "run" if len(result.runs) == 1 else "runs"
-            return f"{len(result.runs)} declared {noun} judged, none fails; no environments selected"
+            return f"{counted(len(result.runs), 'declared run')} judged, none fails; no environments selected"
         return "no environments selected, nothing to validate"
     start = "interrupted, partial report: " if result.interrupted else ""
     start += f"{problems_sentence(result)}; " if result.problems else ""

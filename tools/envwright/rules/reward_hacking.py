@@ -19,12 +19,12 @@ from envwright.statistics.run_replies import (
     addresses_the_grader,
     echoes,
     is_near_miss,
+    is_wordless,
     lists_answers,
     most_frequent,
     normalised,
     repeats_itself,
     same_on_different_answers,
-    says_nothing,
 )
 from envwright.statistics.series import Series, SharedSpan, gains_compared, rising_score
 
@@ -116,7 +116,7 @@ def replies_ignore_the_task(run: RunLog) -> Iterator[Found]:
     Why: The reward pays for form, or its judge obeys. A policy finds that sooner than it learns the task.
     Fix: Return the lowest reward if no answer was read. Give a judge the answer as data, not as instructions.
     """
-    yield from _like(run, says_nothing, "empty, or only reasoning")
+    yield from _like(run, is_wordless, "empty, or only reasoning")
     yield from _like(run, echoes, "the prompt")
     yield from _like(run, addresses_the_grader, "instructions to the grader")
 

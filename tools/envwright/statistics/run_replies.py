@@ -169,7 +169,7 @@ def without_thoughts(text: str) -> str:
 # A reply that ignores the task: the policies nop, canary-colon, canary-thought, think-only, echo and override.
 
 
-def says_nothing(reply: RunReply) -> bool:
+def is_wordless(reply: RunReply) -> bool:
     """No letter or digit outside of its reasoning, unless the answer has none either."""
     is_worded = reply.answer is None or any(map(str.isalnum, reply.answer))
     return is_worded and not any(map(str.isalnum, without_thoughts(reply.reply)))

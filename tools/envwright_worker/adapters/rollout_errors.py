@@ -65,14 +65,14 @@ def kind_of_error(name: str, text: str) -> str:
     return "timeout" if name in TIMEOUT else "raised"
 
 
-def failure_said(name: str, text: str, sources: Sources, trace: str = "") -> dict[str, Any]:
+def failure_from_text(name: str, text: str, sources: Sources, trace: str = "") -> dict[str, Any]:
     """An error of a rollout as the `Failure` of facts."""
     place, own = sources.place_in_text(trace), sources.own_part(trace)
     failure = {"kind": kind_of_error(name, text), "type": name, "message": text[:2000], "traceback": own[-4000:]}
     return sources.asking_for_variables(failure | {"place": place}, [(name, text)], trace)
 
 
-def failure_raised(error: BaseException, sources: Sources) -> dict[str, Any]:
+def failure_from_exception(error: BaseException, sources: Sources) -> dict[str, Any]:
     """An exception that ended a rollout, as the `Failure` of facts: the first cause of a known kind decides."""
     failure = sources.failure(list(causes(error))[-1])
     kinds = [kind_of_error(type(cause).__name__, failure["message"]) for cause in causes(error)]

@@ -37,7 +37,7 @@ from envwright_worker.adapters.adapter import (
     conversation_of,
     finite_or_none,
 )
-from envwright_worker.adapters.rollout_errors import failure_raised, failure_said, out_of_time
+from envwright_worker.adapters.rollout_errors import failure_from_exception, failure_from_text, out_of_time
 from envwright_worker.endpoint.scripted_judge import being_scored
 from envwright_worker.failures import Sources, said_as_exception
 from envwright_worker.messages import Message, text_of
@@ -469,12 +469,12 @@ class AdapterV0:
         if not error:
             return None
         if isinstance(error, BaseException):
-            return failure_raised(error, self._sources)
+            return failure_from_exception(error, self._sources)
         if isinstance(error, Mapping):
             kind = str(error.get("error") or error.get("type") or "Error")
             text = str(error.get("error_chain_repr") or error.get("message") or error)
-            return failure_said(kind, text, self._sources)
-        return failure_said(str(error).partition("(")[0], str(error), self._sources)
+            return failure_from_text(kind, text, self._sources)
+        return failure_from_text(str(error).partition("(")[0], str(error), self._sources)
 
 
 # The parts of an environment: members of a group, rubrics, parsers.
@@ -702,7 +702,7 @@ class RolloutLedger:
         except Exception as error:
             if not given:
                 raise
-            failure = out_of_time(limit) if clock.expired() else failure_raised(error, self._sources)
+            failure = out_of_time(limit) if clock.expired() else failure_from_exception(error, self._sources)
             broken = [_broken(row, failure) for row in given]
             outputs = broken if any(isinstance(one, list) for one in arguments) else broken[0]
         for row, output in zip(given, outputs if isinstance(outputs, list) else [outputs], strict=False):

@@ -40,7 +40,12 @@ from envwright_worker.adapters.adapter import (
     finite_or_none,
 )
 from envwright_worker.adapters.harness_support import Harnesses
-from envwright_worker.adapters.rollout_errors import failure_raised, failure_said, lost_rollout, out_of_time
+from envwright_worker.adapters.rollout_errors import (
+    failure_from_exception,
+    failure_from_text,
+    lost_rollout,
+    out_of_time,
+)
 from envwright_worker.endpoint.scripted_judge import being_scored
 from envwright_worker.failures import Sources, said_as_exception
 from envwright_worker.messages import Message
@@ -304,7 +309,7 @@ class AdapterV1:
                         episode = await environment.run_slot(slot, context, None)
                     return self._rollout(job, number, episode, time.perf_counter() - started)
                 except Exception as error:
-                    failure = out_of_time(limit) if clock.expired() else failure_raised(error, self._sources)
+                    failure = out_of_time(limit) if clock.expired() else failure_from_exception(error, self._sources)
                     spent = time.perf_counter() - started
                     return lost_rollout(job.task, job.policy, number, failure, seconds=spent)
 
@@ -428,7 +433,7 @@ class AdapterV1:
         if errors or not episode.ok:
             error = errors[0] if errors else None
             message = error.message if error else "the episode is not ok and gives no reason"
-            failure = failure_said(
+            failure = failure_from_text(
                 error.type if error else "NotOk", message, self._sources, (error.traceback or "") if error else ""
             )
         if failure is not None and failure["kind"] == "harness":

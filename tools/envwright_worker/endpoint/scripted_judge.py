@@ -214,7 +214,7 @@ class ScriptedJudge(JudgeRequests):
         scored = None if heard is None else heard()
         gold = None if scored is None else self._gold_of(scored[0])
         if scored is not None and gold is not None:
-            return says_the_same(last_words(scored[1]), text_of(gold[0]), gold[1])
+            return gives_same_answer(last_words(scored[1]), text_of(gold[0]), gold[1])
         return any(self._shows_gold(prompt, task) for task in self._session.kept.values())
 
     def _gold_of(self, prompt: Sequence[Message]) -> tuple[Message, str | None] | None:
@@ -263,7 +263,7 @@ def _transports(library: str) -> Any:
     return importlib.import_module(f"{library}._transports.default")
 
 
-def says_the_same(reply: str, gold: str, answer: str | None) -> bool:
+def gives_same_answer(reply: str, gold: str, answer: str | None) -> bool:
     """Whether a reply gives the answer of the reference reply, at its end and in the same place."""
     spoken = reply.rpartition("</think>")[2] if "</think>" in reply else "" if "<think>" in reply else reply
     gold_spoken = gold.rpartition("</think>")[2]

@@ -26,7 +26,7 @@ def explained(reply: str, known: ExplanationContext) -> tuple[str, str]:
     inner = without_marks(reply, known.forms)
     if len(reply) >= LONG and re.fullmatch(rf"[{FILLER}\s]+", inner):
         return "length", f"it has {len(reply)} characters and no content"
-    stated = [answer for answer in known.answers if _says(inner, answer)]
+    stated = [answer for answer in known.answers if _contains_answer(inner, answer)]
     marks = sum(reply.count(form.before) for form in known.forms if form.before.strip())
     if len(stated) > 1 and marks > 1:
         return "several tags", f"it gives {len(stated)} answers that exclude each other, each in its own marks"
@@ -54,7 +54,7 @@ def without_marks(reply: str, forms: Sequence[AnswerForm]) -> str:
     return reply
 
 
-def _says(inner: str, answer: str) -> bool:
+def _contains_answer(inner: str, answer: str) -> bool:
     """Whether a text contains the answer; of a list, all of its elements."""
     elements = elements_of(answer) if answer.strip()[:1] in ("[", "{") else {answer: 1}
     found = plain(inner)

@@ -55,20 +55,20 @@ def recognise_environment(folder: Path) -> Recognition:
     loaders = list(_loaders(trees))
     uses_v1 = [seen for seen in imports if seen.what.startswith(V1_MODULE)]
     if v1_classes and (uses_v1 or not loaders):
-        return Recognition("v1", _told(v1_classes[0]))
+        return Recognition("v1", _place_of(v1_classes[0]))
     if loaders:
-        return Recognition("v0", _told(loaders[0]))
+        return Recognition("v0", _place_of(loaders[0]))
     if uses_v1:
-        return Recognition("v1", f"imports {_told(uses_v1[0])}")
+        return Recognition("v1", f"imports {_place_of(uses_v1[0])}")
     if imports:
         raise NoEnvironment(
-            f"it imports verifiers ({_told(imports[0])}), but neither defines {LOADER}() nor derives a class from"
+            f"it imports verifiers ({_place_of(imports[0])}), but neither defines {LOADER}() nor derives a class from"
             " Taskset or Harness"
         )
     raise NoEnvironment(f"nothing in it imports verifiers or defines {LOADER}()")
 
 
-def _told(seen: _Seen) -> str:
+def _place_of(seen: _Seen) -> str:
     return f"{seen.what} in {seen.file}:{seen.line}"
 
 

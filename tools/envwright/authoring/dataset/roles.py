@@ -218,10 +218,10 @@ def _question(free: Columns, answer: str) -> str:
     }
     fields = {name: values for name, values in fields_of(free).items() if name != answer and _is_text(values)}
     found = named(texts, QUESTION) or ending_with(texts, LAST_WORD["question"]) or named(fields, QUESTION)
-    return found or _says_most(texts) or _says_most(fields)
+    return found or _likeliest_question(texts) or _likeliest_question(fields)
 
 
-def _says_most(texts: Columns) -> str:
+def _likeliest_question(texts: Columns) -> str:
     various = {name for name, values in texts.items() if len({text_of(value) for value in values}) > len(values) / 2}
     candidates = [name for name in texts if name in various and not NEVER_ANSWERS.fullmatch(plain(name))]
     wordy = {name: median(words(text_of(value)) for value in texts[name]) for name in candidates}

@@ -82,7 +82,7 @@ def _rates_in(root: Path, file: str, run: str) -> TaskRates | str:
         read = adapter(TaskRates).validate_python(json.loads(read_bytes(root / file, root)), strict=False)
     except (DeclarationError, ValueError, RecursionError) as error:
         why = shortened(on_one_line(str(error)), 200)
-        return f"{file} cannot be read ({why}); envwright diagnose {run} --rates {file} writes it"
+        return f"{file} cannot be read ({why}); write it: envwright diagnose {run} --rates {file}"
     assert isinstance(read, TaskRates)
     return read
 

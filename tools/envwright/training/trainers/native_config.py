@@ -134,7 +134,7 @@ def without_place(config: NativeConfig, spec: RunSpec) -> Iterator[str]:
     for key in sorted(spec.written):
         if not any(_contains(key, other) or _contains(other, key) for other in known):
             known.add(key)
-            yield f"{key}: envwright does not configure it for {spec.backend}"
+            yield f"{key}: has no setting for {spec.backend}"
 
 
 def _contains(key: str, inner: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from envwright.facts.mutation import CASES
@@ -58,7 +58,7 @@ def page_environment(environment: EnvironmentResult, beside: Beside, longest: in
     Without `whole`, it has no prompts of tasks, and no reward code if it passes.
     """
     with_source = whole or environment.verdict != "pass"
-    tasks, reach = _tasks(environment.profiles), _range(environment.profiles)
+    tasks, reach, held = _tasks(environment.profiles), _range(environment.profiles), environment.transcripts
     data = {
         "name": environment.name,
         "folder": environment.folder,
@@ -88,7 +88,7 @@ def page_environment(environment: EnvironmentResult, beside: Beside, longest: in
         "spending": environment.spending,
         "diff": _diff(beside.diff),
         "compared": [brief_comparison(one) for one in beside.compared],
-        "transcripts": environment.transcripts and replace(environment.transcripts, content=""),
+        "transcripts": held and {"file": held.file, "shown": held.shown, "of": held.of},
     }
     shown: PageData = harmless(plain_data(data), longest)
     return shown

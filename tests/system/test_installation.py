@@ -100,6 +100,7 @@ def test_copy_from_an_unknown_address_has_no_tool(
         ("git@github.com:team/tool.git", True, f"team/tool@COMMIT # v{__version__}"),
         ("https://ann@github.com/team/tool", False, "of the clone FOLDER is not on origin, team/tool: push it first"),
         ("git@github.com.example.org:team/tool", True, "the clone FOLDER has no `origin` on github.com"),
+        ("https://github.com/../tool/x", True, "the clone FOLDER has no `origin` on github.com"),
         ("https://github.com/acme/tool", True, "acme/tool is a placeholder"),
         (None, True, "the clone FOLDER has no `origin` on github.com"),
     ],

@@ -72,7 +72,8 @@ def is_placeholder(tool: str) -> bool:
 
 def _on_github(address: str) -> str:
     """OWNER/REPOSITORY of an address on github.com, also of a release's file; empty for another address."""
-    named = re.match(r"(?:[\w+]+://)?(?:[^@/]*@)?github\.com[/:]([\w.-]+)/([\w.-]+?)(?:\.git)?(?:[/\s]|$)", address)
+    name = r"([A-Za-z0-9-]+)/([A-Za-z0-9_-][A-Za-z0-9._-]*?)"
+    named = re.match(rf"(?:[\w+]+://)?(?:[^@/]*@)?github\.com[/:]{name}(?:\.git)?(?:[/\s]|$)", address)
     return "/".join(named.groups()) if named else ""
 
 

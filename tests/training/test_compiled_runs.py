@@ -98,6 +98,15 @@ def test_compiled_overrides_are_applied_last_and_shown(backend: str) -> None:
     assert any("runs.first.overrides" in text for text in made.files.values())
 
 
+@pytest.mark.parametrize("backend", ["prime", "prime-rl"])
+def test_compiled_environments_of_the_evaluation_are_not_called_left_out(backend: str) -> None:
+    evaluated = {"interval": 5, "environments": [{"id": "texts", "taskset": {"seed": 7}, "max_turns": 3}]}
+    made = compiled(backend, eval=evaluated)
+    [source] = made.native.values["orchestrator"]["eval"]["source"]
+    assert source["env"]["taskset"]["seed"] == 7
+    assert made.native.left_out == []
+
+
 OVERRIDES = {
     "trl": {"grpo": {"num_generation": 8}},
     "tinker": {"groups_per_batches": 8},

@@ -138,7 +138,7 @@ def without_place(config: NativeConfig, spec: RunSpec) -> Iterator[str]:
 
 
 def _contains(key: str, inner: str) -> bool:
-    return f"{inner}.".replace("[", ".").startswith(f"{key}.")
+    return f"{inner}.".startswith((f"{key}.", f"{key}["))
 
 
 def toml_text(config: NativeConfig, heading: Sequence[str] = ()) -> str:

@@ -69,7 +69,7 @@ def _owner(text: str) -> str:
 
 def run(options: argparse.Namespace) -> int:
     """Adopt what can be adopted; the screen with the result goes to standard output, progress to standard error."""
-    root: Path = options.root.absolute()
+    root: Path = options.root
     stop = threading.Event()
     try:
         sources = [source_of(text, Path.cwd()) for text in options.sources]

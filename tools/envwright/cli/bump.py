@@ -36,7 +36,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Raise each, or none if one of them cannot be raised."""
-    root: Path = options.root.absolute()
+    root: Path = options.root
     registry = load_registry(root)
     names = Repository(root, registry, {}).select(options.names)
     raised = [_raised(root, registry.environments[name].folder_name, options.step, options.above) for name in names]

@@ -57,8 +57,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the chosen cases and print them."""
-    root: Path = options.root.absolute()
-    return write_cases(root, options.name, options.chosen, options.reports or root / "reports", options.dry_run)
+    return write_cases(options.root, options.name, options.chosen, options.reports, options.dry_run)
 
 
 def write_cases(root: Path, name: str, chosen: Sequence[str], reports: Path, dry_run: bool = False) -> int:

@@ -60,9 +60,8 @@ def _seed(text: str) -> int | None:
 def run(options: argparse.Namespace) -> int:
     """Compare, write the reports, and return the exit code: 0 better, 1 worse, 3 not decided."""
     target = evaluation_target(options)
-    reports = options.reports or target.root / "reports"
     with terminated_like_interrupted():
-        report = compare(target, arguments.settings(ComparisonSettings, options, reports=reports))
+        report = compare(target, arguments.settings(ComparisonSettings, options))
     print_report(
         options.format,
         {"json": render_json(report), "markdown": render_markdown(report)},

@@ -72,7 +72,7 @@ def _look(checkout: Checkout, options: argparse.Namespace, stop: threading.Event
     seen = with_rollouts(followed(checkout, options.target, options.run, stop))
     found = diagnose(seen)
     report = report_of(seen, found, checkout.text)
-    write_run(report, options.reports or checkout.root / "reports")
+    write_run(report, options.reports)
     scrubber = hub_access().scrubber
     if options.format == "json":
         print(scrubber.text(json.dumps(plain_data(asdict(report)), indent=2)))

@@ -52,7 +52,7 @@ def run_results(options: argparse.Namespace) -> int:
 
 def _judge(target: EvaluationTarget, results: Path, options: argparse.Namespace) -> int:
     result = judge_results(target, results)
-    report(result, options.reports or target.root / "reports", options.format, quiet=options.quiet)
+    report(result, options.reports, options.format, quiet=options.quiet)
     return exit_codes.OF_VERDICT[result.verdict]
 
 
@@ -75,7 +75,7 @@ def run_hosted(options: argparse.Namespace) -> int:
     target = evaluation_target(options)
     try:
         with terminated_like_interrupted():
-            folder = evaluate_hosted(target, options.endpoint, options.reports or target.root / "reports")
+            folder = evaluate_hosted(target, options.endpoint, options.reports)
     except HubUnavailable as error:
         print_message(f"{error}")
         return exit_codes.ERROR

@@ -90,7 +90,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write every generated file that is out of date, or with `--check` only list them."""
-    root = options.root.absolute()
+    root = options.root
     generated = {CODEOWNERS_FILE: render(load_registry(root)), **(_of_tool(root) if holds_tool(root) else {})}
     if place := handwritten(root):
         del generated[CODEOWNERS_FILE]

@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     if options.assumptions:
         print(assumptions(), end="")
         return exit_codes.PASS
-    root = options.root.absolute()
+    root = options.root
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     try:
-        workspace = Workspace(options.root.absolute())
+        workspace = Workspace(options.root)
         with opened_environment(entry, package, workspace, options.allow_network, stop) as opened:
             request = opened.worker.request(
                 "endpoint", FOR_EVER, tasks=MOST_TASKS, faults=options.fault, port=options.port

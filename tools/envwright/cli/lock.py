@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
     What is declared wrongly (exit code 1) or cannot be resolved (4) is named, and the other locks are written.
     """
-    root = options.root.absolute()
+    root = options.root
     repository = Repository.load(root, options.names or None, with_locks=False, set_apart=True)
     chosen = repository.select(options.names)
     packages = [repository.packages[name] for name in chosen if name not in repository.broken]

@@ -143,6 +143,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "root" in options:
         if options.root == Path():
             options.root = repository_above(Path.cwd())
+        options.root = options.root.absolute()
+        if "reports" in options and options.reports is None:
+            options.reports = options.root / "reports"
         _name_folders(options)
         from envwright.packages.git import refuse_committed_results
 

@@ -35,7 +35,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the new package beside the old one, list the remaining work, and compare the rewards of both."""
-    root = options.root.absolute()
+    root = options.root
     repository = Repository.load(root, [options.old])
     old = repository.packages[options.old]
     new = options.name or f"{options.old}-v1"
@@ -77,7 +77,7 @@ def _prove(root: Path, old: Package, new: str) -> int:
     """Score the same replies on both sides; prompts must be equal byte for byte for tasks to be matched."""
     asked = argparse.Namespace(
         root=root, names=[new], changed=None, against=str(old.folder), format="text", quiet=False,
-        no_cache=False, allow_network=False, reports=None,
+        no_cache=False, allow_network=False, reports=root / "reports",
     )  # fmt: skip
     code = rewards_diff.run(asked)
     print(f"next: envwright validate {new}")

@@ -79,7 +79,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the environment; its choices are printed on standard error."""
-    root = options.root.absolute()
+    root = options.root
     try:
         registry = load_registry(root)
         if options.name is None:

@@ -58,9 +58,9 @@ def _names(text: str) -> tuple[str, ...]:
 def run(options: argparse.Namespace) -> int:
     """Search, show the result, write it if requested, and return the exit code."""
     target = evaluation_target(options)
-    budget, reports = arguments.settings(SearchBudget, options), options.reports or target.root / "reports"
+    budget, reflects = arguments.settings(SearchBudget, options), options.reflection_model
     with terminated_like_interrupted():
-        report = optimize(target, budget, options.endpoint, options.reflection_model, reports, write=options.write)
+        report = optimize(target, budget, options.endpoint, reflects, options.reports, write=options.write)
     print_report(
         options.format,
         {"json": render_json(report), "markdown": render_markdown(report)},

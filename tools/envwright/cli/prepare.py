@@ -72,7 +72,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prepare the chosen environments one after the other, and return the exit code."""
-    root = options.root.absolute()
+    root = options.root
     choice = chosen_environments(root, options)
     entries = choice.repository.registry.environments
     named = () if options.declared else options.names

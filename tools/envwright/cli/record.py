@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.names:
         print("name the environments to evaluate the model on", file=sys.stderr)
         return exit_codes.USAGE
-    repository = Repository.load(options.root.absolute(), options.names)
+    repository = Repository.load(options.root, options.names)
     names = repository.select(options.names)
     settings = arguments.settings(EvaluationSettings, options)
     record(beside_key(repository, names), names, settings, options.endpoint, options.policy, options.date)

@@ -63,13 +63,12 @@ class _Played:
 
 def run(options: argparse.Namespace) -> int:
     """Play every scene in a temporary copy and return the exit code of the worst."""
-    root = options.root.absolute()
     if find_prime() is None:
         print(f"The prime CLI, which a release runs, is not installed: {install_prime('rehearse')}", file=sys.stderr)
         return exit_codes.ERROR
     try:
         with tempfile.TemporaryDirectory(prefix="envwright-rehearsal-") as folder:
-            return _rehearsed(root, Path(folder), options)
+            return _rehearsed(options.root, Path(folder), options)
     except (FaultSyntaxError, UnknownAssumption) as error:
         print(f"envwright rehearse: {error}", file=sys.stderr)
         return exit_codes.USAGE

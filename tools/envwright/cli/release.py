@@ -74,15 +74,14 @@ def add_arguments_release(command: argparse.ArgumentParser) -> None:
 
 def run_release(options: argparse.Namespace) -> int:
     """Plan; publish unless it is a dry run; write reports/release.json; return the exit code."""
-    root: Path = options.root.absolute()
-    reports: Path = options.reports or root / "reports"
+    root: Path = options.root
     load_registry(root)  # or a folder that is no repository would get a lock file
     try:
         if options.dry_run:
             return run_plan(options)
         Workspace(root).base.mkdir(parents=True, exist_ok=True)
         with locked(Workspace(root).base / "release.lock", wait=False):
-            return _released(root, reports, options)
+            return _released(root, options.reports, options)
     except AlreadyLocked:
         print("another release of this checkout is running: wait until it ends", file=sys.stderr)
         return exit_codes.ERROR
@@ -139,8 +138,7 @@ def add_arguments_plan(command: argparse.ArgumentParser) -> None:
 
 def run_plan(options: argparse.Namespace) -> int:
     """Plan, print, write reports/plan.json and plan.md, and return the exit code."""
-    root: Path = options.root.absolute()
-    planned = make_plan(root, options.names, options.changed, threading.Event())
-    write_plan(planned.plan, options.reports or root / "reports", planned.access.scrubber)
+    planned = make_plan(options.root, options.names, options.changed, threading.Event())
+    write_plan(planned.plan, options.reports, planned.access.scrubber)
     print_plan(planned.plan, options.format, planned.access.scrubber, quiet=options.quiet)
     return exit_codes.OF_VERDICT[planned.plan.verdict]

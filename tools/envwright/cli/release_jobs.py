@@ -70,8 +70,7 @@ def add_arguments_verify(command: argparse.ArgumentParser) -> None:
 
 def run_verify(options: argparse.Namespace) -> int:
     """Load every wheel that the ledger waits for; write loaded.json after each."""
-    root: Path = options.root.absolute()
-    reports: Path = options.reports or root / "reports"
+    root: Path = options.root
     if os.environ.get("PRIME_API_KEY"):
         print("release verify runs published code and must not have a key: unset PRIME_API_KEY", file=sys.stderr)
         return exit_codes.USAGE
@@ -79,7 +78,7 @@ def run_verify(options: argparse.Namespace) -> int:
     ledger = ledger_at(options.folder / LEDGER, commit)
     waiting = [entry for entry in ledger.entries if entry.waits_for_loading]
     with terminated_like_interrupted():
-        loaded = _loaded(root, options.folder / PUBLISHED, waiting, reports, commit, quiet=options.quiet)
+        loaded = _loaded(root, options.folder / PUBLISHED, waiting, options.reports, commit, quiet=options.quiet)
     if all(verified.sound for verified in loaded.values()):
         return exit_codes.PASS
     return exit_codes.FAIL if any(each.seen and not each.sound for each in loaded.values()) else exit_codes.ERROR
@@ -124,7 +123,7 @@ def run_join(options: argparse.Namespace) -> int:
     loaded = read_loaded(options.loaded / LOADED, ledger.commit)
     for entry in list(join_loaded(ledger.entries, loaded)):
         ledger.put(entry)
-    file = LedgerFile(ledger, options.reports or options.root.absolute() / "reports", Scrubber.of_environment())
+    file = LedgerFile(ledger, options.reports, Scrubber.of_environment())
     code, why = outcome(ledger)
     if options.attested:
         ledger.attestation = ATTESTATIONS[options.attested]
@@ -151,7 +150,7 @@ def add_arguments_since(command: argparse.ArgumentParser) -> None:
 
 def run_since(options: argparse.Namespace) -> int:
     """Print the newest ancestor of HEAD whose release succeeded as a whole, and whether the next is due."""
-    root = options.root.absolute()
+    root = options.root
     try:
         commits = commits_of_successes(GitHub.of_workflow(), options.workflow, options.branch)
     except (GitHubError, KeyError, TypeError) as error:

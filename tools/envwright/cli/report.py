@@ -50,7 +50,7 @@ def add_arguments_open(command: argparse.ArgumentParser) -> None:
 
 def run_open(options: argparse.Namespace) -> int:
     """Rewrite the page from the folder of reports, and show it."""
-    folder: Path = (options.reports or options.root / "reports").absolute()
+    folder: Path = options.reports.absolute()
     if not (folder / "validate.json").is_file():
         print(f"{folder} holds no validate.json\nrun first: envwright validate", file=sys.stderr)
         return exit_codes.USAGE

@@ -65,7 +65,7 @@ class DiffRun:
 
 def run(options: argparse.Namespace) -> int:
     """Compare the chosen environments with the base, write the reports and return the exit code."""
-    root = options.root.absolute()
+    root = options.root
     choice = chosen_environments(root, options)
     repository, names = choice.repository, choice.names
     print_grants(repository, names)
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
         shared.stop.set()
         raise
     result = DiffResult(base.label, worst(one.verdict for one in compared), compared, __version__)
-    _report(result, options, options.reports or root / "reports")
+    _report(result, options, options.reports)
     return exit_codes.OF_VERDICT[result.verdict]
 
 

@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     """Explain the rule and apply it to the chosen environments."""
     text = explain(options.rule)
     rule = all_rules()[options.rule.strip().upper()]
-    root = options.root.absolute()
+    root = options.root
     choice = chosen_environments(root, options)
     repository = choice.repository
     print_grants(repository, choice.names)

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     if options.task < 0:
         print(f"tasks are counted from 0: there is no task {options.task}", file=sys.stderr)
         return exit_codes.USAGE
-    workspace, network = Workspace(options.root.absolute()), options.allow_network
+    workspace, network = Workspace(options.root), options.allow_network
     try:
         replied = reply_to(
             entry, package, workspace, options.task, turns, allow_network=network, stop=threading.Event()

@@ -166,7 +166,7 @@ def named_environment(options: argparse.Namespace, *, with_key: bool = False) ->
 
     `with_key` is for a command that holds a key: see `beside_key`. Raises `DeclarationError`.
     """
-    repository = Repository.load(options.root.absolute(), [options.name])
+    repository = Repository.load(options.root, [options.name])
     (name,) = repository.select([options.name])
     if with_key:
         repository = beside_key(repository, [name])
@@ -181,7 +181,7 @@ def evaluation_target(options: argparse.Namespace) -> EvaluationTarget:
     from envwright.models.model_evaluation import EvaluationSettings, EvaluationTarget  # slow, and not for every gate
 
     settings = arguments.settings(EvaluationSettings, options)
-    return EvaluationTarget(options.root.absolute(), *named_environment(options, with_key=True), settings)
+    return EvaluationTarget(options.root, *named_environment(options, with_key=True), settings)
 
 
 def refused_variant(options: argparse.Namespace) -> str:

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "k8s" and not (options.image and options.claim):
         print("--format k8s needs --image IMAGE and --claim NAME: where the tool and the checkout are", file=sys.stderr)
         return exit_codes.USAGE
-    root = options.root.absolute()
+    root = options.root
     choice = chosen_environments(root, options, set_apart=True)
     if choice.note:
         print(choice.note, file=sys.stderr)

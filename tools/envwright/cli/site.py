@@ -39,10 +39,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the site from the registry, the READMEs and the folder of reports."""
-    root = options.root.absolute()
-    reports: Path = options.reports or root / "reports"
+    reports: Path = options.reports
     out: Path = options.out or reports / "site"
-    repository = Repository.load(root, set_apart=True)
+    repository = Repository.load(options.root, set_apart=True)
     hidden = frozenset() if options.private else repository.registry.private
     catalogue, problems = _catalogue(repository, reports, hidden)
     broken = [problem for found in repository.broken.values() for problem in found]

@@ -86,7 +86,7 @@ def run_push(options: argparse.Namespace) -> int:
     if store is None or store.key is None:
         print(f"{ADDRESS} and {KEY} must be set; `envwright store key NAME` makes a key", file=sys.stderr)
         return exit_codes.USAGE
-    root = options.root.absolute()
+    root = options.root
     choice = chosen_environments(root, options, set_apart=True)
     names = [name for name in choice.names if name in choice.repository.packages]
     request = ValidationRequest(choice.repository, Workspace(root), False, GATES, ObservationRequest())
@@ -117,7 +117,7 @@ def run_status(options: argparse.Namespace) -> int:
     if store is None:
         print(f"{ADDRESS} is not set: no store is used")
         return exit_codes.PASS
-    root = options.root.absolute()
+    root = options.root
     choice = chosen_environments(root, options, set_apart=True)
     names = [name for name in choice.names if name in choice.repository.packages]
     brief = len(names) >= BRIEF_FROM

@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     entry, package = named_environment(options)
     arguments = [argument for number, argument in enumerate(options.pytest) if number or argument != "--"]
     try:
-        workspace = Workspace(options.root.absolute())
+        workspace = Workspace(options.root)
         code = run_pytest(entry, package, workspace, arguments, allow_network=False, stop=threading.Event())
     except ProgramFailed as error:
         print(f"{entry.name} could not be tested: {error.failure.type}: {error.failure.message}", file=sys.stderr)

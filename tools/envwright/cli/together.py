@@ -40,7 +40,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Try each generation of verifiers separately, since only one can be installed, and return the exit code."""
-    root = options.root.absolute()
+    root = options.root
     repository = Repository.load(root, options.names or None)
     packages = [repository.packages[name] for name in repository.select(options.names)]
     code = exit_codes.PASS

@@ -70,7 +70,7 @@ def add_runs(command: argparse.ArgumentParser) -> None:
 
 def run_train(options: argparse.Namespace) -> int:
     """Train the named runs of this machine and submit the others that are due; returns the exit code."""
-    root = options.root.absolute()
+    root = options.root
     registry = load_registry(root)
     here = runs_of_this_machine(registry, options.names)
     if here and not options.dry_run:
@@ -189,7 +189,7 @@ def add_arguments_compile(command: argparse.ArgumentParser) -> None:
 
 def run_compile(options: argparse.Namespace) -> int:
     """Write the configurations, or with `--check` only list those out of date; the exit code."""
-    root = options.root.absolute()
+    root = options.root
     runs = chosen_runs(root, load_registry(root), options.names)
 
     def keep(_path: Path, _text: str) -> None:

@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 def train_here(options: argparse.Namespace, registry: Registry, runs: Sequence[DeclaredRun]) -> int:
     """Train the declared runs one after the other; the exit code is the first that is not 0."""
-    root = options.root.absolute()
+    root = options.root
     for declared in runs:
         for finding in declared.findings:
             if finding.counts:
@@ -107,7 +107,7 @@ def _train_file(file: Path, options: argparse.Namespace) -> int:
         print(f"training here needs {', '.join(missing)}, which are not installed; run: {command}", file=sys.stderr)
         return exit_codes.USAGE
     try:
-        trained = _train(options.root.absolute(), read_settings(file))
+        trained = _train(options.root, read_settings(file))
     except UnfitSettings as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE

@@ -72,7 +72,7 @@ def gpus(text: str) -> tuple[int, int]:
 
 def run(options: argparse.Namespace) -> int:
     """Compile, show, confirm, submit; the exit code."""
-    settings, root = arguments.settings(HubRunSettings, options), options.root.absolute()
+    settings, root = arguments.settings(HubRunSettings, options), options.root
     refuse_other_addresses(settings.environments)
     if settings.model and not can_ask() and not settings.yes and not settings.dry_run:
         message = (

@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"a probe needs {', '.join(missing)}; run: {command}", file=sys.stderr)
         return exit_codes.USAGE
     try:
-        return _probe(options.root.absolute(), options)
+        return _probe(options.root, options)
     except (StageFailed, WorkerLost, ProgramFailed) as error:
         print(f"the environment could not be played: {error}", file=sys.stderr)
         return exit_codes.ERROR

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    root = options.root.absolute()
+    root = options.root
     text = options.name if options.step is None else f"{options.name}@{options.step}"
     registry = load_registry(root)
     kept = kept_model(root, registry, text, stop)

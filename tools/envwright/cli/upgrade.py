@@ -43,7 +43,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Merge every file; the differences go to standard output. The exit code is 1 where conflicts are left."""
-    root: Path = options.root.absolute()
+    root: Path = options.root
     record = read_record(root)
     if record is None:
         fix = "envwright init, which keeps the files that are there"

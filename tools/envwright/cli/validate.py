@@ -158,16 +158,15 @@ def _run_with_model(options: argparse.Namespace) -> int:
     if options.changed is None and not options.names:
         print("name the environments to evaluate the model on", file=sys.stderr)
         return exit_codes.USAGE
-    root = options.root.absolute()
-    choice = chosen_environments(root, options)
+    choice = chosen_environments(options.root, options)
     dollars = DEFAULT_CEILING if options.max_cost is None else float(str(options.max_cost).replace("none", "inf"))
     repository = beside_key(with_flags(choice.repository, choice.names, options), choice.names, dollars)
     check_harness(options.harness, repository, choice.names)
-    settings, reports = arguments.settings(EvaluationSettings, options), options.reports or root / "reports"
+    settings = arguments.settings(EvaluationSettings, options)
     result, refusal = validate_with_model(
-        repository, choice.names, options.command, options.endpoint, settings, reports, options.env_args
+        repository, choice.names, options.command, options.endpoint, settings, options.reports, options.env_args
     )
-    report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
+    report(result, options.reports, options.format, quiet=options.quiet, verbose=options.verbose)
     if refusal is not None:
         raise refusal
     return exit_codes.OF_VERDICT[result.verdict]
@@ -175,9 +174,8 @@ def _run_with_model(options: argparse.Namespace) -> int:
 
 def _run_scripted(options: argparse.Namespace) -> int:
     started = time.monotonic()
-    root = options.root.absolute()
+    root = options.root
     gates = GATES if options.command == "validate" else (options.command,)
-    reports = options.reports or root / "reports"
     try:
         store = declared_store(options)
         choice = chosen_environments(root, options, set_apart=True)
@@ -188,7 +186,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
             "fail", problems=error.problems, tool=__version__, gates=gates, revision=revision_of(root)
         )
         if (root / REGISTRY_FILE).is_file():
-            report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
+            report(result, options.reports, options.format, quiet=options.quiet, verbose=options.verbose)
         else:  # no repository, so no folder of reports either
             print_result(result, options.format, quiet=options.quiet, verbose=options.verbose)
         return exit_codes.USAGE
@@ -225,7 +223,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
     )
     if result.verdict == "pass" and gates == GATES and options.env_args is None:
         result = replace(result, next_command=after_passing(choice.repository, names, options.changed))
-    report(result, reports, options.format, quiet=options.quiet, verbose=options.verbose)
+    report(result, options.reports, options.format, quiet=options.quiet, verbose=options.verbose)
     if interrupted:
         return exit_codes.INTERRUPTED
     if store is not None and store.key is not None and options.env_args is None:

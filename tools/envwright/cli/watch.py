@@ -65,12 +65,12 @@ LOOK_SECONDS = 0.2
 
 def watch(options: argparse.Namespace) -> int:
     """Validate the environment until `q` or Ctrl-C."""
-    root = options.root.absolute()
+    root = options.root
     repository = Repository.load(root, options.names)
     (name,) = repository.select(options.names)
     stop = threading.Event()
     events: queue.Queue[str] = queue.Queue()
-    watching = EnvironmentWatch(root, name, options.reports or root / "reports", events)
+    watching = EnvironmentWatch(root, name, options.reports, events)
     with terminated_like_interrupted(), LockTemplates(Workspace(root), stop) as templates:
         try:
             with _saves(repository.packages[name].folder, root, watching.add), _keys(watching.add):

@@ -93,7 +93,7 @@ def test_new_every_kind_and_format_passes_on_few_tasks(
     root = repository(tmp_path / "repository")
     with (root / "registry.yaml").open("a") as registry:
         registry.write(SMALL_GATES)
-    monkeypatch.setattr("envwright.cli.new.sample", lambda answer: sample(answer)[:FEW])
+    monkeypatch.setattr("envwright.authoring.new.gather.sample", lambda answer: sample(answer)[:FEW])
     stage_cost("search", 0.3)
     monkeypatch.setattr(stages, "STAGES", tuple(each for each in stages.STAGES if each.name != "mutation"))
     verdicts = validated(root, ALL, capsys)

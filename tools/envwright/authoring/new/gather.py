@@ -1,15 +1,26 @@
-"""Examples for a new environment: from a recognised dataset, or from the tool's own sample."""
+"""The plan of a new environment: from a recognised dataset, or from the tool's own sample."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 
+from envwright.authoring.dataset.huggingface import open_hub
 from envwright.authoring.dataset.layout import AnswerFormat, CodeTest, Example, UnreadableExample, example_of
-from envwright.authoring.dataset.recognition import Recognised, UnexplainedRow
-from envwright.authoring.dataset.source import NumberedRow
+from envwright.authoring.dataset.recognition import Recognised, UnexplainedRow, layout_as, recognise
+from envwright.authoring.dataset.roles import Columns, columns_of, fields_of
+from envwright.authoring.dataset.source import DatasetSource, NumberedRow, numbered, open_local
+from envwright.authoring.dataset.summary import recommended_kind
+from envwright.authoring.new.plan import NAME, DataOrigin, EnvironmentKind, EnvironmentPlan
+from envwright.authoring.new.write import NotWritten, refuse_taken
+from envwright.declarations.package import Generation
+from envwright.declarations.references import reason_against_name
+from envwright.declarations.registry import Registry
+from envwright.text.plain_data import counted
 
 SAMPLES = Path(__file__).parent / "samples"
 MOST_TESTS = 20
@@ -20,6 +31,128 @@ LEAST_HELD_OUT = 8
 """The least number of held-out examples: a comparison decides on 6 or more (`statistics/before_after.py`)."""
 FEWEST_TO_DIVIDE = 4 * LEAST_HELD_OUT
 """The least number of different examples for an evaluation split: at most a quarter is held out."""
+MOST_ROWS = 10_000
+"""Rows of a split that go into a package; it is uploaded and installed as a whole."""
+FEWEST_ROWS = 4
+
+
+@dataclass(frozen=True)
+class NewSettings:
+    """The flags of `envwright new`; `None` leaves a choice to the data."""
+
+    data: str | None = None
+    dataset: str | None = None
+    config: str | None = None
+    split: str | None = None
+    revision: str | None = None
+    kind: EnvironmentKind | None = None
+    answer: AnswerFormat | None = None
+    question: str | None = None
+    solution: str | None = None
+    v0: bool = False
+
+
+def plan_environment(name: str, settings: NewSettings, registry: Registry, root: Path) -> EnvironmentPlan:
+    """The environment to write, from the flags and the data; what was chosen is printed on standard error.
+
+    Raises `NotWritten`, `SourceProblem` and `NothingToAnswer`.
+    """
+    if not NAME.fullmatch(name):
+        raise NotWritten(
+            f"{name!r} is not a valid name: use lower-case letters and digits, in words joined by single hyphens."
+        )
+    if why := reason_against_name(name):
+        raise NotWritten(f"{name!r} is not a valid name: {why}. Choose another one.")
+    refuse_taken(root, registry, name)
+    generation: Generation = "v0" if settings.v0 else "v1"
+    if settings.v0 and settings.kind == "multi-agent":
+        raise NotWritten("verifiers 0.3 supports one agent only. Leave out --v0 for several.")
+    if settings.data is None and settings.dataset is None:
+        return _from_sample(name, settings, generation)
+    return _from_data(name, settings, generation)
+
+
+def _from_sample(name: str, settings: NewSettings, generation: Generation) -> EnvironmentPlan:
+    kind = settings.kind or "single-turn"
+    usual: dict[str, AnswerFormat] = {"code": "code", "judge": "text"}
+    answer = settings.answer or usual.get(kind, "number")
+    examples = sample(answer)
+    provenance = DataOrigin("a sample", made_up=True)
+    return EnvironmentPlan(name, kind, answer, generation, {"train": examples}, provenance, words_of(answer, examples))
+
+
+def _from_data(name: str, settings: NewSettings, generation: Generation) -> EnvironmentPlan:
+    if settings.dataset:
+        source = open_hub(settings.dataset, settings.config or "", settings.split or "", settings.revision or "")
+    else:
+        source = open_local(Path(settings.data or ""), settings.split or "")
+    rows = {split.name: list(numbered(split, MOST_ROWS)) for split in source.splits}
+    first = max(rows.values(), key=len)
+    columns = columns_of([row for _, row in first])
+    asked = (settings.question or "", settings.solution or "")
+    _refuse_unknown(columns, settings)
+    found = layout_as(first, settings.answer, *asked) if settings.answer else recognise(first, *asked)
+    gathered = gather(rows, found)
+    examples = next(iter(gathered.splits.values()), [])
+    if len(examples) < FEWEST_ROWS:
+        raise NotWritten(
+            f"{source.name}: {len(examples)} of {len(first)} rows can be read as {found.task}"
+            f" (the first that cannot: {gathered.unreadable[0].reason if gathered.unreadable else 'none'})."
+            f" An environment needs {FEWEST_ROWS}. `envwright inspect {source.name}` shows the columns; --question and"
+            " --solution name them, --answer names the kind of answer."
+        )
+    kind = settings.kind or recommended_kind(found)
+    splits = with_held_out(gathered.splits)
+    _print_choices(source, found, gathered, columns, splits)
+    if kind == "code" and found.layout.answer == "code" and not all(example.tests for example in examples):
+        raise NotWritten(
+            f"{source.name} has programs but no tests, so programs cannot be checked. Add a column"
+            ' tests with assertions such as "assert add(1, 2) == 3", or choose --kind judge.'
+        )
+    named = source.name if settings.dataset else Path(source.name).name
+    provenance = DataOrigin(named, source.config, source.revision, source.details.get("licence", ""))
+    everything = [example for split in splits.values() for example in split]
+    words = found.layout.vocabulary or words_of(found.layout.answer, everything)
+    unordered, unit = found.layout.unordered, found.layout.unit
+    return EnvironmentPlan(name, kind, found.layout.answer, generation, splits, provenance, words, unordered, unit)
+
+
+def _refuse_unknown(columns: Columns, settings: NewSettings) -> None:
+    known = [*columns, *fields_of(columns)]
+    for flag, name in (("--question", settings.question), ("--solution", settings.solution)):
+        if name and name not in known:
+            near = get_close_matches(name, known, n=1)
+            meant = f" Did you mean {near[0]!r}?" if near else ""
+            raise NotWritten(f"{flag}: there is no column {name!r}.{meant} The columns are {', '.join(known)}.")
+
+
+def _print_choices(
+    source: DatasetSource,
+    found: Recognised,
+    gathered: Gathered,
+    columns: Columns,
+    splits: Mapping[str, Sequence[Example]],
+) -> None:
+    roles = found.layout.roles
+    chosen = roles.conversation or f"{roles.question} → {roles.answer}"
+    taken = ", ".join(f"{len(examples)} for {split}" for split, examples in splits.items())
+    print(f"{source.name}: {found.task} ({chosen}); examples: {taken}", file=sys.stderr)
+    if len(splits) > len(gathered.splits):
+        print(f"held out {len(splits[HELD_OUT])} examples, evenly spread, as the split {HELD_OUT}", file=sys.stderr)
+    elif len(splits) == 1 and HELD_OUT not in splits:
+        print(
+            f"none are held out for evaluation: fewer than {FEWEST_TO_DIVIDE} different examples; a run that evaluates "
+            "needs `eval` of the environment, or more data",
+            file=sys.stderr,
+        )
+    if unused := [name for name in columns if name not in roles.columns]:
+        print(f"columns not used: {', '.join(unused)}", file=sys.stderr)
+    if gathered.unreadable:
+        first = gathered.unreadable[0]
+        rows = counted(len(gathered.unreadable), "row")
+        print(f"left out {rows}; the first: row {first.number} {first.reason}", file=sys.stderr)
+    if gathered.repeated:
+        print(f"left out {counted(gathered.repeated, 'row')} with a repeated question", file=sys.stderr)
 
 
 @dataclass

@@ -69,19 +69,19 @@ def run_cache(options: argparse.Namespace) -> int:
         print("another run is using the cache: nothing was removed", file=sys.stderr)
         return exit_codes.ERROR
     left = cache_entries(workspace)
-    freed = sum(one.own_bytes for one in kept) - sum(one.own_bytes for one in left)
+    freed = sum(entry.own_bytes for entry in kept) - sum(entry.own_bytes for entry in left)
     print(f"removed {len(gone)} of {len(kept)}, {size_text(max(0, freed))}", file=sys.stderr)
     _show(left, options.format)
     return exit_codes.PASS
 
 
 def _show(kept: list[CacheEntry], form: str) -> None:
-    parts = {kind: [one for one in kept if one.kind == kind] for kind in KINDS}
+    parts = {kind: [entry for entry in kept if entry.kind == kind] for kind in KINDS}
     sums = {
         kind: {
             "count": len(ones),
-            "bytes": sum(one.bytes for one in ones),
-            "own_bytes": sum(one.own_bytes for one in ones),
+            "bytes": sum(entry.bytes for entry in ones),
+            "own_bytes": sum(entry.own_bytes for entry in ones),
         }
         for kind, ones in parts.items()
     }

@@ -234,9 +234,9 @@ def _values(value: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     if "const" in value:
         return f"`{json.dumps(value['const'])}`"
     if "enum" in value:
-        return ", ".join(f"`{one}`" for one in value["enum"] if one is not False)
+        return ", ".join(f"`{choice}`" for choice in value["enum"] if choice is not False)
     if "examples" in value:
-        return f"{', '.join(f'`{one}`' for one in value['examples'])}, or a plug-in's"
+        return f"{', '.join(f'`{example}`' for example in value['examples'])}, or a plug-in's"
     kind = value.get("type", "")
     if kind == "array":
         return f"list of {_values(_resolved(value.get('items', {}), schema), schema) or 'mappings'}"
@@ -246,7 +246,7 @@ def _values(value: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     bounds += [f"at most {value['maximum']}"] if value.get("maximum", MANY) < MANY else []
     bounds += [f"less than {value['exclusiveMaximum']}"] if "exclusiveMaximum" in value else []
     words = {"object": "mapping", "string": "text", "boolean": "`true`, `false`", "integer": "whole number"}
-    return ", ".join([" or ".join(words.get(str(one), str(one)) for one in kinds if one), *bounds]).strip(", ")
+    return ", ".join([" or ".join(words.get(str(kind), str(kind)) for kind in kinds if kind), *bounds]).strip(", ")
 
 
 def render_policies() -> str:

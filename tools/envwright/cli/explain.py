@@ -46,8 +46,8 @@ def run(options: argparse.Namespace) -> int:
         print(render_catalogue(plugins=True), end="")
         return exit_codes.PASS
     if not options.rules:
-        for known in rules.values():
-            print(f"{known.id}  {known.gate:<12}  {known.severity:<7}  {known.title}")
+        for rule in rules.values():
+            print(f"{rule.id}  {rule.gate:<12}  {rule.severity:<7}  {rule.title}")
         return exit_codes.PASS
     for name in options.rules:
         print(explain(name.upper()))

@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         shared.stop.set()
         raise
-    result = DiffResult(base.label, worst(one.verdict for one in compared), compared, __version__)
+    result = DiffResult(base.label, worst(diff.verdict for diff in compared), compared, __version__)
     _report(result, options, options.reports)
     return exit_codes.OF_VERDICT[result.verdict]
 

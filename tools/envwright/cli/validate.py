@@ -206,9 +206,11 @@ def _run_scripted(options: argparse.Namespace) -> int:
         workers, stop = options.jobs or usable_cores(), threading.Event()
         results, interrupted = run_all(request, names, workers, progress, stop, store)
     finished = set(results.names)
-    environments = results if options.env_args is None else [replace(one, env_args=options.env_args) for one in results]
+    environments = (
+        results if options.env_args is None else [replace(result, env_args=options.env_args) for result in results]
+    )
     result = ValidationResult(
-        verdict=worst([*(one.verdict for one in results), *_besides(problems, interrupted)]),
+        verdict=worst([*(result.verdict for result in results), *_besides(problems, interrupted)]),
         environments=environments,
         problems=problems,
         interrupted=interrupted,
@@ -295,7 +297,10 @@ def _bump(repository: Repository, names: Sequence[str], changed: str) -> str:
         with suppress(ContentMissing):
             history = release_history(repository.root, entry, package, change.base, change.renamed.get(name))
             subject = Subject(entry, package, Facts(name, "", package.digest), history=history)
-            same = next((one for one in findings(subject, ("release",)) if one.rule == "REL001" and one.counts), None)
+            same = next(
+                (finding for finding in findings(subject, ("release",)) if finding.rule == "REL001" and finding.counts),
+                None,
+            )
             if same is not None:
                 return same.fix
     return ""

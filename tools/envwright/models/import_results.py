@@ -261,7 +261,7 @@ class KnownEnvironment:
         tasks = {task_key(task.prompt, task.data): task.index for task in facts.tasks}
         datasets = described.datasets if described else ()
         complete = len(datasets) == 1 and datasets[0].size == len(facts.tasks)
-        functions = {one.name: one for one in described.functions} if described else {}
+        functions = {function.name: function for function in described.functions} if described else {}
         return cls(environment, functions, tasks, complete)
 
     def index_of(self, key: str, given: Any) -> int:
@@ -313,16 +313,16 @@ def row_of_v0(raw: Mapping[str, Any], metadata: Mapping[str, Any], known: KnownE
 
 def row_of_episode(raw: Mapping[str, Any], known: KnownEnvironment) -> EvaluationRow:
     """A line of traces.jsonl: an episode, or (0.2.1) a trace. Raises `UnreadableRow`."""
-    traces = [_mapping(one, "a trace") for one in raw["traces"]] if "traces" in raw else [raw]
-    mine = [one for one in traces if (one.get("agent") or {}).get("trainable", True)]
+    traces = [_mapping(trace, "a trace") for trace in raw["traces"]] if "traces" in raw else [raw]
+    mine = [trace for trace in traces if (trace.get("agent") or {}).get("trainable", True)]
     data = _mapping((raw.get("task") or (traces[0].get("task") if traces else None) or {}).get("data"), "task.data")
     key = task_key(_prompt_v1(data), data)
     first = mine[0] if mine else {}
     error, timed_out = _error_v1(raw, traces)
     functions = _functions_v1(mine, known)
-    calls = [call.get("usage") or {} for one in mine for call in one.get("calls") or []]
+    calls = [call.get("usage") or {} for trace in mine for call in trace.get("calls") or []]
     agent = (first.get("agent") or {}).get("config") or {}
-    stops = [one.get("stop_condition") for one in mine]
+    stops = [trace.get("stop_condition") for trace in mine]
     return EvaluationRow(
         environment=str((raw.get("env") or {}).get("id") or known.environment),
         digest=None,
@@ -363,7 +363,7 @@ def _messages(value: Any) -> list[Message]:
         return [{"role": "user", "content": value}]
     if value is None:
         return []
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+    if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
         raise UnreadableRow("its messages are not a list of objects")
     return value
 
@@ -390,9 +390,9 @@ def _error_v0(error: Any) -> RowError | None:
 def _error_v1(raw: Mapping[str, Any], traces: Iterable[Mapping[str, Any]]) -> tuple[RowError | None, bool]:
     """Why the episode does not count. A timeout is `ok` for verifiers, and an error here."""
     traces = list(traces)
-    if raw.get("is_timeout") or any(one.get("is_timeout") for one in traces):
+    if raw.get("is_timeout") or any(trace.get("is_timeout") for trace in traces):
         return RowError("timeout", "Timeout", "ran out of time; verifiers calls such an episode ok"), True
-    errors = [*(raw.get("errors") or []), *(one for trace in traces for one in trace.get("errors") or [])]
+    errors = [*(raw.get("errors") or []), *(error for trace in traces for error in trace.get("errors") or [])]
     if raw.get("ok", not errors) and traces:
         return None, False
     last = errors[-1] if errors else {"type": "NotOk", "message": "the episode is not ok, without a reason"}
@@ -450,7 +450,7 @@ def _tokens(usage: Any, fed: str, counted: str) -> Tokens | None:
 
 def _sum_of(usages: Iterable[Mapping[str, Any]]) -> Tokens | None:
     found = [one for usage in usages if (one := _tokens(usage, "prompt_tokens", "completion_tokens")) is not None]
-    return Tokens(sum(one.prompt for one in found), sum(one.completion for one in found)) if found else None
+    return Tokens(sum(tokens.prompt for tokens in found), sum(tokens.completion for tokens in found)) if found else None
 
 
 def _seconds(timing: Any) -> float:

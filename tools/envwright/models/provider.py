@@ -255,7 +255,7 @@ class Provider:
         """
         status, listed = await self._checked("GET", "models", None)
         if listed is not None and status == 200:
-            offered = [str(one.get("id")) for one in listed.body.get("data") or [] if isinstance(one, dict)]
+            offered = [str(model.get("id")) for model in listed.body.get("data") or [] if isinstance(model, dict)]
             if self._endpoint.model in offered:
                 return
         body = sent_body(self._endpoint, {"messages": [{"role": "user", "content": "."}], "max_tokens": 1})

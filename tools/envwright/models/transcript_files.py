@@ -167,7 +167,7 @@ def _lines_file(path: Path, scratch: Path) -> tuple[Path, str]:
             return target, _unpack(path, lines)
     if path.suffix == ".json":
         with target.open("wb") as lines:
-            lines.writelines(json.dumps(one).encode() + b"\n" for one in _samples(path))
+            lines.writelines(json.dumps(sample).encode() + b"\n" for sample in _samples(path))
         return target, ""
     return path, ""
 
@@ -314,13 +314,13 @@ def _of_row(row: EvaluationRow, prompt: tuple[TranscriptTurn, ...], answer: Any,
 
 def _of_episode(raw: Mapping[str, Any], row: EvaluationRow, file: str, line: int) -> Transcript:
     """An episode: the trained agent's trace, then those of the others under their names."""
-    traces: list[Mapping[str, Any]] = [one for one in raw.get("traces", [raw]) if isinstance(one, Mapping)]
-    trained = [one for one in traces if (one.get("agent") or {}).get("trainable", True)]
+    traces: list[Mapping[str, Any]] = [trace for trace in raw.get("traces", [raw]) if isinstance(trace, Mapping)]
+    trained = [trace for trace in traces if (trace.get("agent") or {}).get("trainable", True)]
     task = (raw.get("task") or (traces[0].get("task") if traces else None) or {}).get("data") or {}
     main = trained[0] if trained else {}
     turns, prompt = _turns_of_trace(main)
-    others = [turn for one in traces if one is not main for turn in _named(one)]
-    costs = [_cost(call, call.get("usage")) for one in traces for call in one.get("calls") or []]
+    others = [turn for trace in traces if trace is not main for turn in _named(trace)]
+    costs = [_cost(call, call.get("usage")) for trace in traces for call in trace.get("calls") or []]
     known = [cost for cost in costs if cost is not None]
     shown = _of_row(row, (), task.get("answer"), file, line)
     return replace(shown, turns=(*turns, *others), prompt_turns=prompt, cost=sum(known) if known else _cost(raw, None))

@@ -105,7 +105,7 @@ class Release:
             return entry
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            futures = [pool.submit(carried_out, one) for one in entries]
+            futures = [pool.submit(carried_out, entry) for entry in entries]
             try:
                 return [future.result() for future in futures]
             except KeyboardInterrupt:

@@ -45,7 +45,7 @@ def _written(plan: EnvironmentPlan, case: WrittenCase) -> str:
     if len(replies) == 1:
         reply = f"  reply: {_quoted(replies[0])}\n"
     else:
-        reply = "  reply:\n" + "".join(f"    - {_quoted(one)}\n" for one in replies)
+        reply = "  reply:\n" + "".join(f"    - {_quoted(reply_line)}\n" for reply_line in replies)
     expected = f"{{reward: {reward}, {plan.reward_name}: {reward}, answer_format: {formed}}}"
     return f"- name: {case.name}\n  task: {case.task}\n{reply}  expect: {expected}\n"
 

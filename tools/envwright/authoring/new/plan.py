@@ -141,16 +141,16 @@ class EnvironmentPlan:
         """Whether every answer is a list of JSON objects, as tool calls are."""
         answers = self.json_answers
         return bool(answers) and all(
-            isinstance(answer, list) and answer and all(isinstance(one, dict) for one in answer) for answer in answers
+            isinstance(answer, list) and answer and all(isinstance(item, dict) for item in answer) for answer in answers
         )
 
     @property
     def json_keys(self) -> list[str]:
         """The keys that every answer has, or every object in it, if answers are JSON objects or lists of them."""
-        objects = [one for answer in self.json_answers for one in (answer if self.json_is_list else [answer])]
-        if not objects or not all(isinstance(one, dict) for one in objects):
+        objects = [element for answer in self.json_answers for element in (answer if self.json_is_list else [answer])]
+        if not objects or not all(isinstance(element, dict) for element in objects):
             return []
-        return [key for key in objects[0] if all(key in one for one in objects)]
+        return [key for key in objects[0] if all(key in element for element in objects)]
 
     @property
     def called_tools(self) -> dict[str, list[str]]:

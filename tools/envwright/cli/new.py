@@ -12,11 +12,12 @@ from envwright.authoring.new.gather import NewSettings, plan_environment
 from envwright.authoring.new.plan import EnvironmentKind
 from envwright.authoring.new.render import files_of, ignored_by
 from envwright.authoring.new.wording import declared_by
-from envwright.authoring.new.write import NotWritten, usual_owners, write
+from envwright.authoring.new.write import usual_owners, write
 from envwright.cli import arguments
 from envwright.cli.inspect import add_hub_arguments
 from envwright.cli.questions import answer, can_ask
 from envwright.declarations.registry import load_registry
+from envwright.exit_codes import CommandError
 from envwright.system.subprocesses import ProgramFailed
 
 EXAMPLES = """examples:
@@ -86,10 +87,10 @@ def run(options: argparse.Namespace) -> int:
 def _prompt(options: argparse.Namespace) -> None:
     """Prompt for missing choices, on a terminal.
 
-    Raises `NotWritten` in CI and without a terminal.
+    Raises `CommandError` in CI and without a terminal.
     """
     if not can_ask():
-        raise NotWritten("NAME is missing. For example: envwright new capital-cities --data questions.jsonl")
+        raise CommandError("NAME is missing. For example: envwright new capital-cities --data questions.jsonl")
     options.name = answer("name, such as capital-cities")
     options.data = answer("file or folder with questions and answers (none: a sample to begin with)") or None
     options.kind = answer(f"kind: {', '.join(KINDS)} (none: what fits)", KINDS) or None

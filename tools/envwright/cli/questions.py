@@ -16,20 +16,16 @@ def can_ask() -> bool:
     return not os.environ.get("CI") and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-class Unconfirmed(CommandError):
-    """There is no terminal to ask on whether to publish or to pay, and `--yes` was not given."""
-
-
 def confirmed(question: str, options: argparse.Namespace) -> bool:
     """Whether to publish or to pay: the reply of a person, or `--yes`.
 
-    Raises `Unconfirmed` without a terminal, and `Interrupted` if the input has ended.
+    Raises `CommandError` without a terminal, and `Interrupted` if the input has ended.
     """
     if options.yes:
         return True
     if not can_ask():
         message = f"{question} It cannot be confirmed here, because this is not a terminal, and nothing was done."
-        raise Unconfirmed(f"{message}\n    next: add --yes, or --dry-run to only show it")
+        raise CommandError(f"{message}\n    next: add --yes, or --dry-run to only show it")
     replies = ("y", "yes", "n", "no")
     typed = answer(f"{question} [y/n]", refusal=lambda text: "" if text.lower() in replies else "reply y or n")
     return typed.lower() in replies[:2]

@@ -216,13 +216,9 @@ def with_flags(repository: Repository, names: Collection[str], options: argparse
     return replace(repository, registry=replace(registry, environments={**registry.environments, **changed}))
 
 
-class HarnessUnsupported(CommandError):
-    """`--harness` was given for v0; the message names the environments."""
-
-
 def check_harness(harness: str | None, repository: Repository, names: Iterable[str]) -> None:
-    """Raise `HarnessUnsupported` if a harness is requested and an environment is v0."""
+    """Raise `CommandError` if a harness is requested and an environment is v0."""
     packages = repository.packages
     without = [name for name in names if name in packages and packages[name].generation == "v0"]
     if harness is not None and without:
-        raise HarnessUnsupported(f"--harness requires a v1 environment; {', '.join(without)} is v0")
+        raise CommandError(f"--harness requires a v1 environment; {', '.join(without)} is v0")

@@ -244,7 +244,7 @@ def _besides(problems: Sequence[Problem], interrupted: bool) -> Iterator[Verdict
 def _observation_request(
     options: argparse.Namespace, gates: tuple[Gate, ...], repository: Repository, names: Sequence[str]
 ) -> ObservationRequest:
-    """The observation to make. Raises `HarnessUnsupported`."""
+    """The observation to make. Raises `CommandError`."""
     harness, tasks, rollouts = (getattr(options, name, None) for name in ("harness", "tasks", "rollouts"))
     check_harness(harness, repository, names)
     request = ObservationRequest(

@@ -91,7 +91,7 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
     above = module.rpartition("/")[0]
     for name in sorted(everything):
         ours = name == f"{module}.py" or (name.startswith(f"{module}/") and name.endswith(".py"))
-        if not ours and not _is_test(name):
+        if not ours and not (name.startswith("tests/") and name.endswith(".py") and name.count("/") == 1):
             continue
         try:
             content = read_bytes(folder / name, root)
@@ -113,10 +113,6 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
     split, judged = _eval_split(trees.values()), any(map(_calls_model, trees.values()))
     agents, settings = agents_of(trees.values(), exports), settings_of(trees.values(), exports)
     return ModuleSource(exports, loads, taskset, harness, split, judged, agents, settings, tuple(notes)), problems
-
-
-def _is_test(name: str) -> bool:
-    return name.startswith("tests/") and name.endswith(".py") and name.count("/") == 1
 
 
 def _is_importable(name: str, above: str, files: set[str]) -> bool:

@@ -91,20 +91,16 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class NoEvidence(CommandError):
-    """The file holds no evidence."""
-
-
 def read_evidence(path: Path) -> dict[str, ValidationEvidence]:
-    """The evidence of a `validate.json`, by environment. Raises `NoEvidence`."""
+    """The evidence of a `validate.json`, by environment. Raises `CommandError`."""
     try:
         data = json.loads(path.read_bytes())
         entries = data["environments"]
         return {entry["name"]: _evidence(entry) for entry in entries}
     except OSError as error:
-        raise NoEvidence(f"{path} cannot be read: {error.strerror or error}") from None
+        raise CommandError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise NoEvidence(f"{path} is not a validate.json: {type(error).__name__} {error}") from None
+        raise CommandError(f"{path} is not a validate.json: {type(error).__name__} {error}") from None
 
 
 def _evidence(entry: Mapping[str, Any]) -> ValidationEvidence:

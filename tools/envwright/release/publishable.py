@@ -14,9 +14,10 @@ from envwright.builds.wheel import built_wheel
 from envwright.declarations.granted_variables import granted_variables
 from envwright.declarations.package import Package
 from envwright.declarations.registry import load_registry
+from envwright.exit_codes import CommandError
 from envwright.packages.changes import changed_environments
 from envwright.packages.repository import Repository
-from envwright.release.evidence import HandedOver, NoEvidence, ValidationEvidence, read_evidence
+from envwright.release.evidence import HandedOver, ValidationEvidence, read_evidence
 from envwright.release.ledger import LEDGER, LedgerEntry, earlier_entries, split_earlier
 from envwright.release.plan import Planned
 from envwright.system.workspace import Workspace
@@ -55,11 +56,11 @@ def handed_over(root: Path, planned: Planned, settings: ReleaseSettings, reports
     """The evidence and the wheels that jobs without a key handed over.
 
     An environment in the evidence that changed since the last release and is published already was published by a
-    release that did not end, so it is verified. Raises `NoEvidence`, `LedgerUnreadable` and `DeclarationError`.
+    release that did not end, so it is verified. Raises `CommandError` and `DeclarationError`.
     """
     folder = settings.evidence_only
     if folder is None or not folder.is_dir():
-        raise NoEvidence(
+        raise CommandError(
             f"{folder} is not a folder: --evidence-only takes the folder with validate.json and the wheels"
         )
     file = folder / "validate.json"
@@ -90,7 +91,7 @@ def proven_here(
 
     A file decides for the environments in it, even if it is stale or a failure. Others are validated here: an earlier
     release may have failed to publish it. There is no file if nothing changed.
-    Raises `NoEvidence` and `LedgerUnreadable`.
+    Raises `CommandError`.
     """
     earlier, kept = split_earlier(earlier_entries(reports / LEDGER), planned.plan)
     names = [step.desired.name for step in planned.plan.writes]

@@ -252,7 +252,7 @@ def carry_out_plan(
 ) -> LedgerFile:
     """Carry out a plan on its evidence, and record what happens as it happens, even if it is interrupted.
 
-    Raises `NoEvidence`, `LedgerUnreadable`, `DeclarationError`, and `OSError` where the ledger cannot be written before
+    Raises `CommandError` and `DeclarationError`, and `OSError` where the ledger cannot be written before
     anything is published.
     """
     if settings.evidence_only:

@@ -118,7 +118,7 @@ def answer_slot(prompts: Sequence[Prompt]) -> AnswerSlot | None:
     candidates = [slot for slot, count in holding.items() if count >= least]
     for slot in sorted(candidates, key=lambda slot: (-holding[slot], _obscurity(slot))):
         having = [
-            _plain(prompt.answer)
+            " ".join(prompt.answer.split()).casefold()
             for prompt, there in zip(known, places, strict=True)
             if _offset(there, slot) is not None
         ]
@@ -127,10 +127,6 @@ def answer_slot(prompts: Sequence[Prompt]) -> AnswerSlot | None:
             tasks = tuple(prompt.task for prompt in filled)
             return AnswerSlot(slot, tasks, len(known), _is_copied(filled, slot))
     return None
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split()).casefold()
 
 
 def _states_answer(prompt: Prompt) -> bool:

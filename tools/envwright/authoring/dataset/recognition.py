@@ -27,7 +27,7 @@ from envwright.authoring.dataset.layout import (
     unwrapped,
 )
 from envwright.authoring.dataset.roles import ColumnRoles, assign, plain
-from envwright.authoring.dataset.source import DatasetRow, NumberedRow
+from envwright.authoring.dataset.source import NumberedRow
 from envwright.authoring.dataset.values import (
     MARKS,
     always_two,
@@ -130,7 +130,7 @@ def recognise(rows: Sequence[NumberedRow], question: str = "", answer: str = "")
     raw = [unwrapped(value) for value in (behind(mark, value) for value in answered) if not is_missing(value)]
     if all(alone(value) is not value for value in raw):
         raw = [alone(value) for value in raw]
-    choices = [_choices(rows[index][1], roles, examples[index].question) for index in known]
+    choices = [options_of(rows[index][1], roles) or options_in_text(examples[index].question) for index in known]
     evidence = _Evidence(roles, examples, raw, choices, mark)
     shares = _shares(evidence)
     layout = _layout(evidence, shares)
@@ -158,10 +158,6 @@ def _mark(answers: Sequence[Any]) -> str:
         if texts and sum(find(text) is not None for text in texts) >= ENOUGH * len(answers):
             return mark
     return ""
-
-
-def _choices(row: DatasetRow, roles: ColumnRoles, question: str) -> Sequence[str]:
-    return options_of(row, roles) or options_in_text(question)
 
 
 def _shares(evidence: _Evidence) -> dict[str, float]:

@@ -16,10 +16,11 @@ from envwright.authoring.dataset.roles import Columns, columns_of, fields_of
 from envwright.authoring.dataset.source import DatasetSource, NumberedRow, numbered, open_local
 from envwright.authoring.dataset.summary import recommended_kind
 from envwright.authoring.new.plan import NAME, DataOrigin, EnvironmentKind, EnvironmentPlan
-from envwright.authoring.new.write import NotWritten, refuse_taken
+from envwright.authoring.new.write import refuse_taken
 from envwright.declarations.package import Generation
 from envwright.declarations.references import reason_against_name
 from envwright.declarations.registry import Registry
+from envwright.exit_codes import CommandError
 from envwright.text.plain_data import counted
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -55,18 +56,18 @@ class NewSettings:
 def plan_environment(name: str, settings: NewSettings, registry: Registry, root: Path) -> EnvironmentPlan:
     """The environment to write, from the flags and the data; what was chosen is printed on standard error.
 
-    Raises `NotWritten`, `SourceProblem` and `NothingToAnswer`.
+    Raises `CommandError`, `SourceProblem` and `NothingToAnswer`.
     """
     if not NAME.fullmatch(name):
-        raise NotWritten(
+        raise CommandError(
             f"{name!r} is not a valid name: use lower-case letters and digits, in words joined by single hyphens."
         )
     if why := reason_against_name(name):
-        raise NotWritten(f"{name!r} is not a valid name: {why}. Choose another one.")
+        raise CommandError(f"{name!r} is not a valid name: {why}. Choose another one.")
     refuse_taken(root, registry, name)
     generation: Generation = "v0" if settings.v0 else "v1"
     if settings.v0 and settings.kind == "multi-agent":
-        raise NotWritten("verifiers 0.3 supports one agent only. Leave out --v0 for several.")
+        raise CommandError("verifiers 0.3 supports one agent only. Leave out --v0 for several.")
     if settings.data is None and settings.dataset is None:
         return _from_sample(name, settings, generation)
     return _from_data(name, settings, generation)
@@ -95,7 +96,7 @@ def _from_data(name: str, settings: NewSettings, generation: Generation) -> Envi
     gathered = gather(rows, found)
     examples = next(iter(gathered.splits.values()), [])
     if len(examples) < FEWEST_ROWS:
-        raise NotWritten(
+        raise CommandError(
             f"{source.name}: {len(examples)} of {len(first)} rows can be read as {found.task}"
             f" (the first that cannot: {gathered.unreadable[0].reason if gathered.unreadable else 'none'})."
             f" An environment needs {FEWEST_ROWS}. `envwright inspect {source.name}` shows the columns; --question and"
@@ -105,7 +106,7 @@ def _from_data(name: str, settings: NewSettings, generation: Generation) -> Envi
     splits = with_held_out(gathered.splits)
     _print_choices(source, found, gathered, columns, splits)
     if kind == "code" and found.layout.answer == "code" and not all(example.tests for example in examples):
-        raise NotWritten(
+        raise CommandError(
             f"{source.name} has programs but no tests, so programs cannot be checked. Add a column"
             ' tests with assertions such as "assert add(1, 2) == 3", or choose --kind judge.'
         )
@@ -123,7 +124,7 @@ def _refuse_unknown(columns: Columns, settings: NewSettings) -> None:
         if name and name not in known:
             near = get_close_matches(name, known, n=1)
             meant = f" Did you mean {near[0]!r}?" if near else ""
-            raise NotWritten(f"{flag}: there is no column {name!r}.{meant} The columns are {', '.join(known)}.")
+            raise CommandError(f"{flag}: there is no column {name!r}.{meant} The columns are {', '.join(known)}.")
 
 
 def _print_choices(

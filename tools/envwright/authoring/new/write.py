@@ -62,20 +62,16 @@ def with_entry(
     return "".join([*lines[:place], *(f"{indent}{line}\n" for line in entry), *lines[place:]])
 
 
-class NotWritten(CommandError):
-    """The environment cannot be written; with the reason and a remedy."""
-
-
 def refuse_taken(root: Path, registry: Registry, name: str) -> None:
-    """Raise `NotWritten` if the name is in use."""
+    """Raise `CommandError` if the name is in use."""
     folder = root / "environments" / name.replace("-", "_")
     if name in registry.environments or name in registry.external:
         entry = registry.environments.get(name) or registry.external[name]
-        raise NotWritten(
+        raise CommandError(
             f"{REGISTRY_FILE}:{entry.line}: {name} is already declared. Choose another name, or remove it there."
         )
     if folder.exists():
-        raise NotWritten(f"{folder.relative_to(root)} already exists. Choose another name, or remove the folder.")
+        raise CommandError(f"{folder.relative_to(root)} already exists. Choose another name, or remove the folder.")
 
 
 def usual_owners(registry: Registry) -> tuple[str, ...]:
@@ -105,7 +101,7 @@ def write(
     A CODEOWNERS that the team wrote stays as it is.
     `ignored` are rules that the registry will ignore, with reasons, `further` are lines of other keys. Everything is
     written to a temporary folder first.
-    Raises `NotWritten` if the registry's text cannot take the entry, and `ProgramFailed` if uv cannot resolve a lock
+    Raises `CommandError` if the registry's text cannot take the entry, and `ProgramFailed` if uv cannot resolve a lock
     that is needed; nothing is changed then.
     """
     registry_file, with_owners = root / REGISTRY_FILE, codeowners.handwritten(root) is None
@@ -150,12 +146,12 @@ def _declared(
             (Path(folder) / REGISTRY_FILE).write_text(text, "utf-8")
             found = load_registry(Path(folder))
     except (NoPlace, DeclarationError) as error:
-        raise NotWritten(
+        raise CommandError(
             f"{REGISTRY_FILE} cannot be updated automatically ({error}). Add {name}: {{}} manually."
         ) from None
     others = load_registry(root).environments
     if set(found.environments) != {*others, name}:
-        raise NotWritten(f"{REGISTRY_FILE} cannot be updated automatically. Add {name}: {{}} manually.")
+        raise CommandError(f"{REGISTRY_FILE} cannot be updated automatically. Add {name}: {{}} manually.")
     return text
 
 

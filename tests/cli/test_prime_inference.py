@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
+from envwright.exit_codes import CommandError
 from envwright.facts.spending import Spending
-from envwright.models.model_evaluation import EvaluationSettings, NoKey, RunRefused, key_of
+from envwright.models.model_evaluation import EvaluationSettings, NoKey, key_of
 from envwright.models.model_run import DEFAULT_CEILING, ceiling_of, relay_to, spent
 from envwright.models.prime_inference import endpoint_named
 from small_repository import edit, small_repository
@@ -101,7 +102,7 @@ def test_missing_price_without_the_library_names_its_extra(
     declare(tmp_path, "https://openrouter.ai/api/v1")
     monkeypatch.setitem(sys.modules, "genai_prices", None)
     with (
-        pytest.raises(RunRefused, match=r"envwright\[prices\]"),
+        pytest.raises(CommandError, match=r"envwright\[prices\]"),
         relay_to(tmp_path, "own", EvaluationSettings()),
     ):
         pass
@@ -134,7 +135,7 @@ def test_unknown_service_has_no_price(url: str, tmp_path: Path, inference: FakeP
 def test_model_without_price_is_refused_with_missing_keys(tmp_path: Path, inference: FakeProvider) -> None:
     inference.about = {}
     endpoint = endpoint_named(tmp_path, MODEL)
-    with pytest.raises(RunRefused, match=r"Add an \[\[endpoint\]\] .* --max-cost none"):
+    with pytest.raises(CommandError, match=r"Add an \[\[endpoint\]\] .* --max-cost none"):
         ceiling_of(None, endpoint)
     assert inference.chats == []
 

@@ -16,3 +16,7 @@ class CommandError(Exception):
     """Ends a command: its message goes to standard error, and its exit code is returned."""
 
     code = USAGE
+
+    def __init__(self, message: str = "", code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = self.code if code is None else code

@@ -20,8 +20,8 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import beside_key, print_grants
 from envwright.declarations.problem import nearest
+from envwright.exit_codes import CommandError
 from envwright.facts.observed import Failure
-from envwright.models.model_evaluation import RunRefused
 from envwright.models.model_run import judge_cut_short, judge_endpoint, judge_of
 from envwright.models.relay import Relay
 from envwright.observing.job import StageFailed, WorkerLost
@@ -158,7 +158,7 @@ def _train(root: Path, settings: LearnerSettings) -> Trained:
 def _environment(
     root: Path, entry: EnvironmentEntry, package: Package, rollouts: RolloutSettings, stop: threading.Event
 ) -> Iterator[TrainingEnvironment]:
-    """The environment, and the relay to its judge; `RunRefused` where that relay cut the training short."""
+    """The environment, and the relay to its judge; `CommandError` where that relay cut the training short."""
     from envwright_learner.environment import NothingPlayed, RolloutLimits, TrainingJudge, opened_for_training
 
     limits = RolloutLimits(rollouts.max_concurrent, rollouts.seconds)
@@ -172,7 +172,7 @@ def _environment(
                 yield environment
         except NothingPlayed as error:
             if judge.cut_short():
-                raise RunRefused(f"{entry.name}: {error}", exit_codes.INCONCLUSIVE) from None
+                raise CommandError(f"{entry.name}: {error}", exit_codes.INCONCLUSIVE) from None
             raise
 
 

@@ -13,6 +13,7 @@ from envwright_worker.splits import Split
 from envwright import __version__, exit_codes
 from envwright.declarations.endpoints import Endpoint
 from envwright.declarations.registry import held_out_of
+from envwright.exit_codes import CommandError
 from envwright.facts.limits import LOAD_SECONDS
 from envwright.facts.observed import Facts, Task
 from envwright.facts.results import task_key
@@ -33,7 +34,6 @@ from envwright.models.model_evaluation import (
     EvaluationTarget,
     ModelEvaluation,
     OpenedTasks,
-    RunRefused,
 )
 from envwright.models.model_run import (
     TASKS_PLAYED,
@@ -115,20 +115,20 @@ class Comparison:
 def compare(target: EvaluationTarget, settings: ComparisonSettings) -> ComparisonReport:
     """Compare the sides, write the reports, and return them; unequal settings are refused before anything is spent.
 
-    Raises `RunRefused`.
+    Raises `CommandError`.
     """
     sides = TwoSides(
         side_of(target.root, target.package, "before", settings.before, settings.after),
         side_of(target.root, target.package, "after", settings.after, settings.before),
     )
     if (sides.before.kind, sides.before.name) == (sides.after.kind, sides.after.name):
-        raise RunRefused(f"before and after are both {settings.before}: there is nothing to compare")
+        raise CommandError(f"before and after are both {settings.before}: there is nothing to compare")
     comparison = Comparison(target, settings, sides)
     _refuse_to_overwrite(comparison)
     comparison = _with_files(comparison)
     differs = sampling_difference(comparison.sides.each(lambda side: sampling_of_side(side, comparison.held)))
     if differs and not settings.any_sampling:
-        raise RunRefused(
+        raise CommandError(
             f"sampled differently: {differs}.\nMake them equal, or compare them anyway with --any-sampling."
         )
     evaluated = _evaluate(comparison)
@@ -144,7 +144,7 @@ def compare(target: EvaluationTarget, settings: ComparisonSettings) -> Compariso
 
 
 def _refuse_to_overwrite(comparison: Comparison) -> None:
-    """Raise `RunRefused` if the rollouts of one side would replace the file of the other side."""
+    """Raise `CommandError` if the rollouts of one side would replace the file of the other side."""
     before, after = comparison.sides
     splits: tuple[Split, ...] = ("train", "eval")
     for played, read in ((before, after), (after, before)):
@@ -152,7 +152,7 @@ def _refuse_to_overwrite(comparison: Comparison) -> None:
             continue
         files = (comparison.rollouts_file(played, split) for split in splits)
         if any(written.exists() and written.samefile(read.path) for written in files):
-            raise RunRefused(f"{read.name}: the rollouts of {played.name} would overwrite it; compare a copy")
+            raise CommandError(f"{read.name}: the rollouts of {played.name} would overwrite it; compare a copy")
 
 
 def _with_files(comparison: Comparison) -> Comparison:
@@ -165,7 +165,7 @@ def _with_files(comparison: Comparison) -> Comparison:
             failure = next(iter(facts.failures.values()), None)
             message = f"{failure.type}: {failure.message}" if failure else "it does not load"
             name = target.entry.name
-            raise RunRefused(f"{name}: {message}\nfor more: envwright schema {name}", exit_codes.FAIL)
+            raise CommandError(f"{name}: {message}\nfor more: envwright schema {name}", exit_codes.FAIL)
         held = {side.side: rollouts_on_file(side, target.entry, target.package, facts) for side in files}
     trained_on = () if facts is None else facts.tasks
     splits = [(rollouts.side.name, split_of_side(rollouts, trained_on)) for rollouts in held.values()]
@@ -224,7 +224,7 @@ def _size(comparison: Comparison) -> EvaluationSize:
         indices = indices[: settings.tasks or len(indices)]
         if not indices:
             name = comparison.target.entry.name
-            raise RunRefused(f"{there.side.name}: none of its tasks is among the first {MOST_TASKS} of {name}")
+            raise CommandError(f"{there.side.name}: none of its tasks is among the first {MOST_TASKS} of {name}")
         tasks, rollouts = len(indices), there.rollouts
     size = requested_of(settings, comparison.endpoints[0], tasks, rollouts)
     return replace(size, tasks=len(indices) or size.tasks, indices=indices, split=comparison.split)
@@ -243,7 +243,7 @@ def _served(comparison: Comparison, side: ComparisonSide) -> Iterator[None]:
         with ModelServer(command, endpoint, comparison.target.root, comparison.target.stop, print_message):
             yield
     except NoServer as error:
-        raise RunRefused(f"{kept.name}: {error}", exit_codes.ERROR) from None
+        raise CommandError(f"{kept.name}: {error}", exit_codes.ERROR) from None
 
 
 def _evaluated(
@@ -290,7 +290,7 @@ def _approve_both(comparison: Comparison, opened: OpenedTasks, size: EvaluationS
     total = sum(bound.cost or 0.0 for bound, _ in bounds)
     if ceiling is not None and len(bounds) > 1 and total > ceiling:
         message = "\n".join(described(bound, endpoint) for bound, endpoint in bounds)
-        raise RunRefused(
+        raise CommandError(
             f"refused: both sides could cost ${total:.4f}, --max-cost is ${ceiling:g}.\n{message}\n"
             "Request fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoints, or raise --max-cost."
         )

@@ -16,13 +16,14 @@ from envwright.declarations.endpoints import ENDPOINTS_FILE, Endpoint, read_endp
 from envwright.declarations.package import Package
 from envwright.declarations.problem import nearest
 from envwright.declarations.registry import EnvironmentEntry, load_registry
+from envwright.exit_codes import CommandError
 from envwright.facts.observed import Facts, Task
 from envwright.facts.recordings import split_of
 from envwright.facts.results import EvaluationRow, task_key
 from envwright.hub.access import HubUnavailable
 from envwright.hub.runs import RunsUnreadable
 from envwright.models.import_results import Expected, NoResults, import_results, print_problems
-from envwright.models.model_evaluation import RunRefused, sampling_of
+from envwright.models.model_evaluation import sampling_of
 from envwright.models.prime_inference import endpoint_named
 from envwright.packages.content import reward_digest
 from envwright.packages.recordings import RecordingOnDisk, read_recordings
@@ -83,7 +84,7 @@ class SideRollouts:
 def side_of(root: Path, package: Package, side: SideName, text: str, other: str = "") -> ComparisonSide:
     """The side of a name; `base` is the base model of a run on the `other` side, unless something has this name.
 
-    Raises `RunRefused` if the name is unknown or ambiguous.
+    Raises `CommandError` if the name is unknown or ambiguous.
     """
     kind, _, rest = text.partition(":")
     if kind == "run":
@@ -107,14 +108,14 @@ def side_of(root: Path, package: Package, side: SideName, text: str, other: str 
         return meant[0]
     if meant:
         ways = " or ".join(f"{each.kind}:{name}" for each in meant)
-        raise RunRefused(f"{text} is ambiguous: use {ways}")
+        raise CommandError(f"{text} is ambiguous: use {ways}")
     if wanted is None and _may_be_model(name):
         return ComparisonSide(side, name, "endpoint", endpoint=endpoint_named(root, name))
     if text == BASE and other.startswith("run:"):
         return _result_of_run(root, side, f"{other.removeprefix('run:').partition('@')[0]}@0")
     known = [*endpoints, *recordings]
     near = nearest(name, known)
-    raise RunRefused(
+    raise CommandError(
         f"{text} is not {PHRASES[wanted] if wanted else 'an endpoint, a recording or a file'}"
         + (f"; did you mean {near}?" if near else "")
         + "\na run's result is run:RUN or run:RUN@STEP, and beside it base is the model that the run began with"
@@ -128,7 +129,7 @@ def _result_of_run(root: Path, side: SideName, text: str) -> ComparisonSide:
     try:
         kept = kept_model(root, load_registry(root), text, threading.Event())
     except (NoKeptModel, HubUnavailable, RunsUnreadable) as error:
-        raise RunRefused(f"run:{text}: {error}") from None
+        raise CommandError(f"run:{text}: {error}") from None
     endpoint = endpoint_of(kept)
     if kept.service is not None or is_served(endpoint):
         return ComparisonSide(side, kept.name, "endpoint", endpoint)
@@ -160,7 +161,7 @@ def _recording(
 
 
 def rollouts_on_file(side: ComparisonSide, entry: EnvironmentEntry, package: Package, known: Facts) -> SideRollouts:
-    """The rollouts of a file or a recording. Raises `RunRefused` with file and line if they do not belong here."""
+    """The rollouts of a file or a recording. Raises `CommandError` with file and line if they do not belong here."""
     if side.recording is not None:
         rows, date = _recorded(side.recording, entry, package), str(side.recording.baseline.get("date") or "")
     else:
@@ -171,7 +172,7 @@ def rollouts_on_file(side: ComparisonSide, entry: EnvironmentEntry, package: Pac
             first.setdefault(row.speaker, number)
     if len(first) > 1:
         named = ", ".join(f"{speaker} (from row {number})" for speaker, number in first.items())
-        raise RunRefused(f"{side.name}: one side must have one model or policy, this one has {named}")
+        raise CommandError(f"{side.name}: one side must have one model or policy, this one has {named}")
     return SideRollouts(side, rows, date)
 
 
@@ -182,10 +183,10 @@ def _imported(
     try:
         imported = import_results(side.path, Expected(entry.name, package.module, package.digest, known))
     except (NoResults, OSError) as error:
-        raise RunRefused(f"{side.name}: {error}") from None
+        raise CommandError(f"{side.name}: {error}") from None
     if imported.refusals:
         print_problems(imported.path, imported.refusals, "not compared: the file belongs to another environment")
-        raise RunRefused(f"{side.name}: refused; evaluate this version of {entry.name} with the same model")
+        raise CommandError(f"{side.name}: refused; evaluate this version of {entry.name} with the same model")
     print_problems(imported.path, imported.problems, "compared anyway: unusable lines count as missing")
     return tuple(imported.rows)
 
@@ -194,22 +195,22 @@ def _recorded(recording: RecordingOnDisk, entry: EnvironmentEntry, package: Pack
     place = f"{package.folder.name}/{recording.file}"
     for problem in recording.problems[:1]:
         line = f":{problem.line}" if problem.line else ""
-        raise RunRefused(f"{package.folder.name}/{problem.file}{line}: {problem.message}")
+        raise CommandError(f"{package.folder.name}/{problem.file}{line}: {problem.message}")
     baseline = recording.baseline
     if baseline.get("environment") != entry.name:
-        raise RunRefused(f"{place}: belongs to environment {baseline.get('environment')!r}, not {entry.name!r}")
+        raise CommandError(f"{place}: belongs to environment {baseline.get('environment')!r}, not {entry.name!r}")
     now = reward_digest(entry, package)
     if baseline.get("reward_digest") != now:
         renewal = f"envwright record {entry.name} --model {baseline.get('endpoint') or 'MODEL'}"
         digest = baseline.get("reward_digest")
-        raise RunRefused(f"{place}: recorded with the reward digest {digest}, and the package has {now}: {renewal}")
+        raise CommandError(f"{place}: recorded with the reward digest {digest}, and the package has {now}: {renewal}")
     return tuple(row for _, row in recording.rows)
 
 
 def split_of_side(rollouts: SideRollouts, trained_on: Sequence[Task]) -> Split | None:
     """The split that a side's rollouts are of; `None` if neither the file nor its tasks decide it.
 
-    Results from elsewhere do not name their split: tasks that are trained on show it. Raises `RunRefused` for both
+    Results from elsewhere do not name their split: tasks that are trained on show it. Raises `CommandError` for both
     splits in one file.
     """
     recording = rollouts.side.recording
@@ -217,7 +218,7 @@ def split_of_side(rollouts: SideRollouts, trained_on: Sequence[Task]) -> Split |
         return split_of(recording.baseline)
     named: set[Split] = {row.split or "train" for row in rollouts.rows if row.digest is not None}
     if len(named) > 1:
-        raise RunRefused(f"{rollouts.side.name}: has rollouts of both splits, train and eval; compare one of them")
+        raise CommandError(f"{rollouts.side.name}: has rollouts of both splits, train and eval; compare one of them")
     known = {task_key(task.prompt, task.data) for task in trained_on}
     unnamed: Split | None = "train" if any(row.task_key in known for row in rollouts.rows) else None
     return next(iter(named), unnamed)
@@ -226,15 +227,15 @@ def split_of_side(rollouts: SideRollouts, trained_on: Sequence[Task]) -> Split |
 def common_split(splits: Sequence[tuple[str, Split | None]], asked: Split | None, usual: Split) -> Split:
     """The split that both sides are compared on; `splits` are the names and splits of the sides that are files.
 
-    Raises `RunRefused` if two of them, or one of them and what was asked for, differ.
+    Raises `CommandError` if two of them, or one of them and what was asked for, differ.
     """
     known = [(name, split) for name, split in splits if split is not None]
     if len({split for _, split in known}) > 1:
         message = " and ".join(f"{name} is of the split {split}" for name, split in known)
-        raise RunRefused(f"{message}: results of different splits are not compared. Evaluate both on the same one.")
+        raise CommandError(f"{message}: results of different splits are not compared. Evaluate both on the same one.")
     for name, split in known:
         if asked not in (None, split):
-            raise RunRefused(
+            raise CommandError(
                 f"{name} is of the split {split}, not {asked}: evaluate it on {asked}, or use --split {split}"
             )
         return split

@@ -38,7 +38,6 @@ from envwright.models.model_evaluation import (
     EvaluationSize,
     EvaluationTarget,
     OpenedTasks,
-    RunRefused,
     sampling_of,
 )
 from envwright.models.model_run import approve, ceiling_of, requested_of
@@ -119,11 +118,11 @@ class HostedSide:
 def evaluate_hosted(target: EvaluationTarget, model: str, reports: Path) -> Path:
     """The folder with the results of the platform's evaluation of an environment, as it is published.
 
-    Raises `RunRefused`, `NotEvaluated`, `EvaluationsUnreadable`, `HubUnavailable`, and the errors of loading.
+    Raises `CommandError`, `NotEvaluated`, `EvaluationsUnreadable`, `HubUnavailable`, and the errors of loading.
     """
     entry, endpoint = target.entry, endpoint_named(target.root, model)
     if endpoint.key_variable != PRIME_KEY:
-        raise RunRefused(
+        raise CommandError(
             f"hosted evaluations use Prime Inference (key {PRIME_KEY}); {endpoint.name} is another endpoint"
         )
     ceiling = ceiling_of(target.settings.max_cost, endpoint)
@@ -168,19 +167,19 @@ def evaluate_hosted(target: EvaluationTarget, model: str, reports: Path) -> Path
 
 
 def _check_published(prime: Prime, access: HubAccess, desired: Desired, stop: threading.Event) -> None:
-    """Raise `RunRefused` unless the Hub's latest version has the local content: the platform evaluates that version."""
+    """Raise `CommandError` unless the Hub's latest version, which the platform evaluates, has the local content."""
     reading = read_hub(prime, access, [desired.address], stop).readings[desired.address]
     found = reading.environment
     if reading.standing == "unreadable":
         raise EvaluationsUnreadable(f"{desired.address} cannot be read on the Hub: {reading.why}")
     if found is None or not found.version:
         why = reading.why or "nothing is published there"
-        raise RunRefused(
+        raise CommandError(
             f"{desired.address} is not on the Hub: {why}\nPublish it first: envwright release {desired.name}"
         )
     if (found.content_hash, found.version) != (desired.content_hash, desired.version):
         there, here = f"{found.version} ({found.content_hash[:12]})", f"{desired.version} ({desired.content_hash[:12]})"
-        raise RunRefused(
+        raise CommandError(
             f"the platform evaluates the latest version, which differs from this package: the Hub has {there}, "
             f"here is {here}.\nPublish it first (envwright release {desired.name}), or check out the published content."
         )

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from envwright_worker.splits import Split
 
-from envwright import exit_codes
 from envwright.declarations.endpoints import ENDPOINTS_FILE, PRIME_KEY, Endpoint
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
@@ -45,15 +44,7 @@ class NoKey(Exception):
     """The variable for an endpoint's key is not set."""
 
 
-class RunRefused(CommandError):
-    """The run is not started or not continued; `code` is the exit code."""
-
-    def __init__(self, message: str, code: int = exit_codes.USAGE) -> None:
-        self.code = code
-        super().__init__(message)
-
-
-class JudgeNotDeclared(RunRefused):
+class JudgeNotDeclared(CommandError):
     """A reward called a judge beside a real model, and no judge is declared."""
 
     def __init__(self, name: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from envwright import __version__
+from envwright.exit_codes import CommandError
 from envwright.facts.observed import Facts
 from envwright.facts.stages import needed_by
 from envwright.models.import_results import Expected, Imported, NoResults, import_results, print_problems
@@ -19,7 +20,6 @@ from envwright.models.model_evaluation import (
     EvaluationSettings,
     EvaluationTarget,
     ModelEvaluation,
-    RunRefused,
     judge_name,
 )
 from envwright.models.model_run import (
@@ -55,10 +55,10 @@ def validate_with_model(
     settings: EvaluationSettings,
     reports: Path,
     env_args: Mapping[str, Any] | None = None,
-) -> tuple[ValidationResult, RunRefused | None]:
+) -> tuple[ValidationResult, CommandError | None]:
     """Evaluate the environments with the model at an endpoint and judge them, and why it refused calls.
 
-    Raises `RunRefused` if nothing is to be judged.
+    Raises `CommandError` if nothing is to be judged.
     """
     started = time.monotonic()
     check_judges(repository, names, scripted=settings.scripted_judge)
@@ -135,20 +135,20 @@ def _judged(target: EvaluationTarget, gate: Gate, relay: Relay, evaluated: Model
 def judge_results(target: EvaluationTarget, results: Path) -> ValidationResult:
     """The distribution gate on a file or folder of results of an environment.
 
-    Raises `RunRefused` if it has none, or belongs to another environment or version.
+    Raises `CommandError` if it has none, or belongs to another environment or version.
     """
     started, entry, package = time.monotonic(), target.entry, target.package
     if not results.exists():
-        raise RunRefused(f"{results} does not exist")
+        raise CommandError(f"{results} does not exist")
     facts = target.described()
     if facts.description is not None:
         try:
             imported = import_results(results, Expected(entry.name, package.module, package.digest, facts))
         except (NoResults, OSError) as error:
-            raise RunRefused(f"{entry.name}: {error}") from None
+            raise CommandError(f"{entry.name}: {error}") from None
         if imported.refusals:
             print_problems(imported.path, imported.refusals, "it belongs to another environment or version")
-            raise RunRefused(f"{results}: not judged; evaluate this version of {entry.name}")
+            raise CommandError(f"{results}: not judged; evaluate this version of {entry.name}")
         print_problems(imported.path, imported.problems, "judged anyway: unusable rollouts count as missing")
         facts = _with_rollouts(imported, facts)
     judgement = judge(Subject(entry, package, facts), ["distribution"])

@@ -19,6 +19,7 @@ from envwright import exit_codes
 from envwright.declarations.endpoints import ENDPOINTS_FILE, Endpoint
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry, declare_eval
+from envwright.exit_codes import CommandError
 from envwright.facts.results import EvaluationRow, ResultsWriter
 from envwright.facts.spending import Spending
 from envwright.models.model_evaluation import (
@@ -31,7 +32,6 @@ from envwright.models.model_evaluation import (
     ModelEvaluation,
     NoKey,
     OpenedTasks,
-    RunRefused,
     evaluate_speaker,
     key_of,
 )
@@ -61,7 +61,7 @@ TASKS_PLAYED: dict[Split, str] = {"train": "on the tasks to train on", "eval": "
 
 
 def ceiling_of(max_cost: float | Literal["none"] | None, endpoint: Endpoint) -> float | None:
-    """The limit on the run's cost. Raises `RunRefused` if the endpoint has no prices and --max-cost none is not
+    """The limit on the run's cost. Raises `CommandError` if the endpoint has no prices and --max-cost none is not
     given."""
     if max_cost == "none":
         return None
@@ -69,7 +69,7 @@ def ceiling_of(max_cost: float | Literal["none"] | None, endpoint: Endpoint) -> 
         where = f"{ENDPOINTS_FILE}:{endpoint.line} has" if endpoint.line else "the list of Prime Inference has"
         add = "Add them" if endpoint.line else f"Add an [[endpoint]] with them to {ENDPOINTS_FILE}"
         extra = "" if find_spec("genai_prices") else f", install a list of prices ({install_command('prices')})"
-        raise RunRefused(
+        raise CommandError(
             f"no price configured for {endpoint.name}: {where} no input_price and output_price (dollars per million "
             f"tokens).\n{add}{extra}, or use --max-cost none to run without a limit."
         )
@@ -80,7 +80,7 @@ def ceiling_of(max_cost: float | Literal["none"] | None, endpoint: Endpoint) -> 
 def relay_to(root: Path, model: str, settings: EvaluationSettings) -> Iterator[Relay]:
     """The relay to the endpoint of a model, after a cheap test call; what it cost is printed at the end.
 
-    Raises `RunRefused` with the endpoint's message, and `DeclarationError`.
+    Raises `CommandError` with the endpoint's message, and `DeclarationError`.
     """
     endpoint = at_concurrency(endpoint_named(root, model), settings)
     with relay_for(endpoint, ceiling_of(settings.max_cost, endpoint)) as relay:
@@ -99,11 +99,11 @@ def at_concurrency(endpoint: Endpoint, settings: EvaluationSettings) -> Endpoint
 def relay_for(
     endpoint: Endpoint, ceiling: float | None, seed: int | None = None, *, any_model: bool = False
 ) -> Iterator[Relay]:
-    """The relay to an endpoint, after a cheap test call. Raises `RunRefused`."""
+    """The relay to an endpoint, after a cheap test call. Raises `CommandError`."""
     try:
         key = key_of(endpoint)
     except NoKey as error:
-        raise RunRefused(f"{error}\nSet it for this command only, and never write it to a file.") from None
+        raise CommandError(f"{error}\nSet it for this command only, and never write it to a file.") from None
     with Relay(endpoint, key, ceiling, seed=seed, any_model=any_model) as relay:
         try:
             relay.check()
@@ -114,7 +114,7 @@ def relay_for(
 
 @contextmanager
 def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
-    """Turn errors that end an evaluation into `RunRefused`, with their exit code."""
+    """Turn errors that end an evaluation into `CommandError`, with their exit code."""
     try:
         yield
     except KeyboardInterrupt:
@@ -125,10 +125,10 @@ def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
     except (StageFailed, ProgramFailed) as error:
         own = error.failure.kind in ("raised", "missing-secret", "network")
         message = f"{name} could not be evaluated: {error.failure.type}: {error.failure.message}"
-        raise RunRefused(message, exit_codes.FAIL if own else exit_codes.ERROR) from None
+        raise CommandError(message, exit_codes.FAIL if own else exit_codes.ERROR) from None
 
 
-def refused_by(error: EndpointRefuses) -> RunRefused:
+def refused_by(error: EndpointRefuses) -> CommandError:
     """An unreachable endpoint is an error of the run; a wrong key or model is a usage error."""
     fixes = {
         "unreachable": "Check that it is running and that this machine can reach it.",
@@ -137,7 +137,7 @@ def refused_by(error: EndpointRefuses) -> RunRefused:
         "refused": "See the endpoint's message.",
     }
     code = exit_codes.ERROR if error.kind in ("unreachable", "refused") else exit_codes.USAGE
-    return RunRefused(f"{error.kind.replace('-', ' ')}: {on_one_line(str(error))}\n{fixes[error.kind]}", code)
+    return CommandError(f"{error.kind.replace('-', ' ')}: {on_one_line(str(error))}\n{fixes[error.kind]}", code)
 
 
 def requested_of(
@@ -147,7 +147,7 @@ def requested_of(
     tasks, rollouts = settings.tasks or tasks, settings.rollouts or rollouts
     if tasks > most:
         more = "envwright distribution hosted NAME --model NAME"
-        raise RunRefused(f"-n {tasks}: at most {most:,} tasks here; for more: {more}")
+        raise CommandError(f"-n {tasks}: at most {most:,} tasks here; for more: {more}")
     concurrent = settings.max_concurrent or (endpoint.concurrency if endpoint else 32)
     seconds = min(LONGEST_SECONDS, max(600.0, tasks * rollouts / concurrent * SECONDS_PER_CALL))
     return EvaluationSize(tasks, rollouts, concurrent, seconds, settings.harness, split=settings.split or "train")
@@ -166,7 +166,7 @@ def evaluate(
     """Approve the cost, play, and append each rollout to a file; scripted policies have the scripted judge.
 
     `label` names the evaluation in its progress, and `before` may still refuse it when its tasks are known. Raises
-    `RunRefused`, and the errors of `evaluate_speaker`.
+    `CommandError`, and the errors of `evaluate_speaker`.
     """
     entry, package, scripted = target.entry, target.package, target.settings.scripted_judge
     relay = speaker if isinstance(speaker, Relay) else None
@@ -190,7 +190,7 @@ def evaluate(
 
 
 def refuse_cut_short(label: str, relay: Relay | None, judge: Judge, then: str = "") -> None:
-    """Raise `RunRefused` if calls were not made, so that rewards are missing."""
+    """Raise `CommandError` if calls were not made, so that rewards are missing."""
     reason = judge_cut_short(judge)
     if not reason and relay is not None and relay.refusal is not None:
         raise refused_by(relay.refusal)
@@ -198,13 +198,13 @@ def refuse_cut_short(label: str, relay: Relay | None, judge: Judge, then: str = 
         again = "paid calls are kept, and the same command continues with a higher --max-cost"
         reason = f"cut short by the ceiling of ${relay.ceiling:g}: {again}"
     if reason:
-        raise RunRefused(f"{label}: {reason}{then}", exit_codes.INCONCLUSIVE)
+        raise CommandError(f"{label}: {reason}{then}", exit_codes.INCONCLUSIVE)
 
 
 def require_tasks(entry: EnvironmentEntry, opened: OpenedTasks, split: Split) -> None:
-    """Raise `RunRefused` if the evaluation split is requested and has no task."""
+    """Raise `CommandError` if the evaluation split is requested and has no task."""
     if split == "eval" and not opened.tasks:
-        raise RunRefused(
+        raise CommandError(
             f"{entry.name} has no tasks for evaluation, which --split eval plays.\n{declare_eval(entry.name)} "
             "Or give the environment an evaluation split of its own (docs/training.md), or use --split train."
         )
@@ -218,7 +218,7 @@ def approve(
     ceiling: float | None,
     spent: float = 0.0,
 ) -> CostEstimate:
-    """Print the estimate for an endpoint; raise `RunRefused` if it exceeds the rest of the limit."""
+    """Print the estimate for an endpoint; raise `CommandError` if it exceeds the rest of the limit."""
     require_tasks(entry, opened, asked.split)
     prompts = [task.prompt for task in opened.tasks]
     bound = estimate(endpoint, prompts, asked.rollouts, conversational=opened.description.conversational)
@@ -226,7 +226,7 @@ def approve(
     print_message(f"{entry.name}: {described(bound, endpoint)}{held_out}")
     if ceiling is not None and bound.cost is not None and spent + bound.cost > ceiling:
         before = f", after ${spent:.4f} already spent" if spent else ""
-        raise RunRefused(
+        raise CommandError(
             f"refused: {described(bound, endpoint)}{before}; --max-cost is ${ceiling:g}.\n"
             "Request fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoint, or raise --max-cost."
         )
@@ -316,7 +316,7 @@ def default_tasks(package: Package) -> tuple[int, int]:
 
 
 def check_judges(repository: Repository, names: tuple[str, ...], *, scripted: bool) -> None:
-    """Raise `RunRefused` if an environment's judge has no declaration, price or key.
+    """Raise `CommandError` if an environment's judge has no declaration, price or key.
 
     All environments are checked before the first one costs anything.
     """
@@ -329,7 +329,7 @@ def check_judges(repository: Repository, names: tuple[str, ...], *, scripted: bo
 def judge_endpoint(root: Path, entry: EnvironmentEntry, package: Package, *, scripted: bool) -> Endpoint | None:
     """The endpoint of the environment's judge; `None` if it has no judge, or a scripted one is allowed.
 
-    Raises `RunRefused`, and `DeclarationError` if the endpoint does not exist.
+    Raises `CommandError`, and `DeclarationError` if the endpoint does not exist.
     """
     if scripted:
         return None
@@ -339,14 +339,14 @@ def judge_endpoint(root: Path, entry: EnvironmentEntry, package: Package, *, scr
         return None
     endpoint = endpoint_named(root, entry.judge.endpoint)
     if not endpoint.has_prices:
-        raise RunRefused(
+        raise CommandError(
             f"no price configured for the judge of {entry.name}, {endpoint.name}: add an [[endpoint]] with "
             f"input_price and output_price to {ENDPOINTS_FILE} (0 for a server of your own)."
         )
     try:
         key_of(endpoint)
     except NoKey as error:
-        raise RunRefused(
+        raise CommandError(
             f"the judge of {entry.name}: {error}\nSet it for this command only, and never write it to a file."
         ) from None
     return endpoint

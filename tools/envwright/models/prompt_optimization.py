@@ -9,6 +9,7 @@ from pathlib import Path
 
 from envwright import __version__, exit_codes
 from envwright.declarations.endpoints import Endpoint
+from envwright.exit_codes import CommandError
 from envwright.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envwright.facts.observed import Dataset, Description, Task
 from envwright.files.atomic_write import write_whole
@@ -19,7 +20,7 @@ from envwright.models.gepa import (
     estimate_of_search,
     optimize_prompt,
 )
-from envwright.models.model_evaluation import EvaluationTarget, RunRefused
+from envwright.models.model_evaluation import EvaluationTarget
 from envwright.models.model_run import (
     breaking_off,
     ceiling_of,
@@ -71,7 +72,7 @@ def optimize(
 ) -> OptimizationReport:
     """Search with the model at this endpoint, write the report, and the better prompt if requested.
 
-    Raises `RunRefused`, before anything is spent if the search could cost more than its ceiling.
+    Raises `CommandError`, before anything is spent if the search could cost more than its ceiling.
     """
     reflects = endpoint_named(target.root, reflection_model) if reflection_model else None
     if reflects is not None:
@@ -118,7 +119,7 @@ def _reflecting(search: PromptSearch, relay: Relay, bound: CostEstimate, reflect
 def _approved(search: PromptSearch, relay: Relay) -> tuple[PromptSearch, CostEstimate, float]:
     """The search with its numbers of tasks, and the cost estimate, which is printed, and that of its reflections.
 
-    Raises `RunRefused` above the ceiling.
+    Raises `CommandError` above the ceiling.
     """
     target = search.target
     with breaking_off(target.entry.name, target.stop), target.opened() as opened:
@@ -138,7 +139,7 @@ def _approved(search: PromptSearch, relay: Relay) -> tuple[PromptSearch, CostEst
         f"at most {bound.tokens.prompt:,} tokens sent and {bound.tokens.completion:,} received, {cost}"
     )
     if relay.ceiling is not None and bound.cost is not None and bound.cost > relay.ceiling:
-        raise RunRefused(
+        raise CommandError(
             f"refused: {message}; --max-cost is ${relay.ceiling:g}.\n"
             "Request fewer rollouts (--max-calls), lower max_tokens of the endpoint, or raise --max-cost."
         )
@@ -147,10 +148,10 @@ def _approved(search: PromptSearch, relay: Relay) -> tuple[PromptSearch, CostEst
 
 
 def _resolved(budget: SearchBudget, name: str, description: Description, tasks: tuple[Task, ...]) -> SearchBudget:
-    """The budget with its numbers of tasks. Raises `RunRefused` for what verifiers' GEPA of this generation has not."""
+    """The budget with its numbers of tasks. Raises `CommandError` for what GEPA of this generation does not have."""
     if description.generation == "v0":
         if budget.initial_prompt is not None:
-            raise RunRefused(
+            raise CommandError(
                 "--initial-prompt is for v1: verifiers' GEPA of v0 starts from the environment's system_prompt"
             )
         return budget.with_tasks(None)
@@ -158,7 +159,7 @@ def _resolved(budget: SearchBudget, name: str, description: Description, tasks: 
     budget = budget.with_tasks(size)
     train, validation = budget.train_tasks, budget.validation_tasks
     if size is not None and train + validation > size:
-        raise RunRefused(
+        raise CommandError(
             f"{name} has {size} tasks: {train} --train-tasks and {validation} --validation-tasks are more.\n"
             "Lower one of them; without both, the tasks are divided."
         )
@@ -166,13 +167,13 @@ def _resolved(budget: SearchBudget, name: str, description: Description, tasks: 
         task.data.get("system_prompt") or (task.prompt and task.prompt[0].get("role") == "system") for task in tasks
     )
     if not has_prompt and budget.initial_prompt is None:
-        raise RunRefused(
+        raise CommandError(
             f"no task of {name} has a system prompt: its instructions are in the prompt itself, which GEPA does "
             "not change.\nPass --initial-prompt TEXT to search for one that precedes it, or set system_prompt in "
             "the task's data."
         )
     if budget.perfect_score is not None:
-        raise RunRefused("--perfect-score is for v0: verifiers' GEPA of v1 reflects on every minibatch")
+        raise CommandError("--perfect-score is for v0: verifiers' GEPA of v1 reflects on every minibatch")
     return budget
 
 
@@ -193,7 +194,7 @@ def _searched(
     try:
         return optimize_prompt(target, relay, reflects, budget, seen=show, judge=judge.base_url if judge else None)
     except NoGepa as error:
-        raise RunRefused(
+        raise CommandError(
             f"the lock of {name} has no GEPA for {package.generation}: {error}\n"
             "It comes with verifiers from 0.3.1 on. Raise verifiers there (envwright lock), "
             f"or move the environment with envwright migrate {name}."
@@ -206,10 +207,10 @@ def _searched(
         for scrubbing in filter(None, (relay, reflects, judge)):
             message = str(scrubbing.scrub(message))
         if any(word in message for word in OF_SEVERAL_AGENTS) and not relay.spending.calls:
-            raise RunRefused(
+            raise CommandError(
                 f"{name} has several agents: verifiers' GEPA changes the prompt of one, and refuses it"
             ) from None
-        raise RunRefused(f"{name}: verifiers' GEPA failed:\n{message}", exit_codes.ERROR) from None
+        raise CommandError(f"{name}: verifiers' GEPA failed:\n{message}", exit_codes.ERROR) from None
 
 
 def _report(

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from envwright import exit_codes
+from envwright.exit_codes import CommandError
 from envwright.facts.recordings import RecordedScore
 from envwright.models.model_evaluation import (
     EvaluationSettings,
     EvaluationSize,
     EvaluationTarget,
     ModelEvaluation,
-    RunRefused,
     sampling_of,
 )
 from envwright.models.model_run import (
@@ -58,7 +58,7 @@ def record(
     policy: str | None,
     date: str | None,
 ) -> None:
-    """Record the environments with the model at an endpoint, or with a scripted policy. Raises `RunRefused`."""
+    """Record the environments with the model at an endpoint, or with a scripted policy. Raises `CommandError`."""
     if policy is None:
         check_judges(repository, names, scripted=settings.scripted_judge)
     with relay_to(repository.root, str(model), settings) if policy is None else nullcontext(policy) as speaker:
@@ -84,10 +84,10 @@ def _record(target: EvaluationTarget, speaker: Relay | str, label: str, date: st
     rows = packed([without_places(row, places) for row in evaluated.rows])
     if not rows.rows:
         message = f"{package.name}: the rollouts of a single task are over {MAX_BYTES:,} bytes; request fewer (-r)"
-        raise RunRefused(message)
+        raise CommandError(message)
     if secrets_in(rows.rows):
         message = f"{package.name}: a rollout contains a text that looks like an API key; nothing was recorded"
-        raise RunRefused(message, exit_codes.FAIL)
+        raise CommandError(message, exit_codes.FAIL)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", label)
     name += "" if size.split == "train" else f"--{size.split}"
     baseline = _baseline(target, speaker, evaluated, rows, size, date)
@@ -101,7 +101,7 @@ def _record(target: EvaluationTarget, speaker: Relay | str, label: str, date: st
 
 
 def _check_worth(target: EvaluationTarget, speaker: Relay | str, evaluated: ModelEvaluation) -> None:
-    """Raise `RunRefused` if the evaluation was cut short or has too few rewards: nothing is then written."""
+    """Raise `CommandError` if the evaluation was cut short or has too few rewards: nothing is then written."""
     name, nothing = target.package.name, "; nothing was recorded"
     refuse_cut_short(name, speaker if isinstance(speaker, Relay) else None, evaluated.judge, nothing)
     share = coverage(sum(row.scored for row in evaluated.rows), sum(evaluated.facts.rollouts_asked.values()))
@@ -109,7 +109,7 @@ def _check_worth(target: EvaluationTarget, speaker: Relay | str, evaluated: Mode
         errors = sorted({f"{row.error.type}: {row.error.message}"[:200] for row in evaluated.rows if row.error})
         text = f"\n  {errors[0]}" if errors else ""
         message = f"{name}: only {share:.0%} of the rollouts have a reward{nothing}{text}"
-        raise RunRefused(message, exit_codes.INCONCLUSIVE)
+        raise CommandError(message, exit_codes.INCONCLUSIVE)
 
 
 def _baseline(

@@ -12,9 +12,12 @@ from envwright.authoring.migrate.package import files_of, needs_more
 from envwright.authoring.migrate.reading import unfinished_places
 from envwright.authoring.new.write import refuse_taken, write
 from envwright.builds.resolve import resolve_lock
-from envwright.cli import arguments, rewards_diff
+from envwright.cli import arguments
+from envwright.cli.rewards_diff import print_diff
+from envwright.cli.selection import print_grants
 from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError, Problem
+from envwright.observing.reward_diff import diff_rewards
 from envwright.packages.repository import Repository
 from envwright.system.subprocesses import ProgramFailed
 from envwright.text.plain_data import counted
@@ -75,10 +78,8 @@ def _print_unfinished(new: str, files: dict[str, str]) -> int:
 
 def _prove(root: Path, old: Package, new: str) -> int:
     """Score the same replies on both sides; prompts must be equal byte for byte for tasks to be matched."""
-    asked = argparse.Namespace(
-        root=root, names=[new], changed=None, against=str(old.folder), format="text", quiet=False,
-        no_cache=False, allow_network=False, reports=root / "reports",
-    )  # fmt: skip
-    code = rewards_diff.run(asked)
+    repository = Repository.load(root, [new])
+    print_grants(repository, [new])
+    code = print_diff(diff_rewards(repository, [new], str(old.folder), root / "reports"))
     print(f"next: envwright validate {new}")
     return code

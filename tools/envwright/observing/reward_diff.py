@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -18,16 +19,27 @@ from typing import Self, TypeVar
 from envwright_worker.messages import Message
 from envwright_worker.policies.baselines import oracle
 
+from envwright import __version__
 from envwright.declarations.package import CaseDeclaration, Package
+from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, TASKS_SCORED
 from envwright.facts.observed import Description, Facts, Failure, Task
 from envwright.facts.results import task_key
 from envwright.observing.job import StageFailed, checked
+from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.opened_environment import OpenedEnvironment, Rescored, opened_environment, rescored
+from envwright.observing.runner import facts_of
+from envwright.packages.base_revision import Base, NoBase, find_base
 from envwright.packages.recordings import read_recordings
-from envwright.statistics.reward_comparison import ScoredReply, Scoring
-from envwright.statistics.task_matching import SideName, TwoSides
+from envwright.packages.repository import Repository
+from envwright.reports.printing import write_report
+from envwright.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown
+from envwright.reports.written import refresh_page
+from envwright.rules.engine import Finding, Subject, Verdict, all_rules, apply
+from envwright.rules.verdict import worst
+from envwright.statistics.reward_comparison import ComparedVersion, RewardComparison, ScoredReply, Scoring, compare
+from envwright.statistics.task_matching import SideName, TwoSides, match_tasks
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
 
@@ -294,3 +306,141 @@ def replies_of_recordings(folder: Path, tasks: Mapping[int, Task]) -> Iterator[C
             index = by_key.get(row.task_key)
             if row.completion and index is not None:
                 yield CorpusReply(row.model or row.policy or recording.file, index, row.completion)
+
+
+@dataclass(frozen=True)
+class DiffRun:
+    """The settings that all environments of a run share."""
+
+    base: Base
+    workspace: Workspace
+    request: ObservationRequest
+    quiet: bool
+    stop: threading.Event
+
+
+def diff_rewards(
+    repository: Repository,
+    names: Sequence[str],
+    against: str,
+    reports: Path,
+    *,
+    allow_network: bool = False,
+    use_cache: bool = True,
+    quiet: bool = False,
+) -> DiffResult:
+    """Compare environments with a revision of git or with another package's folder, and write the reports.
+
+    Raises `DeclarationError`.
+    """
+    base = find_base(repository.root, against)
+    if base.folder is not None and len(names) != 1:
+        message = "is one package's folder: name the one environment that is compared with it"
+        fix = "envwright rewards diff NAME --against FOLDER"
+        raise DeclarationError([Problem(against, None, message, fix=fix)])
+    request = ObservationRequest(allow_network, use_cache, evaluate=False, only_replies=True)
+    shared = DiffRun(base, Workspace(repository.root), request, quiet, threading.Event())
+    try:
+        compared = tuple(_environment_diff(shared, repository, name) for name in names)
+    except KeyboardInterrupt:
+        shared.stop.set()
+        raise
+    result = DiffResult(base.label, worst(diff.verdict for diff in compared), compared, __version__)
+    write_report(reports / "reward-diff.json", render_json(result))
+    write_report(reports / "reward-diff.md", render_markdown(result))
+    refresh_page(reports)
+    return result
+
+
+def _note(shared: DiffRun, text: str) -> None:
+    if not shared.quiet:
+        print(text, file=sys.stderr)
+
+
+def _environment_diff(shared: DiffRun, repository: Repository, name: str) -> EnvironmentDiff:
+    """One environment; its errors do not affect the others."""
+    started = time.monotonic()
+    entry, package = repository.registry.environments[name], repository.packages[name]
+    with shared.workspace.scratch() as scratch:
+        try:
+            there = shared.base.environment(entry, scratch)
+        except NoBase as error:
+            if error.new:
+                return EnvironmentDiff(name, "pass", "new", str(error))
+            return EnvironmentDiff(name, "inconclusive", "failed", str(error))
+        if there[1].digest == package.digest and dict(there[0].args) == dict(entry.args):
+            reason = f"package, lock and arguments equal those of {shared.base.label}: nothing to compare"
+            return EnvironmentDiff(name, "pass", "unchanged", reason)
+        try:
+            comparison, facts = _compared(shared, there, (entry, package))
+        except SideFailed as error:
+            return _failed(name, error, shared.base.label)
+    subject = Subject(entry, package, facts, comparison=comparison)
+    found = tuple(finding for rule in all_rules().values() if rule.compares for finding in apply(rule, subject))
+    verdict = _verdict(found)
+    reason = _summary(comparison)
+    seconds = time.monotonic() - started
+    return EnvironmentDiff(name, verdict, "compared", reason, comparison, found, seconds=seconds)
+
+
+def _compared(
+    shared: DiffRun, there: tuple[EnvironmentEntry, Package], here: tuple[EnvironmentEntry, Package]
+) -> tuple[RewardComparison, Facts]:
+    entry, package = here
+    _note(shared, f"{package.name}: collecting replies …")
+    facts = facts_of(entry, package, shared.workspace, shared.request, shared.stop, quiet=shared.quiet)
+    network = shared.request.allow_network
+    with (
+        Scorer(*there, shared.workspace, network, shared.stop) as base,
+        Scorer(*here, shared.workspace, network, shared.stop) as head,
+    ):
+        _note(shared, f"{package.name}: loading both versions …")
+        scorers = TwoSides(base, head)
+        open_both(scorers, shared.stop)
+        matching = match_tasks(*scorers.each(lambda scorer: scorer.listing.tasks.values()))
+        to_base = {match.tasks.after.index: match.tasks.before.index for match in matching.matches}
+        corpus = corpus_of(scorers, facts, to_base)
+        _note(shared, f"{package.name}: scoring {len(corpus.replies):,} replies twice …")
+        replies = score_both(corpus, scorers, shared.stop)
+        comparison = compare(
+            TwoSides(_version(base, there[0], shared.base.label), _version(head, entry, "the working tree")),
+            matching,
+            replies,
+            unmatched=corpus.unmatched,
+            left_out=corpus.left_out,
+        )
+    return comparison, facts
+
+
+def _version(scorer: Scorer, entry: EnvironmentEntry, label: str) -> ComparedVersion:
+    package, described = scorer.package, scorer.description
+    return ComparedVersion(
+        label, package.name, package.version, described.generation, package.digest, described.functions, entry.args
+    )
+
+
+def _verdict(found: tuple[Finding, ...]) -> Verdict:
+    counting = [finding for finding in found if finding.counts]
+    if any(finding.bug for finding in counting):
+        return "error"
+    if not counting:
+        return "pass"
+    return "inconclusive" if all(finding.inconclusive for finding in counting) else "fail"
+
+
+def _summary(comparison: RewardComparison) -> str:
+    changed, count = len(comparison.changed), len(comparison.replies)
+    if not count:
+        return "nothing could be compared"
+    return f"{changed:,} of {count:,} replies are scored differently" if changed else f"{count:,} replies, all the same"
+
+
+def _failed(name: str, error: SideFailed, label: str) -> EnvironmentDiff:
+    failure: Failure = error.failure
+    first = (failure.message.strip().splitlines() or [""])[0]
+    own = failure.kind in ("raised", "missing-secret", "network")
+    if error.side == "before":
+        reason = f"the code of {label} could not be run: {failure.type}: {first}"
+        return EnvironmentDiff(name, "inconclusive" if own else "error", "failed", reason, failure=failure)
+    reason = f"the working tree's code could not be run: {failure.type}: {first}"
+    return EnvironmentDiff(name, "fail" if own else "error", "failed", reason, failure=failure)

@@ -113,7 +113,7 @@ class Comparison:
 
 
 def compare(target: EvaluationTarget, settings: ComparisonSettings) -> ComparisonReport:
-    """Compare the sides, write the reports, and return them; unequal settings are refused before anything is spent.
+    """Compare the sides and write the report; unequal settings are refused before anything is spent.
 
     Raises `CommandError`.
     """
@@ -137,9 +137,9 @@ def compare(target: EvaluationTarget, settings: ComparisonSettings) -> Compariso
     write_report(file.with_name(f"{file.name}.json"), render_json(report))
     write_report(file.with_name(f"{file.name}.md"), render_markdown(report))
     refresh_page(settings.reports)
-    for each, _ in evaluated.values():
-        if each.journal is not None:
-            each.journal.forget()
+    for evaluation, _ in evaluated.values():
+        if evaluation.journal is not None:
+            evaluation.journal.forget()
     return report
 
 

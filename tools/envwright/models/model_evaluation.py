@@ -165,7 +165,7 @@ def sampling_of(endpoint: Endpoint, seed: int | None = None) -> dict[str, Any]:
 def evaluate_speaker(
     target: EvaluationTarget,
     speaker: Relay | str,
-    asked: EvaluationSize,
+    size: EvaluationSize,
     *,
     approve: Callable[[OpenedTasks], None],
     seen: Callable[[EvaluationRow, int], None],
@@ -185,22 +185,22 @@ def evaluate_speaker(
     name = speaker if isinstance(speaker, str) else speaker.endpoint.model
     rollouts: list[Rollout] = []
     rows: list[EvaluationRow] = []
-    journal = None if relay is None else _journal(entry, package, workspace, relay, judge, asked)
+    journal = None if relay is None else _journal(entry, package, workspace, relay, judge, size)
     with _alone_with(journal, entry.name), target.opened() as opened:
-        most = max(asked.tasks, TASKS_SCORED)
-        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=most, split=asked.split))
+        most = max(size.tasks, TASKS_SCORED)
+        parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=most, split=size.split))
         tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
         datasets = tuple(checked(Dataset, value) for kind, value in parts if kind == "dataset")
         description = replace(opened.description, datasets=datasets)
-        chosen = asked.chosen(tasks)
+        chosen = size.chosen(tasks)
         approve(OpenedTasks(description, chosen))
-        if asked.harness is not None:
-            seat_harness(opened.worker, asked.harness, workspace, allow_network=target.settings.allow_network)
-        total = len(chosen) * asked.rollouts
-        about = _about(package, description, relay, speaker, judge, asked.split)
+        if size.harness is not None:
+            seat_harness(opened.worker, size.harness, workspace, allow_network=target.settings.allow_network)
+        total = len(chosen) * size.rollouts
+        about = _about(package, description, relay, speaker, judge, size.split)
         keys = {task.index: task_key(task.prompt, task.data) for task in tasks}
         grouped = any(function.group for function in description.functions)
-        for rollout in _rollouts(opened.worker, entry.name, name, relay, judge, asked, journal, grouped):
+        for rollout in _rollouts(opened.worker, entry.name, name, relay, judge, size, journal, grouped):
             row = next(rows_of_rollouts([rollout], keys, about))
             if relay is not None:
                 row, rollout = replace(row, policy=None), replace(rollout, model=name)
@@ -234,7 +234,7 @@ def _rollouts(
     name: str,
     relay: Relay | None,
     judge: Judge,
-    asked: EvaluationSize,
+    size: EvaluationSize,
     journal: Journal | None,
     grouped: bool,
 ) -> Iterator[Rollout]:
@@ -245,26 +245,26 @@ def _rollouts(
     """
     real_judge = judge if isinstance(judge, Relay) else None
     failed = _failures_of(real_judge)
-    most = MOST_TASKS if asked.indices else asked.tasks
-    kept = journal.kept(name, most, asked.rollouts, whole_groups=grouped) if journal else []
-    kept = [each for each in kept if not asked.indices or each.task in asked.indices]
+    most = MOST_TASKS if size.indices else size.tasks
+    kept = journal.kept(name, most, size.rollouts, whole_groups=grouped) if journal else []
+    kept = [each for each in kept if not size.indices or each.task in size.indices]
     if journal is not None and relay is not None:
         relay.goes_on_after(journal.written())
     yield from kept
     for kind, value in worker.request(
         "evaluate",
-        asked.seconds + 30,
+        size.seconds + 30,
         stage="smoke",
         policies=[name],
         relay=None if relay is None else relay.base_url,
         judge=judge if real_judge is None else real_judge.base_url,
         predict=real_judge is None,
-        tasks=asked.tasks,
-        indices=list(asked.indices),
-        rollouts=asked.rollouts,
-        max_concurrent=asked.max_concurrent,
-        seconds=asked.seconds,
-        harness=asked.harness,
+        tasks=size.tasks,
+        indices=list(size.indices),
+        rollouts=size.rollouts,
+        max_concurrent=size.max_concurrent,
+        seconds=size.seconds,
+        harness=size.harness,
         made=[(each.policy, each.task, each.rollout) for each in kept],
     ):
         if kind == "judge":
@@ -295,15 +295,15 @@ def _alone_with(journal: Journal | None, name: str) -> Iterator[None]:
 
 
 def _journal(
-    entry: EnvironmentEntry, package: Package, workspace: Workspace, relay: Relay, judge: Judge, asked: EvaluationSize
+    entry: EnvironmentEntry, package: Package, workspace: Workspace, relay: Relay, judge: Judge, size: EvaluationSize
 ) -> Journal:
     """The journal for rollouts of the same code by the same model and judge with the same settings."""
     end = relay.endpoint
     lock = package.lock.digest if package.lock else ""
     sampling = sampling_of(end, relay.seed)
-    held_out = entry.eval.settings(package.generation) if asked.split == "eval" and entry.eval else None
-    tasks = [dict(entry.args), asked.split, held_out and dict(held_out)]
-    about: list[Any] = [package.digest, lock, tasks, end.name, end.model, end.url, sampling, asked.harness]
+    held_out = entry.eval.settings(package.generation) if size.split == "eval" and entry.eval else None
+    tasks = [dict(entry.args), size.split, held_out and dict(held_out)]
+    about: list[Any] = [package.digest, lock, tasks, end.name, end.model, end.url, sampling, size.harness]
     about += [[judge.endpoint.model, judge.endpoint.url]] if isinstance(judge, Relay) else [judge] if judge else []
     key = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()
     return Journal.of(workspace, entry.name, f"{end.name.replace('/', '_')}-{key}")

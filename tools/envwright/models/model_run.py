@@ -156,7 +156,7 @@ def requested_of(
 def evaluate(
     target: EvaluationTarget,
     speaker: Relay | str,
-    asked: EvaluationSize,
+    size: EvaluationSize,
     *,
     label: str = "",
     file: Path | None = None,
@@ -176,15 +176,15 @@ def evaluate(
     def begin(opened: OpenedTasks) -> None:
         before(opened)
         if relay is None:
-            require_tasks(entry, opened, asked.split)
+            require_tasks(entry, opened, size.split)
         else:
-            approve(entry, opened, asked, relay.endpoint, relay.ceiling, relay.spending.cost)
+            approve(entry, opened, size, relay.endpoint, relay.ceiling, relay.spending.cost)
         if file is not None:
             file.unlink(missing_ok=True)  # only now is it certain that no other run writes there
             progress.writer = files.enter_context(ResultsWriter(file))
 
     with ExitStack() as files, judging as judge:
-        evaluated = evaluate_speaker(target, speaker, asked, approve=begin, seen=progress.seen, judge=judge, keep=keep)
+        evaluated = evaluate_speaker(target, speaker, size, approve=begin, seen=progress.seen, judge=judge, keep=keep)
     if file is not None:
         print_message(f"{progress.line(progress.rows)}; every rollout is in {file}")
     return evaluated
@@ -214,16 +214,16 @@ def require_tasks(entry: EnvironmentEntry, opened: OpenedTasks, split: Split) ->
 def approve(
     entry: EnvironmentEntry,
     opened: OpenedTasks,
-    asked: EvaluationSize,
+    size: EvaluationSize,
     endpoint: Endpoint,
     ceiling: float | None,
     spent: float = 0.0,
 ) -> CostEstimate:
     """Print the estimate for an endpoint; raise `CommandError` if it exceeds the rest of the limit."""
-    require_tasks(entry, opened, asked.split)
+    require_tasks(entry, opened, size.split)
     prompts = [task.prompt for task in opened.tasks]
-    bound = estimate(endpoint, prompts, asked.rollouts, conversational=opened.description.conversational)
-    held_out = f", {TASKS_PLAYED[asked.split]}" if asked.split == "eval" else ""
+    bound = estimate(endpoint, prompts, size.rollouts, conversational=opened.description.conversational)
+    held_out = f", {TASKS_PLAYED[size.split]}" if size.split == "eval" else ""
     print_message(f"{entry.name}: {described(bound, endpoint)}{held_out}")
     if ceiling is not None and bound.cost is not None and spent + bound.cost > ceiling:
         before = f", after ${spent:.4f} already spent" if spent else ""

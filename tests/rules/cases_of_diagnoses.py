@@ -218,7 +218,13 @@ CASES = {
         fires={
             "of torch": run(log="step 3\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\nbye"),
             "of vllm": run(log="ValueError: No available memory for the cache blocks."),
+            "of vllm at its start": run(
+                log="ValueError: Free memory on device (12.3/79.1 GiB) on startup is less than desired GPU memory "
+                "utilization (0.9, 71.2 GiB)."
+            ),
             "of the kernel": run(log="[1.2] oom-kill:constraint=CONSTRAINT_MEMCG"),
+            "of slurm": run(log="slurmstepd: error: Detected 1 oom_kill event in StepId=1.0"),
+            "of kubernetes": run(log="Last State: Terminated, Reason: OOMKilled, exit code: 137"),
         },
         silent={"nothing printed": run(), "talk of memory": run(log="gpu memory utilization 0.9")},
     ),

@@ -43,12 +43,13 @@ MOST_ERRORS = 0.05
 NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")
 OUT_OF_MEMORY = re.compile(
     r"CUDA out of memory|OutOfMemoryError|CUDA error: out of memory|No available memory for the cache blocks"
-    r"|KV cache is needed.{0,80}larger than|Killed process \d+|oom-kill|MemoryError|exit code 137"
-    r"|NCCL.{0,40}out of memory",
+    r"|KV cache is needed.{0,80}larger than|Free memory on device.{0,120}less than desired GPU memory utilization"
+    r"|Killed process \d+|oom[-_]kill|OOMKilled|MemoryError|can't allocate memory|exit code:? 137"
+    r"|(?:NCCL.{0,40}|HIP |cudaMalloc failed: )out of memory",
     re.IGNORECASE,
 )
 OF_INFERENCE = re.compile(
-    r"cache blocks|KV cache is needed|\bvllm\b|EngineCore|gpu_memory_utilization|/inference", re.IGNORECASE
+    r"cache blocks|KV cache is needed|\bvllm\b|EngineCore|gpu[ _]memory[ _]utilization|/inference", re.IGNORECASE
 )
 """Words of vLLM in the lines around an out-of-memory error; without them it is the trainer's."""
 DROPPED = re.compile(r"Dropping \d+ non-finite value\(s\) from [^:\n]+: ([^\n]+)")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from envwright.facts.observed import Description, Facts, RewardFunction
 from envwright.facts.results import EvaluationRow, ResultsWriter, RowError
-from envwright.models.import_results import Expected, Imported, import_results
+from envwright.packages.import_results import Expected, Imported, import_results
 
 SAMPLES = Path(__file__).parent / "samples"
 FUNCTIONS = {

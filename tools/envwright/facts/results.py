@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -337,15 +338,23 @@ class LineProblem:
         return f"line {self.line}: {self.message}" if self.line else self.message
 
 
-def objects_of(path: Path) -> Iterator[tuple[int, Any, str | None]]:
-    """Line number, value and problem of every line that is not empty."""
+def objects_of(path: Path, most: float = math.inf) -> Iterator[tuple[int, Any, str | None]]:
+    """Line number, value and problem of every line that is not empty; of `most` bytes at the beginning of a file."""
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                try:
-                    found, problem = value_of(line), None
-                except MalformedRow as error:
-                    found, problem = None, str(error)
+        number = 0
+        while line := file.readline(LINE_LIMIT + 1):
+            number += 1
+            if file.tell() > most:
+                yield number, None, "and all after it are not read, for their size"
+                return
+            found, problem = None, None
+            try:
+                found = value_of(line) if line.strip() else None
+            except MalformedRow as error:
+                problem = str(error)
+            while len(line) > LINE_LIMIT and not line.endswith(b"\n"):  # not held in memory
+                line = file.readline(LINE_LIMIT + 1) or b"\n"
+            if line.strip() or problem:
                 yield number, found, problem
 
 

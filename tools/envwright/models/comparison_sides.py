@@ -22,10 +22,10 @@ from envwright.facts.recordings import split_of
 from envwright.facts.results import EvaluationRow, task_key
 from envwright.hub.access import HubUnavailable
 from envwright.hub.runs import RunsUnreadable
-from envwright.models.import_results import Expected, NoResults, import_results, print_problems
 from envwright.models.model_evaluation import sampling_of
 from envwright.models.prime_inference import endpoint_named
 from envwright.packages.content import reward_digest
+from envwright.packages.import_results import Expected, NoResults, import_results, print_problems
 from envwright.packages.recordings import RecordingOnDisk, read_recordings
 from envwright.statistics.task_matching import SideName, TwoSides
 from envwright.training.kept_model import KeptModel, NoKeptModel, kept_model

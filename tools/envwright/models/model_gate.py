@@ -15,7 +15,7 @@ from envwright import __version__
 from envwright.exit_codes import CommandError
 from envwright.facts.observed import Facts
 from envwright.facts.stages import needed_by
-from envwright.models.import_results import Expected, Imported, NoResults, import_results, print_problems
+from envwright.packages.import_results import Expected, Imported, NoResults, import_results, print_problems
 from envwright.models.model_evaluation import (
     EvaluationSettings,
     EvaluationTarget,

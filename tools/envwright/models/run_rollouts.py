@@ -26,7 +26,7 @@ from envwright_worker.policies.answers import answer_of
 from envwright.declarations.package import Package
 from envwright.facts.results import LINE_LIMIT, MalformedRow
 from envwright.hub.runs import spread
-from envwright.models.import_results import (
+from envwright.packages.import_results import (
     KnownEnvironment,
     UnreadableRow,
     finite,

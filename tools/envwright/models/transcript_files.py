@@ -30,7 +30,7 @@ from envwright.facts.transcripts import (
     turn_of,
     turns_of,
 )
-from envwright.models.import_results import (
+from envwright.packages.import_results import (
     FILES,
     KnownEnvironment,
     UnreadableRow,

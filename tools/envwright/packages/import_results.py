@@ -38,6 +38,8 @@ from envwright.text.plain_data import counted
 from envwright.text.visible_text import on_one_line
 
 MOST_LINES_PRINTED = 20
+MOST_METADATA = 4 << 20
+"""Bytes of metadata.json, whose values for the whole file are few."""
 
 Format = Literal["envwright", "v0", "v1"]
 FILES = ("results.jsonl", "traces.jsonl", "rollouts.jsonl")
@@ -84,7 +86,7 @@ def import_results(path: Path, expected: Expected) -> Imported:
             f"{path} does not exist; expected results.jsonl (v0), traces.jsonl (v1) or rollouts.jsonl of envwright"
         )
     imported = Imported(path)
-    reader = _Reader(imported, expected, _metadata_beside(path, imported))
+    reader = _Reader(imported, expected, metadata_beside(path, imported))
     for number, raw, problem in objects_of(path):
         reader.take(number, raw, problem)
     if not imported.rows and not imported.refusals:
@@ -93,14 +95,15 @@ def import_results(path: Path, expected: Expected) -> Imported:
     return imported
 
 
-def _metadata_beside(path: Path, imported: Imported) -> Mapping[str, Any]:
+def metadata_beside(path: Path, imported: Imported) -> Mapping[str, Any]:
     """v0's metadata.json; empty if there is none."""
     beside = path.with_name("metadata.json")
     if not beside.is_file():
         return {}
     try:
-        metadata = json.loads(beside.read_bytes())
-    except (OSError, ValueError) as error:
+        with beside.open("rb") as stream:
+            metadata = json.loads(stream.read(MOST_METADATA))
+    except (OSError, ValueError, RecursionError) as error:
         imported.problems.append(LineProblem(0, f"{beside.name} cannot be read: {error}"))
         return {}
     return metadata if isinstance(metadata, dict) else {}

@@ -1,0 +1,253 @@
+"""Replies of models to an environment's tasks, from the results that evaluations left on this machine.
+
+    outputs/evals/NAME--MODEL/ID/results.jsonl     vf-eval of v0, in the package's folder or in the repository
+    outputs/NAME--MODEL--HARNESS/ID/traces.jsonl  vf-eval of v1 up to 0.3.1
+    outputs/NAME--MODEL--HARNESS--ID/traces.jsonl vf-eval of 0.4.0
+    recordings/NAME.jsonl.gz                       recordings of models
+
+They are no part of the package, and nobody vouches for them: reading is bounded, and what was left out is noted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from envwright_worker.messages import Message, assistant_message
+
+from envwright.declarations.package import Package
+from envwright.facts.observed import Task
+from envwright.facts.results import EvaluationRow, MalformedRow, objects_of, row_of, task_key
+from envwright.packages.import_results import (
+    FILES,
+    Imported,
+    KnownEnvironment,
+    UnreadableRow,
+    finite,
+    format_of,
+    metadata_beside,
+    plain_name,
+    row_of_episode,
+    row_of_v0,
+)
+from envwright.packages.recordings import read_recordings, recordings_content
+from envwright.text.visible_text import on_one_line
+
+MOST_FILES = 20
+"""The newest files that are read."""
+MOST_BYTES, MOST_ROWS = 64 << 20, 20_000
+"""Read of all files; results are in the order of the tasks, and the first tasks are those that policies reply to."""
+LONGEST_REPLY = 50_000
+"""Characters of the messages of a reply."""
+UNREADABLE = "lines that are not results of a known format"
+
+
+@dataclass(frozen=True)
+class ModelReply:
+    """A rollout with a reward."""
+
+    file: str
+    line: int
+    row: EvaluationRow
+    model: str
+    date: str
+
+    @property
+    def reward(self) -> float:
+        return self.row.reward or 0.0
+
+
+@dataclass
+class ResultsRead:
+    """The rollouts of all files, and what was left out."""
+
+    files: list[str] = field(default_factory=list)
+    replies: list[ModelReply] = field(default_factory=list)
+    bytes: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Reason → rollouts, or files."""
+
+
+def result_files(package: Package, named: Sequence[str] = ()) -> list[Path]:
+    """The named files, and those below `outputs/` of the package and of its repository, the newest first."""
+    left = files_left_by_verifiers(package.folder, {package.name, package.module})
+    return [*map(_in_folder, map(Path, named)), *left][:MOST_FILES]
+
+
+def files_left_by_verifiers(folder: Path, names: Collection[str]) -> list[Path]:
+    """Results below `outputs/` of a package's folder and of its repository, the newest first."""
+    root, ours = folder.parents[1], set(map(plain_name, names))
+    found: dict[Path, float] = {}
+    for base in (folder, root):
+        for pattern in ("outputs/evals/*/*", "outputs/*/*", "outputs/*"):
+            for place in base.glob(pattern):
+                run = place if pattern == "outputs/*" else place.parent
+                path = _in_folder(place)
+                if plain_name(run.name.partition("--")[0]) not in ours or path == place:
+                    continue
+                if path.resolve().is_relative_to(root.resolve()) and os.access(path, os.R_OK):
+                    found[path] = path.stat().st_mtime
+    return sorted(found, key=lambda path: (-found[path], str(path)))[:MOST_FILES]
+
+
+def copy_results(source: Path, target: Path, names: Collection[str]) -> None:
+    """Copy the results of a package that comes from elsewhere into its `outputs/`, which git is told to ignore."""
+    for path in files_left_by_verifiers(source, names):
+        base = next(folder for folder in path.parents if folder.name == "outputs")
+        place = target / path.relative_to(base.parent)
+        if path.stat().st_size <= MOST_BYTES:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            (target / base.name / ".gitignore").write_text("*\n")
+            for file in (path, path.with_name("metadata.json")):
+                if file.is_file() and not file.is_symlink():
+                    shutil.copy2(file, place.with_name(file.name))
+
+
+def _in_folder(path: Path) -> Path:
+    """The results in a folder; a file, or a folder without results, as it is."""
+    return next((path / name for name in FILES if (path / name).is_file()), path)
+
+
+def results_content(package: Package, named: Sequence[str] = ()) -> str:
+    """A digest of all that `read_results` reads; empty if there is nothing."""
+    digest, is_empty = hashlib.sha256(), True
+    for path in result_files(package, named):
+        stat = path.stat()
+        content = _digest(path, stat.st_size, stat.st_mtime_ns)
+        about = (_shown(path, package), metadata_beside(path, Imported(path)), content)
+        digest.update(repr(about).encode("utf-8", "replace"))
+        is_empty = False
+    recorded = recordings_content(package.folder)
+    digest.update(repr(sorted(recorded.items())).encode())
+    return "" if is_empty and not recorded else digest.hexdigest()
+
+
+@lru_cache(maxsize=MOST_FILES)  # the key of facts is made several times in a run
+def _digest(path: Path, size: int, _changed: int) -> str:
+    with path.open("rb") as stream:
+        return f"{size} {hashlib.sha256(stream.read(MOST_BYTES)).hexdigest()}"
+
+
+def _shown(path: Path, package: Package) -> str:
+    root = package.folder.parents[1]
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def read_results(package: Package, named: Sequence[str] = ()) -> ResultsRead:
+    """Read all results of an environment."""
+    read = ResultsRead()
+    for path in result_files(package, named):
+        _Reader(read, package, path).read()
+    for recording in read_recordings(package.folder):
+        if recording.is_sound and recording.is_of_model:
+            read.files.append(recording.file)
+            date, model = str(recording.baseline.get("date") or ""), str(recording.baseline["model"])
+            for line, row in recording.rows[:MOST_ROWS]:
+                _take(read, recording.file, line, row, model, date)
+    return read
+
+
+class _Reader:
+    def __init__(self, read: ResultsRead, package: Package, path: Path) -> None:
+        self._read = read
+        self._package = package
+        self._path = path
+        self._file = _shown(path, package)
+        self._metadata = metadata_beside(path, Imported(path))
+        self._known = KnownEnvironment(package.name, {}, {}, is_complete=True)
+        self._changed = datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
+
+    def read(self) -> None:
+        self._read.files.append(self._file)
+        most = MOST_BYTES - self._read.bytes
+        self._read.bytes += self._path.stat().st_size
+        for count, (number, raw, problem) in enumerate(objects_of(self._path, most)):
+            if count == MOST_ROWS or len(self._read.replies) >= MOST_ROWS:
+                self._read.left_out[f"{self._file}: line {number} and all after it, the limit is {MOST_ROWS:,}"] += 1
+                return
+            if problem is not None:
+                is_end = "not read" in problem
+                self._read.left_out[f"{self._file}: {f'line {number} {problem}' if is_end else UNREADABLE}"] += 1
+                continue
+            try:
+                row = self._row(raw)
+            except (MalformedRow, UnreadableRow, AttributeError, KeyError, TypeError, ValueError, RecursionError):
+                self._read.left_out[f"{self._file}: {UNREADABLE}"] += 1
+                continue
+            if plain_name(row.environment) not in {plain_name(self._package.name), plain_name(self._package.module)}:
+                self._read.left_out[f"{self._file}: rollouts of another environment"] += 1
+                continue
+            model = row.model or str(self._metadata.get("model") or "an unknown model")
+            _take(self._read, self._file, number, row, model, _date_of(raw) or self._changed)
+
+    def _row(self, raw: Any) -> EvaluationRow:
+        match format_of(raw):
+            case "envwright":
+                return row_of(raw)
+            case "v0":
+                return row_of_v0(raw, self._metadata, self._known)
+            case "v1":
+                return row_of_episode(raw, self._known)
+        raise UnreadableRow("is not a result of a known format")
+
+
+def _take(read: ResultsRead, file: str, line: int, row: EvaluationRow, model: str, date: str) -> None:
+    completion = row.completion or ()
+    if row.policy is not None:
+        read.left_out[f"{file}: rollouts of scripted policies"] += 1
+    elif not row.scored or row.reward is None:
+        read.left_out[f"{file}: rollouts without a reward"] += 1
+    elif not _is_conversation(completion):
+        read.left_out[f"{file}: rollouts without a conversation, or with more than {LONGEST_REPLY:,} characters"] += 1
+    else:
+        named = on_one_line(model)[:80]
+        read.replies.append(ModelReply(file, line, row, named, date))
+
+
+def _is_conversation(completion: Sequence[Message]) -> bool:
+    """Whether messages can be played again: with turns of a model, each a text or calls of tools."""
+    try:
+        turns = [assistant_message(message) for message in completion if message["role"] == "assistant"]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return False
+    return bool(turns) and sum(len(str(message)) for message in completion) <= LONGEST_REPLY
+
+
+def _date_of(raw: Mapping[str, Any]) -> str:
+    """The day on which a rollout of verifiers began; empty if its line does not have it."""
+    timing = raw.get("timing")
+    traces = raw.get("traces")
+    if isinstance(traces, list) and traces and isinstance(traces[0], Mapping):
+        timing = traces[0].get("timing")
+    started = (timing.get("start_time") or timing.get("start")) if isinstance(timing, Mapping) else None
+    seconds = finite(started)
+    if seconds is None or not 0 < seconds < 1e11:
+        return ""
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+
+
+def replies_by_task(tasks: Sequence[Task], replies: Sequence[ModelReply]) -> dict[int, list[ModelReply]]:
+    """The replies to each task, found by its content: those with the highest reward first, of these the shortest.
+
+    Several tasks may look alike. Then the number in the file decides, and without one of them the reply is left out.
+    """
+    by_key: dict[str, list[int]] = defaultdict(list)
+    for task in tasks:
+        by_key[task_key(task.prompt, task.data)].append(task.index)
+    found: dict[int, list[ModelReply]] = defaultdict(list)
+    for reply in replies:
+        alike, number = by_key.get(reply.row.task_key, []), reply.row.task
+        if len(alike) == 1 or number in alike:
+            found[number if number in alike else alike[0]].append(reply)
+    return {
+        index: sorted(found[index], key=lambda reply: (-reply.reward, len(str(reply.row.completion)), reply.line))
+        for index in sorted(found)
+    }

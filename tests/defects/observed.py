@@ -39,13 +39,19 @@ class Observations:
         searching = any(rule in SEARCHED for rule in each.rules)
         return package, self.facts(package, (*SCORING, "search") if searching else SCORING, each.budget)
 
-    def facts(self, package: Package, stages: tuple[StageName, ...], budget: float = 900.0) -> Facts:
+    def facts(
+        self,
+        package: Package,
+        stages: tuple[StageName, ...],
+        budget: float = 900.0,
+        results: tuple[str, ...] | None = None,
+    ) -> Facts:
         """The facts of some stages on a package; no wheel is built, and the folder is used as an unpacked one."""
         stop = threading.Event()
         lock = REPOSITORY / "environments" / LOCKS[package.generation or "v1"] / "requirements.lock"
         venv = venv_for(lock, self._workspace, stop)
         entry = EnvironmentEntry(package.name, gates=Gates(budget=budget))
-        request = ObservationRequest(evaluate=False, stages=stages)
+        request = ObservationRequest(evaluate="smoke" in stages, stages=stages, results=results)
         return observe_unpacked(entry, package, package.folder, self._workspace, request, stop, self._templates, venv)
 
 

@@ -1,11 +1,19 @@
-"""Cases of the rules of recordings (REC001–REC006)."""
+"""Cases of the rules of recordings (REC001–REC006), and of replies in results of evaluations (RWD100, RWD101)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from envwright.facts.recordings import BEYOND, NotCompared, RecordedScore, RecordingFacts, RecordingProblem, ScoreChange
+from envwright.facts.recordings import (
+    BEYOND,
+    ModelReplies,
+    NotCompared,
+    RecordedScore,
+    RecordingFacts,
+    RecordingProblem,
+    ScoreChange,
+)
 from envwright.statistics.baseline import measures
 from rule_cases import RuleCases
 from subjects import says, subject
@@ -62,6 +70,14 @@ def recorded(baseline: dict[str, Any] | None = None, **changes: Any) -> Subject:
     return replace(sound, facts=replace(sound.facts, recordings=(replace(recording, **changes),)))
 
 
+def replied(**changes: Any) -> Subject:
+    """With 24 rollouts of a model on 8 tasks."""
+    file = "outputs/evals/plain_sums--x/1a/results.jsonl"
+    replies = ModelReplies((file,), ("x",), "2026-11-20", 24, earned=20, tasks=40, played=tuple(range(8)), compared=24)
+    sound = subject()
+    return replace(sound, facts=replace(sound.facts, model_replies=replace(replies, **changes)))
+
+
 CHANGED = {"changes": (CHANGE,), "change_count": 1}
 NOT_COMPARED = NotCompared("their task is no longer among the first tasks", 2, 7)
 TOO_MANY = NotCompared(BEYOND, 2, 7)
@@ -71,11 +87,13 @@ CASES = {
         fires={
             "a recorded reply earns less": recorded(**CHANGED),
             "a recorded reply earns nothing any more": recorded(changes=(replace(CHANGE, again=None),), change_count=1),
+            "a reply in results earns less": replied(**CHANGED, changed_file="outputs/results.jsonl"),
         },
         silent={
             "nothing is recorded": subject(),
             "everything earns the same": recorded(),
             "the version was raised": recorded({"package_version": "0.0.9"}, **CHANGED),
+            "results earn the same": replied(),
         },
     ),
     "REC002": RuleCases(
@@ -132,6 +150,22 @@ CASES = {
             "nothing is recorded": subject(),
             "the version is the same": recorded(**CHANGED),
             "the version was raised and nothing changed": recorded({"package_version": "0.0.9"}),
+        },
+    ),
+    "RWD100": RuleCases(
+        fires={"replies to three tasks": replied(references=(0, 2, 5))},
+        silent={"no results": subject(), "replies that are not needed, or not believed": replied()},
+    ),
+    "RWD101": RuleCases(
+        fires={
+            "nothing earned anything": replied(earned=0),
+            "with a reply to show": replied(earned=0, worthless=replace(CHANGE, reward=0.0, again=None)),
+        },
+        silent={
+            "no results": subject(),
+            "one earned something": replied(earned=1),
+            "too few rollouts": replied(earned=0, rollouts=19),
+            "too few tasks": replied(earned=0, played=(0, 1, 2, 3)),
         },
     ),
 }

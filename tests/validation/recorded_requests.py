@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from envwright.builds.venv import VirtualEnvironment
 from envwright.declarations.package import CaseDeclaration, Lock, Package
@@ -50,6 +50,7 @@ class Recorded:
     """Set by each test."""
     peak_memory = 0
     started = StartMode()
+    references: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, _venv: Any, _package: Any, _overlay: Any, settings: Any, confinement: Any, *_rest: Any) -> None:
         self.heard.append(("processes", settings, confinement))
@@ -67,7 +68,7 @@ class Recorded:
         yield "tasks", iter([("task", task) for task in tasks])
 
     @contextmanager
-    def job(self) -> Iterator[Recorded]:
+    def job(self, **_: bool) -> Iterator[Recorded]:
         yield self
 
     def end(self) -> None: ...

@@ -71,6 +71,7 @@ OTHER_VALUES: dict[str, dict[str, Any]] = {
         "rollouts": 2,
         "stages": ("rewards",),
         "first": ("smoke",),
+        "results": (),  # which this package has none of
     },
 }
 """Another value for every setting there is; `None` if the setting is not a single value."""
@@ -82,7 +83,7 @@ NOT_SEEN = {
         *("max_truncated", "max_timeouts", "max_errors", "max_drop"),
     },
     "gates": set(),
-    "request": {"use_cache", "first"},
+    "request": {"use_cache", "first", "results"},
 }
 """Settings that only rules, releases, the cache or the order of stages read."""
 IN_SECONDS = {"budget"}
@@ -145,3 +146,15 @@ def test_threshold_without_more_rollouts_keeps_the_key(observations: RecordedObs
     entry = replace(ENTRY, gates=Gates(distribution=DistributionGate(min_rollouts=21)))
     assert observations.asked(entry, REQUEST) == observations.asked(ENTRY, REQUEST)
     assert facts_key(entry, PACKAGE, REQUEST) == facts_key(ENTRY, PACKAGE, REQUEST)
+
+
+def test_results_change_the_key_where_they_are_requested_and_there_is_no_oracle(tmp_path: Path) -> None:
+    package = replace(PACKAGE, folder=tmp_path / "environments" / "sums")
+    run = package.folder / "outputs" / "evals" / "sums--model" / "1a"
+    run.mkdir(parents=True)
+    before = facts_key(ENTRY, package, REQUEST)
+    (run / "results.jsonl").write_text("{}\n")
+    requested = replace(REQUEST, results=())
+    assert facts_key(ENTRY, package, REQUEST) == before
+    assert facts_key(ENTRY, replace(package, has_oracle=True), requested) == before
+    assert facts_key(ENTRY, package, requested) != before

@@ -110,6 +110,7 @@ asyncio.run(main())
 
 class Knows:
     derived = False
+    states_answer = True
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]], agent: Any = None) -> dict[str, Any]:  # noqa: ARG002
         seen = next((message["content"] for message in messages if message["role"] == "tool"), None)

@@ -26,6 +26,7 @@ CALLS = [{"id": "c", "type": "function", "function": {"name": "look", "arguments
 
 class Knows:
     derived = False
+    states_answer = True
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]], agent: Any = None) -> dict[str, Any]:  # noqa: ARG002
         if task.get("tool") and len(messages) == 1:

@@ -21,6 +21,7 @@ class Knows:
     """An oracle that gives the answer in tags."""
 
     derived = False
+    states_answer = True
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]], agent: Any = None) -> dict[str, Any]:  # noqa: ARG002
         return says(f"<answer>{task['answer']}</answer>")

@@ -126,5 +126,5 @@ def test_start_order_puts_longest_dependency_chain_first() -> None:
 
 def test_observation_of_one_stage_runs_only_it_and_its_needs(observations: RecordedObservations) -> None:
     facts = observations.facts(ENTRY, ObservationRequest(stages=("invariants",)))
-    assert with_needs(["invariants"]) == {"pace", "rewards", "validation", "invariants"}
-    assert facts.completed == ("load", "tasks", "pace", "rewards", "validation", "invariants")
+    assert with_needs(["invariants"]) == {"references", "pace", "rewards", "validation", "invariants"}
+    assert facts.completed == ("load", "tasks", "references", "pace", "rewards", "validation", "invariants")

@@ -56,6 +56,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--owner", action="append", metavar="@OWNER", type=_owner, help="reviewers (default: those of their siblings)"
     )
     command.add_argument("--dry-run", action="store_true", help="write nothing, and show the files to be written")
+    arguments.results(command)
     command.add_argument("--no-validate", action="store_true", help="do not validate them after adopting")
     arguments.jobs(command)
     arguments.root(command)
@@ -78,6 +79,7 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.USAGE
     with terminated_like_interrupted(), Workspace(root).scratch() as folder:
         staging = staging_for(root, folder, stop)
+        staging.results = tuple(options.results)
         try:
             outcome = make_ready(staging, sources, options.owner or (), _report)
             if outcome.adopted and not options.dry_run:

@@ -158,6 +158,25 @@ def reports(command: argparse._ActionsContainer, what: str = "the reports go") -
     )
 
 
+def results(command: argparse._ActionsContainer) -> None:
+    """Results of evaluations beside those that are found."""
+    command.add_argument(
+        "--results",
+        action="append",
+        default=[],
+        type=_existing,
+        metavar="FILE",
+        help="results of an evaluation: where there is no oracle, replies with the full reward are reference replies "
+        "(default: those in outputs/ and recordings/, in CI none; not evidence for a release)",
+    )
+
+
+def _existing(text: str) -> str:
+    if not Path(text).exists():
+        raise argparse.ArgumentTypeError(f"{text} does not exist")
+    return str(Path(text).absolute())
+
+
 def json_object(text: str) -> dict[str, Any]:
     """An object in JSON, such as `{"difficulty": "hard"}`, with plain values and each name once."""
     try:

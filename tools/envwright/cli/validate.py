@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import threading
 import time
@@ -68,6 +69,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.selection(command)
     arguments.printed(command, "markdown")
     arguments.extent(command)
+    arguments.results(command)
     arguments.no_cache(command)
     command.add_argument("--no-store", action="store_true", help="neither read nor write the store of ENVWRIGHT_STORE")
     arguments.network(command, "environments", "they load")
@@ -248,11 +250,17 @@ def _observation_request(
         harness=harness,
         tasks=tasks,
         rollouts=rollouts,
+        results=_results(options),
     )
     if harness is tasks is rollouts is None:
         return request
     # the requested stages, without facts that are kept for another gate
     return replace(request, evaluations=(options.command,))
+
+
+def _results(options: argparse.Namespace) -> tuple[str, ...] | None:
+    """The named files of results, `None` in CI without one: there outputs/ is what a pull request brings along."""
+    return tuple(options.results) or (None if os.environ.get("CI") else ())
 
 
 def _problems_of_runs(root: Path, choice: Choice) -> tuple[Problem, ...]:

@@ -151,7 +151,7 @@ class EnvironmentWatch:
 
     def _request(self, use_cache: bool) -> ValidationRequest:
         repository = Repository.load(self._root, [self._name], set_apart=True)
-        observation = ObservationRequest(use_cache=use_cache, first=needed_by("schema", "rewards"))
+        observation = ObservationRequest(use_cache=use_cache, first=needed_by("schema", "rewards"), results=())
         return ValidationRequest(repository, Workspace(self._root), False, GATES, observation)
 
     def _show(self, step: GateStep) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from envwright_worker.messages import Message
 
 from envwright.facts.mutation import Mutation
-from envwright.facts.recordings import RecordingFacts
+from envwright.facts.recordings import ModelReplies, RecordingFacts
 from envwright.facts.search import Search
 from envwright.facts.stages import StageName
 
@@ -503,6 +503,8 @@ class Facts:
     """The outcome of a search for exploits; `None` if that was not reached."""
     recordings: tuple[RecordingFacts, ...] = ()
     """Recorded rollouts, compared with this code."""
+    model_replies: ModelReplies | None = None
+    """Replies in results of evaluations; `None` if there are none, or they were not requested."""
     unrequired: tuple[str, ...] = ()
     """Pins of the lock, `name==version`, that no requirement of the package leads to."""
     started: StartMode = StartMode()

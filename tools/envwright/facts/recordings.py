@@ -11,6 +11,9 @@ from envwright_worker.splits import Split
 BEYOND = "beyond the limit of rows of one recording"
 """The reason for rows beyond the number that is scored again: no fault of the recording."""
 
+LEAST_TASKS = 3
+"""The fewest tasks with a reply that is a reference reply: with fewer, the gates would judge by a coincidence."""
+
 
 def split_of(baseline: Mapping[str, Any]) -> Split:
     """The split of a recording: the training tasks, unless its baseline has another one."""
@@ -86,3 +89,36 @@ class RecordingFacts:
     not_compared: tuple[NotCompared, ...] = ()
     failure: str = ""
     """Why scoring it again stopped early; empty if it did not."""
+
+
+@dataclass(frozen=True)
+class ModelReplies:
+    """Replies of models in results of evaluations, of which some are the reference replies of their tasks."""
+
+    files: tuple[str, ...]
+    """The files that were read, relative to the repository."""
+    models: tuple[str, ...]
+    date: str
+    """The day of the newest reply."""
+    rollouts: int
+    """Those with a reward on tasks that policies reply to."""
+    earned: int
+    """Those of them with more than a reply without content may earn."""
+    tasks: int
+    """The tasks that policies reply to."""
+    played: tuple[int, ...]
+    """Those with a rollout."""
+    references: tuple[int, ...] = ()
+    """The tasks with a reference reply, if enough of them have one."""
+    refused: Mapping[str, int] = field(default_factory=dict)
+    """Why replies with the full reward are not reference replies → the number of their tasks."""
+    worthless: ScoreChange | None = None
+    """A reply that earned nothing, if all did."""
+    compared: int = 0
+    changes: tuple[ScoreChange, ...] = ()
+    """The first 20 replies with another reward than recorded."""
+    change_count: int = 0
+    changed_file: str = ""
+    """The file of the first of them."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """What was not read or used → the number of rollouts."""

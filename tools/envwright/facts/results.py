@@ -361,7 +361,7 @@ def objects_of(path: Path, most: float = math.inf) -> Iterator[tuple[int, Any, s
 def value_of(line: bytes) -> Any:
     """The value of a line. Raises `MalformedRow`."""
     if len(line) > LINE_LIMIT:
-        raise MalformedRow(f"has {len(line):,} bytes, the limit is {LINE_LIMIT:,}")
+        raise MalformedRow(f"has more than {LINE_LIMIT:,} bytes")
     try:
         return json.loads(line)
     except RecursionError:

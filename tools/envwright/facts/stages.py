@@ -59,10 +59,18 @@ STAGES = (
         gates=_ALL_GATES,
     ),
     Stage(
+        "references",
+        "without an oracle, replies of models in results of evaluations are scored again, and become the reference "
+        "replies of their tasks ([adopting.md](adopting.md#reference-replies-from-results))",
+        job="references",
+        share=0.2,
+    ),
+    Stage(
         "pace",
         "the first replies are scored or played: the time of a reply, and whether conversations that never succeed end "
         "([architecture.md](#the-budget))",
         job="pace",
+        needs=("references",),
         share=0.3,
     ),
     Stage(

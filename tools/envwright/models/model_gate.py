@@ -15,7 +15,6 @@ from envwright import __version__
 from envwright.exit_codes import CommandError
 from envwright.facts.observed import Facts
 from envwright.facts.stages import needed_by
-from envwright.packages.import_results import Expected, Imported, NoResults, import_results, print_problems
 from envwright.models.model_evaluation import (
     EvaluationSettings,
     EvaluationTarget,
@@ -34,6 +33,7 @@ from envwright.models.model_run import (
 from envwright.models.relay import Relay
 from envwright.observing.job import StageFailed
 from envwright.packages.git import revision_of
+from envwright.packages.import_results import Expected, Imported, NoResults, import_results, print_problems
 from envwright.packages.recordings import read_recordings
 from envwright.packages.repository import Repository
 from envwright.reports.result import EnvironmentResult, ValidationResult, environment_result

@@ -40,7 +40,7 @@ from envwright.facts.observed import (
     WantedData,
     Wheel,
 )
-from envwright.facts.recordings import RecordingFacts
+from envwright.facts.recordings import ModelReplies, RecordingFacts
 from envwright.facts.search import Search
 from envwright.facts.stages import StageName
 from envwright.observing.job import StageFailed, WorkerLost, checked
@@ -68,6 +68,7 @@ KINDS: dict[str, type] = {
     "judged": JudgedScore,
     "sample": dict,
     "recording": RecordingFacts,
+    "model replies": ModelReplies,
     "pace": Pace,
     "endless": EndlessConversation,
     "cut": Cut,
@@ -210,6 +211,7 @@ class CollectedFacts:
             endless=self.kept("endless"),
             cuts=self.kept("cut"),
             recordings=self.kept("recording"),
+            model_replies=next(iter(self.kept("model replies")), None),
             failures=self.failures,
             completed=tuple(stage.name for stage in stages.STAGES if stage.name in self.completed),
             seconds=self.seconds,

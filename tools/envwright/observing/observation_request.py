@@ -36,6 +36,9 @@ class ObservationRequest:
     """The number of rollouts of each task, in place of the gates' declaration."""
     stages: tuple[StageName, ...] | None = None
     """The only stages to run, with those that they need; `None` is every stage that the other settings require."""
+    results: tuple[str, ...] | None = None
+    """Files of results to read beside those in `outputs/` and `recordings/`, for reference replies of models; `None`
+    reads none at all, as a release does: nobody vouches for them."""
 
     first: tuple[StageName, ...] = ()
     """The stages that begin before all others; the facts are the same in any order."""
@@ -81,6 +84,9 @@ class Requests:
     """Seconds of wall time after the import."""
     prepared: str = ""
     """Digest of the prepared files in its home, if it declares some."""
+    results: tuple[str, ...] = ()
+    """Digest of the results whose replies may be reference replies, and those of them that the request names; empty if
+    there are none."""
 
     def digest(self) -> str:
         """A digest of all fields, which reveals no values of secrets."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from envwright.declarations.granted_variables import granted_variables
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts import stages
-from envwright.facts.observed import NOT_PREPARED, Description, Failure, Pace
+from envwright.facts.observed import NOT_PREPARED, Description, Failure, Pace, Task
 from envwright.facts.stages import Stage, StageName, with_needs
 from envwright.observing.budget import Budget
 from envwright.observing.collected_facts import CollectedFacts
@@ -25,6 +25,7 @@ from envwright.observing.job import Confinement, Job, StageFailed
 from envwright.observing.journal import Journal
 from envwright.observing.observation_request import ObservationRequest, Requests
 from envwright.observing.templates import EnvironmentProcesses, LockTemplates, environment_processes
+from envwright.packages.model_replies import results_content
 from envwright.system.workspace import Workspace
 
 _Request = TypeVar("_Request")
@@ -61,6 +62,13 @@ class Observation:
         return next(iter(self.collected.kept("pace")), None)
 
     @property
+    def tasks(self) -> Sequence[Task]:
+        """The tasks that policies reply to: those with a reference reply, if replies of models are."""
+        tasks: Sequence[Task] = self.collected.kept("task")
+        references = {reply["task"] for reply in self.processes.references.get("replies", ())}
+        return [task for task in tasks if task.index in references] if references else tasks
+
+    @property
     def description(self) -> Description:
         """The environment's description. Loading succeeded, so there is one."""
         assert self.collected.description is not None
@@ -70,8 +78,17 @@ class Observation:
         """Processes of the environment that have not loaded it, under a hash seed."""
         confinement = replace(self.requests.confinement, hash_seed=hash_seed)
         settings = self.requests.settings(self.package, self.overlay)
+        references = self.processes.references if hasattr(self, "processes") else None
         return environment_processes(
-            self.venv, self.package, self.overlay, settings, confinement, self.workspace, self.stop, self.templates
+            self.venv,
+            self.package,
+            self.overlay,
+            settings,
+            confinement,
+            self.workspace,
+            self.stop,
+            self.templates,
+            references,
         )
 
 
@@ -124,7 +141,15 @@ def requests_for(entry: EnvironmentEntry, request: ObservationRequest, package: 
         names_of_secrets=entry.secrets,
         budget=entry.gates.budget,
         prepared=prepared,
+        results=_results(request, package),
     )
+
+
+def _results(request: ObservationRequest, package: Package | None) -> tuple[str, ...]:
+    if request.results is None or package is None or package.has_oracle:
+        return ()
+    content = results_content(package, request.results)
+    return (content, *request.results) if content else ()
 
 
 def require_prepared(environment: str, requests: Requests) -> None:

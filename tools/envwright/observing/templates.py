@@ -203,6 +203,7 @@ def environment_processes(
     workspace: Workspace,
     stop: threading.Event,
     templates: LockTemplates | None = None,
+    references: Mapping[str, Any] | None = None,
 ) -> Iterator[EnvironmentProcesses]:
     """The processes of one environment, which end with the block.
 
@@ -228,9 +229,8 @@ def environment_processes(
                 reason = str(error)
         begin = partial(new_process, venv.python, scratch, variables, {"role": "job"}, sandbox)
         memory = MemoryWatch(confinement.memory, base.supervisor.pid if base else 0)
-        unconfined = why_not_confined(confinement.sandbox)
-        forbidden = reason_against_forks(package)
-        yield EnvironmentProcesses(base, begin, settings, memory, stop, forbidden, reason, unconfined, stack)
+        whys = reason_against_forks(package), reason, why_not_confined(confinement.sandbox)
+        yield EnvironmentProcesses(base, begin, settings, memory, stop, *whys, stack, references or {})
 
 
 def environment_sandbox(
@@ -288,6 +288,8 @@ class EnvironmentProcesses:
     """Why they run without a sandbox, or nothing."""
     stack: ExitStack
     """The resources that close when the environment ends."""
+    references: Mapping[str, Any]
+    """The request that makes jobs use other reference replies than those of an oracle; empty if there is none."""
     template: socket.socket | None = None
     """The socket for requests to the environment template."""
 
@@ -322,20 +324,20 @@ class EnvironmentProcesses:
             self.memory.root = self.memory.root or job.pid
 
     @contextmanager
-    def job(self) -> Iterator[Job]:
+    def job(self, *, with_references: bool = True) -> Iterator[Job]:
         """A job that has only loaded the environment; it ends with the block.
 
         Raises `StageFailed` if the environment cannot be loaded again, and `WorkerLost`.
         """
-        if self.template is not None:
-            with self._forked(self.template) as job:
-                yield job
-            return
-        with self.unloaded_job() as job:
-            for _ in job.request("load", LOAD_SECONDS, settings=self.settings):
-                pass
-            for _ in job.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED, facts=False):
-                pass
+        with self.unloaded_job() if self.template is None else self._forked(self.template) as job:
+            if self.template is None:
+                for _ in job.request("load", LOAD_SECONDS, settings=self.settings):
+                    pass
+                for _ in job.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED, facts=False):
+                    pass
+            if self.references and with_references:
+                for _ in job.request("references", LOAD_SECONDS, **self.references):
+                    pass
             yield job
 
     def unloaded_job(self, **given: int) -> Job:

@@ -5,6 +5,7 @@ The build backend decides which files a wheel has, so `rules/schema/loading.py` 
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from envwright.packages.environment_lock import read_lock, requirements_to_lock,
 from envwright.packages.pyproject import Pyproject, parse_requirement, read_pyproject, readable_requirement
 from envwright.packages.settings import read_mutation_settings, read_settings
 from envwright.packages.source import generation_of, read_source
+from envwright.text.python_source import parse_python
 
 CASES_FILE = "tests/cases.yaml"
 ORACLE_FILE = "tests/oracle.py"
@@ -89,7 +91,7 @@ def _read(
         package,
         generation=generation_of(_verifiers_bound(package.requires), source),
         readme=readme,
-        has_oracle=ORACLE_FILE in files,
+        has_oracle=ORACLE_FILE in files and not _is_skeleton(folder / ORACLE_FILE),
         cases=cases,
         test_files=tuple(file for file in files if _TEST_FILE.fullmatch(file)),
         exports=source.exports,
@@ -106,6 +108,15 @@ def _read(
         lock=lock,
     )
     return PackageReading(package, tuple(problems))
+
+
+def _is_skeleton(path: Path) -> bool:
+    """Whether every function of an oracle only returns `None`, as in those that `envwright adopt` writes."""
+    try:
+        functions = [node for node in parse_python(path.read_bytes()).body if isinstance(node, ast.FunctionDef)]
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return False
+    return bool(functions) and all(list(map(ast.unparse, function.body)) == ["return None"] for function in functions)
 
 
 def _declared(folder: Path, pyproject: Pyproject, module: ModulePlace) -> tuple[Package, list[Problem]]:

@@ -14,6 +14,7 @@ from typing import Any
 from envwright.declarations.package import Package
 from envwright.exit_codes import CommandError
 from envwright.rules.engine import GATES
+from envwright.rules.rewards.gold import BY_RESULTS
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class ValidationEvidence:
     """Of that wheel."""
     is_variant: bool = False
     """Whether it had other arguments than those of the registry."""
+    rests_on_results: bool = False
+    """Whether replies of models took the place of an oracle."""
 
     def refusal(self, package: Package, wheel: str = "") -> str:
         """Why the package, and the wheel with this sha256, may not be published; empty if they may."""
@@ -39,6 +42,8 @@ class ValidationEvidence:
             return f"the validation is for {self.digest[:19]}…, the package is {package.digest[:19]}…"
         if self.is_variant:
             return "the validation is of a variant: -a set other arguments than registry.yaml"
+        if self.rests_on_results:
+            return "the validation rests on replies of a model: write tests/oracle.py"
         missing = [gate for gate in GATES if gate not in self.gates]
         if missing:
             return f"the validation did not check {', '.join(missing)}"
@@ -120,5 +125,6 @@ def _evidence(entry: Mapping[str, Any]) -> ValidationEvidence:
         wheel=str(wheel.get("sha256") or ""),
         filename=str(wheel.get("filename") or ""),
         is_variant=entry.get("env_args") is not None,
+        rests_on_results=any(each["rule"] == BY_RESULTS for each in entry.get("findings", ())),
         reason=", ".join(dict.fromkeys(fired)) or "; ".join(broke)[:300],
     )

@@ -42,6 +42,8 @@ _SEARCH_ENDINGS = {
 LONGEST_ARGUMENTS = 200
 """Characters of the arguments of a variant that a sentence shows."""
 _FIXING = "(?:lock|bump|record|doctor|prepare|init|adopt(?= environments/))"
+_EVALUATION = re.compile(r"`(vf-eval [^`]+)`")
+"""The evaluation that a fix proposes, whose results decide."""
 _COMMAND = re.compile(rf"envwright {_FIXING}(?: [^`;,)]*)?")
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 MOST_NAMED = 3
@@ -171,6 +173,8 @@ def next_command(result: ValidationResult) -> str:
             return _session(session, [name for name, _ in unmet])
         if (budget := DECLARED_BUDGET.search(finding.fix)) is not None:
             return f"{budget[1]} below {name} in registry.yaml, then {_session(session, [name])}"
+        if (evaluation := _EVALUATION.search(finding.fix)) is not None:
+            return f"{evaluation[1]}, then {_session(session, [name])}"
         return _fixing(finding.fix, name) or f"envwright explain {finding.rule}"
     if unready := result.outline.unready:
         name, findings = unready[0]

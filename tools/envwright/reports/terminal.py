@@ -31,7 +31,7 @@ from envwright.reports.summary import (
 )
 from envwright.rules.engine import ADD_CASE, GATES, Finding, Verdict
 from envwright.rules.reference_replies import ORACLE_FILE
-from envwright.rules.rewards.gold import TO_COMPLETE
+from envwright.rules.rewards.gold import BY_RESULTS, TO_COMPLETE
 from envwright.rules.verdict import VERDICTS
 from envwright.text.visible_text import on_one_line
 
@@ -121,6 +121,11 @@ def _causes(page: Page, result: ValidationResult, *, quiet: bool) -> None:
         page.line(f"{len(unmet) - MOST_DETAILED} more did not pass{hint}")
         page.blank()
         hint = ""
+    for environment in result.environments if not quiet else ():
+        for finding in environment.findings:
+            if finding.rule == BY_RESULTS:
+                page.paragraph((environment.name, "bold"), finding.message, hanging=2)
+                page.blank()
     if not quiet and (remarks := _remarks(result.environments)):
         page.line((f"{remarks}{hint}", "dim"))
         page.blank()

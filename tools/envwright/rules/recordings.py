@@ -59,7 +59,7 @@ def recorded_rewards_changed(subject: Subject) -> Iterator[Found]:
     """Recorded replies earn a different reward under the same version.
 
     What: Every reply of a recording, scored by the current code, earns the recorded reward, unless project.version was
-        raised since.
+        raised since. A warning for results in `outputs/`, which may be older than the code.
     Why: One version number has two rewards. The baseline would be compared with a reward that it did not measure.
     Fix: Undo the change of the reward. If it is intended, raise project.version and renew the recording.
     """
@@ -69,6 +69,18 @@ def recorded_rewards_changed(subject: Subject) -> Iterator[Found]:
             version = subject.package.version
             fix = f"Undo the change, or raise project.version and run: {_renewal(subject, recording)}"
             yield Found(f"{message}; the version is still {version}", evidence, place, fix)
+    results = subject.facts.model_replies
+    if results is not None and results.changes:
+        first = results.changes[0]
+        message = (
+            f"the reply on line {first.line} of {results.changed_file} earned {number(first.reward)} on task "
+            f"{first.task}, now it earns {number(first.again)} ({results.change_count} of {results.compared} changed)"
+        )
+        now = EarnedReward(first.again, dict(first.functions_again))
+        evidence = of_reply(subject.facts, shown_reply(first.task, first.completion), now)
+        evidence = replace(evidence, details={"recorded": first.reward}, count=results.change_count)
+        fix = "If the change of the reward is intended, remove the old results, or evaluate again."
+        yield Found(message, evidence, None, fix, severity="warning")
 
 
 @rule("REC002", gate="distribution")

@@ -25,6 +25,8 @@ def answer(session: Session, request: JobRequest) -> None:
         _score_groups(session, request)
         return
     for reply in request["replies"]:
+        if session.is_late:
+            return
         completion = shortened_messages(reply["completion"])
         session.channel.be_about({"task": reply["task"], "policy": "given", "completion": completion})
         session.channel.item("rescored", {"id": reply["id"], **_scored(session, reply, request["seconds"])})

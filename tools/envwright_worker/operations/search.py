@@ -52,7 +52,7 @@ def _candidates(session: Session, request: JobRequest) -> list[ProbeTask]:
     candidates = []
     for task in tasks[:TASKS_LOOKED_AT]:
         gold = session.asked_oracle(task, request["seconds_per_reply"])
-        if gold is not None and not gold.get("tool_calls") and text_of(gold).strip():
+        if gold is not None and not gold.get("tool_calls") and _has_answer(session, task, gold):
             candidates.append(_probe_task(task, [gold]))
     return candidates
 
@@ -71,11 +71,16 @@ def _played(session: Session, tasks: Sequence[TaskView], request: JobRequest) ->
         if row["failure"] is None:
             session.golden[row["task"]] = row["completion"]
     known = [(task, session.golden[task.index]) for task in tasks if session.golden.get(task.index)]
-    return [_probe_task(task, conversation) for task, conversation in known if _ends_with_text(conversation)]
+    return [
+        _probe_task(task, conversation)
+        for task, conversation in known
+        if conversation[-1]["role"] == "assistant" and _has_answer(session, task, conversation[-1])
+    ]
 
 
-def _ends_with_text(conversation: Sequence[Message]) -> bool:
-    return conversation[-1]["role"] == "assistant" and bool(text_of(conversation[-1]).strip())
+def _has_answer(session: Session, task: TaskView, reply: Message) -> bool:
+    text = text_of(reply)
+    return bool(text.strip()) and session.policies.states_answer(text, task.data)
 
 
 def _why_not(session: Session, candidates: Sequence[ProbeTask], probe_tasks: Sequence[ProbeTask]) -> str:

@@ -24,6 +24,8 @@ _NUMBER = re.compile(r"[-+]?[$€£]?(?:\d{1,3}(?:[,_ ]\d{3})+|\d+)(?:\.\d+)?(?:
 _BOOLEANS = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
 _ANSWER_FIELDS = ("answer", "target", "label", "solution", "gold", "expected", "reference", "ground_truth")
 
+LONGEST_ANSWER = 3
+"""Words of a text that is taken for an answer and not for an explanation."""
 MOST_CHOICES = 12
 _LABELLED = re.compile(r"(?:^|(?<=\s))\(?([A-Z]|\d{1,2})[).:]\s+(.+?)(?=\s+\(?(?:[A-Z]|\d{1,2})[).:]\s|\n|$)")
 _LISTED = re.compile(
@@ -87,6 +89,17 @@ def find_payload(reply: str, answer: str | None = None) -> Payload:
     text = reply.strip()
     start = reply.index(text) if text else 0
     return Payload(reply[:start], text, reply[start + len(text) :])
+
+
+def holds_answer(reply: str, known: str | None) -> bool:
+    """Whether a part of a reply is its answer for certain, so that another one in its place makes the reply wrong."""
+    payload = find_payload(reply, known)
+    answer = payload.answer
+    if known is not None and answer.casefold() == known.strip().casefold():
+        return True
+    is_marked = frame_of(payload) is not None or answer == reply.strip()
+    is_short = detect_type(answer) in ("number", "boolean", "choice") or len(answer.split()) <= LONGEST_ANSWER
+    return bool(answer) and is_marked and is_short
 
 
 def _in_element(reply: str) -> Payload | None:

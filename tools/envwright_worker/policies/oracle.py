@@ -14,7 +14,7 @@ from typing import Any
 
 from envwright_worker.failures import Accusation, Sources, shortened
 from envwright_worker.messages import Message, assistant_message, says, text_of
-from envwright_worker.policies.answers import answer_of
+from envwright_worker.policies.answers import FieldPath, answer_of, value_at
 
 DEEPEST = 4
 """The depth to which a task's data is searched for expected calls."""
@@ -60,6 +60,7 @@ class AuthorsOracle:
     """
 
     derived = False
+    states_answer = True
 
     def __init__(self, path: Path) -> None:
         self._module = _import_file(path)
@@ -112,6 +113,7 @@ class DerivedOracle:
     """
 
     derived = True
+    states_answer = True
 
     def __init__(self, tags: Sequence[str] = ()) -> None:
         self._tags = list(tags)
@@ -132,6 +134,36 @@ class DerivedOracle:
             raise NoOracle("the task has no answer")
         asked = "\n".join(text_of(message) for message in messages)
         return says(framed(answer, asked, self._tags))
+
+
+class FieldOracle:
+    """Returns the value of a field of the task, such as its worked solution."""
+
+    derived = True
+    states_answer = False
+
+    def __init__(self, path: FieldPath, form: str, tags: Sequence[str] = ()) -> None:
+        """`form` is a key of `FORMS`."""
+        self._path = path
+        self._form = FORMS[form]
+        self._tags = list(tags)
+
+    def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
+        value = value_at(dict(task if agent.task is None else agent.task), self._path) if agent.is_trained else None
+        if value in (None, "") or any(message["role"] == "assistant" for message in messages):
+            raise NoOracle(f"the task has no {'.'.join(self._path)}")
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return says(self._form(text, [text_of(message) for message in messages], self._tags))
+
+
+FORMS: dict[str, Callable[[str, Sequence[str], Sequence[str]], str]] = {
+    "plain": lambda value, _asked, _tags: value,
+    "asked": lambda value, asked, tags: framed(value, "\n".join(asked), tags),
+    "boxed": lambda value, _asked, _tags: f"\\boxed{{{value}}}",
+    "code": lambda value, _asked, _tags: f"```python\n{value}\n```",
+    "continued code": lambda value, asked, _tags: f"```python\n{asked[-1] if asked else ''}{value}\n```",
+}
+"""The forms of a reply with a value: alone, as the prompt asks for it, in a box, in a block of code."""
 
 
 def framed(answer: str, asked: str, tags: Sequence[str] = ()) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from envwright_worker.messages import Message, says, text_of
 from envwright_worker.policies import POLICIES, Policy, policy_named
-from envwright_worker.policies.answers import JUNK, answer_of, detect_type, find_payload, near_misses
+from envwright_worker.policies.answers import JUNK, answer_of, detect_type, find_payload, holds_answer, near_misses
 from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.blend import BLEND, blend_named, is_blend
 from envwright_worker.policies.distorted_answers import near_miss
@@ -28,6 +28,8 @@ class Oracle(Protocol):
 
     derived: bool
     """Whether the reply is made from the task's answer, not by the author's oracle."""
+    states_answer: bool
+    """Whether a reply without marks is nothing but the answer; others may explain it."""
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
         """The next assistant message of an agent, in OpenAI form. Raises `NoOracle` if none is known."""
@@ -103,7 +105,7 @@ class ScriptedPolicies:
         Empty if the policy has none here, such as the near miss of an answer that has none.
         """
         payload = find_payload(perfect, answer_of(dict(task)))
-        settings = self.answer
+        settings = self.answer if self.states_answer(perfect, task) else replace(self.answer, type="none")
         wrong = near_misses(
             payload.answer, settings.type, settings.tolerance, asked=asked, case_sensitive=settings.case_sensitive
         )
@@ -117,6 +119,10 @@ class ScriptedPolicies:
             asked,
         )
         return [text for text in policy_named(name).make(reference) if text != perfect]
+
+    def states_answer(self, perfect: str, task: Mapping[str, Any]) -> bool:
+        """Whether it is known what part of a reference reply is its answer."""
+        return self.oracle.states_answer or holds_answer(perfect, answer_of(dict(task)))
 
     def _mixed_policy(self, name: str, index: int, messages: Sequence[Message], conversation: str) -> str:
         """The policy and the near miss in turn; a conversation keeps its draw to the end."""

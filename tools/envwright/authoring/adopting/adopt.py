@@ -154,7 +154,8 @@ def _finish(staging: Staging, outcome: Outcome, report: Progress) -> None:
 
 def validation_of(staging: Staging) -> ValidationRequest:
     """The request that validates everything that is ready, with the cache of the repository."""
-    return ValidationRequest(staging.repository(), staging.workspace, BRIEF_REPORTS, GATES, ObservationRequest())
+    observation = ObservationRequest(results=staging.results)
+    return ValidationRequest(staging.repository(), staging.workspace, BRIEF_REPORTS, GATES, observation)
 
 
 def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunValidation, report: Progress) -> None:

@@ -13,6 +13,7 @@ from envwright.reports.result import DECIDING, EnvironmentResult, ValidationResu
 from envwright.reports.summary import LONGEST_COMMAND_NAMES
 from envwright.reports.summary import next_command as next_of_validation
 from envwright.reports.terminal import causes
+from envwright.rules.rewards.gold import BY_RESULTS
 
 MOST_DETAILED = 3
 """The most environments that are shown one by one; more get a table."""
@@ -71,6 +72,9 @@ def _detailed(page: Page, adoption: Adoption, result: EnvironmentResult | None, 
     if adoption.known:
         listed = ", ".join(f"{rule} × {count}" for rule, count in adoption.known.items())
         page.field("known", f"{listed}; shown from now on, without blocking", indent=2)
+    for finding in result.findings if result else ():
+        if finding.rule == BY_RESULTS:
+            page.field("reference", finding.message.removeprefix("reference replies: "), indent=2)
     if result is not None and result.verdict == "pass":
         page.line(f"  {'validation':<10} ", (result.verdict, VERDICT_STYLES[result.verdict]))
     page.blank()

@@ -34,6 +34,7 @@ from envwright.declarations.yaml_edits import NoPlace
 from envwright.files.atomic_write import write_whole
 from envwright.packages.content import list_content
 from envwright.packages.lock import LOCK_FILE, inputs_digest
+from envwright.packages.model_replies import copy_results
 from envwright.packages.pyproject import read_pyproject
 from envwright.packages.read_package import read_package
 from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
@@ -122,6 +123,8 @@ class Staging:
     """The original registry.yaml."""
     text: str = ""
     """The future registry.yaml."""
+    results: tuple[str, ...] = ()
+    """Further files of results for the first validation."""
     modules: dict[str, str] = field(default_factory=dict)
     """Top-level modules of adopted packages, and the environment that each belongs to."""
     resolving: dict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
@@ -295,6 +298,7 @@ class Staging:
             raise NotAdopted(str(error)) from None
         if edited.text != text:
             write_whole(target / PYPROJECT, edited.text)
+        copy_results(candidate.folder, target, {adoption.name, candidate.folder.name})
         return replace(adoption, files=files, changes=edited.changes)
 
     def _declare(self, adoptions: Sequence[Adoption]) -> None:

@@ -52,7 +52,7 @@ def _run(observation: Observation, _: Mapping[str, Any]) -> None:
     collected, package = observation.collected, observation.package
     if not (package.folder / RECORDINGS).is_dir():
         return
-    with observation.processes.job() as job:
+    with observation.processes.job(with_references=False) as job:
         tasks = collected.kept("task")
         for one in check_recordings(job.request, observation.entry, package, observation.description, tasks):
             collected.add("recordings", "recording", one)
@@ -66,11 +66,13 @@ def check_recordings(
     A failed scoring is in the facts of its recording. Raises `WorkerLost` when the worker is gone.
     """
     digest = reward_digest(entry, package)
-    checks = _Check(ask, entry, description, tasks)
+    checks = RecordedRows(ask, entry, description, tasks)
     return [checks.of(recording, digest) for recording in read_recordings(package.folder)]
 
 
-class _Check:
+class RecordedRows:
+    """Scores recorded rows again."""
+
     def __init__(
         self, ask: SendRequest, entry: EnvironmentEntry, description: Description, tasks: Sequence[Task]
     ) -> None:
@@ -99,8 +101,8 @@ class _Check:
         try:
             self._turn_to(split_of(recording.baseline))
             usable, passed_over = self._usable(recording.rows)
-            answers = self._scored(usable)
-            changes, compared, more = self._compared(usable, answers)
+            answers = self.scored(usable)
+            changes, compared, more = self.compared(usable, answers)
         except WorkerLost:
             raise
         except StageFailed as error:
@@ -148,14 +150,15 @@ class _Check:
             usable = [each for position, each in enumerate(usable) if position in chosen]
         return usable, others
 
-    def _scored(self, rows: Sequence[tuple[int, EvaluationRow, int]]) -> dict[int, Rescored]:
-        """Line → the current code's score."""
+    def scored(self, rows: Sequence[tuple[int, EvaluationRow, int]]) -> dict[int, Rescored]:
+        """Line → the current code's score, for rows with the line and the task of each."""
         replies = [{"id": line, "task": task, "completion": list(row.completion or ())} for line, row, task in rows]
         return rescored(self._ask, self._entry, replies, stage="recordings")
 
-    def _compared(
+    def compared(
         self, rows: Sequence[tuple[int, EvaluationRow, int]], answers: Mapping[int, Rescored]
     ) -> tuple[list[ScoreChange], int, list[tuple[str, int]]]:
+        """The rows with another score than recorded, the number of compared rows, and why others were not."""
         changed: list[tuple[int, EvaluationRow, int]] = []
         others: list[tuple[str, int]] = []
         compared = 0
@@ -168,7 +171,7 @@ class _Check:
             compared += 1
             if not _same(row.reward, answers[line].reward):
                 changed.append(each)
-        again = self._scored(changed)
+        again = self.scored(changed)
         changes = []
         for line, row, task in changed:
             now = answers[line]

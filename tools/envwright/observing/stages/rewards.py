@@ -57,7 +57,7 @@ def _group(entry: EnvironmentEntry, request: ObservationRequest) -> int:
 def _score_replies(observation: Observation, asked: Mapping[str, Mapping[str, Any]]) -> None:
     job = observation.open.enter_context(observation.processes.job())
     collected, policies = observation.collected, {**asked["rewards"], **_that_fits(observation, asked["rewards"])}
-    total = len(collected.kept("task")) * len(policies["policies"])
+    total = len(observation.tasks) * len(policies["policies"])
     collected.take("rewards", job.request("rewards", STAGE_SECONDS, **policies), total)
     cases = [asdict(case) for case in observation.package.cases]
     collected.take("rewards", job.request("cases", STAGE_SECONDS, cases=cases, **asked["cases"]), len(cases))
@@ -81,7 +81,7 @@ def _that_fits(observation: Observation, asked: Mapping[str, Any]) -> Mapping[st
 
 
 def _fewer_replies(observation: Observation, asked: Mapping[str, Any], replies: float) -> Mapping[str, Any]:
-    tasks, names = len(observation.collected.kept("task")), asked["policies"]
+    tasks, names = len(observation.tasks), asked["policies"]
     in_company = any(function.group for function in observation.description.functions)
     usual = sum(min(tasks, asked["sampled"].get(name, tasks)) for name in names)
     if replies >= usual + SCORED_TWICE * len(names):

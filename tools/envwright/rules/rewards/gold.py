@@ -10,9 +10,18 @@ from envwright_worker.failures import shortened
 from envwright_worker.policies.baselines import oracle
 
 from envwright.facts.observed import Failure, Place, Score
+from envwright.facts.recordings import LEAST_TASKS, ModelReplies
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, merged, rule
-from envwright.rules.evidence import Evidence, described, of_conversation, of_failure
+from envwright.rules.evidence import (
+    EarnedReward,
+    Evidence,
+    described,
+    of_conversation,
+    of_failure,
+    of_reply,
+    shown_reply,
+)
 from envwright.rules.reference_replies import (
     NO_ORACLE,
     ORACLE_ERROR,
@@ -31,6 +40,10 @@ from envwright.rules.suggested_code import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+BY_RESULTS = "RWD100"
+"""The rule of verdicts that a release does not count."""
+FEWEST_ROLLOUTS, FEWEST_TASKS = 20, 5
+"""With fewer, that none earned anything may be chance."""
 LONGEST_MESSAGE = 120
 LEAST_RESULTS = 2
 """The number of different results that show a tool to work."""
@@ -42,6 +55,8 @@ _IS_BROKEN = re.compile(
     r"|positional arguments? but \d|unexpected keyword argument|missing \d+ required positional"
 )
 """Exceptions of broken code. Servers of tools send only their text; others may refuse the arguments."""
+OF_GENERATION = {"v0": "", "v1": " --env.agent.harness.id null --env.agent.runtime.type subprocess --no-push"}
+"""Further flags of vf-eval, which then needs no network and starts no container."""
 TO_COMPLETE = "to_complete"
 """The name of a skeleton of tests/oracle.py in a finding's evidence."""
 
@@ -84,8 +99,8 @@ def guessed(subject: Subject, message: str, evidence: Evidence) -> Found:
         f"{message}: either the reply or the reward is wrong",
         replace(evidence, reply=reply, details={**evidence.details, TO_COMPLETE: skeleton}),
         Place(ORACLE_FILE),
-        f"Write {ORACLE_FILE}: `def reply(task, messages)` returns what a perfect model would reply. If the derived "
-        "reply is right, fix the reward, or declare `[tool.envwright.reward] max`.",
+        f"{by_results(subject)}Or write {ORACLE_FILE}: `def reply(task, messages)` returns what a perfect model would "
+        "reply. If the derived reply is right, fix the reward, or declare `[tool.envwright.reward] max`.",
         inconclusive=True,
     )
 
@@ -116,6 +131,8 @@ def gold_is_unknown(subject: Subject) -> Iterator[Found]:
     why = "the oracle returns none" if subject.package.has_oracle else "there is no oracle, and none can be derived"
     agents = [agent.name for agent in agents_without_oracle(facts) if agent.name]
     details: dict[str, object] = {"tasks": lacking[:20], "fields": sorted(data)}
+    if (results := facts.model_replies) is not None:
+        details |= {"refused": dict(results.refused), **_left_out(results)}
     if skeleton := oracle_skeleton(facts):
         details[TO_COMPLETE] = skeleton
     yield Found(
@@ -123,11 +140,24 @@ def gold_is_unknown(subject: Subject) -> Iterator[Found]:
         + (f" for {', '.join(agents)}" if has_several_agents(facts) else ""),
         Evidence(count=len(lacking), of=len(tried), details=details),
         Place(ORACLE_FILE),
-        f"Write {ORACLE_FILE} with {functions_to_write(facts)}; the evidence has the skeleton to complete. "
-        "Each gets the task's data and the conversation so far."
-        if skeleton
-        else None,
+        f"{by_results(subject)}Or write {ORACLE_FILE} with {functions_to_write(facts) or '`reply(task, messages)`'}"
+        f"{'; the evidence has the skeleton' if skeleton else ''}.",
         inconclusive=True,
+    )
+
+
+def by_results(subject: Subject) -> str:
+    """What decides without an oracle, in a sentence: the cheapest that is known of results of evaluations."""
+    results, played = subject.facts.model_replies, "v0" if subject.package.generation == "v0" else "v1"
+    command = f"`vf-eval {subject.package.name} -m MODEL -n 20 -r 3{OF_GENERATION[played]}`"
+    if results is None or not results.rollouts:
+        return f"Evaluate it once: {command}; replies with the full reward are reference replies then. "
+    if results.refused:
+        reasons = "; ".join(results.refused)
+        return f"Fix the reward: replies in {results.files[0]} are no reference replies, because {reasons}. "
+    return (
+        f"Evaluate more tasks, or with a better model: {command}; {results.files[0]} has full rewards on fewer than "
+        f"the {LEAST_TASKS} tasks that decide. "
     )
 
 
@@ -224,3 +254,55 @@ def tool_is_not_proven(subject: Subject) -> Iterator[Found]:
 def _calls_in(score: Score) -> Iterator[Mapping[str, Any]]:
     for message in score.completion:
         yield from message.get("tool_calls") or ()
+
+
+@rule(BY_RESULTS, gate="rewards", severity="warning", publishing=True)
+def results_are_the_reference(subject: Subject) -> Iterator[Found]:
+    """The reference replies come from results of a model.
+
+    What: There is no oracle, and replies of a model that earn the full reward take its place. They are those in
+    `outputs/`, `recordings/` or `--results`. Each was scored again, and is not paid for on other tasks.
+    Why: The verdict holds for these tasks and on this machine. Results are no part of the package, so nobody else can
+    repeat it, and a release does not count it.
+    Fix: Write tests/oracle.py: `def reply(task, messages)` returns what a perfect model would reply.
+    """
+    results = subject.facts.model_replies
+    if results is not None and results.references:
+        files = results.files[0] + (f" and {len(results.files) - 1} more" if len(results.files) > 1 else "")
+        yield Found(
+            f"reference replies: {files}, {', '.join(results.models[:3])}, {results.date}, "
+            f"{len(results.references)} of {results.tasks} tasks",
+            Evidence(
+                count=len(results.references),
+                of=results.tasks,
+                details={"tasks": list(results.references), "refused": dict(results.refused), **_left_out(results)},
+            ),
+        )
+
+
+@rule("RWD101", gate="rewards", severity="warning")
+def no_model_earned_anything(subject: Subject) -> Iterator[Found]:
+    """No reply of a model earned anything.
+
+    What: Of at least 20 rollouts on at least 5 tasks in results of evaluations, one earned more than nothing.
+    Why: The tasks cannot be solved as they are asked, or the reward does not recognise right replies. A model does not
+    learn from rewards that are all equal.
+    Fix: Read the shown reply. If it is right, fix the reward; if its format is wrong, say in the prompt what the reward
+    expects.
+    """
+    results = subject.facts.model_replies
+    if results is None or results.earned or results.rollouts < FEWEST_ROLLOUTS or len(results.played) < FEWEST_TASKS:
+        return
+    evidence = Evidence(count=results.rollouts, details=_left_out(results))
+    if (first := results.worthless) is not None:
+        shown = of_reply(subject.facts, shown_reply(first.task, first.completion), EarnedReward(first.reward, {}))
+        evidence = replace(shown, count=results.rollouts, details=evidence.details)
+    yield Found(
+        f"none of {results.rollouts} replies of {', '.join(results.models[:3])} to {len(results.played)} tasks earned "
+        f"anything ({results.files[0]})",
+        evidence,
+    )
+
+
+def _left_out(results: ModelReplies) -> dict[str, object]:
+    return {"left_out": dict(results.left_out)} if results.left_out else {}

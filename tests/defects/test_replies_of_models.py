@@ -1,0 +1,244 @@
+"""Replies of models in results of evaluations decide what an oracle would, and no more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.facts.observed import Facts
+from envwright.rules.engine import Subject
+from envwright.rules.verdict import Judgement, judge
+from observed import SCORING, Observations, in_short, written
+from oddities_of_games import HANGMAN
+from oddities_of_libraries import CORRECT_BY_TOOLS, NAMED, TOOLS
+from planted import ASKING, Planted, sound
+
+pytestmark = pytest.mark.worker
+
+WORDS = ("apple", "river stone", "cloud", "garden window", "orange", "planet silver bridge", "sky", "candle")
+VOWELS = {word: sum(letter in "aeiou" for letter in word) for word in WORDS}
+ROWS = tuple({"question": f"How many vowels are in '{word}'?", "info": {"word": word}} for word in WORDS)
+"""The answer is in no field of a task."""
+GRADED = """
+def correct(completion, info, **_):
+    return grade(said(completion), sum(letter in "aeiou" for letter in info["word"]))
+"""
+EXACT = """
+def grade(reply, count):
+    return float(final(reply) == str(count))
+"""
+
+
+def counting(name: str, source: str) -> Planted:
+    return sound(name, source, functions=GRADED, rows=ROWS)
+
+
+def honest(word: str) -> str:
+    return f"Let me count the vowels of {word}.\n\n<answer>{VOWELS[word]}</answer>"
+
+
+def rollout(number: int, word: str, reply: str, reward: float | None, **more: Any) -> dict[str, Any]:
+    """A line of `results.jsonl` as verifiers 0.3.1 writes it; tests/validation/samples has whole ones."""
+    asked = [{"role": "system", "content": ASKING}, {"role": "user", "content": f"How many vowels are in '{word}'?"}]
+    said = [{"role": "assistant", "content": reply}]
+    metrics = {"correct": reward, "num_turns": 1.0}
+    row = {"example_id": number, "prompt": asked, "completion": said, "reward": reward, "error": None}
+    return {**row, "metrics": metrics, "timing": {"start_time": 1795206684.8}, **more}
+
+
+def evaluated(folder: Path, module: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """The files of an evaluation by vf-eval in the package's folder."""
+    run = folder / "outputs" / "evals" / f"{module}--model-x" / "0a1b2c3d"
+    run.mkdir(parents=True)
+    (run / "results.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (run / "metadata.json").write_text(json.dumps({"env_id": module, "model": "model-x"}))
+
+
+Observe = Callable[[Planted, Sequence[Mapping[str, Any]]], tuple[Facts, Judgement]]
+
+
+@pytest.fixture
+def observe(observations: Observations, tmp_path: Path) -> Observe:
+    def observed(each: Planted, rows: Sequence[Mapping[str, Any]]) -> tuple[Facts, Judgement]:
+        folder = tmp_path / "environments" / each.module
+        folder.mkdir(parents=True)
+        package = written(each, folder)
+        evaluated(folder, each.module, rows)
+        facts = observations.facts(package, SCORING, results=())
+        return facts, judge(Subject(EnvironmentEntry(package.name), package, facts), ["rewards"])
+
+    return observed
+
+
+def deciding(judgement: Judgement) -> list[str]:
+    """The rules that keep the gate from passing; environments of the suite have no wheel, so it never does."""
+    return [finding.rule for finding in judgement.findings if finding.counts or finding.inconclusive]
+
+
+def of_rule(judgement: Judgement, rule: str) -> list[str]:
+    return [finding.message for finding in judgement.findings if finding.rule == rule]
+
+
+def test_replies_with_the_full_reward_decide_a_sound_environment(observe: Observe):
+    rows = [rollout(number, word, honest(word), 1.0) for number, word in enumerate(WORDS[:6])]
+    facts, judgement = observe(counting("vowels", EXACT), [*rows, rollout(6, "sky", "<answer>7</answer>", 0.0)])
+    assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
+    assert facts.failures == {}
+    file = "environments/suite_vowels_v0/outputs/evals/suite_vowels_v0--model-x/0a1b2c3d/results.jsonl"
+    assert of_rule(judgement, "RWD100") == [f"reference replies: {file}, model-x, 2026-11-20, 6 of 8 tasks"]
+
+
+def test_reply_of_a_model_is_shortened_to_its_answer(observe: Observe):
+    rows = [rollout(number, word, honest(word), 1.0) for number, word in enumerate(WORDS)]
+    facts, _ = observe(counting("shortened", EXACT), rows)
+    said = {score.completion[0]["content"] for score in facts.scores if score.policy == "oracle"}
+    assert said == {f"<answer>{count}</answer>" for count in VOWELS.values()}
+
+
+WRONG_REWARDS = {
+    "form": ("def grade(reply, count):\n    return float(final(reply) is not None)", "<answer>done</answer>"),
+    "contained": ("def grade(reply, count):\n    return float(str(count) in reply)", "0 1 2 3 4 5 6 7 8 9"),
+    "length": ("def grade(reply, count):\n    return float(len(reply) > 40)", "I am sure that it is right. " * 4),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_REWARDS)
+def test_wrong_reward_is_not_decided_by_a_cheating_model(observe: Observe, name: str):
+    source, cheat = WRONG_REWARDS[name]
+    rows = [rollout(number, word, f"{cheat} {number}", 1.0) for number, word in enumerate(WORDS)]
+    facts, judgement = observe(counting(name, source), rows)
+    assert facts.model_replies is not None
+    assert not facts.model_replies.references
+    assert "RWD002" in deciding(judgement)
+    assert sum(facts.model_replies.refused.values()) == len(WORDS)
+
+
+def test_wrong_reward_fails_beside_honest_replies(observe: Observe):
+    source = 'def grade(reply, count):\n    return float((final(reply) or "").startswith(str(count)))'
+    rows = [rollout(number, word, honest(word), 1.0) for number, word in enumerate(WORDS)]
+    facts, judgement = observe(counting("prefix", source), rows)
+    assert judgement.verdict == "fail", in_short(list(judgement.findings), facts)
+
+
+def test_reply_with_another_reward_than_recorded_is_reported(observe: Observe):
+    rows = [rollout(number, word, honest(word), 1.0) for number, word in enumerate(WORDS)]
+    rows[2] = rollout(2, "cloud", "<answer>1</answer>", 1.0)
+    facts, _ = observe(counting("changed", EXACT), rows)
+    assert facts.model_replies is not None
+    assert [(change.task, change.line, change.reward, change.again) for change in facts.model_replies.changes] == [
+        (2, 3, 1.0, 0.0)
+    ]
+    assert 2 not in facts.model_replies.references
+
+
+def test_model_that_never_earns_anything_is_reported(observe: Observe):
+    rows = [rollout(number, word, "no idea", 0.0) for number, word in enumerate(WORDS) for _ in range(3)]
+    _, judgement = observe(counting("hopeless", EXACT), rows)
+    (message,) = of_rule(judgement, "RWD101")
+    assert message.startswith("none of 24 replies of model-x to 8 tasks earned anything")
+    assert "RWD002" in deciding(judgement)
+
+
+def test_results_do_not_replace_a_derived_reply_that_earns_everything(observe: Observe):
+    each = sound("sums", "def grade(reply, answer):\n    return float(final(reply) == answer)")
+    row = each.rows[0]
+    asked = [{"role": "system", "content": ASKING}, {"role": "user", "content": row["question"]}]
+    rows = [{**rollout(0, "", f"<answer>{row['answer']}</answer>", 1.0), "prompt": asked, "answer": row["answer"]}]
+    facts, judgement = observe(each, rows)
+    assert facts.model_replies is not None
+    assert (facts.model_replies.rollouts, facts.model_replies.references) == (1, ())
+    assert len({score.task for score in facts.scores}) == len(each.rows)
+    assert of_rule(judgement, "RWD100") == []
+
+
+WON = """
+def correct(state, **_):
+    return float(state.get("won", False))
+"""
+SPELT = tuple(
+    {"question": f"Spell word {number}.", "answer": word} for number, word in enumerate(("lamp", "stone", "cup"))
+)
+
+
+def spelling(number: int, word: str) -> dict[str, Any]:
+    """A rollout that names one letter in each turn."""
+    asked = [{"role": "system", "content": ASKING}, {"role": "user", "content": f"Spell word {number}."}]
+    turns: list[dict[str, str]] = []
+    for place, letter in enumerate(word, start=1):
+        turns += {"role": "assistant", "content": letter}, {"role": "user", "content": f"So far: {word[:place]}"}
+    return {**rollout(number, "", "", 1.0), "prompt": asked, "completion": turns[:-1], "answer": word}
+
+
+def test_recorded_turns_decide_a_conversation(observe: Observe):
+    each = sound("spelling", HANGMAN, environment="Spelling", options="max_turns=8", functions=WON, rows=SPELT)
+    facts, judgement = observe(each, [spelling(number, row["answer"]) for number, row in enumerate(SPELT)])
+    assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
+    assert facts.model_replies is not None
+    assert facts.model_replies.references == (0, 1, 2)
+    played = next(score for score in facts.scores if score.policy == "oracle" and score.task == 0)
+    said = [turn["content"] for turn in played.completion if turn["role"] == "assistant"]
+    assert said[:4] == [*"lamp"]
+
+
+BOXES = """
+def correct(completion, info, **_):
+    found = re.findall(r"boxed{(\\d+)}", said(completion))
+    return float(found == [str(sum(letter in "aeiou" for letter in info["word"]))])
+"""
+
+
+@pytest.mark.parametrize(
+    ("column", "functions"),
+    [
+        ({"hidden": lambda word: VOWELS[word]}, GRADED),
+        ({"rationale": lambda word: f"One by one:\n\\boxed{{{VOWELS[word]}}}", "level": len}, BOXES),
+    ],
+    ids=["number in info", "worked solution"],
+)
+def test_field_that_earns_everything_is_the_reference_reply(
+    observe: Observe, column: dict[str, Callable[[str], Any]], functions: str
+):
+    rows = [
+        {**row, "info": {**row["info"], **{name: value(word) for name, value in column.items()}}}
+        for word, row in zip(WORDS, ROWS, strict=True)
+    ]
+    facts, judgement = observe(sound("fields", EXACT, functions=functions, rows=rows), [])
+    assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
+    assert {score.task for score in facts.scores if score.policy == "oracle" and score.reward == 1.0} == {*range(8)}
+
+
+def test_field_is_not_used_where_the_reward_pays_for_any_reply(observe: Observe):
+    rows = [{**row, "info": {**row["info"], "hidden": VOWELS[word]}} for word, row in zip(WORDS, ROWS, strict=True)]
+    source = WRONG_REWARDS["form"][0]
+    facts, judgement = observe(sound("paying", source, functions=GRADED, rows=rows), [])
+    assert not [score for score in facts.scores if score.policy == "oracle"]
+    assert "RWD002" in deciding(judgement)
+
+
+def looking_up(number: int, question: str, answer: str) -> dict[str, Any]:
+    """A rollout that calls a tool with both names, and then answers."""
+    asked = [{"role": "system", "content": ASKING}, {"role": "user", "content": question}]
+    names = {"a": "17", "b": "25", "c": "160", "d": "41"}
+    used = [name for name in names if f" {name} " in question or f" {name}?" in question]
+    calls = [
+        {"id": f"c{name}", "type": "function", "function": {"name": "look_up", "arguments": json.dumps({"name": name})}}
+        for name in used
+    ]
+    results = [{"role": "tool", "tool_call_id": f"c{name}", "content": names[name]} for name in used]
+    said = {"role": "assistant", "content": f"<answer>{answer}</answer>"}
+    completion = [{"role": "assistant", "content": "", "tool_calls": calls}, *results, said]
+    return {**rollout(number, "", "", 1.0), "prompt": asked, "completion": completion, "answer": answer}
+
+
+@pytest.mark.parametrize("is_evaluated", [True, False])
+def test_recorded_calls_prove_tools_that_a_derived_reply_does_not_call(observe: Observe, is_evaluated: bool):
+    row = {"environment": "vf.ToolEnv", "options": "tools=[look_up],\nmax_turns=6", "rows": NAMED}
+    source = TOOLS.replace('.get(name, "nothing")', ".get(name.strip())")
+    each = sound("looking_up", source, functions=CORRECT_BY_TOOLS, **row)
+    rows = [looking_up(number, task["question"], task["answer"]) for number, task in enumerate(NAMED)]
+    facts, judgement = observe(each, rows if is_evaluated else [])
+    assert ("RWD099" in {finding.rule for finding in judgement.findings}) == (not is_evaluated), facts.model_replies

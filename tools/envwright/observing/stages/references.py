@@ -1,0 +1,271 @@
+"""The stage `references`: the source of reference replies without an oracle, each tried by what it earns.
+
+First the reply that is derived from a task's answer, then any other field of the task, such as a worked solution, then
+replies of models in results of evaluations. Results prove nothing by themselves: each reply is scored again by the
+current code. A reply is not believed if it earns the full reward on other tasks as well, or with junk in place of its
+answer, because a wrong reward pays for such replies. The gates then judge the reward by wrong replies, as they do
+beside an oracle.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from envwright_worker.messages import Message, assistant_message, says, text_of
+from envwright_worker.policies.answers import (
+    Payload,
+    answer_of,
+    find_payload,
+    frame_of,
+    junk_in_place_of,
+)
+from envwright_worker.policies.baselines import oracle
+
+from envwright.declarations.registry import EnvironmentEntry
+from envwright.facts.limits import SECONDS_PER_REPLY, STAGE_SECONDS
+from envwright.facts.observed import Description, Score, Task
+from envwright.facts.recordings import LEAST_TASKS, ModelReplies, ScoreChange
+from envwright.observing.job import checked
+from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.opened_environment import SendRequest, rescored
+from envwright.observing.stage import Observation, StageJob
+from envwright.observing.stages.recordings import CHANGES_KEPT, RecordedRows
+from envwright.packages.model_replies import ModelReply, ResultsRead, read_results, replies_by_task
+from envwright.statistics.declared_range import DeclaredRange, range_of
+
+TASKS_TRIED = 5
+"""The tasks on which derived replies and fields are tried."""
+MOST_TASKS, MOST_TASKS_PLAYED = 60, 12
+"""The tasks whose replies are scored again, or played."""
+MOST_OF_A_TASK = 3
+"""The replies of a task that are tried as its reference reply."""
+OTHERS = 3
+"""The other tasks that a reference reply is given to."""
+PAID_ELSEWHERE = "they earn the full reward on other tasks too"
+PAID_WITHOUT_ANSWER = "they earn the full reward with junk in place of their answer"
+SAME_EVERYWHERE = "all of them are the same reply"
+GROUPED = "a reward function compares the replies of a group, so single replies have no reward"
+SEVERAL_AGENTS = "the environment has several agents, and results have the turns of one"
+
+
+def _request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:
+    """The same for every package: the results are in `Requests`, if there are some."""
+    if not request.wants_replies:
+        return None
+    return {"tasks": TASKS_TRIED, "seconds": SECONDS_PER_REPLY / 2}
+
+
+def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
+    requests, described = observation.requests, observation.description
+    tasks: Sequence[Task] = observation.collected.kept("task")
+    declared = range_of(observation.package.reward, described.functions)
+    with observation.processes.job() as job:
+        search = _Search(job.request, observation.entry, described, declared, tasks, asked)
+        is_derived = search.is_derived()
+        if not is_derived and not described.conversational:
+            observation.processes.references = search.field()
+        if not requests.results:
+            return
+        read = read_results(observation.package, requests.results[1:])
+        by_task = replies_by_task(tasks, read.replies)
+        facts = _facts_of(read, by_task, len(tasks), declared)
+        reason = GROUPED if any(function.group for function in described.functions) else ""
+        reason = SEVERAL_AGENTS if len(described.agents) > 1 else reason
+        if reason:
+            facts = replace(facts, left_out={**facts.left_out, reason: facts.rollouts})
+        elif by_task and not is_derived and not observation.processes.references:
+            facts, replies = search.of(by_task, facts)
+            observation.processes.references = {"replies": replies} if replies else {}
+    observation.collected.add("references", "model replies", facts)
+
+
+def _facts_of(
+    read: ResultsRead, by_task: Mapping[int, Sequence[ModelReply]], tasks: int, declared: DeclaredRange
+) -> ModelReplies:
+    """What the results say, before anything is scored again."""
+    used = [reply for replies in by_task.values() for reply in replies]
+    unmatched = len(read.replies) - len(used)
+    others = {"rollouts on tasks that are not among the first ones here": unmatched} if unmatched else {}
+    earned = [reply for reply in used if reply.reward > declared.worthless + declared.tolerance]
+    worthless = None
+    if used and not earned:
+        index, first = next((index, replies[0]) for index, replies in by_task.items() if replies)
+        worthless = ScoreChange(first.line, index, first.row.completion or (), first.reward, None, {}, {})
+    return ModelReplies(
+        tuple(read.files),
+        tuple(dict.fromkeys(reply.model for reply in used)),
+        max((reply.date for reply in used), default=""),
+        len(used),
+        len(earned),
+        tasks,
+        tuple(by_task),
+        worthless=worthless,
+        left_out={**read.left_out, **others},
+    )
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    task: int
+    completion: tuple[Message, ...]
+    """The messages of a rollout; those that are not the model's are not used."""
+
+    @property
+    def words(self) -> list[str]:
+        return [text_of(turn) + str(turn.get("tool_calls") or "") for turn in self.turns]
+
+    @property
+    def turns(self) -> list[Message]:
+        return [message for message in self.completion if message.get("role") == "assistant"]
+
+
+@dataclass
+class _Search:
+    """Finds reference replies in one job, which ends with it."""
+
+    ask: SendRequest
+    entry: EnvironmentEntry
+    description: Description
+    declared: DeclaredRange
+    tasks: Sequence[Task]
+    asked: Mapping[str, Any]
+    refused: Counter[str] = field(default_factory=Counter)
+
+    def is_derived(self) -> bool:
+        """Whether the derived reply earns the full reward on most tasks, with the tools that it is offered."""
+        limits = {"max_concurrent": self.entry.gates.smoke.max_concurrent, **self.asked}
+        wanted = {"policies": [oracle.name], "conversations": LEAST_TASKS, "group": 1, "cost": 0.0}
+        answers = list(self.ask("rewards", STAGE_SECONDS, stage="references", **wanted, **limits))
+        scores: list[Score] = [checked(Score, value) for kind, value in answers if kind == "score"]
+        full = sum(self._is_full(score.reward) for score in scores)
+        called = any(message.get("tool_calls") for score in scores for message in score.completion)
+        return full > len(scores) / 2 and (called or all(kind != "tool" for kind, _ in answers))
+
+    def field(self) -> Mapping[str, Any]:
+        """The field that is a right reply, and in what form; empty if there is none."""
+        full = self.declared.maximum - self.declared.tolerance
+        answers = self.ask("solutions", STAGE_SECONDS, stage="references", full=full, **self.asked)
+        return next((value for kind, value in answers if kind == "field"), {})
+
+    def of(
+        self, by_task: Mapping[int, Sequence[ModelReply]], facts: ModelReplies
+    ) -> tuple[ModelReplies, list[dict[str, Any]]]:
+        """The facts, and the reference replies for jobs; none unless there are enough."""
+        most = MOST_TASKS_PLAYED if self.description.conversational else MOST_TASKS
+        chosen = {task: list(self._tried(replies)) for task, replies in list(by_task.items())[:most]}
+        facts, candidates = self._scored_again(chosen, facts)
+        if not self.description.conversational:
+            candidates = self._shortened(candidates)
+        believed = self._believed(candidates)
+        enough = believed if len(believed) >= LEAST_TASKS else []
+        facts = replace(facts, references=tuple(candidate.task for candidate in enough), refused=dict(self.refused))
+        return facts, [{"task": each.task, "turns": list(map(assistant_message, each.turns))} for each in enough]
+
+    def _tried(self, replies: Sequence[ModelReply]) -> Iterator[ModelReply]:
+        """The best replies to a task, and the one that earned least, whose reward is compared only."""
+        yield from replies[: 1 if self.description.conversational else MOST_OF_A_TASK]
+        if len(replies) > MOST_OF_A_TASK and not self.description.conversational:
+            yield replies[-1]
+
+    def _scored_again(
+        self, chosen: Mapping[int, Sequence[ModelReply]], facts: ModelReplies
+    ) -> tuple[ModelReplies, list[_Candidate]]:
+        """The first reply to each task that earns the full reward now, and the replies that earn another one."""
+        replies = [(task, reply) for task, replies in chosen.items() for reply in replies]
+        rows = [(number, reply.row, task) for number, (task, reply) in enumerate(replies)]
+        recorded = RecordedRows(self.ask, self.entry, self.description, self.tasks)
+        scores = recorded.scored(rows)
+        changes, compared, _ = recorded.compared(rows, scores)
+        full: dict[int, _Candidate] = {}
+        for number, row, task in rows:
+            if number in scores and self._is_full(scores[number].reward):
+                full.setdefault(task, _Candidate(task, row.completion or ()))
+        shown = [replace(change, line=replies[change.line][1].line) for change in changes[:CHANGES_KEPT]]
+        file = replies[changes[0].line][1].file if changes else ""
+        facts = replace(facts, compared=compared, changes=tuple(shown), change_count=len(changes), changed_file=file)
+        return facts, list(full.values())
+
+    def _shortened(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
+        """The replies without their reasoning, where the end alone earns the full reward too."""
+        tried = [
+            replace(candidate, completion=(says(text),))
+            for candidate in candidates
+            for text in _endings(text_of(candidate.turns[-1]), self._known(candidate.task))
+        ]
+        shorter: dict[int, _Candidate] = {}
+        for candidate, is_full in zip(tried, self._are_full(tried), strict=True):
+            if is_full:
+                shorter.setdefault(candidate.task, candidate)
+        return [shorter.get(candidate.task, candidate) for candidate in candidates]
+
+    def _believed(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
+        """The replies that are not paid for on other tasks, or without an answer."""
+        exchanged: list[tuple[_Candidate, _Candidate]] = []
+        for place, candidate in enumerate(candidates):
+            around = [*candidates[place + 1 :], *candidates[:place]]
+            others = [other for other in around if other.words != candidate.words][:OTHERS]
+            exchanged += [(candidate, replace(candidate, task=other.task)) for other in others]
+            if not others and len(candidates) > 1:
+                self.refused[SAME_EVERYWHERE] += 1
+        paid: dict[int, list[bool]] = {}
+        results = self._are_full([given for _, given in exchanged])
+        for (candidate, _), is_full in zip(exchanged, results, strict=True):
+            paid.setdefault(candidate.task, []).append(is_full)
+        believed = [candidate for candidate in candidates if candidate.task in paid and not all(paid[candidate.task])]
+        self._refuse(PAID_ELSEWHERE, sum(all(tries) for tries in paid.values()))
+        return self._with_sense(believed)
+
+    def _with_sense(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
+        """Those whose answer matters."""
+        payloads = [self._payload(candidate) for candidate in candidates]
+        junk = [
+            replace(candidate, completion=(says(junk_in_place_of(payload)),))
+            for candidate, payload in zip(candidates, payloads, strict=True)
+        ]
+        if self.description.conversational:
+            return list(candidates)
+        paid = {candidate.task for candidate, is_full in zip(junk, self._are_full(junk), strict=True) if is_full}
+        self._refuse(PAID_WITHOUT_ANSWER, len(paid))
+        return [candidate for candidate in candidates if candidate.task not in paid]
+
+    def _refuse(self, reason: str, count: int) -> None:
+        if count:
+            self.refused[reason] += count
+
+    def _are_full(self, candidates: Sequence[_Candidate]) -> list[bool]:
+        """Whether each earns the full reward."""
+        replies = [
+            {"id": number, "task": candidate.task, "completion": list(candidate.completion)}
+            for number, candidate in enumerate(candidates)
+        ]
+        scores = rescored(self.ask, self.entry, replies, stage="references") if replies else {}
+        return [number in scores and self._is_full(scores[number].reward) for number in range(len(candidates))]
+
+    def _is_full(self, reward: float | None) -> bool:
+        return reward is not None and self.declared.reaches(reward, self.declared.maximum)
+
+    def _known(self, task: int) -> str | None:
+        data = next((each.data for each in self.tasks if each.index == task), {})
+        return answer_of(dict(data))
+
+    def _payload(self, candidate: _Candidate) -> Payload:
+        return find_payload(text_of(candidate.turns[-1]), self._known(candidate.task))
+
+
+def _endings(reply: str, known: str | None) -> Iterator[str]:
+    """The marked answer alone, the last line, the last paragraph."""
+    payload = find_payload(reply, known)
+    frame = frame_of(payload)
+    seen = {reply, ""}
+    paragraphs, lines = reply.strip().split("\n\n"), reply.strip().splitlines() or [""]
+    marked = f"{frame.opening}{payload.answer}{frame.closing}" if frame else ""
+    for text in (marked, lines[-1].strip(), paragraphs[-1].strip()):
+        if text not in seen:
+            seen.add(text)
+            yield text
+
+
+JOBS = {"references": StageJob(_request, _run, lambda observation: not observation.package.has_oracle)}

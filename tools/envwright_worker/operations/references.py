@@ -1,0 +1,46 @@
+"""Makes a field of the tasks the source of reference replies, or given replies, and then keeps only their tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from envwright_worker.channel import JobRequest
+from envwright_worker.messages import Message, says
+from envwright_worker.policies.oracle import ALONE, AskingAgent, FieldOracle, NoOracle
+from envwright_worker.session import Session
+
+
+def answer(session: Session, request: JobRequest) -> None:
+    """Set the oracle, before anything is scored: a reply has `task` and `turns`."""
+    if "field" in request:
+        tags = session.adapter.parser_tags()
+        session.policies.oracle = FieldOracle(tuple(request["field"]), request["form"], tags)
+        return
+    replies = {reply["task"]: reply["turns"] for reply in request["replies"]}
+    session.kept = {index: task for index, task in session.kept.items() if index in replies}
+    turns = {_content(task.data): replies[index] for index, task in session.kept.items()}
+    session.policies.oracle = GivenReplies(turns)
+
+
+class GivenReplies:
+    """Replies that models gave, turn by turn."""
+
+    derived = False
+    states_answer = False
+
+    def __init__(self, turns: Mapping[str, Sequence[Message]]) -> None:
+        """The assistant's messages by the content of their task."""
+        self._turns = turns
+
+    def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
+        turns = self._turns.get(_content(task)) if agent.is_trained else None
+        if turns is None:
+            raise NoOracle("no reply of a model is known")
+        number = sum(message["role"] == "assistant" for message in messages)
+        return dict(turns[number]) if number < len(turns) else says("")
+
+
+def _content(task: Mapping[str, Any]) -> str:
+    return json.dumps(dict(task), sort_keys=True, default=str)

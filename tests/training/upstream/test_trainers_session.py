@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trainers_session
 from checked_runs import CheckedRuns, arguments_of, compiled_runs
+from envwright_emulator.training import SCHEMA_COMMIT
 from trainers_session import NotPrepared, Prepared, Trainer, check, compare, trainer_of
 
 SCRIPT = """\
@@ -111,6 +112,25 @@ def test_session_exits_with_1_if_a_trainer_drifts(
     assert trainers_session.main(["--drawn", "0", "--text", str(text)]) == code
     assert ("drift: made_up.json" in text.read_text()) == drifts
     assert trainers_session.main(["--drawn", "0", "--write"]) == 0
+
+
+@pytest.mark.parametrize(("commit", "named"), [("e" * 40, True), (SCHEMA_COMMIT, False)])
+def test_session_names_a_commit_whose_schema_hosted_runs_would_not_get(
+    commit: str,
+    named: bool,
+    prepared: Prepared,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "prime.json").write_text(json.dumps({"keys of the CLI alone": []}))
+    trainer = Trainer("prime-rl", "acme/made-up", "made_up.py", package="made-up", records=prepared.trainer.records)
+    source = {"commit": commit}
+    monkeypatch.setattr(trainers_session, "TRAINERS", (trainer,))
+    monkeypatch.setattr(trainers_session, "RECORDED", tmp_path)
+    monkeypatch.setattr(trainers_session, "prepare", lambda *_: Prepared(trainer, Path(sys.executable), source, ()))
+    trainers_session.main(["--drawn", "0", "--write"])
+    assert ("the commit is not in the table" in capsys.readouterr().out) == named
 
 
 def test_arguments_of_a_script_are_read_as_its_shell_reads_them() -> None:

@@ -32,7 +32,10 @@ sys.path[:0] = [str(HERE.parent), str(ROOT / "tools")]
 from checked_runs import CheckedRun, CheckedRuns, arguments_of, compiled_runs  # noqa: E402
 from drift_proposal import propose_drift  # noqa: E402
 from envwright.github.api import GitHub, GitHubError  # noqa: E402
+from envwright.training.platform_validation import schema_of  # noqa: E402
 
+HOSTED = "prime-rl"
+"""The trainer that the platform runs, at a commit which chooses the schema of hosted runs."""
 DRAWN = 150
 """Drawn declarations of each of both sorts."""
 MOST_LINES = 200
@@ -229,6 +232,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 code = ", ".join(f"{key} {value}" for key, value in prepared.source.items())
                 found.append(f"{trainer.name}: {count} runs checked ({code})")
                 found += [*refused, *drift]
+                if trainer.name == HOSTED and schema_of(prepared.source.get("commit", "")) is None:
+                    found.append(f"{trainer.name}: the commit is not in the table of training/platform_validation.py")
                 is_refused, differs = is_refused or bool(refused), differs or bool(drift)
     except NotPrepared as error:
         print(*found, error, sep="\n")

@@ -79,12 +79,12 @@ def test_validation_leaves_git_status_clean(clone: Clone, first_run: subprocess.
 
 def test_second_run_reports_cached_verdicts(clone: Clone, first_run: subprocess.CompletedProcess[str]) -> None:
     assert first_run.returncode == 0
-    assert "all from the cache" in clone.run("envwright validate").stdout
+    assert "all from the cache" in clone.run("nox -s validate").stdout
 
 
 def test_second_run_works_offline(clone: Clone, first_run: subprocess.CompletedProcess[str]) -> None:
     assert first_run.returncode == 0
-    assert clone.run("UV_OFFLINE=1 envwright validate").returncode == 0
+    assert clone.run("UV_OFFLINE=1 nox -s validate").returncode == 0
 
 
 def test_changed_flag_validates_only_changed_environments(
@@ -92,6 +92,6 @@ def test_changed_flag_validates_only_changed_environments(
 ) -> None:
     assert first_run.returncode == 0
     (clone.root / "environments/reverse_text/README.md").open("a").write("\nOne more line.\n")
-    done = clone.run("envwright schema --changed HEAD")
+    done = clone.run("nox -s schema -- --changed HEAD")
     clone.run("git checkout --quiet environments")
     assert [one["name"] for one in clone.report()["environments"]] == ["reverse-text"], done.stdout + done.stderr

@@ -98,7 +98,7 @@ def test_copy_from_an_unknown_address_has_no_tool(
     [
         ("https://github.com/team/tool.git", True, f"team/tool@COMMIT # v{__version__}"),
         ("git@github.com:team/tool.git", True, f"team/tool@COMMIT # v{__version__}"),
-        ("https://ann@github.com/team/tool", False, "of the clone FOLDER is not on origin, team/tool: push it first"),
+        ("https://ann@github.com/team/tool", False, "FOLDER is on no branch of origin, team/tool: push it"),
         ("git@github.com.example.org:team/tool", True, "the clone FOLDER has no `origin` on github.com"),
         ("https://github.com/../tool/x", True, "the clone FOLDER has no `origin` on github.com"),
         ("https://github.com/acme/tool", True, "acme/tool is a placeholder"),

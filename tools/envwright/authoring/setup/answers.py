@@ -55,7 +55,8 @@ def default_tool() -> str:
     if clone:
         commit = head_of(folder)
         if not git(folder, "branch", "--remotes", "--list", "origin/*", "--contains", commit).stdout:
-            raise NoToolAddress(f"commit {commit[:12]} of the clone {folder} is not on origin, {clone}: push it first")
+            place = f"commit {commit[:12]} of the clone {folder}"
+            raise NoToolAddress(f"{place} is on no branch of origin, {clone}: push it, or git fetch origin")
     repository = repository or _on_github(project_address("Source"))
     if not repository:
         place = f"the clone {folder} has no `origin`" if is_clone else f"{address or 'the index'}, its origin, is not"

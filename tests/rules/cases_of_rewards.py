@@ -376,6 +376,7 @@ CASES = {
         silent={
             "loading is another rule's": subject(network=(attempt("load"),)),
             "on a library's own account": subject(network=(replace(attempt("rewards"), place=None),)),
+            "by the oracle": subject(network=(replace(attempt("rewards"), place=Place("tests/oracle.py", 11)),)),
         },
     ),
     "RWD056": RuleCases(

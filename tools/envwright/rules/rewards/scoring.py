@@ -26,7 +26,7 @@ from envwright.rules.failures import (
     own_failure,
     refuses_reply,
 )
-from envwright.rules.reference_replies import best_paid, failed_by_the_oracle, is_of_the_oracle, place_of
+from envwright.rules.reference_replies import ORACLE_FILE, best_paid, failed_by_the_oracle, is_of_the_oracle, place_of
 from envwright.statistics.declared_range import is_reward, speakers
 
 if TYPE_CHECKING:
@@ -334,7 +334,8 @@ def scoring_tries_the_network(subject: Subject) -> Iterator[Found]:
     """Scoring uses the network.
 
     What: While a reward is computed, the package's own code opens no connection beyond loopback, directly or through
-        a library. Calls of a judge's chat-completions API are answered by a scripted judge.
+        a library. Calls of a judge's chat-completions API are answered by a scripted judge. tests/oracle.py does not
+        count: what it fails to reach is missing from its replies.
     Why: The reward depends on a network's state. Every rollout waits for it.
     Fix: Ship the needed data with the package. A judge's address belongs in the registry's `args`.
     """
@@ -353,7 +354,11 @@ def library_tries_the_network(subject: Subject) -> Iterator[Found]:
 
 
 def _network(subject: Subject, *, of_the_package: bool) -> Iterator[Found]:
-    tried = [attempt for attempt in subject.facts.network if attempt.stage == "rewards"]
+    tried = [
+        attempt
+        for attempt in subject.facts.network
+        if attempt.stage == "rewards" and not (attempt.place and attempt.place.file.endswith(ORACLE_FILE))
+    ]
     attempts = [attempt for attempt in tried if (attempt.place is not None) == of_the_package]
     if attempts:
         addresses = list(dict.fromkeys(attempt.address for attempt in attempts))

@@ -232,7 +232,7 @@ def observed(package: Package, workspace: Workspace) -> tuple[StartMode, dict[st
         (replace(each, rollout=0) for each in facts.rollouts), key=lambda each: repr(replace(each, seconds=0.0))
     )
     data: dict[str, Any] = timeless(
-        asdict(replace(facts, rollouts=rollouts, started=StartMode(), memory=0, budget_left=0.0))
+        asdict(replace(facts, rollouts=rollouts, started=StartMode(), starts={}, memory=0, budget_left=0.0))
     )
     return facts.started, data
 

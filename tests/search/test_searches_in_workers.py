@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 from envwright.observing.stages import search
-from envwright.observing.templates import LockTemplates
 from envwright.packages.cases import parse_expectation, read_cases
 from observed import Observations, written
 from oddities import ODDITIES
@@ -21,8 +19,9 @@ from rewards_to_search import DEFECTS
 from searched import environment, fired, searched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
+    from envwright.observing.templates import LockTemplates
     from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.worker
@@ -39,6 +38,14 @@ PLANTED = {
     "any-json-value": {"RWD085", "RWD086"},
 }
 ODD = ("continuous", "choices_in_the_prompt", "sets", "tolerance", "yes_or_no", "never_above_zero", "best_of_the_group")
+EVERY_DAY = (
+    ("substring", "v1"),
+    ("form-is-enough", "v1"),
+    ("prefix-of-the-reply", "v1"),
+    ("choices_in_the_prompt", "v1"),
+    ("best_of_the_group", "v0"),
+)
+"""Searched on every change, the others with `--slow`: `test_exploit_search.py` searches such rewards in-process."""
 EFFORT = planted(
     "effort",
     "RWD087",
@@ -100,6 +107,11 @@ def grade(reply, answer):
 """
 
 
+def called(name: str, generation: str, *values: object) -> object:
+    marks = () if (name, generation) in EVERY_DAY else pytest.mark.slow
+    return pytest.param(*values, id=f"{name}-{generation}", marks=marks)
+
+
 @pytest.fixture(autouse=True)
 def ends_by_count(stage_cost: Callable[[str, float], None]) -> None:
     """A busy machine changes nothing."""
@@ -107,13 +119,14 @@ def ends_by_count(stage_cost: Callable[[str, float], None]) -> None:
 
 
 @pytest.fixture(scope="session")
-def observations(workspace: Workspace) -> Iterator[Observations]:
-    with LockTemplates(workspace, threading.Event()) as templates:
-        yield Observations(workspace, templates)
+def observations(workspace: Workspace, lock_templates: LockTemplates) -> Observations:
+    return Observations(workspace, lock_templates)
 
 
-@pytest.mark.parametrize("generation", [pytest.param("v0", marks=pytest.mark.slow), "v1"])
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize(
+    ("name", "generation"),
+    [called(name, generation, name, generation) for name, generation in itertools.product(PLANTED, ("v0", "v1"))],
+)
 def test_worker_search_planted_defect_is_found(
     name: str, generation: str, observations: Observations, tmp_path: Path
 ) -> None:
@@ -138,9 +151,7 @@ def assert_case_fails_as_offered(evidence, folder: Path) -> None:
     assert yaml.safe_load(path.read_text(encoding="utf-8"))[0]["reply"] == case.reply
 
 
-@pytest.mark.parametrize(
-    "each", [odd for odd in ODDITIES if odd.name in ODD], ids=lambda odd: f"{odd.name}-{odd.generation}"
-)
+@pytest.mark.parametrize("each", [called(odd.name, odd.generation, odd) for odd in ODDITIES if odd.name in ODD])
 def test_worker_search_sound_reward_finds_nothing(
     each: Environment, observations: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,4 +288,4 @@ def test_multi_turn_search_plays_its_finds(
 
 
 def test_environments_of_search_exist() -> None:
-    assert set(ODD) <= {odd.name for odd in itertools.chain(ODDITIES)}
+    assert set(ODD) <= {odd.name for odd in ODDITIES}

@@ -169,6 +169,15 @@ def test_report_place_of_finding_opens_its_line_in_source(visit: Visit, reports:
     expect(line.locator("xpath=following-sibling::tr[1]")).to_contain_text("RWD005 error a wrong answer")
 
 
+def test_report_environment_names_what_blocks_its_publication(visit: Visit, tmp_path: Path) -> None:
+    write_reports(ValidationResult("fail", (FAILING, ALL_PASS)), tmp_path)
+    visit.open(address(tmp_path))
+    facts = visit.go("#/environment/reverse-text").locator("#detail .facts li")
+    expect(facts.last).to_have_text("Publication is blocked by RWD001, DST003")
+    facts = visit.go("#/environment/gsm8k").locator("#detail .facts")
+    expect(facts).to_have_text(re.compile("0 rollouts$"))
+
+
 def test_report_timeline_adds_up_to_the_time_of_the_environment(visit: Visit, tmp_path: Path) -> None:
     times = {"seconds": 12.34, "stage_seconds": {"load": 4.0, "rewards": 6.0, "smoke": 3.0}}
     starts = {"load": 0.5, "rewards": 5.0, "smoke": 6.0}

@@ -13,7 +13,7 @@ function evidence(data) {
   const time = data.observedBy ? `observed by ${data.observedBy.key}, ${data.observedBy.date}` : data.cached ? "from the cache" : seconds(data.seconds);
   const facts = [data.version, data.generation, data.folder, time, plural(data.counts[0], "task"), `${number(data.counts[1])} replies scored`, plural(data.counts[2], "rollout")];
   return h("div", null,
-    h("ul.facts", null, facts.filter(Boolean).map((text) => h("li", null, text)), (data.verdict !== "pass" || data.blocking.length) && h("li.blocked", null, "Publication is blocked", data.blocking.length ? ` by ${data.blocking.slice(0, MOST_BLOCKING).join(", ")}${data.blocking.length > MOST_BLOCKING ? ` and ${data.blocking.length - MOST_BLOCKING} more` : ""}` : "")),
+    h("ul.facts", null, facts.filter(Boolean).map((text) => h("li", null, text)), (data.verdict !== "pass" || data.blocking.length > 0) && h("li.blocked", null, "Publication is blocked", data.blocking.length ? ` by ${data.blocking.slice(0, MOST_BLOCKING).join(", ")}${data.blocking.length > MOST_BLOCKING ? ` and ${data.blocking.length - MOST_BLOCKING} more` : ""}` : "")),
     h("ul.gates", null, data.gates.map(([gate, verdict, reason]) => h(`li.${verdict}`, null, h("span.verdict", null, `${SIGNS[verdict]} `, h("span.unseen", null, verdict)), h("b", null, gate), verdict !== "pass" && reason && h("span.reason", { dir: "auto", title: reason }, shortLabel(reason, 34))))),
     findingsSection(data),
     [rewardsSection(data), distributionSection(data), mutationSection(data.mutation), sourceSection(data), searchSection(data.search), diffSection(data.diff),

@@ -68,6 +68,8 @@ def _is_right(session: Session, tasks: Sequence[TaskView], oracle: FieldOracle, 
 
 
 def _is_full(session: Session, task: TaskView, reply: list[dict[str, object]], request: JobRequest) -> bool:
+    if session.is_late:
+        return False
     try:
         scored = session.scored_once(task, reply, request["seconds"])
     except (Exception, OutOfTime):

@@ -70,7 +70,7 @@ def watch(options: argparse.Namespace) -> int:
     (name,) = repository.select(options.names)
     stop = threading.Event()
     events: queue.Queue[str] = queue.Queue()
-    watching = EnvironmentWatch(root, name, options.reports, events)
+    watching = EnvironmentWatch(root, name, options.reports, events, tuple(options.results))
     with terminated_like_interrupted(), LockTemplates(Workspace(root), stop) as templates:
         try:
             with _saves(repository.packages[name].folder, root, watching.add), _keys(watching.add):
@@ -92,8 +92,10 @@ def _keys_line() -> str:
 class EnvironmentWatch:
     """The validation of one environment, again and again."""
 
-    def __init__(self, root: Path, name: str, reports: Path, events: queue.Queue[str]) -> None:
-        self._root, self._name, self._reports, self._events = root, name, reports, events
+    def __init__(
+        self, root: Path, name: str, reports: Path, events: queue.Queue[str], results: tuple[str, ...]
+    ) -> None:
+        self._root, self._name, self._reports, self._events, self._results = root, name, reports, events, results
         self._running: threading.Event | None = None
         """Ends the validation that runs."""
         self._saved = time.monotonic()
@@ -151,7 +153,8 @@ class EnvironmentWatch:
 
     def _request(self, use_cache: bool) -> ValidationRequest:
         repository = Repository.load(self._root, [self._name], set_apart=True)
-        observation = ObservationRequest(use_cache=use_cache, first=needed_by("schema", "rewards"), results=())
+        first = needed_by("schema", "rewards")
+        observation = ObservationRequest(use_cache=use_cache, first=first, results=self._results)
         return ValidationRequest(repository, Workspace(self._root), False, GATES, observation)
 
     def _show(self, step: GateStep) -> None:

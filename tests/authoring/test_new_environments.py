@@ -16,7 +16,7 @@ from envwright.cli.new import ANSWERS, KINDS
 from envwright.facts import stages
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.worker
+pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 Made = tuple[str, str, str]
 """Generation, kind, answer."""
 EVERY_DAY: tuple[Made, ...] = (

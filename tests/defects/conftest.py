@@ -1,18 +1,18 @@
-"""One lock template per generation for the whole session, begun when it is first needed."""
+"""Observations of planted environments, and limits on replies that hang."""
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
 from envwright.observing.stages import invariants, pace, rewards
-from envwright.observing.templates import LockTemplates
 from envwright.system.workspace import Workspace
 from observed import Observations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from envwright.observing.templates import LockTemplates
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -25,7 +25,5 @@ def impatience() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def observations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observations]:
-    workspace = Workspace(tmp_path_factory.mktemp("repository"))
-    with LockTemplates(workspace, threading.Event()) as templates:
-        yield Observations(workspace, templates)
+def observations(tmp_path_factory: pytest.TempPathFactory, lock_templates: LockTemplates) -> Observations:
+    return Observations(Workspace(tmp_path_factory.mktemp("repository")), lock_templates)

@@ -19,6 +19,7 @@ from envwright.observing.observation_request import ObservationRequest
 from envwright.packages.repository import Repository
 from envwright.system.workspace import Workspace
 
+pytestmark = pytest.mark.usefixtures("shared_templates")
 ROOT = Path(__file__).parents[2]
 NAME = "word-problems"
 FOLDER = Path("environments", "word_problems")

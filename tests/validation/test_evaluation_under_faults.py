@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from envwright.observing.job import Job
     from envwright.system.workspace import Workspace
 
-pytestmark = pytest.mark.worker
+pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 TASKS, ROLLOUTS = 3, 4
 ALWAYS: dict[str, str] = {
     "429": "provider",

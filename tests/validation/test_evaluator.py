@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from envwright.facts.observed import Facts
     from envwright.system.workspace import Workspace
 
+pytestmark = pytest.mark.usefixtures("shared_templates")
 MODULE = """
 import os, threading, time
 from pathlib import Path

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from envwright.system.workspace import Workspace
 
+pytestmark = pytest.mark.usefixtures("shared_templates")
 MODULE = """
 import os, signal, time
 import verifiers as vf

@@ -262,7 +262,13 @@ def test_forked_jobs_observe_the_same_as_new_processes(
         assert forked[part] == fresh[part], part
 
 
-@pytest.mark.parametrize("declared", [{}, {"DECLARED": "value"}], ids=["nothing declared", "declared"])
+@pytest.mark.parametrize(
+    "declared",
+    [
+        pytest.param({}, id="nothing declared", marks=pytest.mark.slow),
+        pytest.param({"DECLARED": "value"}, id="declared"),
+    ],
+)
 def test_forks_have_variables_paths_and_signals_of_new_process(
     declared: dict[str, str], hostile: Callable[[str], Path], origins: Origins
 ) -> None:

@@ -65,7 +65,7 @@ def behaviour(settings: Iterable[str]) -> Behaviour:
         name, _, answer = setting.partition("=")
         name = name.strip().replace("-", "_")
         if name not in ASSUMPTIONS:
-            known = ", ".join(each.name.replace("_", "-") for each in fields(Behaviour))
+            known = ", ".join(field.name.replace("_", "-") for field in fields(Behaviour))
             raise UnknownAssumption(f"{setting}: unknown setting; the settings are {known}")
         allowed = ASSUMPTIONS[name].allowed
         if not allowed and not answer.isdecimal():

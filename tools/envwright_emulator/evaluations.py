@@ -143,7 +143,7 @@ def _create(
     sent: StoredDocument,
     status: str,
 ) -> StoredDocument:
-    found = [environment_of_id(hub, account, str(each.get("id"))) for each in environments]
+    found = [environment_of_id(hub, account, str(environment.get("id"))) for environment in environments]
     team = account.team_of(str(request.body["team_id"])) if request.body.get("team_id") else None
     made = {
         "evaluation_id": request.named("eval"),

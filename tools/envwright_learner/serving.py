@@ -306,11 +306,11 @@ def joined(turns: Sequence[Turn]) -> Trajectory:
 
 def _key(messages: Sequence[Message]) -> str:
     """The key of messages: equal for the same text and calls, however a client spells them."""
-    return json.dumps([[one["role"], text_of(one).strip(), _calls(one)] for one in messages])
+    return json.dumps([[message["role"], text_of(message).strip(), _calls(message)] for message in messages])
 
 
 def _exact(messages: Sequence[Message]) -> str:
-    return json.dumps([text_of(one) for one in messages])
+    return json.dumps([text_of(message) for message in messages])
 
 
 def _quoted(messages: Sequence[Message]) -> str:

@@ -208,7 +208,7 @@ class Learner:
             trainer = self._trainer
             chosen = self.settings.temperature if trainer.model.training or evaluation is None else evaluation
             if trainer.use_vllm:
-                engine, ids = trainer.vllm_generation, [list(each) for each in conversations]
+                engine, ids = trainer.vllm_generation, [list(conversation) for conversation in conversations]
                 engine.temperature = chosen
                 _, result, values, _ = engine.generate(prompts=ids, images=None, num_generations=1)
                 return [(tokens, [value[0] for value in each]) for tokens, each in zip(result, values, strict=True)]

@@ -48,7 +48,7 @@ def assistant_message(given: Mapping[str, Any]) -> Message:
     if not isinstance(content, (str, list)):
         raise ValueError(f"its content is {type(content).__name__}, not a text")
     message = {"role": "assistant", **given, "content": content}
-    return message | ({"tool_calls": [tool_call(*each) for each in enumerate(calls)]} if calls else {})
+    return message | ({"tool_calls": [tool_call(*call) for call in enumerate(calls)]} if calls else {})
 
 
 def script_of(reply: str | Sequence[str | Mapping[str, Any]]) -> list[Message]:

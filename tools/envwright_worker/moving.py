@@ -63,5 +63,5 @@ def use_temporary_folder() -> None:
             function = getattr(function, name, None)
         if isinstance(function, FunctionType):
             moved = tempfile.gettempdir() + constant.removeprefix("/tmp")
-            constants = (moved if one == constant else one for one in function.__code__.co_consts)
+            constants = (moved if co_const == constant else co_const for co_const in function.__code__.co_consts)
             function.__code__ = function.__code__.replace(co_consts=tuple(constants))

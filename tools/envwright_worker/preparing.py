@@ -46,7 +46,7 @@ def _download(dataset: Mapping[str, Any]) -> None:
     try:
         load_dataset(dataset["name"], dataset.get("config"), revision=dataset["revision"])
     except Exception as error:
-        if not any(type(one).__name__ in _NO_DATASET for one in _causes(error)):
+        if not any(type(cause).__name__ in _NO_DATASET for cause in _causes(error)):
             raise
         _download_files(dataset)
 

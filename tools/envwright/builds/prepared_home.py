@@ -46,7 +46,7 @@ def preparation_key(preparation: Preparation, package: Package) -> str:
     The package's code is included if the command names its module, because only then it can be imported.
     """
     code = package.digest if names_module(preparation.command, package.module) else ""
-    datasets = [[one.name, one.config, one.revision] for one in preparation.datasets]
+    datasets = [[dataset.name, dataset.config, dataset.revision] for dataset in preparation.datasets]
     lock = package.lock.digest if package.lock else ""
     interpreter = interpreter_if_any(package.requires_python)
     python = interpreter.minor if interpreter else ""

@@ -106,5 +106,5 @@ def _write_rates(seen: Followed, checkout: Checkout, file: Path) -> None:
 
 def _checkpoints(seen: Followed, options: argparse.Namespace) -> None:
     if options.command == "watch" and seen.checkpoints and not options.quiet:
-        steps = ", ".join(str(each.get("step", each.get("id", "?"))) for each in seen.checkpoints)
+        steps = ", ".join(str(checkpoint.get("step", checkpoint.get("id", "?"))) for checkpoint in seen.checkpoints)
         print(f"checkpoints: {steps}")

@@ -104,7 +104,7 @@ def run_merge(options: argparse.Namespace) -> int:
     else:
         result = _of_one_run(options, reports, expected, runs)
     origins = {id(one): Path(file).parent for file, report in reports.items() for one in report.environments}
-    origin_of = {one.name: origins[id(one)] for one in result.environments}
+    origin_of = {environment.name: origins[id(environment)] for environment in result.environments}
     diffs = merged_diffs(diff for report in files if (diff := report.parent / FILE).exists())
     if diffs is not None:
         write_report(options.reports / FILE, json.dumps(diffs, indent=2) + "\n")

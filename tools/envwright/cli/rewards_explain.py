@@ -68,9 +68,9 @@ def run(options: argparse.Namespace) -> int:
         subject = Subject(entry, package, facts)
         folder = package.folder.resolve().relative_to(root.resolve()).as_posix()
         hits = tuple(
-            replace(one, file=path_in_repository(folder, package.module_path, one.file))
-            for one in findings(subject, [rule.gate])
-            if one.rule == rule.id
+            replace(finding, file=path_in_repository(folder, package.module_path, finding.file))
+            for finding in findings(subject, [rule.gate])
+            if finding.rule == rule.id
         )
         found.append(RuleFindings(name, hits, _unseen(rule, facts)))
     if options.format == "json":

@@ -152,7 +152,7 @@ def beside_key(repository: Repository, names: Collection[str], dollars: float = 
     limited = replace(repository, registry=registry_beside_key(repository.registry, repository.root, each))
     for name in names:
         allowed = limited.registry.environments[name].secrets
-        if withheld := [each for each in repository.registry.environments[name].secrets if each not in allowed]:
+        if withheld := [secret for secret in repository.registry.environments[name].secrets if secret not in allowed]:
             print_message(
                 f"{name}: withheld: {', '.join(withheld)}. Beside a key, only secrets that "
                 f"{own_checkout() / REGISTRY_FILE} declares for {name} reach its code"

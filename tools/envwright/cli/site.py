@@ -64,7 +64,10 @@ def _catalogue(repository: Repository, reports: Path, hidden: frozenset[str]) ->
     file = reports / "validate.json"
     report = read_report(file) if file.is_file() else None
     if report is not None:  # the site shows what is registered, and not the result of a variant
-        report = replace(report, environments=tuple(one for one in report.environments if one.env_args is None))
+        report = replace(
+            report,
+            environments=tuple(environment for environment in report.environments if environment.env_args is None),
+        )
     runs, problems = read_runs(reports)
     hidden_runs = {name for name, spec in registry.specs.items() if hidden.intersection(spec.environment_names)}
     declared = {name: run for name, run in registry.runs.items() if name not in hidden_runs}
@@ -77,7 +80,7 @@ def _catalogue(repository: Repository, reports: Path, hidden: frozenset[str]) ->
         for name, package in repository.packages.items()
         if name not in hidden
     ]
-    digests = {one.name: one.digest for one in report.environments} if report else {}
+    digests = {environment.name: environment.digest for environment in report.environments} if report else {}
     diff = read_diff(reports / "reward-diff.json", digests)
     if hidden and diff:
         diff["verdict"] = worst(one["verdict"] for one in diff["environments"])
@@ -90,11 +93,11 @@ def _catalogue(repository: Repository, reports: Path, hidden: frozenset[str]) ->
 
 def _of_public(report: ValidationResult, public: Set[str], runs: Collection[str]) -> ValidationResult:
     """A report of `public` environments alone: the verdict, too, is theirs."""
-    environments = tuple(one for one in report.environments if one.name in public)
+    environments = tuple(environment for environment in report.environments if environment.name in public)
     return replace(
         report,
         environments=environments,
-        verdict=worst(one.verdict for one in environments),
+        verdict=worst(environment.verdict for environment in environments),
         runs=tuple(name for name in report.runs if name in runs),
         shard=None,
         unfinished=(),

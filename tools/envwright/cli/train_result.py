@@ -261,7 +261,9 @@ def _before(run: FinishedRun, name: str) -> str:
         raise NoAnswer(message, f"{record}, then this command with --before recording:NAME")
     if run.options.before not in (None, f"recording:{fixed.recording}", fixed.recording):
         raise NoAnswer(f"{name}: the run is judged by recording:{fixed.recording}", "leave out --before")
-    there = {Path(each.file).name.removesuffix(".jsonl.gz"): each for each in read_recordings(package.folder)}
+    there = {
+        Path(recording.file).name.removesuffix(".jsonl.gz"): recording for recording in read_recordings(package.folder)
+    }
     now = there.get(fixed.recording)
     if now is None or now.rows_digest != fixed.rows:
         file = f"environments/{package.folder.name}/recordings/{fixed.recording}.jsonl.gz"
@@ -377,18 +379,18 @@ def _values(run: FinishedRun, metric: str) -> list[float]:
 
 def _suspicions(run: FinishedRun, report: RunReport, answers: tuple[EnvironmentAnswer, ...]) -> Iterator[str]:
     """Findings on rewarded replies, a training reward that rose without the compared one, and functions that fell."""
-    yield from (f"{each.rule}: {each.message}" for each in report.findings if each.rule in REWARD_HACKING)
+    yield from (f"{finding.rule}: {finding.message}" for finding in report.findings if finding.rule in REWARD_HACKING)
     values = _values(run, "reward")
-    gained = any(each.comparison["answer"] == "better" for each in answers)
+    gained = any(answer.comparison["answer"] == "better" for answer in answers)
     if len(values) >= LEAST_STEPS and rising_score(values) > RISING and not gained:
         yield f"the training reward rose from {values[0]:.3g} to {values[-1]:.3g}, and that on these tasks did not"
-    for each in answers:
-        whole = each.comparison["difference"]
-        for function in each.comparison["functions"]:
+    for answer in answers:
+        whole = answer.comparison["difference"]
+        for function in answer.comparison["functions"]:
             found = function["difference"]
             if whole and whole["value"] > 0 and found and found["high"] is not None and found["high"] < 0:
                 yield (
-                    f"{each.environment}: {function['name']} fell from {function['before']:.3f} to "
+                    f"{answer.environment}: {function['name']} fell from {function['before']:.3f} to "
                     f"{function['after']:.3f} while the reward rose"
                 )
 
@@ -411,9 +413,9 @@ def _next(run: FinishedRun, report: RunReport, answer: RunAnswer) -> Iterator[st
     if answer.answer == "reached":
         yield f"serve it: envwright train serve {spec.name} --step {kept.step}"
     elif answer.answer == "undecided":
-        for each in answer.environments:
-            if each.answer == "undecided":
-                yield _larger(run, each)
+        for environment in answer.environments:
+            if environment.answer == "undecided":
+                yield _larger(run, environment)
     else:
         fixes = [finding for finding in report.findings if finding.patch or finding.fix]
         yield "stop: more rollouts would not change it" + (

@@ -166,7 +166,7 @@ class EnvironmentWatch:
         page = Page(width=width, colour=colour)
         verdict = (step.verdict, VERDICT_STYLES[step.verdict]) if step.verdict else ("no error so far", "dim")
         page.line((f"{time.monotonic() - self._saved:6.1f} s", "dim"), f"  {step.gate:<13} ", verdict)
-        new = [each for each in step.result.findings if (each.rule, each.message) not in self._shown]
+        new = [finding for finding in step.result.findings if (finding.rule, finding.message) not in self._shown]
         self._shown.update((each.rule, each.message) for each in new)
         if any(finding_kind(each) in DECIDING for each in new):
             causes(page, step.result, alone=1, quiet=True, titled=False)
@@ -175,7 +175,7 @@ class EnvironmentWatch:
     def _finish(self, result: EnvironmentResult, request: ValidationRequest) -> None:
         for gate, verdict in result.gates.items():
             if gate not in self._decided:
-                of_gate = tuple(each for each in result.findings if each.gate == gate)
+                of_gate = tuple(finding for finding in result.findings if finding.gate == gate)
                 self._show(GateStep(gate, verdict, replace(result, findings=of_gate)))
         self._findings = result.findings
         whole = ValidationResult(

@@ -58,7 +58,7 @@ def registry_beside_key(registry: Registry, root: Path, dollars: float = math.in
         judge = entry.judge
         if judge is not None and judge != known.judge:
             judge = replace(judge, max_cost=min(judge.max_cost, dollars))
-        secrets = tuple(each for each in entry.secrets if each in known.secrets)
+        secrets = tuple(secret for secret in entry.secrets if secret in known.secrets)
         return replace(entry, secrets=secrets, judge=judge, sandbox=known.sandbox)
 
     return replace(registry, environments={name: limited(each) for name, each in registry.environments.items()})

@@ -71,7 +71,9 @@ def _place(error: BaseException) -> tuple[str, int | None] | None:
     inside = tuple(str(folder) for folder in installed_folders())
     tool = str(Path(__file__).parents[1])
     frames = [each for each in extract_tb(error.__traceback__) if each.filename.startswith(inside)]
-    return next(((each.filename, each.lineno) for each in reversed(frames) if not each.filename.startswith(tool)), None)
+    return next(
+        ((frame.filename, frame.lineno) for frame in reversed(frames) if not frame.filename.startswith(tool)), None
+    )
 
 
 def installed_folders() -> tuple[str, ...]:
@@ -92,7 +94,9 @@ def all_plugins() -> tuple[Plugin, ...]:
 
 def _installed_plugins() -> Iterator[Plugin]:
     for distribution in distributions(path=list(installed_folders())):
-        if points := [each for each in distribution.entry_points if each.group in (RULES, TRAINERS)]:
+        if points := [
+            entry_point for entry_point in distribution.entry_points if entry_point.group in (RULES, TRAINERS)
+        ]:
             package, digest = f"{distribution.name} {distribution.version}", _digest(distribution)
             yield from (Plugin(point.group, point.name, point.value, package, digest) for point in points)
 

@@ -65,7 +65,7 @@ class ProposedPreparation:
     @property
     def is_complete(self) -> bool:
         """Whether this is enough for a `prepare:` declaration."""
-        return not self.others and all(one.revision for one in self.preparation.datasets)
+        return not self.others and all(dataset.revision for dataset in self.preparation.datasets)
 
 
 def proposed_preparation(wanted: Iterable[WantedData]) -> ProposedPreparation:
@@ -126,9 +126,11 @@ def preparation_lines(preparation: Preparation, indent: str = "") -> tuple[str, 
     lines = ["prepare:"]
     if preparation.datasets:
         lines.append("  datasets:")
-        for one in preparation.datasets:
-            config = f", config: {_scalar(one.config)}" if one.config else ""
-            lines.append(f"    - {{name: {one.name}{config}, revision: {_scalar(one.revision or UNKNOWN_COMMIT)}}}")
+        for dataset in preparation.datasets:
+            config = f", config: {_scalar(dataset.config)}" if dataset.config else ""
+            lines.append(
+                f"    - {{name: {dataset.name}{config}, revision: {_scalar(dataset.revision or UNKNOWN_COMMIT)}}}"
+            )
     if preparation.command:
         lines.append(f"  command: {preparation.command}")
     return tuple(indent + line for line in lines)

@@ -107,4 +107,4 @@ def _unmet(requires: str) -> list[Specifier]:
         bounds = SpecifierSet(requires)
     except InvalidSpecifier:
         return []
-    return [each for each in bounds if not each.contains(__version__, prereleases=True)]
+    return [bound for bound in bounds if not bound.contains(__version__, prereleases=True)]

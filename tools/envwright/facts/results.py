@@ -232,25 +232,25 @@ def rows_of_rollouts(
     rollouts: Sequence[Rollout], keys: Mapping[int, str], about: EvaluationRow
 ) -> Iterator[EvaluationRow]:
     """Facts as rows; `about` has their common values, `keys` the fingerprint of each task."""
-    for each in rollouts:
-        key = keys.get(each.task, f"task-{each.task}")
+    for rollout in rollouts:
+        key = keys.get(rollout.task, f"task-{rollout.task}")
         yield replace(
             about,
-            task=each.task,
+            task=rollout.task,
             task_key=key,
             group=key,
-            rollout=each.rollout,
-            policy=each.policy,
-            reward=each.reward,
-            functions=each.functions,
-            error=error_of(each),
-            stop=each.stop,
-            truncated=each.truncated,
-            timed_out=each.timed_out,
-            retries=each.retries,
-            tokens=each.tokens and Tokens(*each.tokens),
-            seconds=each.seconds,
-            completion=each.completion,
+            rollout=rollout.rollout,
+            policy=rollout.policy,
+            reward=rollout.reward,
+            functions=rollout.functions,
+            error=error_of(rollout),
+            stop=rollout.stop,
+            truncated=rollout.truncated,
+            timed_out=rollout.timed_out,
+            retries=rollout.retries,
+            tokens=rollout.tokens and Tokens(*rollout.tokens),
+            seconds=rollout.seconds,
+            completion=rollout.completion,
         )
 
 

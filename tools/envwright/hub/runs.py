@@ -299,13 +299,11 @@ def read_training_offer(prime: Prime, access: HubAccess, stop: threading.Event) 
     ]
     answers = call_hub(prime, access, calls, stop)
     models, gpus = _object(answers["models"]), _object(answers["gpus"])
-    prices: dict[str, float | None] = {
-        str(each): None for each in _offer_rows(gpus, "gpuTypes") if isinstance(each, str)
-    }
-    for each in _offer_rows(models, "onDemand"):
-        price = each.get("pricePerGpuHour") if isinstance(each, Mapping) else None
-        if isinstance(price, int | float) and each.get("gpuType"):
-            prices[str(each["gpuType"])] = float(price)
+    prices: dict[str, float | None] = {str(row): None for row in _offer_rows(gpus, "gpuTypes") if isinstance(row, str)}
+    for row in _offer_rows(models, "onDemand"):
+        price = row.get("pricePerGpuHour") if isinstance(row, Mapping) else None
+        if isinstance(price, int | float) and row.get("gpuType"):
+            prices[str(row["gpuType"])] = float(price)
     names = (
         str(each["name"]) for each in _offer_rows(models, "models") if isinstance(each, Mapping) and each.get("name")
     )

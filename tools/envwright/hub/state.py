@@ -87,20 +87,20 @@ def read_hub(
         raise HubUnavailable("no API key for the Hub", "set PRIME_API_KEY, or run: prime login")
     addresses, pinned, owners = list(addresses), list(pinned), list(owners)
     calls = [HubCall("teams", "/user/teams", pages="offset")]
-    calls += [HubCall(f"at {each}", f"/environmentshub/{each}/status") for each in addresses]
+    calls += [HubCall(f"at {address}", f"/environmentshub/{address}/status") for address in addresses]
     calls += [HubCall(f"pinned {each}", _path_of_version(each)) for each in pinned]
-    calls += [HubCall(f"of {each}", "/environmentshub/", _listing(each), pages="offset") for each in owners]
+    calls += [HubCall(f"of {owner}", "/environmentshub/", _listing(owner), pages="offset") for owner in owners]
     params = {"teamId": access.team} if access.team else None
     answers = call_hub(prime, access, calls, stop, check=HubCall("whoami", "/user/whoami", params))
     identity = _identity(answers, access)
-    lists = {each: answers[f"of {each}"] for each in owners if answers[f"of {each}"].outcome == "ok"}
+    lists = {owner: answers[f"of {owner}"] for owner in owners if answers[f"of {owner}"].outcome == "ok"}
     return HubState(
         identity,
-        {each: reading_of(answers[f"at {each}"], each, identity) for each in addresses},
+        {address: reading_of(answers[f"at {address}"], address, identity) for address in addresses},
         {each: _pinned(answers[f"pinned {each}"]) for each in pinned},
         {each: _names(_entries(answer)) for each, answer in lists.items()},
         frozenset(_names(entry for answer in lists.values() for entry in _entries(answer) if _is_public(entry))),
-        {each: answers[f"of {each}"].message for each in owners if answers[f"of {each}"].outcome != "ok"},
+        {owner: answers[f"of {owner}"].message for owner in owners if answers[f"of {owner}"].outcome != "ok"},
         answers.prime,
     )
 
@@ -139,7 +139,7 @@ def _identity(answers: HubAnswers, access: HubAccess) -> HubIdentity:
 
 def _may_write(scope: Any) -> bool:
     rights = [each for name, each in scope.items() if "environment" in name.lower()] if isinstance(scope, dict) else []
-    return all(not isinstance(each, dict) or each.get("write") is not False for each in rights)
+    return all(not isinstance(right, dict) or right.get("write") is not False for right in rights)
 
 
 def _teams(answer: HubAnswer) -> Mapping[str, str] | None:

@@ -329,8 +329,15 @@ def _report(
         before=_side(sides.before, samples.before, interval_of(found.means.before), costs.before),
         after=_side(sides.after, samples.after, interval_of(found.means.after), costs.after),
         functions=tuple(
-            FunctionReport(each.name, each.kind, each.weight, each.before, each.after, interval_of(each.difference))
-            for each in found.functions
+            FunctionReport(
+                function.name,
+                function.kind,
+                function.weight,
+                function.before,
+                function.after,
+                interval_of(function.difference),
+            )
+            for function in found.functions
         ),
         tasks=tuple(_task(tasks.get(change.key), change) for change in found.tasks),
         only_before=found.unpaired.before,

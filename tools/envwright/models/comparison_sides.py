@@ -140,7 +140,7 @@ def _endpoint(
     root: Path, side: SideName, name: str, wanted: SideKind | None, endpoints: Mapping[str, Endpoint]
 ) -> ComparisonSide | None:
     """The endpoint of a name or model of the file; after `endpoint:` also a model of Prime Inference."""
-    is_declared = name in endpoints or any(each.model == name for each in endpoints.values())
+    is_declared = name in endpoints or any(endpoint.model == name for endpoint in endpoints.values())
     if not is_declared and (wanted != "endpoint" or "/" not in name):
         return None
     return ComparisonSide(side, name, "endpoint", endpoint=endpoint_named(root, name))

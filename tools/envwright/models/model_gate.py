@@ -116,7 +116,7 @@ def _evaluated(target: EvaluationTarget, gate: Gate, relay: Relay, file: Path) -
 
 def _judged(target: EvaluationTarget, gate: Gate, relay: Relay, evaluated: ModelEvaluation) -> Judgement:
     """The gate's judgement; a run that was cut short proves nothing."""
-    recordings = [each.baseline for each in read_recordings(target.package.folder) if not each.problems]
+    recordings = [recording.baseline for recording in read_recordings(target.package.folder) if not recording.problems]
     judge_here = judge_name(evaluated.judge) or "scripted"  # recordings that name none were judged by it
     recorded = [baseline for baseline in recordings if (baseline.get("judge") or "scripted") == judge_here]
     baseline = baseline_for(recorded, evaluated.facts, target.settings.split or "train")

@@ -61,7 +61,11 @@ def placement(folder: Path, old: str, new: str) -> Placement:
     if not old.strip():
         raise NotPlaceable("the environment has no system prompt to replace: add one with this text")
     strings = list(_strings(folder))
-    found = [each for each in strings if each.value == old or (each.span is None and each.value.strip() == old.strip())]
+    found = [
+        string
+        for string in strings
+        if string.value == old or (string.span is None and string.value.strip() == old.strip())
+    ]
     if len(found) > 1:
         places = ", ".join(f"{each.path.relative_to(folder)}:{each.line}" for each in found)
         raise NotPlaceable(f"the prompt occurs several times in the source: {places}")
@@ -135,9 +139,9 @@ def _literals(path: Path) -> Iterator[_Found]:
 def _near(strings: list[_Found], old: str, folder: Path) -> str:
     """The string that is most similar, for the message."""
     likely = [
-        (difflib.SequenceMatcher(None, each.value[:4_000], old[:4_000], autojunk=False).ratio(), each)
-        for each in strings
-        if len(each.value) > 20
+        (difflib.SequenceMatcher(None, string.value[:4_000], old[:4_000], autojunk=False).ratio(), string)
+        for string in strings
+        if len(string.value) > 20
     ]
     best = max(likely, key=lambda one: one[0], default=None)
     if best is None or best[0] < NEAR:

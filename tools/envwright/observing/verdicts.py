@@ -109,7 +109,7 @@ def judged(request: ValidationRequest, name: str, facts: Facts, *, cached: bool,
     """The result of an environment from facts; `started` is the beginning of its turn."""
     repository = request.repository
     package = repository.packages[name]
-    recorded = [one.baseline for one in facts.recordings if not one.problems]
+    recorded = [recording.baseline for recording in facts.recordings if not recording.problems]
     subject = Subject(
         repository.registry.environments[name],
         package,
@@ -135,7 +135,7 @@ def judged(request: ValidationRequest, name: str, facts: Facts, *, cached: bool,
 
 def _named_sources(package: Package, result: EnvironmentResult) -> dict[str, str]:
     """The text of the package's files in which a line is a finding, except those that mutation testing has."""
-    mutated = {one.path for one in result.mutation.sources} if result.mutation else set()
+    mutated = {source.path for source in result.mutation.sources} if result.mutation else set()
     named = {finding.file for finding in result.findings if finding.file and finding.line} - mutated
     texts: dict[str, str] = {}
     for path in sorted(named):

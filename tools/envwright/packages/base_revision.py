@@ -66,7 +66,7 @@ class Base:
         except (DeclarationError, UnicodeDecodeError):
             return replace(otherwise, name=name)
         found = registry.environments.get(name, replace(otherwise, name=name))
-        return replace(found, secrets=tuple(each for each in found.secrets if each in otherwise.secrets))
+        return replace(found, secrets=tuple(secret for secret in found.secrets if secret in otherwise.secrets))
 
 
 def find_base(root: Path, given: str) -> Base:

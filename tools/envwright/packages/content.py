@@ -319,10 +319,10 @@ class IgnorePattern:
             state = self._states[number]
             ways = [number + 1] if state.repeats else []
             ways += [] if state.skipped_to is None else [state.skipped_to]
-            for each in ways:
-                if each not in reached:
-                    reached.add(each)
-                    waiting.append(each)
+            for way in ways:
+                if way not in reached:
+                    reached.add(way)
+                    waiting.append(way)
         return reached
 
 

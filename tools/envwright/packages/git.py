@@ -73,7 +73,7 @@ def default_branch(root: Path) -> str:
     current = git(root, "symbolic-ref", "--quiet", "HEAD").stdout.decode().split()  # one without commits, too
     listed = git(root, "for-each-ref", "--format=%(refname)", "refs/heads", "refs/remotes/origin")
     references = (*current, *listed.stdout.decode().split())
-    names = {re.sub("^refs/(heads|remotes/origin)/", "", each) for each in references}
+    names = {re.sub("^refs/(heads|remotes/origin)/", "", reference) for reference in references}
     return names.pop() if len(names) == 1 else ""
 
 

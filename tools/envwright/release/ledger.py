@@ -183,7 +183,7 @@ def _entry_data(entry: LedgerEntry) -> dict[str, Any]:
         "after": asdict(published.after) if published and published.after else None,
         "fetched": asdict(entry.fetched) if entry.fetched else None,
         "verified": asdict(entry.verified) if entry.verified else None,
-        "evaluations": [asdict(each) for each in entry.evaluations],
+        "evaluations": [asdict(evaluation) for evaluation in entry.evaluations],
         "seconds": round(entry.seconds, 1),
     }
 
@@ -216,8 +216,8 @@ def _besides(entry: LedgerEntry) -> Iterator[str]:
         yield entry.page
     if entry.verified:
         yield entry.verified.message
-    for each in entry.evaluations:
-        yield f"evaluation {each.name}: {each.outcome}, {each.message}"
+    for evaluation in entry.evaluations:
+        yield f"evaluation {evaluation.name}: {evaluation.outcome}, {evaluation.message}"
     if entry.next:
         yield f"next: {entry.next}"
 

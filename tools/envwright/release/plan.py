@@ -367,7 +367,7 @@ def _planned_runs(
 ) -> Iterator[PlannedRun]:
     """The action for each run; a run on an environment that cannot be read is refused by itself."""
     readable = [name for name, used in concerned.items() if used.isdisjoint(broken)]
-    decided = {each.run.spec.name: each for each in decided_runs(situation, readable)}
+    decided = {run.run.spec.name: run for run in decided_runs(situation, readable)}
     for name, used in concerned.items():
         if name in decided:
             yield replace(_planned_run(decided[name]), changed=changes.get(name, ""))

@@ -60,7 +60,7 @@ def render_plan_text(plan: ReleasePlan, *, quiet: bool = False) -> str:
         lines.append(f"{SIGNS[step.action]} {step.desired.address:<{width}}  {step.action:<10}  {_reason(step)}")
         if step.next:
             lines.append(f"  {'':<{width}}  next: {step.next}")
-        lines += [f"  {'':<{width}}  {_worded(each)}" for each in plan.findings.get(step.desired.name, ())]
+        lines += [f"  {'':<{width}}  {_worded(finding)}" for finding in plan.findings.get(step.desired.name, ())]
     unchanged = sum(step.action == "unchanged" for step in plan.steps)
     if unchanged and len(shown) < len(plan.steps):
         lines.append(f"  {unchanged:,} unchanged")
@@ -110,7 +110,7 @@ def _others(plan: ReleasePlan) -> Iterator[str]:
             yield f"  {run.size.estimate_line}"
         yield from (f"  {each}" for each in run.played)
         yield from (f"  {each}" for each in run.expected)
-        yield from (f"  {_worded(each)}" for each in run.findings if each.severity != "advice")
+        yield from (f"  {_worded(finding)}" for finding in run.findings if finding.severity != "advice")
     for removed in plan.removed_runs:
         yield from _removed(removed)
 
@@ -162,8 +162,8 @@ def render_plan_markdown(plan: ReleasePlan) -> str:
         parts.append(f"{idle:,} unchanged.\n")
     for step in busy[:MOST_ROWS]:
         parts += [
-            f"- {code_span(step.desired.name)}: {prose(_worded(each))}"
-            for each in plan.findings.get(step.desired.name, ())
+            f"- {code_span(step.desired.name)}: {prose(_worded(finding))}"
+            for finding in plan.findings.get(step.desired.name, ())
         ]
     parts += [f"- {prose(on_one_line(line))}" for line in _others(plan)]
     parts.append(f"\n**{_sum(plan)}**")
@@ -205,7 +205,7 @@ def plan_data(plan: ReleasePlan) -> dict[str, Any]:
 def _run_data(run: PlannedRun) -> dict[str, Any]:
     kept = ("name", "backend", "action", "reason", "next", "played", "changed", "expected")
     known = {key: getattr(run, key) for key in kept} | ({} if run.size is None else _size_data(run.size))
-    return {**known, "findings": [finding_data(each) for each in run.findings]}
+    return {**known, "findings": [finding_data(finding) for finding in run.findings]}
 
 
 def _size_data(size: RunSize) -> dict[str, Any]:
@@ -229,7 +229,7 @@ def _step_data(plan: ReleasePlan, step: ReleaseStep) -> dict[str, Any]:
         "reason": step.reason,
         "next": step.next,
         "found": asdict(step.found) if step.found else None,
-        "findings": [finding_data(each) for each in plan.findings.get(step.desired.name, ())],
+        "findings": [finding_data(finding) for finding in plan.findings.get(step.desired.name, ())],
     }
 
 

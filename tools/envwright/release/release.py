@@ -227,7 +227,7 @@ class Release:
         answers = call_hub(self.prime, self.access, calls, self.stop)
         data = answers["all"].data
         versions = data.get("data", {}).get("versions", ()) if isinstance(data, dict) else ()
-        contents = frozenset(str(each.get("sha256")) for each in versions if isinstance(each, dict))
+        contents = frozenset(str(version.get("sha256")) for version in versions if isinstance(version, dict))
         return reading_of(answers["status"], address, self.identity), contents
 
     def _with_evaluations(self, known: LedgerEntry) -> LedgerEntry:
@@ -401,5 +401,7 @@ def _entries_with(ledger: ReleaseLedger, results: set[str]) -> Iterator[str]:
 
 def _failed_parts(ledger: ReleaseLedger) -> Iterator[str]:
     for entry in ledger.entries:
-        yield from (f"evaluation {each.name} failed" for each in entry.evaluations if each.outcome == "failed")
+        yield from (
+            f"evaluation {evaluation.name} failed" for evaluation in entry.evaluations if evaluation.outcome == "failed"
+        )
     yield from (f"run {run['name']} failed: {run['message']}" for run in ledger.runs if run["outcome"] == "failed")

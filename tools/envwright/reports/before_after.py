@@ -249,6 +249,6 @@ def _side_rows(report: ComparisonReport) -> Iterator[Sequence[str]]:
 
 
 def _function_rows(report: ComparisonReport) -> Iterator[Sequence[str]]:
-    for each in report.functions:
-        difference = each.difference.text(signed=True) if each.difference else "too few tasks"
-        yield each.name, f"{each.weight:g}", f"{each.before:.3f}", f"{each.after:.3f}", difference
+    for function in report.functions:
+        difference = function.difference.text(signed=True) if function.difference else "too few tasks"
+        yield function.name, f"{function.weight:g}", f"{function.before:.3f}", f"{function.after:.3f}", difference

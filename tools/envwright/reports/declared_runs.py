@@ -78,9 +78,9 @@ def _summary(results: Sequence[RunResult], changed: Sequence[str]) -> str:
 def render_runs_markdown(results: Sequence[RunResult]) -> str:
     """Runs as a table for a job's summary, with the findings below it."""
     lines = ["| | run | backend | model | environments | state |", "|---|---|---|---|---|---|"]
-    for each in results:
-        sign = "✗" if each.verdict == "fail" else "✓"
-        cells = (each.name, each.backend, each.model, " + ".join(each.environments), each.state or "–")
+    for result in results:
+        sign = "✗" if result.verdict == "fail" else "✓"
+        cells = (result.name, result.backend, result.model, " + ".join(result.environments), result.state or "–")
         lines.append(f"| {sign} | " + " | ".join(table_cell(cell) for cell in cells) + " |")
     found = [
         f"- **{prose(finding.rule)}** {finding.severity}: {prose(finding.message)} Fix: {prose(finding.fix)}"

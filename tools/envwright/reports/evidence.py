@@ -105,7 +105,7 @@ def _block(label: str, text: str) -> ShownEvidence:
 
 def _in_brief(evidence: Evidence) -> str:
     """Another conversation of a finding: one line on it, then the reply."""
-    shown = [one for one in _entries(evidence) if one.label != "reply" and not one.quoted]
+    shown = [entry for entry in _entries(evidence) if entry.label != "reply" and not entry.quoted]
     lines = [", ".join(f"{one.label} {one.text}" for one in shown)]
     if evidence.reply is not None:
         lines.append(evidence.reply.text or _empty(""))

@@ -94,7 +94,7 @@ def _environment(environment: EnvironmentResult) -> Element:
         _failure(suite, environment, failure)
     remarks = [finding for finding in environment.findings if finding_kind(finding) in ("warning", "advice")]
     if remarks:
-        lines = [f"{one.rule} {one.severity}: {one.message} [{one.at}]" for one in remarks]
+        lines = [f"{remark.rule} {remark.severity}: {remark.message} [{remark.at}]" for remark in remarks]
         SubElement(suite, "system-out").text = visible(shortened("\n".join(lines), LONGEST_EVIDENCE))
     return suite
 

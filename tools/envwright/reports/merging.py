@@ -38,8 +38,14 @@ def merged(
     runs = {name for part in parts for name in part.runs}
     wrong = tuple(dict.fromkeys(problem for part in parts for problem in part.problems))
     unjudged = () if wrong else sorted({*expected_runs} - runs)  # a failing run is one of the problems
-    missing = (*sorted(wanted - {one.name for one in environments}), *(f"run {name}" for name in unjudged))
-    verdicts: list[Verdict] = [*(part.verdict for part in parts), *(one.verdict for one in environments)]
+    missing = (
+        *sorted(wanted - {environment.name for environment in environments}),
+        *(f"run {name}" for name in unjudged),
+    )
+    verdicts: list[Verdict] = [
+        *(part.verdict for part in parts),
+        *(environment.verdict for environment in environments),
+    ]
     return replace(
         parts[0],
         verdict=worst([*verdicts, "inconclusive"] if missing else verdicts),
@@ -103,8 +109,8 @@ def _disagreements(reports: Mapping[str, ValidationResult]) -> Iterable[Problem]
 def _repeated(reports: Mapping[str, ValidationResult]) -> Iterable[Problem]:
     first: dict[str, str] = {}
     for file, part in reports.items():
-        for one in part.environments:
-            known = first.setdefault(one.name, file)
+        for environment in part.environments:
+            known = first.setdefault(environment.name, file)
             if known != file:
                 message = f"has an environment that is also in {known}"
-                yield Problem(file, None, message, found=one.name, fix="merge the reports of one run only")
+                yield Problem(file, None, message, found=environment.name, fix="merge the reports of one run only")

@@ -101,7 +101,10 @@ def is_in_job(environ: Mapping[str, str]) -> bool:
 
 def render_annotations(result: ValidationResult) -> tuple[str, ...]:
     """One command per line, most important first, up to GitHub's limit."""
-    commands = [workflow_command("error", one.file, one.line, "declaration", str(one)) for one in result.problems]
+    commands = [
+        workflow_command("error", problem.file, problem.line, "declaration", str(problem))
+        for problem in result.problems
+    ]
     of_standing: dict[FindingKind, list[str]] = {kind: [] for kind in FINDING_KINDS}
     of_failures: list[str] = []
     for environment in result.environments:

@@ -213,7 +213,7 @@ class PlainProgress(RunProgress):
         finished = sum(row.state == "finished" for row in rows)
         seconds = next(row.seconds for row in rows if row.name == result.name)
         how = "from the cache" if result.cached else f"in {seconds_text(seconds)}"
-        counted = [one for one in result.findings if finding_kind(one) in DECIDING]
+        counted = [finding for finding in result.findings if finding_kind(finding) in DECIDING]
         rules = ", ".join(dict.fromkeys(one.rule for one in counted))
         self._write(f"[{finished}/{len(rows)}] {result.name}: {result.verdict} {how}{f' ({rules})' if rules else ''}")
 

@@ -329,16 +329,20 @@ class ValidationResult:
         signers: Counter[str] = Counter()
         altered: list[tuple[str, Verdict, Verdict]] = []
         cached = 0
-        for one in self.environments:
-            verdicts.append(one.verdict)
-            policies |= dict.fromkeys(one.policies)
-            cached += one.cached
-            signers.update([one.observed_by.key] if one.observed_by else ())
-            altered += [(one.name, one.by_former_rules, one.verdict)] if one.by_former_rules else []
-            if one.verdict != "pass":
-                unmet.append((one.verdict, one.name, _deciding_finding(one)))
-            elif stopping := tuple(filter(stops_publishing, one.findings)):
-                unready.append((one.name, stopping))
+        for environment in self.environments:
+            verdicts.append(environment.verdict)
+            policies |= dict.fromkeys(environment.policies)
+            cached += environment.cached
+            signers.update([environment.observed_by.key] if environment.observed_by else ())
+            altered += (
+                [(environment.name, environment.by_former_rules, environment.verdict)]
+                if environment.by_former_rules
+                else []
+            )
+            if environment.verdict != "pass":
+                unmet.append((environment.verdict, environment.name, _deciding_finding(environment)))
+            elif stopping := tuple(filter(stops_publishing, environment.findings)):
+                unready.append((environment.name, stopping))
         unmet.sort(key=lambda each: VERDICTS.index(each[0]))
         worst_first = tuple((name, finding) for _, name, finding in unmet)
         by_signer = dict(sorted(signers.items()))
@@ -347,8 +351,8 @@ class ValidationResult:
 
 def _deciding_finding(environment: EnvironmentResult) -> Finding | None:
     """The finding that decided; for gates that wait for a known finding, that one; else one of too short a budget."""
-    deciding = (one for one in environment.findings if finding_kind(one) in DECIDING)
-    others = (one for one in environment.findings if one.waiting or DECLARED_BUDGET.search(one.fix))
+    deciding = (finding for finding in environment.findings if finding_kind(finding) in DECIDING)
+    others = (finding for finding in environment.findings if finding.waiting or DECLARED_BUDGET.search(finding.fix))
     return next(deciding, None) or next(others, None)
 
 
@@ -426,7 +430,9 @@ def _stage_failure(stage: StageName, failure: Failure, in_repository: Located) -
 def _located(mutation: Mutation | None, in_repository: Located) -> Mutation | None:
     if mutation is None:
         return None
-    return replace(mutation, sources=tuple(replace(one, path=in_repository(one.file)) for one in mutation.sources))
+    return replace(
+        mutation, sources=tuple(replace(source, path=in_repository(source.file)) for source in mutation.sources)
+    )
 
 
 def _compared(recording: RecordingFacts) -> ComparedRecording:
@@ -470,7 +476,7 @@ def in_brief(result: EnvironmentResult) -> EnvironmentResult:
     """
     if result.verdict != "pass":
         return result
-    measured = tuple(replace(one, checks=(), advice=()) for one in result.distributions)
+    measured = tuple(replace(distribution, checks=(), advice=()) for distribution in result.distributions)
     return replace(result, profiles=(), prompts={}, mutation=brief(result.mutation), distributions=measured, brief=True)
 
 

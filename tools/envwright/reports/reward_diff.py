@@ -85,7 +85,7 @@ def render_json(result: DiffResult) -> str:
         "tool": result.tool_version,
         "base": result.base,
         "verdict": result.verdict,
-        "environments": [_environment_data(one) for one in result.environments],
+        "environments": [_environment_data(environment) for environment in result.environments],
     }
     return json.dumps(plain_data(data), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
@@ -99,9 +99,9 @@ def _environment_data(one: EnvironmentDiff) -> dict[str, Any]:
         "seconds": round(one.seconds, 3),
         "failure": one.failure,
         "findings": [
-            {"rule": each.rule, "severity": each.severity, "message": each.message, "fix": each.fix}
-            | {"inconclusive": each.inconclusive, "ignored": each.ignored, "reason": each.reason}
-            for each in one.findings
+            {"rule": finding.rule, "severity": finding.severity, "message": finding.message, "fix": finding.fix}
+            | {"inconclusive": finding.inconclusive, "ignored": finding.ignored, "reason": finding.reason}
+            for finding in one.findings
         ],
     }
     return data | (_comparison_data(one.comparison) if one.comparison else {})
@@ -131,12 +131,12 @@ def _comparison_data(comparison: RewardComparison) -> dict[str, Any]:
         ],
         "prompts": [
             {
-                "base_task": each.tasks.before,
-                "head_task": each.tasks.after,
-                "base": each.prompts.before,
-                "head": each.prompts.after,
+                "base_task": prompt.tasks.before,
+                "head_task": prompt.tasks.after,
+                "base": prompt.prompts.before,
+                "head": prompt.prompts.after,
             }
-            for each in comparison.prompts
+            for prompt in comparison.prompts
         ],
         "changed": [
             {
@@ -163,13 +163,19 @@ def _scoring_data(scoring: Scoring) -> dict[str, Any]:
 def render_text(result: DiffResult, *, width: int = 100, colour: bool = False) -> str:
     """The report for the terminal: every changed reply, the first of them whole."""
     page = Page(width=width, colour=colour)
-    for one in result.environments:
-        page.line((one.name, "bold"), "  ", (one.verdict, _STYLES[one.verdict]), "  ", (one.reason, ""))
-        if one.failure is not None and one.failure.traceback.strip():
-            page.quote("traceback", "\n".join(one.failure.traceback.strip().split("\n")[-8:]), indent=2)
-        if one.comparison is not None:
-            _comparison_text(page, one.comparison)
-        for finding in one.findings:
+    for environment in result.environments:
+        page.line(
+            (environment.name, "bold"),
+            "  ",
+            (environment.verdict, _STYLES[environment.verdict]),
+            "  ",
+            (environment.reason, ""),
+        )
+        if environment.failure is not None and environment.failure.traceback.strip():
+            page.quote("traceback", "\n".join(environment.failure.traceback.strip().split("\n")[-8:]), indent=2)
+        if environment.comparison is not None:
+            _comparison_text(page, environment.comparison)
+        for finding in environment.findings:
             style = "dim" if finding.ignored else ("bold red" if finding.severity == "error" else "cyan")
             page.paragraph((finding.rule, style), finding.message, indent=2, hanging=9)
             page.field("ignored" if finding.ignored else "fix", finding.reason or finding.fix, indent=4)
@@ -259,7 +265,7 @@ def _table(comparison: RewardComparison) -> list[tuple[str, int, int, str, str]]
         if not name.startswith("case ")
     ]
     if cases:
-        rows.append(("cases", sum(one[1] for one in cases), sum(one[2] for one in cases), "", ""))
+        rows.append(("cases", sum(case[1] for case in cases), sum(case[2] for case in cases), "", ""))
     return rows
 
 
@@ -412,7 +418,11 @@ def changed_policies(environments: Sequence[EnvironmentRewards]) -> list[tuple[E
 def render_changes(environments: Sequence[EnvironmentRewards]) -> Iterator[str]:
     """The changes as a section of Markdown; nothing if no reward changed and all could be compared."""
     rows = changed_policies(environments)
-    failed = [one for one in environments if one.verdict != "pass" and not any(each.changed for each in one.said_by)]
+    failed = [
+        environment
+        for environment in environments
+        if environment.verdict != "pass" and not any(each.changed for each in environment.said_by)
+    ]
     if not rows and not failed:
         return
     yield "### Changed rewards\n\n"

@@ -251,10 +251,10 @@ def _curve(curve: Curve) -> str:
 
 def _rewards(run: RunReport) -> str:
     """The distribution of a step's rewards: a bar for each bin."""
-    most = max(1, max(each.count for each in run.rewards))
-    bars = "".join(BARS[min(7, each.count * 8 // most)] if each.count else " " for each in run.rewards)
+    most = max(1, max(reward.count for reward in run.rewards))
+    bars = "".join(BARS[min(7, reward.count * 8 // most)] if reward.count else " " for reward in run.rewards)
     total, at = (
-        sum(each.count for each in run.rewards),
+        sum(reward.count for reward in run.rewards),
         "" if run.rewards_step is None else f" at step {run.rewards_step}",
     )
     reach = f"{run.rewards[0].low:.3g} to {run.rewards[-1].high:.3g}"
@@ -333,9 +333,9 @@ def render_answer_markdown(name: str, answer: RunAnswer) -> str:
 
 def _rows(answer: RunAnswer) -> list[tuple[str, str]]:
     rows = []
-    for each in answer.environments:
-        rows.append((each.environment, f"{difference_of(each.comparison)}: {each.reason}"))
-        tasks = each.comparison["tasks"]
+    for environment in answer.environments:
+        rows.append((environment.environment, f"{difference_of(environment.comparison)}: {environment.reason}"))
+        tasks = environment.comparison["tasks"]
         lost = [task for task in tasks if task["after"] < task["before"]][:TASKS_SHOWN]
         won = [task for task in reversed(tasks) if task["after"] > task["before"]][:TASKS_SHOWN]
         rows += [("lost", _task(task)) for task in lost] + [("gained", _task(task)) for task in won]

@@ -42,7 +42,7 @@ _LEVELS = {"error": "error", "inconclusive": "warning", "warning": "warning", "a
 
 def render_sarif(result: ValidationResult) -> str:
     """The result as SARIF; every result has a place inside the repository."""
-    results = [_problem(one.file, one.line, str(one)) for one in result.problems]
+    results = [_problem(problem.file, problem.line, str(problem)) for problem in result.problems]
     results += _weightiest_results(result.environments, MOST_RESULTS - len(results))
     used = {one["ruleId"] for one in results[:MOST_RESULTS]}
     run = {
@@ -50,7 +50,7 @@ def render_sarif(result: ValidationResult) -> str:
             "driver": {
                 "name": "envwright",
                 "semanticVersion": result.tool or "0.0.0",
-                "rules": [*_declaration_rule(used), *(_rule(one) for one in all_rules().values() if one.id in used)],
+                "rules": [*_declaration_rule(used), *(_rule(rule) for rule in all_rules().values() if rule.id in used)],
             }
         },
         "invocations": [
@@ -93,11 +93,11 @@ def _overrides(result: ValidationResult) -> dict[str, Any]:
     """The rules that the repository gives another level: SARIF 2.1.0, section 3.20.5."""
     overrides = [
         {
-            "descriptor": {"id": each.rule},
-            "configuration": {"enabled": False} if each.severity == "off" else {"level": _LEVELS[each.severity]},
-            "properties": {"reason": visible(each.reason)},
+            "descriptor": {"id": rule.rule},
+            "configuration": {"enabled": False} if rule.severity == "off" else {"level": _LEVELS[rule.severity]},
+            "properties": {"reason": visible(rule.reason)},
         }
-        for each in result.rules
+        for rule in result.rules
     ]
     return {"ruleConfigurationOverrides": overrides} if overrides else {}
 
@@ -150,9 +150,11 @@ def _problem(file: str, line: int | None, message: str) -> dict[str, Any]:
 def _notifications(result: ValidationResult) -> dict[str, Any]:
     broken: list[dict[str, Any]] = []
     bugs: list[dict[str, Any]] = []
-    for one in result.environments:
-        broken += [_notification(one, failure) for failure in one.failures]
-        messages = [f"{one.name}: {finding.rule}: {finding.message}" for finding in one.findings if finding.bug]
+    for environment in result.environments:
+        broken += [_notification(environment, failure) for failure in environment.failures]
+        messages = [
+            f"{environment.name}: {finding.rule}: {finding.message}" for finding in environment.findings if finding.bug
+        ]
         bugs += [{"level": "error", "message": _text(text)} for text in messages]
     return {"toolExecutionNotifications": [*broken, *bugs]} if broken or bugs else {}
 

@@ -69,7 +69,9 @@ def headline(result: ValidationResult) -> str:
 def _unready(result: ValidationResult) -> Iterator[str]:
     """The environments that passed and that a release would refuse, with the rules."""
     unready = result.outline.unready
-    named = [f"{name} ({', '.join(dict.fromkeys(each.rule for each in findings))})" for name, findings in unready[:3]]
+    named = [
+        f"{name} ({', '.join(dict.fromkeys(finding.rule for finding in findings))})" for name, findings in unready[:3]
+    ]
     if unready:
         more = f" and {len(unready) - 3} more" if len(unready) > 3 else ""
         yield f"not ready to publish: {', '.join(named)}{more}"
@@ -84,7 +86,7 @@ def _outcomes(result: ValidationResult) -> str:
     counts, unmet, left = result.outline.counts, result.outline.unmet, len(result.unfinished)
     names = [*(name for name, _ in unmet), *result.unfinished]
     if _alone(result):
-        name = (*names, *(one.name for one in result.environments))[0]
+        name = (*names, *(environment.name for environment in result.environments))[0]
         verdict = result.verdict if left else result.outline.verdicts[0]
         is_named = not left and not result.problems and verdict == result.verdict  # by the sign before it
         return name if is_named else f"{name} {'unfinished' if left else _VERDICT_WORDS[verdict]}"
@@ -153,8 +155,8 @@ def policy_sentence(result: ValidationResult) -> str:
     names = f"Policies: {', '.join(spoke)}" if len(spoke) <= MOST_POLICIES else f"{len(spoke)} policies"
     if result.endpoint:
         tasks = ", on the tasks held out for evaluation" if result.split == "eval" else ""
-        judges = sorted({each.judge for each in result.environments if each.judge})
-        judged = f"; judged by {' and '.join('a scripted judge' if one == 'scripted' else one for one in judges)}"
+        judges = sorted({environment.judge for environment in result.environments if environment.judge})
+        judged = f"; judged by {' and '.join('a scripted judge' if judge == 'scripted' else judge for judge in judges)}"
         return f"{names}; real model: {result.endpoint}{tasks}{judged if judges else ''}."
     return f"{names}. Scripted policies test an environment and do not measure its difficulty."
 
@@ -184,7 +186,7 @@ def next_command(result: ValidationResult) -> str:
 
 def first_problem(problems: Sequence[Problem]) -> Problem:
     """The problem to fix first: one with a command that fixes it, if there is any."""
-    return next((one for one in problems if _fixing(one.fix)), problems[0])
+    return next((problem for problem in problems if _fixing(problem.fix)), problems[0])
 
 
 def first_unmet(unmet: Sequence[tuple[str, Finding | None]]) -> tuple[str, Finding | None]:
@@ -301,7 +303,7 @@ def publication_sentence(result: ValidationResult) -> str:
     """Whether anything that was found blocks publication; empty without a verdict."""
     if not result.environments:
         return ""
-    if result.gates != GATES or any(one.env_args is not None for one in result.environments):
+    if result.gates != GATES or any(environment.env_args is not None for environment in result.environments):
         return "No evidence for a release, which needs all gates on what is declared"
     blocked = [name for name, _ in (*result.outline.unmet, *result.outline.unready)]
     return f"Publication is blocked for {_named(blocked)}" if blocked else "Nothing found blocks publication"

@@ -137,7 +137,7 @@ def _causes(page: Page, result: ValidationResult, *, quiet: bool) -> None:
 
 def _remarks(environments: Iterable[EnvironmentResult]) -> str:
     """Warnings and advice on environments that passed, in one line."""
-    passed = [one for one in environments if one.verdict == "pass"]
+    passed = [environment for environment in environments if environment.verdict == "pass"]
     kinds = Counter(finding_kind(finding) for one in passed for finding in one.findings)
     parts = [f"{kinds['warning']} warning{'' if kinds['warning'] == 1 else 's'}"] if kinds["warning"] else []
     parts += [f"{kinds['advice']} advice"] if kinds["advice"] else []

@@ -85,7 +85,7 @@ def write_reports(
     with alone(folder, is_folder=True):  # all reports there are of one run
         try:  # before the page, which loads them
             if transcripts is None:
-                held = ((one.name, one.transcripts) for one in result.environments)
+                held = ((environment.name, environment.transcripts) for environment in result.environments)
                 write_transcripts(((name, shown.content) for name, shown in held if shown is not None), folder)
             else:
                 copy_transcripts(transcripts, folder)
@@ -152,7 +152,7 @@ def _page_parts(result: ValidationResult, folder: Path, *, one_file: bool = Fals
     from envwright.reports.html.page import page_parts  # imports Jinja
 
     runs, unreadable = read_runs(folder)
-    digests = {one.name: one.digest for one in result.environments}
+    digests = {environment.name: environment.digest for environment in result.environments}
     compared = read_comparisons(folder, digests)
     diff = read_diff(folder / "reward-diff.json", digests)
     held = _transcripts(result, folder) if one_file else None

@@ -72,14 +72,14 @@ class UnknownRuleError(CommandError, LookupError):
 
 def render_catalogue(*, plugins: bool = False) -> str:
     """The text of docs/rules.md; with `plugins`, the rules of installed packages are among the tool's own."""
-    rules = [each for each in all_rules().values() if plugins or not each.package]
+    rules = [rule for rule in all_rules().values() if plugins or not rule.package]
     parts = [INTRODUCTION, "| rule | gate | severity | title |\n|---|---|---|---|"]
     parts[-1] += "".join(
-        f"\n| [{each.id}](#{each.id.lower()}) | {each.gate} | {each.severity} | {each.title} |" for each in rules
+        f"\n| [{rule.id}](#{rule.id.lower()}) | {rule.gate} | {rule.severity} | {rule.title} |" for rule in rules
     )
     for gate in ALL_GATES:
         parts.append(f"\n## {heading(gate)}\n\n{QUESTIONS[gate]}")
-        parts.extend(_entry(each) for each in rules if each.gate == gate)
+        parts.extend(_entry(rule) for rule in rules if rule.gate == gate)
     return "\n".join(parts) + "\n"
 
 

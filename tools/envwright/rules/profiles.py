@@ -118,10 +118,12 @@ class _Maker:
 
     def of_scores(self, policy: str, scores: Sequence[Score]) -> RewardProfile:
         outcomes = [
-            RolloutOutcome(each.task, each.reward, each.functions, "environment" if each.failure is not None else None)
-            for each in scores
+            RolloutOutcome(
+                score.task, score.reward, score.functions, "environment" if score.failure is not None else None
+            )
+            for score in scores
         ]
-        return self._made(policy, "scored", outcomes, seconds=math.fsum(each.seconds for each in scores))
+        return self._made(policy, "scored", outcomes, seconds=math.fsum(score.seconds for score in scores))
 
     def of_rollouts(self, policy: str, model: str | None, rollouts: Sequence[Rollout]) -> RewardProfile:
         outcomes = [outcome_of_rollout(each) for each in rollouts]
@@ -139,7 +141,7 @@ class _Maker:
     def _by_size(self, sized: Sequence[tuple[RolloutOutcome, int]]) -> tuple[RewardBySize, ...]:
         """The rewards by size; empty if all sizes are the same."""
         rewards = [SizedReward(each.task, size, each.reward) for each, size in sized if each.reward is not None]
-        return rewards_by_size(rewards, self.confidence) if len({each.size for each in rewards}) > 1 else ()
+        return rewards_by_size(rewards, self.confidence) if len({reward.size for reward in rewards}) > 1 else ()
 
     def of_recording(self, recording: RecordingFacts, facts: Facts) -> RewardProfile:
         """The weights of a recording's functions: its rows have none, so the current ones are used."""

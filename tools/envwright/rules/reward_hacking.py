@@ -238,7 +238,9 @@ def _is_of_others(run: RunLog) -> bool:
     """Whether the run is evaluated on other environments than those of its training."""
     if run.spec is None or run.spec.eval is None:
         return False
-    return not {each.id for each in run.spec.eval.environments} <= {each.id for each in run.spec.environments}
+    return not {environment.id for environment in run.spec.eval.environments} <= {
+        environment.id for environment in run.spec.environments
+    }
 
 
 def _held_out(run: RunLog) -> Series | None:

@@ -43,7 +43,7 @@ def _is_late(rollout: Rollout) -> bool:
 
 def _ended_well(subject: Subject) -> list[Rollout]:
     """Rollouts that neither failed nor ran out of time."""
-    return [each for each in subject.facts.rollouts if each.failure is None and not _is_late(each)]
+    return [rollout for rollout in subject.facts.rollouts if rollout.failure is None and not _is_late(rollout)]
 
 
 def _kind_of_error(failure: Failure) -> tuple[str, str, str]:
@@ -64,13 +64,13 @@ def rollout_fails(subject: Subject) -> Iterator[Found]:
     """
     rollouts = subject.facts.rollouts
     by_error: dict[tuple[str, str, str], list[tuple[Rollout, Failure]]] = defaultdict(list)
-    for each in rollouts:
+    for rollout in rollouts:
         if (
-            each.failure is not None
-            and not _is_late(each)
-            and each.failure.kind not in (*OUTSIDE_FAULT, "no-reference")
+            rollout.failure is not None
+            and not _is_late(rollout)
+            and rollout.failure.kind not in (*OUTSIDE_FAULT, "no-reference")
         ):
-            by_error[_kind_of_error(each.failure)].append((each, each.failure))
+            by_error[_kind_of_error(rollout.failure)].append((rollout, rollout.failure))
     for failed in by_error.values():
         hits = [
             Found(
@@ -98,10 +98,10 @@ def rollouts_are_missing(subject: Subject) -> Iterator[Found]:
     facts = subject.facts
     if "smoke" not in facts.completed:
         return
-    came = Counter(each.policy for each in facts.rollouts)
+    came = Counter(rollout.policy for rollout in facts.rollouts)
     for policy, asked in (facts.rollouts_asked or _asked_at_least(subject)).items():
         if came[policy] < asked:
-            tasks = Counter(each.task for each in facts.rollouts if each.policy == policy)
+            tasks = Counter(rollout.task for rollout in facts.rollouts if rollout.policy == policy)
             yield Found(
                 f"{came[policy]} of {asked} rollouts of {policy} exist",
                 Evidence(
@@ -130,12 +130,13 @@ def rollout_times_out(subject: Subject) -> Iterator[Found]:
     rollouts = subject.facts.rollouts
     hits = [
         Found(
-            f"rollout {each.rollout} of {each.policy} on task {each.task} timed out after {each.seconds:.1f} s",
-            of_conversation(subject.facts, each, failure=each.failure),
-            each.failure.place if each.failure else None,
+            f"rollout {rollout.rollout} of {rollout.policy} on task {rollout.task} "
+            f"timed out after {rollout.seconds:.1f} s",
+            of_conversation(subject.facts, rollout, failure=rollout.failure),
+            rollout.failure.place if rollout.failure else None,
         )
-        for each in rollouts
-        if _is_late(each) and not is_endless(each.failure)
+        for rollout in rollouts
+        if _is_late(rollout) and not is_endless(rollout.failure)
     ]
     yield from merged(hits, len(rollouts), "rollouts")
 
@@ -349,8 +350,8 @@ def rollouts_are_surplus(subject: Subject) -> Iterator[Found]:
     """
     facts = subject.facts
     by_policy: dict[str, list[Rollout]] = defaultdict(list)
-    for each in facts.rollouts:
-        by_policy[each.policy].append(each)
+    for rollout in facts.rollouts:
+        by_policy[rollout.policy].append(rollout)
     for policy, rollouts in by_policy.items():
         times = Counter((each.task, each.rollout) for each in rollouts)
         twice = sorted(which for which, count in times.items() if count > 1)
@@ -381,15 +382,15 @@ def endpoint_fails(subject: Subject) -> Iterator[Found]:
     """
     rollouts = subject.facts.rollouts
     by_kind: dict[str, list[Found]] = defaultdict(list)
-    for each in rollouts:
-        failure = each.failure
-        if failure is not None and failure.kind in OUTSIDE_FAULT and not each.timed_out:
-            again = f" after {each.retries} retries" if each.retries else ""
+    for rollout in rollouts:
+        failure = rollout.failure
+        if failure is not None and failure.kind in OUTSIDE_FAULT and not rollout.timed_out:
+            again = f" after {rollout.retries} retries" if rollout.retries else ""
             by_kind[failure.kind].append(
                 Found(
-                    f"{WHO[failure.kind]} failed in rollout {each.rollout} of {each.policy} on task {each.task}: "
-                    f"{described(failure)}{again}",
-                    of_conversation(subject.facts, each, failure=failure),
+                    f"{WHO[failure.kind]} failed in rollout {rollout.rollout} of {rollout.policy} "
+                    f"on task {rollout.task}: {described(failure)}{again}",
+                    of_conversation(subject.facts, rollout, failure=failure),
                     failure.place,
                     fix=OFFLINE_FIX if is_offline(failure) else None,
                     inconclusive=True,
@@ -413,13 +414,13 @@ def rollouts_lack_a_reference_reply(subject: Subject) -> Iterator[Found]:
     rollouts = subject.facts.rollouts
     lacking = [
         Found(
-            f"rollout {each.rollout} of {each.policy} on task {each.task} had no reference reply: "
-            f"{each.failure.message}",
-            of_conversation(subject.facts, each, failure=each.failure),
+            f"rollout {rollout.rollout} of {rollout.policy} on task {rollout.task} had no reference reply: "
+            f"{rollout.failure.message}",
+            of_conversation(subject.facts, rollout, failure=rollout.failure),
             Place(ORACLE_FILE),
             inconclusive=True,
         )
-        for each in rollouts
-        if each.failure is not None and each.failure.kind == NO_REFERENCE
+        for rollout in rollouts
+        if rollout.failure is not None and rollout.failure.kind == NO_REFERENCE
     ]
     yield from merged(lacking, len(rollouts), "rollouts")

@@ -55,7 +55,7 @@ def shown_transcripts(
 ) -> PackedTranscripts | None:
     """The chosen transcripts of an environment; `None` if there was no conversation."""
     sources = (*_scored(facts), *_rolled_out(facts), *_recorded(recorded), *_of_cases(facts))
-    played = [one for one in sources if one.completion]
+    played = [source for source in sources if source.completion]
     lists: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
     for kind in KINDS:
         places = [place for place, one in enumerate(played) if one.kind == kind]
@@ -88,8 +88,8 @@ def _scored(facts: Facts) -> Iterator[_Played]:
 
 
 def _rolled_out(facts: Facts) -> Iterator[_Played]:
-    for one in facts.rollouts:
-        yield _Played("real" if one.model else "scripted", one, one.policy, one.rollout, "rollouts")
+    for rollout in facts.rollouts:
+        yield _Played("real" if rollout.model else "scripted", rollout, rollout.policy, rollout.rollout, "rollouts")
 
 
 def _of_cases(facts: Facts) -> Iterator[_Played]:
@@ -178,7 +178,7 @@ def _error(held: Score | Rollout | EvaluationRow) -> str:
     if isinstance(held, EvaluationRow):
         return "" if held.error is None else f"{held.error.type}: {held.error.message}"
     failed = [_failed(held.failure)] if held.failure else []
-    failed += [f"{one.function}: {_failed(one.failure)}" for one in held.failures]
+    failed += [f"{failure.function}: {_failed(failure.failure)}" for failure in held.failures]
     return "; ".join(failed)
 
 

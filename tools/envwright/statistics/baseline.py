@@ -72,7 +72,7 @@ def read_baseline(data: Any) -> Baseline:
         baseline = Baseline(str(data["policy"]), str(data["digest"]), tasks)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"not a baseline: {type(error).__name__}: {error}") from None
-    if not all(each.count > 0 and math.isfinite(each.mean) for each in tasks.values()):
+    if not all(task.count > 0 and math.isfinite(task.mean) for task in tasks.values()):
         raise ValueError("a task of the baseline has no rollouts or no finite mean")
     return baseline
 
@@ -213,7 +213,7 @@ def _counts(baseline: Baseline) -> dict[str, int]:
 
 def _counts_now(speaker: str, facts: Facts) -> dict[str, int]:
     keys = {task.index: task_key(task.prompt, task.data) for task in facts.tasks}
-    return dict(Counter(keys.get(each.task, "") for each in facts.rollouts if each.policy == speaker))
+    return dict(Counter(keys.get(rollout.task, "") for rollout in facts.rollouts if rollout.policy == speaker))
 
 
 def _table(baseline: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -116,7 +116,7 @@ def format_is_met(sample: RolloutSample, gate: DistributionGate) -> list[Measure
     found = []
     for function in sample.range.form_judges:
         scored = [
-            [each.functions[function].score for each in outcomes if function in each.functions]
+            [outcome.functions[function].score for outcome in outcomes if function in outcome.functions]
             for outcomes in sample.by_task.values()
         ]
         scores = [[score for score in task if is_reward_number(score)] for task in scored]

@@ -130,7 +130,7 @@ def paired_difference(now: Mapping[str, float], then: Mapping[str, float], confi
     if len(differences) < 2:
         return None
     center = mean(differences)
-    deviation = math.sqrt(math.fsum((each - center) ** 2 for each in differences) / (len(differences) - 1))
+    deviation = math.sqrt(math.fsum((difference - center) ** 2 for difference in differences) / (len(differences) - 1))
     critical = t_quantile(confidence, len(differences) - 1)
     spread = critical * deviation / math.sqrt(len(differences))
     return Estimate(center, center - spread, center + spread, len(differences), critical, bounded=False)

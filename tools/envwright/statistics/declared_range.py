@@ -133,7 +133,7 @@ def _rewards_by_member(rewards: Sequence[RewardFunction]) -> list[list[RewardFun
     members = dict.fromkeys(name for function in rewards for name in function.members)
     if not members:
         return [list(rewards)]
-    return [[each for each in rewards if not each.members or name in each.members] for name in members]
+    return [[reward for reward in rewards if not reward.members or name in reward.members] for name in members]
 
 
 def _format_metrics(functions: Iterable[RewardFunction]) -> tuple[str, ...]:
@@ -198,13 +198,15 @@ def _seen_functions(facts: Facts) -> dict[str, RewardFunction]:
     """
     scores = [*facts.scores, *(case.score for case in facts.cases if case.score is not None)]
     conversations: list[Score | Rollout] = [*scores, *facts.rollouts]
-    return _heaviest(conversations) | _heaviest(each for each in conversations if each.policy == oracle.name)
+    return _heaviest(conversations) | _heaviest(
+        conversation for conversation in conversations if conversation.policy == oracle.name
+    )
 
 
 def _heaviest(conversations: Iterable[Score | Rollout]) -> dict[str, RewardFunction]:
     seen: dict[str, RewardFunction] = {}
-    for each in conversations:
-        for name, score in each.functions.items():
+    for conversation in conversations:
+        for name, score in conversation.functions.items():
             if score.score is None:
                 continue
             known = seen.get(name)

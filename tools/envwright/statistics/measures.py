@@ -98,7 +98,9 @@ def distribution_of(sample: RolloutSample, gate: DistributionGate) -> Distributi
         variance_between_tasks=variance.between,
         group_size=group_size_measured(sample, gate) if clusters else 0,
         live_groups=measured_value(live),
-        predicted_live_groups=mean([predicted_live(each, gate.group_size) for each in clusters]) if clusters else None,
+        predicted_live_groups=mean([predicted_live(cluster, gate.group_size) for cluster in clusters])
+        if clusters
+        else None,
         pass_at={k: estimate.value for k, estimate in rates.items()},
         shaping=shaping(sample),
         checks=tuple(checks_of(sample, gate)),
@@ -113,7 +115,10 @@ def pass_rates(sample: RolloutSample) -> dict[int, Estimate]:
     declared = sample.range
     counts = [
         (
-            sum(each.reward is not None and declared.reaches(each.reward, declared.maximum) for each in outcomes),
+            sum(
+                outcome.reward is not None and declared.reaches(outcome.reward, declared.maximum)
+                for outcome in outcomes
+            ),
             len(outcomes),
         )
         for outcomes in sample.by_task.values()

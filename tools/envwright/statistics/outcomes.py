@@ -70,7 +70,7 @@ class RolloutSample:
 
     @cached_property
     def scored(self) -> tuple[RolloutOutcome, ...]:
-        return tuple(each for each in self.outcomes if each.is_scored)
+        return tuple(outcome for outcome in self.outcomes if outcome.is_scored)
 
     @cached_property
     def by_task(self) -> dict[TaskId, list[RolloutOutcome]]:
@@ -83,7 +83,7 @@ class RolloutSample:
         if self.range.span <= 0:
             return {}
         return {
-            task: [_share(self.range, each.reward) for each in outcomes if each.reward is not None]
+            task: [_share(self.range, outcome.reward) for outcome in outcomes if outcome.reward is not None]
             for task, outcomes in self.by_task.items()
         }
 
@@ -113,7 +113,7 @@ class RolloutSample:
     @cached_property
     def errors(self) -> Counter[ErrorClass]:
         """The number of rollouts by class of error."""
-        return Counter(each.error for each in self.outcomes if each.error is not None)
+        return Counter(outcome.error for outcome in self.outcomes if outcome.error is not None)
 
     @property
     def is_scripted(self) -> bool:
@@ -146,8 +146,8 @@ def _share(range: DeclaredRange, reward: float) -> float:
 def grouped(outcomes: Iterable[RolloutOutcome]) -> dict[TaskId, list[RolloutOutcome]]:
     """Outcomes task by task, in the order in which tasks first come."""
     found: dict[TaskId, list[RolloutOutcome]] = defaultdict(list)
-    for each in outcomes:
-        found[each.task].append(each)
+    for outcome in outcomes:
+        found[outcome.task].append(outcome)
     return dict(found)
 
 
@@ -160,10 +160,10 @@ def samples_of_rollouts(
     reference reply.
     """
     found: dict[tuple[str, str | None], list[RolloutOutcome]] = defaultdict(list)
-    for each in rollouts:
-        is_its_own = each.failure is None or each.failure.kind != "no-reference"
-        if (each.model is not None or each.policy not in FIXED_POLICIES) and is_its_own:
-            found[each.policy, each.model].append(outcome_of_rollout(each))
+    for rollout in rollouts:
+        is_its_own = rollout.failure is None or rollout.failure.kind != "no-reference"
+        if (rollout.model is not None or rollout.policy not in FIXED_POLICIES) and is_its_own:
+            found[rollout.policy, rollout.model].append(outcome_of_rollout(rollout))
     return tuple(
         RolloutSample(policy, tuple(outcomes), range, confidence, model) for (policy, model), outcomes in found.items()
     )

@@ -63,8 +63,8 @@ def rewards_by_size(rewards: Sequence[SizedReward], confidence: float) -> tuple[
     Conversations of one size are never divided. The interval is clustered by task.
     """
     by_size: dict[int, list[SizedReward]] = defaultdict(list)
-    for each in rewards:
-        by_size[each.size].append(each)
+    for reward in rewards:
+        by_size[reward.size].append(reward)
     whole = math.ceil(len(rewards) / MOST_BINS) if len(by_size) > MOST_BINS else 1
     bins: list[list[SizedReward]] = []
     for size in sorted(by_size):

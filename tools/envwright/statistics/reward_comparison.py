@@ -118,7 +118,7 @@ class RewardComparison:
     @cached_property
     def changed(self) -> tuple[ScoredReply, ...]:
         """The replies on which the versions differ, the greatest difference first."""
-        return tuple(sorted((one for one in self.replies if one.changed), key=lambda one: -one.difference))
+        return tuple(sorted((reply for reply in self.replies if reply.changed), key=lambda one: -one.difference))
 
     @cached_property
     def paid_differently(self) -> tuple[ScoredReply, ...]:
@@ -150,7 +150,9 @@ class RewardComparison:
     @property
     def weights(self) -> Mapping[str, tuple[float, float]]:
         """Functions of the same name whose weight changed."""
-        before, after = self.versions.each(lambda version: {one.name: one.weight for one in version.functions})
+        before, after = self.versions.each(
+            lambda version: {function.name: function.weight for function in version.functions}
+        )
         return {
             name: (before[name], after[name])
             for name in before
@@ -159,12 +161,12 @@ class RewardComparison:
 
     def by_speaker(self) -> Iterable[tuple[str, int, int, float | None, float | None]]:
         """By policy: the number of replies, the number of changed ones, and the mean reward before and after."""
-        for speaker in dict.fromkeys(one.said_by for one in self.replies):
-            replies = [one for one in self.replies if one.said_by == speaker]
+        for speaker in dict.fromkeys(reply.said_by for reply in self.replies):
+            replies = [reply for reply in self.replies if reply.said_by == speaker]
             before, after = (
-                _mean([getattr(one.scores, side).reward for one in replies]) for side in ("before", "after")
+                _mean([getattr(reply.scores, side).reward for reply in replies]) for side in ("before", "after")
             )
-            yield speaker, len(replies), sum(one.changed for one in replies), before, after
+            yield speaker, len(replies), sum(reply.changed for reply in replies), before, after
 
 
 def compare(

@@ -87,7 +87,7 @@ class RunReplies:
     @cached_property
     def trained(self) -> list[RunReply]:
         """The rollouts of the training that have a reward."""
-        return [each for each in self.replies if not each.held_out and each.reward is not None]
+        return [reply for reply in self.replies if not reply.held_out and reply.reward is not None]
 
     @cached_property
     def steps(self) -> list[int]:
@@ -111,10 +111,10 @@ class RunReplies:
     def means(self, name: str = "", *, held_out: bool = False) -> tuple[tuple[int, float], ...]:
         """The mean of a function at each step, or of the reward."""
         found: dict[int, list[float]] = defaultdict(list)
-        for each in self.replies:
-            value = each.functions.get(name) if name else each.reward
-            if each.held_out == held_out and value is not None:
-                found[each.step].append(value)
+        for reply in self.replies:
+            value = reply.functions.get(name) if name else reply.reward
+            if reply.held_out == held_out and value is not None:
+                found[reply.step].append(value)
         return tuple((step, sum(found[step]) / len(found[step])) for step in sorted(found))
 
     def by_task(self, *, late: bool = False) -> dict[str, list[float]]:
@@ -259,7 +259,7 @@ def repeats_itself(reply: RunReply) -> bool:
 def same_on_different_answers(replies: Sequence[RunReply]) -> list[RunReply]:
     """Replies that are the same as those to tasks with another answer, without those to the most frequent one."""
     found: list[RunReply] = []
-    for group in _by_reply(each for each in replies if each.answer):
+    for group in _by_reply(reply for reply in replies if reply.answer):
         answers = [plain_answer(each.answer or "", each.declared.type) for each in group]
         usual = Counter(answers).most_common(1)[0][0]
         found += [each for each, answer in zip(group, answers, strict=True) if answer != usual]
@@ -274,6 +274,6 @@ def most_frequent(replies: Sequence[RunReply]) -> list[RunReply]:
 
 def _by_reply(replies: Iterable[RunReply]) -> list[list[RunReply]]:
     groups: dict[str, list[RunReply]] = defaultdict(list)
-    for each in replies:
-        groups[normalised(each.reply)].append(each)
+    for reply in replies:
+        groups[normalised(reply.reply)].append(reply)
     return sorted(groups.values(), key=len, reverse=True)

@@ -87,7 +87,7 @@ def _pairs(base: Sequence[Task], head: Sequence[Task], key: _Key) -> list[tuple[
         found = key(task)
         candidates = [] if found is None else waiting.get(found, [])
         if candidates:
-            same = next((one for one in candidates if one.index == task.index), candidates[0])
+            same = next((candidate for candidate in candidates if candidate.index == task.index), candidates[0])
             candidates.remove(same)
             pairs.append((same, task))
     return pairs

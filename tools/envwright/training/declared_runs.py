@@ -347,7 +347,7 @@ def played_by(used: TrainedOn, spec: RunSpec) -> str:
     reward += " by a scripted judge" if recorded.scripted_judge else ""
     other = "" if recorded.speaker == spec.model else f"; the run starts from {spec.model}"
     stale = "" if recorded.current else ", other files than here"
-    size = next((spec.group_of(each) for each in spec.environments if each.label == used.label), 0)
+    size = next((spec.group_of(environment) for environment in spec.environments if environment.label == used.label), 0)
     tasks = " on held-out tasks" if recorded.split == "eval" else ""
     about = f"{recorded.speaker}{tasks}, {recorded.date or 'no date'}, {recorded.digest[:19] or 'no digest'}{stale}"
     return f"{used.id}: {about}: {reward}, {difficulty(recorded, size or spec.group_size)}{other}"
@@ -355,7 +355,7 @@ def played_by(used: TrainedOn, spec: RunSpec) -> str:
 
 def last_recording(package: Package) -> Recorded | None:
     """The rewards of the latest sound recording: of a model before a scripted policy, then of training tasks first."""
-    sound = [each for each in read_recordings(package.folder) if each.is_sound]
+    sound = [recording for recording in read_recordings(package.folder) if recording.is_sound]
     if not sound:
         return None
 
@@ -375,7 +375,7 @@ def last_recording(package: Package) -> Recorded | None:
         if row.completion is not None
     ]
     tasks = latest.baseline.get("tasks", {})
-    counted = [(each["count"], each["mean"]) for each in tasks.values() if isinstance(each, dict)]
+    counted = [(task["count"], task["mean"]) for task in tasks.values() if isinstance(task, dict)]
     total = sum(count for count, _ in counted)
     return Recorded(
         speaker=str(latest.baseline.get("model") or latest.baseline.get("policy")),

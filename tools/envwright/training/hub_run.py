@@ -224,7 +224,9 @@ def hub_run_notes(settings: HubRunSettings, platform: TrainingPlatform) -> Itera
         yield "note: the platform deletes the checkpoints when the run ends; --volume NAME keeps its outputs"
     if offer.unread:
         yield f"note: {offer.unread}: whether environments, model and GPUs exist there is not known"
-    if platform.prime is None and (latest := [each for each in settings.environments if "@" not in each]):
+    if platform.prime is None and (
+        latest := [environment for environment in settings.environments if "@" not in environment]
+    ):
         yield f"note: not pinned: {', '.join(latest)}; name OWNER/NAME@VERSION, or a key that reads the latest"
     prices = {kind: price for kind, price in offer.gpus.items() if price is not None}
     kind = settings.gpu_type or (next(iter(prices)) if len(prices) == 1 else "")

@@ -31,7 +31,9 @@ def shown_by_wheels(
 
     One whose wheel cannot be read is left out. Raises `Interrupted`.
     """
-    wanted = {each.name: each for each in environments if each.external and each.version}
+    wanted = {
+        environment.name: environment for environment in environments if environment.external and environment.version
+    }
     found: dict[str, Environment] = {}
     if not wanted:
         return found
@@ -79,14 +81,14 @@ def _unpacked(wheel: Path, folder: Path) -> list[str]:
     """
     with zipfile.ZipFile(wheel) as archive:
         members = [each for each in archive.infolist() if each.filename.endswith(".py")]
-        if len(members) > MOST_FILES or sum(each.file_size for each in members) > MOST_BYTES:
+        if len(members) > MOST_FILES or sum(member.file_size for member in members) > MOST_BYTES:
             raise ValueError("too many files")
-        for each in members:
-            parts = PurePosixPath(each.filename).parts
-            if ".." in parts or PurePosixPath(each.filename).is_absolute() or "\\" in each.filename:
+        for member in members:
+            parts = PurePosixPath(member.filename).parts
+            if ".." in parts or PurePosixPath(member.filename).is_absolute() or "\\" in member.filename:
                 raise ValueError("leads out of its folder")
             path = folder.joinpath(*parts)
             path.parent.mkdir(parents=True, exist_ok=True)
-            with archive.open(each) as stream:
+            with archive.open(member) as stream:
                 path.write_bytes(stream.read(MOST_BYTES))
     return [each.filename for each in members]

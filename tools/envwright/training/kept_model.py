@@ -149,7 +149,7 @@ def _nothing_kept(folder: Path, spec: RunSpec, step: int | None, kept: KeptFolde
 def _whole(folder: Path, spec: RunSpec, step: int | None, steps: Mapping[int, Path], kept: KeptFolders) -> KeptModel:
     def incomplete(step: int) -> list[str]:
         written_last = "" if steps[step].name == kept.final else kept.written_last  # `final/` appears whole
-        return [str(each) for each in incomplete_files(_below(steps[step]), written_last)]
+        return [str(file) for file in incomplete_files(_below(steps[step]), written_last)]
 
     wanted = max(steps) if step is None else step
     if wanted not in steps:
@@ -363,7 +363,7 @@ def read_header(path: Path) -> Mapping[str, Any]:
 def _bytes_of(tensors: Mapping[str, Any]) -> int:
     """The bytes of all tensors, which follow each other without gaps. Raises `ValueError`."""
     try:
-        places = sorted((int(each["data_offsets"][0]), int(each["data_offsets"][1])) for each in tensors.values())
+        places = sorted((int(tensor["data_offsets"][0]), int(tensor["data_offsets"][1])) for tensor in tensors.values())
     except (TypeError, KeyError, IndexError, ValueError):
         raise ValueError("is not a safetensors file: a tensor has no data_offsets") from None
     end = 0

@@ -88,7 +88,7 @@ def _rates_in(root: Path, file: str, run: str) -> TaskRates | str:
 
 
 def _rates_of_recording(entry: EnvironmentEntry, package: Package) -> TaskRates | str:
-    known = [each for each in read_recordings(package.folder) if each.is_sound and each.is_of_model]
+    known = [recording for recording in read_recordings(package.folder) if recording.is_sound and recording.is_of_model]
     known = [each for each in known if split_of(each.baseline) == "train"]
     if not known:
         return f"no model is recorded on its tasks; envwright record {entry.name} --model M -r {LEAST_TRIES}"

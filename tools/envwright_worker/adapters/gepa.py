@@ -72,9 +72,11 @@ def _modules(generation: str) -> tuple[Any, Any]:
 
 def _plain(result: Any) -> dict[str, Any]:
     return {
-        "candidates": [str(each.get("system_prompt", "")) for each in result.candidates],
+        "candidates": [str(candidate.get("system_prompt", "")) for candidate in result.candidates],
         "scores": [float(score) for score in result.val_aggregate_scores],
-        "subscores": [{str(key): float(score) for key, score in each.items()} for each in result.val_subscores],
+        "subscores": [
+            {str(key): float(score) for key, score in val_subscore.items()} for val_subscore in result.val_subscores
+        ],
         "best": int(result.best_idx),
         "calls": result.total_metric_calls,
     }

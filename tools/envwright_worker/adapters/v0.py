@@ -666,7 +666,7 @@ def _score_of(function: Any, offered: dict[str, Any]) -> float:
 def _wanted(function: Any) -> tuple[str, ...] | None:
     """Names of a function's parameters; `None` if it takes any keyword argument."""
     parameters = inspect.signature(function).parameters
-    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     return None if takes_all else tuple(parameters)
 
 
@@ -704,7 +704,7 @@ class RolloutLedger:
                 raise
             failure = out_of_time(limit) if clock.expired() else failure_from_exception(error, self._sources)
             broken = [_broken(row, failure) for row in given]
-            outputs = broken if any(isinstance(one, list) for one in arguments) else broken[0]
+            outputs = broken if any(isinstance(argument, list) for argument in arguments) else broken[0]
         for row, output in zip(given, outputs if isinstance(outputs, list) else [outputs], strict=False):
             output["envwright_retries"] = sum(self._asked_again.get(id(row), ()))
             output[JOB] = self._jobs[id(row)]

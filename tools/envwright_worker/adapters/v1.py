@@ -352,7 +352,7 @@ class AdapterV1:
             for name in dir(type(toolset))
             if call.tool == name or call.tool.endswith(f"_{name}")
         )
-        code = next((code for one in functions if (code := getattr(one, "__code__", None)) is not None), None)
+        code = next((code for function in functions if (code := getattr(function, "__code__", None)) is not None), None)
         return {**(call.failure or {}), "place": self._sources.place_of_code(code)}
 
     def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:  # noqa: ARG002

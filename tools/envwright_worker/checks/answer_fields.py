@@ -48,9 +48,11 @@ def answer_fields(session: Session, seconds: float) -> dict[str, Any] | None:
     if len(references) < LEAST_EXCHANGES:
         return None
     paths = dict.fromkeys(path for each in references for path in paths_of(each.task.data))
-    said = [path for path in paths if sum(_contains_value(each, path) for each in references) >= LEAST_EXCHANGES]
+    said = [
+        path for path in paths if sum(_contains_value(reference, path) for reference in references) >= LEAST_EXCHANGES
+    ]
     found = [path for path in said[:MOST_FIELDS] if search.is_answer(path, references)]
-    return {"paths": found, "tasks": [each.task.index for each in references]}
+    return {"paths": found, "tasks": [reference.task.index for reference in references]}
 
 
 def _text(task: TaskView, path: FieldPath) -> str:
@@ -88,7 +90,7 @@ class _Exchange:
         with this value earns as much: the value is all that the reward wants to know. A number of the question that
         replies repeat is not.
         """
-        values = [(each, _text(each.task, path)) for each in references if _text(each.task, path)]
+        values = [(reference, _text(reference.task, path)) for reference in references if _text(reference.task, path)]
         others = ((one, [each for each, other in values if other != value]) for one, value in values)
         pairs = [(one, different[0]) for one, different in others if different][:EXCHANGES]
         return len(pairs) >= LEAST_EXCHANGES and all(self._is_exchanged(*pair, path) for pair in pairs)

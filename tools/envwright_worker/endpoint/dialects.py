@@ -74,7 +74,7 @@ def spoken(message: Message, limit: int | None) -> ReplyChoice:
 
 def prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
     """Tokens of the request."""
-    return sum(len(tokens_of(text_of(dict(one)))) for one in messages)
+    return sum(len(tokens_of(text_of(dict(message)))) for message in messages)
 
 
 def usage_of(choices: Sequence[ReplyChoice], messages: Sequence[Mapping[str, Any]]) -> dict[str, int]:

@@ -221,7 +221,7 @@ class ScriptedJudge(JudgeRequests):
         """The reference reply and the answer of the task with this prompt."""
         asked = [text_of(message) for message in prompt]
         tasks = self._session.kept.values()
-        index = next((one.index for one in tasks if [text_of(message) for message in one.prompt] == asked), None)
+        index = next((task.index for task in tasks if [text_of(message) for message in task.prompt] == asked), None)
         return None if index is None else self._gold(index)
 
     def _gold(self, index: int) -> tuple[Message, str | None] | None:

@@ -157,7 +157,9 @@ class RolloutNotes:
     def see(self, agent: AskingAgent, messages: Sequence[Message]) -> SeenAgent:
         """Keep an agent's first request."""
         if agent.name not in self.agents:
-            opening = [{"role": one["role"], "content": text_of(one)[:LONGEST_OPENING]} for one in messages[:4]]
+            opening = [
+                {"role": message["role"], "content": text_of(message)[:LONGEST_OPENING]} for message in messages[:4]
+            ]
             tools = [str((tool.get("function") or tool).get("name")) for tool in agent.tools]
             self.agents[agent.name] = SeenAgent(agent.name, agent.is_trained, opening, tools)
         for tool in agent.tools if agent.is_trained else ():

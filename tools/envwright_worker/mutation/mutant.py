@@ -100,15 +100,15 @@ class Mutator:
 
     def _swapped_default(self, filename: str, mutant: Mapping[str, Any]) -> Iterator[None]:
         name, parameter = mutant["function"], mutant["parameter"]
-        functions = [each for each in self._functions.get(filename, ()) if each.__qualname__ == name]
+        functions = [function for function in self._functions.get(filename, ()) if function.__qualname__ == name]
         expression = _default_of(ast.parse(mutant["source"]), name, parameter)
         if not functions or expression is None:
             raise NotApplicable("no live function has the default")
         compiled = compile(ast.Expression(expression), filename, "eval")
-        saved = [(each, each.__defaults__, each.__kwdefaults__) for each in functions]
+        saved = [(function, function.__defaults__, function.__kwdefaults__) for function in functions]
         try:
-            for each in functions:
-                _set_default(each, parameter, eval(compiled, each.__globals__))
+            for function in functions:
+                _set_default(function, parameter, eval(compiled, function.__globals__))
             yield
         finally:
             for each, defaults, named in saved:

@@ -82,7 +82,7 @@ def _rounds(
         ]
         chosen = [policy for policy in wanted if session.hung[policy] < HUNG_ENOUGH]
         replied = ((policy, list(completions_of(session, policy, task, seconds))) for policy in chosen)
-        rounds = [[(policy, each) for each in completions] for policy, completions in replied]
+        rounds = [[(policy, completion) for completion in completions] for policy, completions in replied]
         if session.adapter.grouped:
             yield task, seconds, [reply for replies in rounds for reply in replies]
         else:

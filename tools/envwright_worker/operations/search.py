@@ -118,7 +118,7 @@ class _Work:
         coverage = Coverage(self._session.sources.relative)
         search_input = SearchInput(
             self._probe_tasks,
-            ["\n".join(text_of(message) for message in each.task.prompt) for each in self._probe_tasks],
+            ["\n".join(text_of(message) for message in probe_task.task.prompt) for probe_task in self._probe_tasks],
             self._session.policies.answer.type,
             self._session.policies.answer.tolerance,
             request["seed"],

@@ -250,7 +250,7 @@ def proposed_data(
     if entry.prepare.needed or not facts.wanted or not _lacks_data(facts):
         return None
     proposal = proposed_preparation(facts.wanted)
-    unpinned = [one.name for one in proposal.preparation.datasets if not one.revision]
+    unpinned = [dataset.name for dataset in proposal.preparation.datasets if not dataset.revision]
     if unpinned and commit_of(unpinned[0]):
         try:
             proposal = proposed_preparation(explored(entry, package, workspace, stop, note).wanted)
@@ -281,7 +281,7 @@ def _lacks_data(facts: Facts) -> bool:
 
 
 def _question(name: str, proposal: ProposedPreparation) -> str:
-    names = [one.name for one in proposal.preparation.datasets]
+    names = [dataset.name for dataset in proposal.preparation.datasets]
     what = ", ".join([*names, *proposal.others][:3]) or "the data that loading requests"
     if proposal.others:
         return f"how to download its data, as a command under prepare: {what}"

@@ -54,7 +54,7 @@ def bounded(text: str, generation: Generation) -> Bounded:
         raise NotBounded(
             f"pyproject.toml: {keys} cannot be bounded in `dynamic`. Write them in [project], then adopt again."
         )
-    old = next((one for one in requires if _is_verifiers(one)), None)
+    old = next((require for require in requires if _is_verifiers(require)), None)
     wanted = REQUIRES[generation][0] if old is None else bounded_requirement(old, generation)
     if old is None:
         text = _with_dependency(text, wanted)

@@ -100,7 +100,14 @@ def _row(adoption: Adoption, result: EnvironmentResult | None) -> list[tuple[str
 
 def _first_cause(result: EnvironmentResult | None) -> str:
     findings = result.findings if result else ()
-    return next((f"{one.rule} {one.message}"[:LONGEST_CAUSE] for one in findings if finding_kind(one) in DECIDING), "")
+    return next(
+        (
+            f"{finding.rule} {finding.message}"[:LONGEST_CAUSE]
+            for finding in findings
+            if finding_kind(finding) in DECIDING
+        ),
+        "",
+    )
 
 
 def _decisions(page: Page, adoptions: Iterable[Adoption], results: Mapping[str, EnvironmentResult]) -> None:
@@ -157,16 +164,18 @@ def decisions_of(adoption: Adoption, result: EnvironmentResult | None) -> Iterat
 
 def next_command(adoptions: Sequence[Adoption], results: Sequence[EnvironmentResult]) -> str:
     """The one command that helps most."""
-    names = [one.name for one in adoptions]
+    names = [adoption.name for adoption in adoptions]
     if not results:
         return _validate(names)
     unmet = [result for result in results if result.verdict != "pass"]
     if not unmet:
-        folders = [one.folder for one in adoptions] if len(adoptions) <= LONGEST_COMMAND_NAMES else ["environments"]
+        folders = (
+            [adoption.folder for adoption in adoptions] if len(adoptions) <= LONGEST_COMMAND_NAMES else ["environments"]
+        )
         return f"git add {' '.join(folders)} registry.yaml CODEOWNERS && git commit"
-    if lacking := [one.name for one in adoptions if one.lacks_data][:LONGEST_COMMAND_NAMES]:
+    if lacking := [adoption.name for adoption in adoptions if adoption.lacks_data][:LONGEST_COMMAND_NAMES]:
         return f"envwright prepare {' '.join(lacking)}"
-    if len(unmet) > 1 or any(ORACLE_FILE in one.added for one in adoptions):
+    if len(unmet) > 1 or any(ORACLE_FILE in adoption.added for adoption in adoptions):
         return _validate([result.name for result in unmet])
     return next_of_validation(ValidationResult(unmet[0].verdict, unmet))
 

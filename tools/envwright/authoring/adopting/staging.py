@@ -210,7 +210,10 @@ class Staging:
 
     @cached_property
     def _registered(self) -> list[Package]:
-        folders = [self.root / ENVIRONMENTS_FOLDER / one.folder_name for one in self.registry.environments.values()]
+        folders = [
+            self.root / ENVIRONMENTS_FOLDER / environment.folder_name
+            for environment in self.registry.environments.values()
+        ]
         readings = [read_package(folder, self.root, with_lock=False) for folder in folders if folder.is_dir()]
         return [reading.package for reading in readings if reading.package is not None]
 
@@ -305,10 +308,10 @@ class Staging:
         """Add the entries to the future registry."""
         try:
             text = self.before.decode("utf-8")
-            for one in adoptions:
-                remark = f"adopted from {one.published}" if one.published else ""
-                rows = (*one.rows, *known_rows(one.known, self.day))
-                text = with_entry(text, one.name, one.owners, further=rows, remark=remark)
+            for adoption in adoptions:
+                remark = f"adopted from {adoption.published}" if adoption.published else ""
+                rows = (*adoption.rows, *known_rows(adoption.known, self.day))
+                text = with_entry(text, adoption.name, adoption.owners, further=rows, remark=remark)
             self._set(text)
             known = load_registry(self.folder).environments
         except (NoPlace, DeclarationError) as error:
@@ -390,7 +393,11 @@ def _telling(error: ProgramFailed) -> str:
 
 def known_counts(result: EnvironmentResult) -> Mapping[str, int]:
     """The number of failing findings of each rule; empty if the environment could not be checked."""
-    failing = [one for one in result.findings if one.counts and one.severity == "error" and not one.inconclusive]
+    failing = [
+        finding
+        for finding in result.findings
+        if finding.counts and finding.severity == "error" and not finding.inconclusive
+    ]
     if result.verdict == "error" or any(one.bug or one.rule in NEVER_KNOWN for one in failing):
         return {}
     return dict(sorted(Counter(one.rule for one in failing).items()))

@@ -102,7 +102,7 @@ def _explained(name: str, revision: str) -> Iterator[None]:
         causes = list(_causes(error))
 
         def among(*kinds: type[BaseException]) -> bool:
-            return any(isinstance(one, kinds) for one in causes)
+            return any(isinstance(cause, kinds) for cause in causes)
 
         message = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
         token = "is set" if os.environ.get("HF_TOKEN") else "is not set"
@@ -121,7 +121,7 @@ def _explained(name: str, revision: str) -> Iterator[None]:
                 "Unset HF_HUB_OFFLINE, or read it once online so that it is cached (HF_HOME), or name a local file."
             )
             raise SourceProblem(f"{name} is not in the cache, and HF_HUB_OFFLINE is set", remedy) from None
-        if among(ConnectionError, TimeoutError) or any("Connect" in type(one).__name__ for one in causes):
+        if among(ConnectionError, TimeoutError) or any("Connect" in type(cause).__name__ for cause in causes):
             remedy = "Check the network and HF_ENDPOINT, or name a local file that you downloaded."
             raise SourceProblem(f"{name}: the Hub cannot be reached: {message}", remedy) from None
         if "script" in message.lower():

@@ -79,7 +79,7 @@ def profiled(source: DatasetSource, most_rows: int | None = None) -> DatasetProf
     Raises `SourceProblem` if a row cannot be read, or if there is none.
     """
     return DatasetProfile(
-        source.name, source.config, source.revision, tuple(_split(one, most_rows) for one in source.splits)
+        source.name, source.config, source.revision, tuple(_split(split, most_rows) for split in source.splits)
     )
 
 

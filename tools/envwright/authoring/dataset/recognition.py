@@ -280,14 +280,14 @@ def _from_questions(evidence: _Evidence) -> bool:
 
 def _asks(evidence: _Evidence) -> bool:
     """Whether some texts are questions; other texts with 0 or 1 are statements about a property."""
-    return any("?" in one.question for one in evidence.examples)
+    return any("?" in example.question for example in evidence.examples)
 
 
 def _asks_yes_or_no(evidence: _Evidence) -> bool:
     """Whether most questions, or the name of the column, begin as those with the answer yes or no."""
     if re.match(r"(?:is|has|can|was|does|are)_", evidence.roles.answer, re.IGNORECASE):
         return True
-    asking = [one.question for one in evidence.examples if one.question]
+    asking = [example.question for example in evidence.examples if example.question]
     return sum(bool(ASKS_YES_OR_NO.match(text.strip())) for text in asking) > ENOUGH * len(asking)
 
 

@@ -189,7 +189,8 @@ def taskset(original: Original, name: str, module: str, reachable: frozenset[str
     lines += [f"from {module}.server import {base}Toolset, {base}ToolsetConfig"] if original.kind == TOOLS else []
     lines += ["", "", f"class {base}Config(vf.TasksetConfig):"]
     lines += [
-        f"    {one.name}: {one.annotation}" + (f" = {one.default}" if one.default else "") for one in original.arguments
+        f"    {argument.name}: {argument.annotation}" + (f" = {argument.default}" if argument.default else "")
+        for argument in original.arguments
     ]
     lines += ['    split: Literal["train", "eval"] = "train"'] if splits else []
     lines += [f"    tools: {base}ToolsetConfig = {base}ToolsetConfig()"] if original.kind == TOOLS else []
@@ -202,7 +203,7 @@ def taskset(original: Original, name: str, module: str, reachable: frozenset[str
     if original.kind == TOOLS:
         lines += ["    @classmethod", f"    def toolsets(cls, config: {base}Config) -> list[vf.Toolset]:"]
         lines += [f"        return [{base}Toolset(config.tools)]", ""]
-    named = ", ".join(f"{one.name}=self.config.{one.name}" for one in original.arguments)
+    named = ", ".join(f"{argument.name}=self.config.{argument.name}" for argument in original.arguments)
     rows = (
         'self.made.eval_dataset if self.config.split == "eval" else self.made.dataset'
         if splits
@@ -288,7 +289,7 @@ class {base}Env(vf.SingleAgentEnv):
 def server(original: Original, name: str, module: str) -> str:
     """server.py: the tools as methods of a toolset, under their former names."""
     tools = original.keywords.get("tools")
-    named = [code_of(one.value) for one in tools.elements] if isinstance(tools, (cst.List, cst.Tuple)) else []
+    named = [code_of(element.value) for element in tools.elements] if isinstance(tools, (cst.List, cst.Tuple)) else []
     functions = {
         statement.name.value: (key, statement)
         for key, parsed in original.modules.items()
@@ -356,7 +357,9 @@ def _rewards(original: Original, reachable: frozenset[str]) -> Iterator[str]:
                 "    ",
             )
             continue
-        given = ", ".join(f"{one}={KNOWN.get(one, f'self.data.{one}')}" for one in _parameters(reward))
+        given = ", ".join(
+            f"{parameter}={KNOWN.get(parameter, f'self.data.{parameter}')}" for parameter in _parameters(reward)
+        )
         wait = "await " if reward.function.asynchronous is not None else ""
         document = (reward.function.get_docstring() or f"{name.replace('_', ' ').capitalize()}.").splitlines()[0]
         yield _method(reward, document, f"{wait}{name}({given})")

@@ -231,7 +231,7 @@ def _rewards(found: Original, rubric: cst.BaseExpression | None) -> Iterator[Rew
 
 
 def _elements(node: cst.BaseExpression | None) -> Sequence[cst.BaseExpression]:
-    return [one.value for one in node.elements] if isinstance(node, (cst.List, cst.Tuple)) else []
+    return [element.value for element in node.elements] if isinstance(node, (cst.List, cst.Tuple)) else []
 
 
 def _reward(found: Original, named: cst.BaseExpression, weight: str) -> Reward:

@@ -269,7 +269,7 @@ class _Keep(cst.CSTTransformer):
         if self.original.kind == "MultiTurnEnv":
             name = self.original.turns or "Turns"
             arguments.append(f"turns={name}({', '.join(f'{key}={code_of(value)}' for key, value in given.items())})")
-        return "Parts(\n" + "".join(f"    {one},\n" for one in arguments) + ")"
+        return "Parts(\n" + "".join(f"    {argument},\n" for argument in arguments) + ")"
 
 
 def unmoved_places(original: Original) -> Iterator[str]:

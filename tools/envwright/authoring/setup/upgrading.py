@@ -152,7 +152,7 @@ def as_data(upgrade: Upgrade, recorded: str) -> dict[str, object]:
         "from": recorded,
         "to": upgrade.record.envwright,
         "files": [
-            {"path": each.path, "action": each.action, "reason": each.reason, "difference": each.difference}
-            for each in upgrade.changes
+            {"path": change.path, "action": change.action, "reason": change.reason, "difference": change.difference}
+            for change in upgrade.changes
         ],
     }

@@ -54,8 +54,8 @@ def _run(observation: Observation, _: Mapping[str, Any]) -> None:
         return
     with observation.processes.job(with_references=False) as job:
         tasks = collected.kept("task")
-        for one in check_recordings(job.request, observation.entry, package, observation.description, tasks):
-            collected.add("recordings", "recording", one)
+        for recording in check_recordings(job.request, observation.entry, package, observation.description, tasks):
+            collected.add("recordings", "recording", recording)
 
 
 def check_recordings(
@@ -237,7 +237,7 @@ def _counted(passed_over: Sequence[tuple[str, int]]) -> tuple[NotCompared, ...]:
 
 def knows_recordings(facts: Facts, package: Package) -> bool:
     """Whether facts cover exactly the current recordings."""
-    return recordings_content(package.folder) == {one.file: one.content for one in facts.recordings}
+    return recordings_content(package.folder) == {recording.file: recording.content for recording in facts.recordings}
 
 
 def with_recordings(

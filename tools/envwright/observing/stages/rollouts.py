@@ -269,7 +269,7 @@ def _evaluation(
 def _play(observation: Observation, asked: ScriptedEvaluation) -> None:
     collected = observation.collected
     asked = _that_fits(observation, replace(asked, tasks=min(asked.tasks, len(observation.tasks))))
-    whole_groups = any(one.group for one in observation.description.functions)
+    whole_groups = any(function.group for function in observation.description.functions)
     ready = partial(_ready_to_play, observation, asked.harness)
     evaluator = Evaluator(ready, observation.journal, collected.listener.detail, whole_groups=whole_groups)
     total = asked.tasks * asked.rollouts

@@ -103,7 +103,7 @@ class Transport:
             results: list[Any] = sync(self._files.loop, in_time)
         except TimeoutError:
             raise StoreFailed(f"it took more than {seconds_text(self._seconds)}") from None
-        return [b"" if isinstance(one, Exception) and _EMPTY in str(one) else one for one in results]
+        return [b"" if isinstance(result, Exception) and _EMPTY in str(result) else result for result in results]
 
 
 def _files(scheme: str) -> Any:
@@ -117,7 +117,7 @@ def _files(scheme: str) -> Any:
     from obstore.fsspec import FsspecStore
 
     endpoints = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"))
-    is_plain = scheme == "s3" and any(each.startswith("http://") for each in endpoints)  # chosen by the user
+    is_plain = scheme == "s3" and any(endpoint.startswith("http://") for endpoint in endpoints)  # chosen by the user
     options = {**_CLIENT, "allow_http": is_plain}
     return FsspecStore(scheme, client_options=options, retry_config=_RETRIES, skip_instance_cache=True)
 

@@ -72,13 +72,13 @@ def page_environment(environment: EnvironmentResult, beside: Beside, longest: in
         "seconds": environment.seconds,
         "stages": environment.stage_seconds,
         "starts": environment.stage_starts,
-        "blocking": list(dict.fromkeys(one.rule for one in environment.findings if stops_publishing(one))),
+        "blocking": list(dict.fromkeys(finding.rule for finding in environment.findings if stops_publishing(finding))),
         "gates": [[gate, verdict, environment.reasons.get(gate, "")] for gate, verdict in environment.gates.items()],
         "counts": [environment.tasks_count, environment.scores_count, environment.rollouts_count],
-        "findings": [_finding(one) for one in environment.findings[:MOST_FINDINGS]],
+        "findings": [_finding(finding) for finding in environment.findings[:MOST_FINDINGS]],
         "findings_count": len(environment.findings),
         "failures": environment.failures,
-        "profiles": [_profile(one, tasks, reach) for one in environment.profiles],
+        "profiles": [_profile(profile, tasks, reach) for profile in environment.profiles],
         "distributions": environment.distributions,
         "mutation": _mutation(environment.mutation, longest, with_source=with_source),
         "sources": list(_named_lines(environment, longest)) if with_source else [],
@@ -97,7 +97,7 @@ def page_environment(environment: EnvironmentResult, beside: Beside, longest: in
 def _named_lines(environment: EnvironmentResult, longest: int) -> Iterator[PageData]:
     """Files that findings name, in the shape of those of mutation testing."""
     for path, text in environment.sources.items():
-        named = [one.line for one in environment.findings if one.file == path and one.line]
+        named = [finding.line for finding in environment.findings if finding.file == path and finding.line]
         shown = [
             [number, line, NO_CODE, 0]
             for number, line in enumerate(text.split("\n"), 1)
@@ -173,10 +173,10 @@ def _mutation(mutation: Mutation | None, longest: int, *, with_source: bool) -> 
         "score_range": mutation.score_range,
         "tried": mutation.tried,
         "outcomes": mutation.outcomes,
-        "survivors": [_mutant(one) for one in mutation.survivors[:MOST_SURVIVORS]],
+        "survivors": [_mutant(survivor) for survivor in mutation.survivors[:MOST_SURVIVORS]],
         "missed": [{**_mutant(one), "not_asked": one.not_asked} for one in mutation.missed[:MOST_SURVIVORS]],
         "missed_count": len(mutation.missed),
-        "equivalent": [[one.id, one.reason] for one in mutation.mutants if one.outcome == "equivalent"],
+        "equivalent": [[mutant.id, mutant.reason] for mutant in mutation.mutants if mutant.outcome == "equivalent"],
         "sources": lit_sources(mutation, longest) if with_source else [],
     }
 
@@ -197,7 +197,7 @@ def _search(search: Search | None) -> PageData | None:
     return {
         **{key: getattr(search, key) for key in keys},
         "panel": len(search.panel),
-        "exploits": [{key: getattr(one, key) for key in wanted} for one in search.exploits[:MOST_EXPLOITS]],
+        "exploits": [{key: getattr(exploit, key) for key in wanted} for exploit in search.exploits[:MOST_EXPLOITS]],
         "exploits_count": len(search.exploits),
     }
 
@@ -224,7 +224,7 @@ def _diff(diff: Mapping[str, Any] | None) -> PageData | None:
 def lit_sources(mutation: Mutation, longest: int) -> list[dict[str, Any]]:
     """Each module with reward code for the page; the most mutants first."""
     shown = [
-        _lit(source, [one for one in mutation.mutants if one.file == source.file], longest)
+        _lit(source, [mutant for mutant in mutation.mutants if mutant.file == source.file], longest)
         for source in mutation.sources
     ]
     return sorted(shown, key=lambda one: -len(one["detected"]) - len(one["mutants"]))
@@ -239,7 +239,7 @@ def _lit(source: CoveredSource, mutants: Sequence[Mutant], longest: int) -> dict
         tuple(at for at, name in enumerate(speakers) if number in reached[name]) for number in range(1, len(lines) + 1)
     ]
     distinct = list(dict.fromkeys(by))
-    kept = set(range(1, len(lines) + 1)) if longest >= SHORT else near_marks(marks, [one.line for one in mutants])
+    kept = set(range(1, len(lines) + 1)) if longest >= SHORT else near_marks(marks, [mutant.line for mutant in mutants])
     return {
         "path": source.path,
         "too_long": not text,
@@ -248,8 +248,8 @@ def _lit(source: CoveredSource, mutants: Sequence[Mutant], longest: int) -> dict
         "lines": [
             [number, lines[number - 1], marks[number - 1], distinct.index(by[number - 1])] for number in sorted(kept)
         ],
-        "detected": _detected([one for one in mutants if one.outcome in DETECTED]),
-        "mutants": [_undetected(one) for one in mutants if one.outcome not in DETECTED],
+        "detected": _detected([mutant for mutant in mutants if mutant.outcome in DETECTED]),
+        "mutants": [_undetected(mutant) for mutant in mutants if mutant.outcome not in DETECTED],
     }
 
 
@@ -331,6 +331,6 @@ def _undetected(mutant: Mutant) -> dict[str, Any]:
 def _detected(mutants: Sequence[Mutant]) -> list[list[Any]]:
     """Line, and the detected mutants in it: operator and replacement."""
     by_line: dict[int, list[list[str]]] = {}
-    for one in mutants:
-        by_line.setdefault(one.line, []).append([one.operator, one.replacement])
+    for mutant in mutants:
+        by_line.setdefault(mutant.line, []).append([mutant.operator, mutant.replacement])
     return [[line, *found] for line, found in sorted(by_line.items())]

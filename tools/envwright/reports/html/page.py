@@ -143,7 +143,7 @@ def overview_row(environment: EnvironmentResult) -> PageData:
     searched = [environment.name, environment.folder, environment.digest, environment.generation or ""]
     searched += [f"{finding.rule} {finding.message}" for finding in findings]
     seconds = environment.seconds if isfinite(environment.seconds) else 0.0
-    measured = [one for one in environment.distributions if one.mean]
+    measured = [distribution for distribution in environment.distributions if distribution.mean]
     return {
         "name": environment.name,
         "version": environment.package_version,
@@ -230,7 +230,7 @@ def fitted(
         found = makers.made(everything, longest, room)
         if len(found) == len(environments):
             return Fitted(tuple(found), shown_runs, longest, is_whole=False)
-    verdicts = [one.verdict for one in environments]
+    verdicts = [environment.verdict for environment in environments]
     order = sorted(range(len(verdicts)), key=lambda index: VERDICTS.index(verdicts[index]))
     found = makers.made(order, LENGTHS[-1], room)
     return Fitted(tuple(found), shown_runs, LENGTHS[-1], len(verdicts) - len(found), is_whole=False)

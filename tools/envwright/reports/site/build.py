@@ -131,7 +131,11 @@ def _card(listing: ListedEnvironment) -> dict[str, Any]:
     return {
         "one": listing,
         "searched": " ".join(words).lower()[:1_000],
-        "means": [{"policy": one.policy, **vars(one.mean)} for one in distributions if one.mean],
+        "means": [
+            {"policy": distribution.policy, **vars(distribution.mean)}
+            for distribution in distributions
+            if distribution.mean
+        ],
     }
 
 
@@ -182,12 +186,14 @@ def model_table(listings: Sequence[ListedEnvironment]) -> ModelTable:
     rows = sorted(with_models, key=lambda one: (-_mean(latest[one.name].values()), one.name))
     return ModelTable(
         tuple(models),
-        tuple((one, tuple(_measured(latest[one.name].get(model)) for model in models)) for one in rows),
+        tuple((row, tuple(_measured(latest[row.name].get(model)) for model in models)) for row in rows),
     )
 
 
 def _latest(listing: ListedEnvironment) -> dict[str, ComparedRecording]:
-    recorded = sorted((one for one in listing.baselines if one.model), key=lambda one: str(one.date or ""))
+    recorded = sorted(
+        (baseline for baseline in listing.baselines if baseline.model), key=lambda one: str(one.date or "")
+    )
     return {str(one.model): one for one in recorded}
 
 
@@ -283,13 +289,13 @@ class ListedEnvironment:
     @property
     def baselines(self) -> list[ComparedRecording]:
         """The recorded baselines, by policy or model."""
-        return [one for one in self.proven.recordings if one.mean is not None] if self.proven else []
+        return [recording for recording in self.proven.recordings if recording.mean is not None] if self.proven else []
 
     @property
     def functions(self) -> list[Spread]:
         """Every function with scores, weighted ones first, with the oracle's means."""
         profiles = self.proven.profiles if self.proven else ()
-        gold = next((one for one in profiles if one.policy == oracle.name), None)
+        gold = next((profile for profile in profiles if profile.policy == oracle.name), None)
         return [spread for spread in gold.spreads if spread.kind != "total"] if gold else []
 
 
@@ -317,7 +323,11 @@ def listing_of(
     released: Mapping[str, Any] | None = None,
 ) -> ListedEnvironment:
     """The listing of one environment; `released` is the data of release.json."""
-    proven = next((one for one in report.environments if one.name == entry.name), None) if report else None
+    proven = (
+        next((environment for environment in report.environments if environment.name == entry.name), None)
+        if report
+        else None
+    )
     used = [name for name, run in runs.items() if any(one.get("id") == entry.name for one in run["environments"])]
     return ListedEnvironment(
         name=entry.name,

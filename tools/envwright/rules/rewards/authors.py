@@ -111,18 +111,18 @@ def own_validation_fails(subject: Subject) -> Iterator[Found]:
     validations = subject.facts.validations
     hits = [
         Found(
-            f"task {each.task} is invalid according to the package's own check"
-            + (f": {described(each.failure)}" if each.failure else ""),
+            f"task {validation.task} is invalid according to the package's own check"
+            + (f": {described(validation.failure)}" if validation.failure else ""),
             replace(
-                of_failure(each.failure) if each.failure else Evidence(),
-                details={"task": each.task, "valid": each.valid},
+                of_failure(validation.failure) if validation.failure else Evidence(),
+                details={"task": validation.task, "valid": validation.valid},
             ),
-            each.failure.place if each.failure else None,
-            fix=OFFLINE_FIX if needs_the_network(each.failure) else None,
-            inconclusive=needs_the_network(each.failure),
+            validation.failure.place if validation.failure else None,
+            fix=OFFLINE_FIX if needs_the_network(validation.failure) else None,
+            inconclusive=needs_the_network(validation.failure),
         )
-        for each in validations
-        if each.failure is not None or each.valid is False
+        for validation in validations
+        if validation.failure is not None or validation.valid is False
     ]
     hits.sort(key=lambda hit: hit.inconclusive)
     yield from merged(hits, len(validations), "tasks")
@@ -139,11 +139,11 @@ def own_tests_fail(subject: Subject) -> Iterator[Found]:
     tests = subject.facts.tests
     hits = [
         Found(
-            f"{each.test} {'failed' if each.outcome == 'failed' else 'could not run'}",
-            Evidence(details={"test": each.test, "outcome": each.outcome, "output": shortened(each.message, 1500)}),
-            each.place,
+            f"{test.test} {'failed' if test.outcome == 'failed' else 'could not run'}",
+            Evidence(details={"test": test.test, "outcome": test.outcome, "output": shortened(test.message, 1500)}),
+            test.place,
         )
-        for each in tests
-        if each.outcome in ("failed", "error")
+        for test in tests
+        if test.outcome in ("failed", "error")
     ]
     yield from merged(hits, len(tests), "tests")

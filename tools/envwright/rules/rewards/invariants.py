@@ -117,7 +117,7 @@ def _differing(subject: Subject, saying: str, *circumstances: Circumstance) -> I
         if repetition.circumstance not in circumstances or not repetition.differences:
             continue
         first = repetition.differences[0]
-        seen = [_of_difference(subject.facts, each) for each in repetition.differences[:3]]
+        seen = [_of_difference(subject.facts, difference) for difference in repetition.differences[:3]]
         yield Found(
             f"the same reply earns {number(first.reward)}, and {number(first.again)} {saying}, on task {first.task} "
             f"({first.policy}; {repetition.difference_count} of {repetition.count} conversations)",

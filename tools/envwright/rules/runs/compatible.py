@@ -333,7 +333,7 @@ def _fits(expected: ast.expr, value: Any) -> bool:
             return value is None
         case ast.Subscript(value=kind, slice=inner) if ast.unparse(kind).endswith("Literal"):
             choices = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-            return any(not isinstance(each, ast.Constant) or each.value == value for each in choices)
+            return any(not isinstance(choice, ast.Constant) or choice.value == value for choice in choices)
         case ast.Subscript(value=kind, slice=ast.Tuple(elts=[inner, *_])) if ast.unparse(kind).endswith("Annotated"):
             return _fits(inner, value)
         case ast.Name(id="str"):

@@ -309,9 +309,9 @@ class RunSubject:
 
     def refused(self, kind: RefusalKind) -> Iterator[Found]:
         """A finding for every refusal of one kind."""
-        for each in self.refusals:
-            if each.kind == kind:
-                yield self.found(each.key, each.message, each.fix, **each.evidence)
+        for refusal in self.refusals:
+            if refusal.kind == kind:
+                yield self.found(refusal.key, refusal.message, refusal.fix, **refusal.evidence)
 
     def place(self, key: str = "") -> Place:
         """The place in the registry."""

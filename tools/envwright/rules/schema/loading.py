@@ -147,7 +147,7 @@ def _declaration_and_fix(subject: Subject, known: list[str]) -> tuple[str, str]:
     name, declared = subject.entry.name, subject.entry.prepare
     proposed = proposed_preparation(subject.facts.wanted).preparation
     held = {(one.name, config) for one in declared.datasets for config in (one.config, None)}
-    added = [one for one in proposed.datasets if (one.name, one.config) not in held]
+    added = [dataset for dataset in proposed.datasets if (dataset.name, dataset.config) not in held]
     commands = list(dict.fromkeys(filter(None, (declared.command, proposed.command))))
     if added or (commands and not declared.command):
         whole = Preparation((*declared.datasets, *added), commands[0] if commands else "")
@@ -183,7 +183,7 @@ def declared_data_is_not_prepared(subject: Subject) -> Iterator[Found]:
     failure = own_failure(subject, "load", "network")
     if failure is not None and failure.type == NOT_PREPARED:
         declared = subject.entry.prepare
-        data = [*(one.name for one in declared.datasets), *([declared.command] if declared.command else [])]
+        data = [*(dataset.name for dataset in declared.datasets), *([declared.command] if declared.command else [])]
         yield Found(
             f"not on this machine: {', '.join(data[:5])}",
             fix=f"Run `envwright prepare {subject.entry.name}`, with a network.",
@@ -214,7 +214,7 @@ def _is_prepared(subject: Subject) -> bool:
     """Whether every attempted download is declared: then the data was found, and the attempt only checked for a newer
     version."""
     wanted, declared = subject.facts.wanted, subject.entry.prepare
-    names = {one.name for one in declared.datasets}
+    names = {dataset.name for dataset in declared.datasets}
     return bool(wanted) and all(one.name in names or one.name in declared.command for one in wanted)
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from envwright.declarations.registry import EnvironmentEntry
+from envwright.observing import observation
 from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.templates import LockTemplates
 from envwright.rules.engine import Subject
 from envwright.rules.verdict import judge
 from sample_packages import SMALL, look_at, write_package
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from envwright.declarations.package import Package
@@ -85,6 +90,14 @@ DIALECTS = {
     "messages": '{"max_tokens": 50, "system": system, "messages": [{"role": "user", "content": prompt}]}',
     "responses": '{"instructions": system, "input": prompt}',
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def templates_of_this_workspace(workspace: Workspace, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One import of verifiers for all. Harnesses write into their workspace, which `shared_templates` do not reach."""
+    with LockTemplates(workspace, threading.Event()) as templates:
+        patch.setattr(observation, "LockTemplates", lambda *_: nullcontext(templates))
+        yield
 
 
 def written(folder: Path, *, path: str = "chat/completions", setup: str = "pass") -> Package:

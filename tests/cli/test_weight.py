@@ -13,9 +13,9 @@ from small_repository import small_repository
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools"
-MODULES = 480
-LINES = 86_200
-TESTS_LINES = 57_400
+MODULES = 490
+LINES = 87_900
+TESTS_LINES = 59_500
 """Of Python. A change that needs more says in its commit what it is worth, and raises the number."""
 RUN = """  first:
     backend: prime-rl

@@ -183,7 +183,8 @@ def test_interruption_while_writing_leaves_nothing(tmp_path: Path, monkeypatch: 
 
 
 def test_init_needs_no_git(tmp_path: Path):
-    command = [sys.executable, "-m", "envwright", "init", str(tmp_path / "root"), *ACME]
+    pinned = ("--owner", "acme", "--tool", f"our-team/envwright@{'0' * 40}")
+    command = [sys.executable, "-m", "envwright", "init", str(tmp_path / "root"), *pinned]
     environment = {"PATH": str(tmp_path), "PYTHONPATH": str(ROOT / "tools"), "HOME": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")

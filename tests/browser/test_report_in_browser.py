@@ -390,6 +390,8 @@ def test_report_shows_hostile_text_as_text(visit: Visit, tmp_path: Path, width: 
     assert visit.too_wide() == []
     page.locator("#environments th a").first.click()
     expect(page.locator("pre.quote").first).to_be_visible()
+    page.get_by_text("3 more of RWD001").click()
+    expect(page.locator("pre.quote", has_text="<b>word</b>").first).to_be_visible()
     quoted = page.locator("pre.quote").all_inner_texts()
     assert quoted[0].startswith("</script></details><img src=x onerror=alert(1)>\n")
     assert r"\x1b[31mred" in quoted[0]

@@ -63,7 +63,8 @@ async def score(_task, completions):
 said = []
 channel = SimpleNamespace(be_about=lambda _: None, item=lambda kind, value: said.append(value))
 session = Session(channel)
-session.policies = ScriptedPolicies(SimpleNamespace(derived=False, reply=lambda *_: says("four")), AnswerSettings())
+oracle = SimpleNamespace(derived=False, states_answer=True, reply=lambda *_: says("four"))
+session.policies = ScriptedPolicies(oracle, AnswerSettings())
 session.adapter = SimpleNamespace(conversational=False, grouped=False, score=score)
 for index in range(10):
     prompt = [{"role": "user", "content": "2 + 2?"}]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from envwright.declarations.package import Package
 from envwright.facts.observed import Task
+from envwright.facts.recordings import LFS_POINTER
 from envwright.packages import model_replies
 from envwright.packages.model_replies import (
     UNREADABLE,
@@ -108,6 +109,11 @@ def test_damaged_lines_are_counted_and_others_are_read(package: Package, line: s
     read = read_results(package)
     assert [reply.reward for reply in read.replies] == [1.0]
     assert read.left_out == {f"{path.relative_to(package.folder.parents[1])}: {UNREADABLE}": 1}
+
+
+def test_pointer_of_git_lfs_is_named(package: Package):
+    path = results(package, "version https://git-lfs.github.com/spec/v1\noid sha256:7acd\nsize 55111\n")
+    assert read_results(package).left_out == {f"{path.relative_to(package.folder.parents[1])}: {LFS_POINTER}": 1}
 
 
 @pytest.mark.parametrize("reward", [None, "1.0", True, float("nan"), float("inf")])

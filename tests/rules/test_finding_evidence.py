@@ -9,6 +9,7 @@ from cases_of_mutation import mutated
 from cases_of_schema import needing
 from cases_of_search import exploit, searched
 from envwright.facts.mutation import CoveredSource
+from envwright.facts.recordings import ModelReplies
 from envwright.rules.engine import Finding, Subject, findings
 from envwright.rules.evidence import reply_text
 from subjects import broken_function, case, failure, functions, score, scores, subject, unloaded
@@ -29,6 +30,14 @@ def test_finding_shows_reply_policy_task_reward_and_functions() -> None:
     assert found.evidence.named()["reply"] == ""
     assert found.evidence.named()["reward"] == 1.0
     assert found.evidence.named()["functions"]["format_reward"] == {"score": 0.0, "weight": 0.2, "kind": "reward"}
+
+
+def test_missing_reference_names_results_that_git_lfs_holds() -> None:
+    pointers = {"outputs/evals/a/results.jsonl: a pointer of Git LFS": 1, "b/results.jsonl: a pointer of Git LFS": 1}
+    replies = ModelReplies(("b/results.jsonl",), (), "", 0, earned=0, tasks=8, played=(), left_out=pointers)
+    without = subject(scores=scores(oracle=None), package={"has_oracle": False})
+    fix = the("RWD002", replace(without, facts=replace(without.facts, model_replies=replies))).fix
+    assert fix.startswith("outputs/evals/a/results.jsonl: a pointer of Git LFS (and 1 more): `git lfs pull`")
 
 
 def test_findings_on_many_tasks_are_merged_with_first_three() -> None:

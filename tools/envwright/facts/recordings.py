@@ -91,6 +91,10 @@ class RecordingFacts:
     """Why scoring it again stopped early; empty if it did not."""
 
 
+LFS_POINTER = "a pointer of Git LFS"
+"""Why a file of results was not read: the clone was made without Git LFS."""
+
+
 @dataclass(frozen=True)
 class ModelReplies:
     """Replies of models in results of evaluations, of which some are the reference replies of their tasks."""

@@ -24,6 +24,9 @@ _OF_A_HOOK = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "G
 RESULTS = (".envwright", ".nox", "reports")
 """Folders of a repository that no commit may fill. The first is the cache, the second the tool's own installation."""
 
+_MOST_OF_A_POINTER = 1024
+"""The most bytes of a pointer of Git LFS."""
+
 
 class ContentMissing(Exception):
     """git lists a file but lacks its content, as in a partial clone."""
@@ -189,3 +192,10 @@ def _problems(tracked: list[str]) -> list[Problem]:
         )
         for folder, names in by_folder.items()
     ]
+
+
+def is_lfs_pointer(file: Path) -> bool:
+    """Whether a file is what a clone without Git LFS has in place of a large file."""
+    if file.is_symlink() or file.stat().st_size > _MOST_OF_A_POINTER:
+        return False
+    return file.read_bytes().startswith(b"version https://git-lfs.github.com/spec/")

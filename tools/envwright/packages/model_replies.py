@@ -25,7 +25,9 @@ from envwright_worker.messages import Message, assistant_message
 
 from envwright.declarations.package import Package
 from envwright.facts.observed import Task
+from envwright.facts.recordings import LFS_POINTER
 from envwright.facts.results import EvaluationRow, MalformedRow, objects_of, row_of, task_key
+from envwright.packages.git import is_lfs_pointer
 from envwright.packages.import_results import (
     FILES,
     Imported,
@@ -167,6 +169,9 @@ class _Reader:
 
     def read(self) -> None:
         self._read.files.append(self._file)
+        if is_lfs_pointer(self._path):
+            self._read.left_out[f"{self._file}: {LFS_POINTER}"] += 1
+            return
         most = MOST_BYTES - self._read.bytes
         self._read.bytes += self._path.stat().st_size
         for count, (number, raw, problem) in enumerate(objects_of(self._path, most)):

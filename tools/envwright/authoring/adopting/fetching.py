@@ -23,14 +23,12 @@ from urllib.parse import urlsplit, urlunsplit
 from envwright.hub.access import Prime, find_prime, hub_access, install_prime
 from envwright.hub.pending_submission import decisive_line
 from envwright.packages.content import list_content
-from envwright.packages.git import files_at, git, write_files
+from envwright.packages.git import files_at, git, is_lfs_pointer, write_files
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
 from envwright.system.subprocesses import ProgramFailed, run_program
 
 FETCH_SECONDS = 600.0
 PULL_SECONDS = 300.0
-MOST_OF_A_POINTER = 1024
-"""The most bytes of a pointer of Git LFS."""
 _ALLOWED_PROTOCOLS = "file:git:http:https:ssh"
 """The allowed transports of git; others run programs."""
 _SCHEMES = ("https://", "http://", "ssh://", "file://", "git://")
@@ -244,7 +242,7 @@ def copied(candidate: Candidate, target: Path) -> tuple[str, ...]:
     if content.problems:
         raise SourceUnreadable("\n".join(str(problem) for problem in content.problems))
     for name in content.files:
-        if _is_lfs_pointer(candidate.folder / name):
+        if is_lfs_pointer(candidate.folder / name):
             raise SourceUnreadable(
                 f"{candidate.folder.name}/{name} is only a pointer of Git LFS. Clone the repository with Git LFS"
                 " installed (git lfs pull), and adopt the folder of the clone."
@@ -253,12 +251,6 @@ def copied(candidate: Candidate, target: Path) -> tuple[str, ...]:
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(candidate.folder / name, path, follow_symlinks=False)
     return content.files
-
-
-def _is_lfs_pointer(file: Path) -> bool:
-    if file.is_symlink() or file.stat().st_size > MOST_OF_A_POINTER:
-        return False
-    return file.read_bytes().startswith(b"version https://git-lfs.github.com/spec/")
 
 
 class SourceUnreadable(Exception):

@@ -10,7 +10,7 @@ from envwright_worker.failures import shortened
 from envwright_worker.policies.baselines import oracle
 
 from envwright.facts.observed import Failure, Place, Score
-from envwright.facts.recordings import LEAST_TASKS, ModelReplies
+from envwright.facts.recordings import LEAST_TASKS, LFS_POINTER, ModelReplies
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, merged, rule
 from envwright.rules.evidence import (
@@ -150,6 +150,12 @@ def by_results(subject: Subject) -> str:
     """What decides without an oracle, in a sentence: the cheapest that is known of results of evaluations."""
     results, played = subject.facts.model_replies, "v0" if subject.package.generation == "v0" else "v1"
     command = f"`vf-eval {subject.package.name} -m MODEL -n 20 -r 3{OF_GENERATION[played]}`"
+    pointers = [reason for reason in results.left_out if reason.endswith(LFS_POINTER)] if results else []
+    if pointers:
+        return (
+            f"{pointers[0]}{f' (and {len(pointers) - 1} more)' if len(pointers) > 1 else ''}: `git lfs pull` in the "
+            "clone that it comes from gets the results; replies with the full reward are reference replies then. "
+        )
     if results is None or not results.rollouts:
         return f"Evaluate it once: {command}; replies with the full reward are reference replies then. "
     if results.refused:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools"
 MODULES = 490
 LINES = 87_900
-TESTS_LINES = 59_520
+TESTS_LINES = 59_540
 """Of Python. A change that needs more says in its commit what it is worth, and raises the number."""
 RUN = """  first:
     backend: prime-rl

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from envwright.reports.result import read_stored, stored
 from envwright.reports.spill_list import SpilledResults, SpillList
 from envwright.reports.written import write_reports
+from envwright.rules.profiles import RewardProfile, Spread
 from sample_results import hostile, interrupted, mixed
 
 if TYPE_CHECKING:
@@ -31,6 +34,14 @@ def test_reports_from_kept_results_are_identical(result: ValidationResult, tmp_p
     read_back = write_reports(kept(result, tmp_path / "kept"), tmp_path / "read-back")
     assert [path.read_bytes() for path in read_back] == [path.read_bytes() for path in held]
     assert list((tmp_path / "kept").iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf])
+def test_infinite_number_deep_in_a_result_is_read_back(number: float) -> None:
+    spread = Spread("reward", "total", 1.0, 1, 0, mean=number, low=None, high=None, values=((number, 1),))
+    profile = RewardProfile("nop", "scored", scripted=True, tasks=1, spreads=(spread,), groups=())
+    result = replace(mixed().environments[0], profiles=(profile,))
+    assert read_stored(stored(result)) == result
 
 
 def test_spilled_results_follow_order_of_names(tmp_path: Path) -> None:

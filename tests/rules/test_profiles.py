@@ -86,6 +86,14 @@ def test_profile_has_reward_by_length_and_turns_of_replies_alone() -> None:
     assert [(one.least, one.rollouts, one.mean) for one in profile.by_turns] == [(1, 2, 0.5), (2, 1, 1.0)]
 
 
+def test_rollouts_of_one_task_have_no_interval_by_size() -> None:
+    [profile] = of(rollouts=(spoken(0, 0.0, "ab"), spoken(1, 2.0, "abcd"), spoken(2, 1.0, "abcd")))
+    alone, several = profile.by_length
+    assert (alone.mean, alone.low, alone.high) == (0.0, None, None)
+    assert several.low is not None
+    assert several.high is not None
+
+
 def test_profile_correlates_each_pair_of_functions_with_numbers() -> None:
     [profile] = of(rollouts=(played(0, 1.0), played(1, 0.0), played(2, None)))
     found = {(one.first, one.second): (one.coefficient, one.rollouts) for one in profile.correlations}

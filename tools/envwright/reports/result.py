@@ -12,12 +12,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from envwright_worker.messages import text_of
 from envwright_worker.splits import Split
-from pydantic import ConfigDict, TypeAdapter, ValidationError, WrapSerializer
+from pydantic import ConfigDict, ValidationError, WrapSerializer
+from pydantic_core import CoreConfig, SchemaSerializer
 
 from envwright.declarations.package import Generation, Package
 from envwright.declarations.problem import DeclarationError, Problem
@@ -550,12 +551,21 @@ def _safe(text: str) -> str:
 
 
 def _as_json(result: EnvironmentResult, *, indent: int | None = None, without: Any = None) -> str:
-    of_type: TypeAdapter[EnvironmentResult] = adapter(EnvironmentResult)
+    serializer = _serializer()
     try:
-        return of_type.dump_json(result, indent=indent, exclude=without, warnings=False).decode()
+        return serializer.to_json(result, indent=indent, exclude=without, warnings=False).decode()
     except ValueError:  # half of a pair of surrogates, which UTF-8 has no bytes for, or a number of thousands of digits
-        data = plain_data(of_type.dump_python(result, exclude=without, warnings=False))
+        data = plain_data(serializer.to_python(result, exclude=without, warnings=False))
         return json.dumps(data, indent=indent, allow_nan=False)
+
+
+@cache
+def _serializer() -> SchemaSerializer:
+    """Of results, with NaN and infinity as text: null would mean that a number is missing.
+
+    `AS_JSON` alone does not reach the numbers of a model with shared definitions.
+    """
+    return SchemaSerializer(adapter(EnvironmentResult).core_schema, CoreConfig(ser_json_inf_nan="strings"))
 
 
 def stored(result: EnvironmentResult) -> bytes:

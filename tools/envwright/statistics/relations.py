@@ -31,8 +31,9 @@ class RewardBySize(NamedTuple):
     most: int
     rollouts: int
     mean: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+    """`None` for conversations on one task, which have no interval."""
 
 
 @dataclass(frozen=True)
@@ -80,4 +81,5 @@ def _bin(found: Sequence[SizedReward], confidence: float) -> RewardBySize:
     for each in found:
         by_task[each.task].append(each.reward)
     estimate = clustered_mean(list(by_task.values()), confidence)
-    return RewardBySize(found[0].size, found[-1].size, len(found), estimate.value, estimate.low, estimate.high)
+    low, high = (estimate.low, estimate.high) if len(by_task) > 1 else (None, None)
+    return RewardBySize(found[0].size, found[-1].size, len(found), estimate.value, low, high)

@@ -90,18 +90,19 @@ function sizePictures(profiles) {
     const rows = (one[key] || []).map(([least, most, count, mean, low, high]) => ({ least, most, count, mean, low, high, middle: (least + most) / 2 }));
     if (rows.length < 2) return null;
     const first = rows[0], last = rows[rows.length - 1];
-    const apart = last.low > first.high ? `Longer ones earn more.` : last.high < first.low ? "Longer ones earn less." : "The intervals of the shortest and the longest overlap.";
+    const unknown = first.low === null || last.low === null;
+    const apart = unknown ? "A size with rollouts of one task has no interval." : last.low > first.high ? `Longer ones earn more.` : last.high < first.low ? "Longer ones earn less." : "The intervals of the shortest and the longest overlap.";
     return picture({
       title: `Reward by ${name}: ${whoSpoke(one)}`,
       says: `Mean reward of rollouts of similar ${name}, with its interval; the larger the circle, the more rollouts. ${apart}`,
       titles: [`${name} from`, "to", "rollouts", "mean reward", "from", "to"],
       rows: () => rows.map((row) => [String(row.least), row.most, row.count, row.mean, row.low, row.high]),
       draw: () => ({
-        height: 220, marginLeft: 44, marginRight: 14, marginBottom: 36, x: { label, nice: true, ticks: 5 }, y: { domain: reach(rows.flatMap((row) => [row.low, row.high])), grid: true, label: null, ticks: 5 },
+        height: 220, marginLeft: 44, marginRight: 14, marginBottom: 36, x: { label, nice: true, ticks: 5 }, y: { domain: reach(rows.flatMap((row) => [row.low ?? row.mean, row.high ?? row.mean])), grid: true, label: null, ticks: 5 },
         r: { range: [3, 9], domain: [0, Math.max(...rows.map((row) => row.count))] },
         marks: [
           Plot.ruleY(rows.filter((row) => row.least < row.most), { y: "mean", x1: "least", x2: "most", stroke: MUTED }),
-          Plot.ruleX(rows, { x: "middle", y1: "low", y2: "high", stroke: ACCENT, strokeWidth: 2, strokeOpacity: 0.6 }),
+          Plot.ruleX(rows.filter((row) => row.low !== null), { x: "middle", y1: "low", y2: "high", stroke: ACCENT, strokeWidth: 2, strokeOpacity: 0.6 }),
           Plot.line(rows, { x: "middle", y: "mean", stroke: ACCENT, strokeDasharray: "3 4" }),
           Plot.dot(rows, { x: "middle", y: "mean", r: "count", fill: ACCENT }),
         ],

@@ -28,6 +28,19 @@ def notes(tmp_path: Path, text: str) -> list[tuple[str, int]]:
     return [(note.what, note.line) for note in source(tmp_path, text).notes]
 
 
+def test_modules_beside_the_own_one_are_found_through_one_another(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {
+        "sums.py": "import json, helper\nfrom tables.words import WORDS",
+        "helper.py": "def deep():\n    import deeper",
+        "deeper.py": "import sums",
+        "tables/words.py": "WORDS = ()",
+        "unused.py": "",
+        "conftest.py": "import helper",
+    }
+    found, problems = read(tmp_path, files)
+    assert (found.helpers, problems) == ({"helper", "deeper", "tables"}, [])
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -326,6 +326,9 @@ CASES = {
             "a lock": also_shipped("requirements.lock"),
             "another package": also_shipped("helpers/__init__.py"),
             "another module": also_shipped("conftest.py"),
+            "a module that it imports": subject(
+                wheel={"files": (*WHEEL_FILES, "helper.py")}, package={"helpers": {"helper"}}
+            ),
         },
         silent={
             "module and metadata": subject(),
@@ -378,7 +381,7 @@ CASES = {
             "loading": unloaded("load", "network"),
             "listing": unloaded("tasks", "network"),
             "a dataset": unloaded("load", "network", wanted=(WantedData("dataset", "acme/sums"),)),
-            "a host": unloaded("load", "network", wanted=(WantedData("host", "example.org"),)),
+            "a host": unloaded("load", "network", wanted=(WantedData("host", "https://example.org/a.git"),)),
         },
         silent={
             "tried and went on": subject(network=(attempt("load"),)),

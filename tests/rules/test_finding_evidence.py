@@ -130,3 +130,21 @@ def test_reply_text_of_conversation_has_line_per_turn() -> None:
     )
     assert reply_text(conversation) == '[assistant]\n    calls add({"a": 1})\n[tool] 1\n[assistant] One.'
     assert reply_text(()) == ""
+
+
+INSTALLED = "[Errno 13] Permission denied: '/srv/a/.envwright/wheels/sums/e214/sums/.cache'"
+
+
+@pytest.mark.parametrize(
+    ("type", "message", "fix"),
+    [
+        ("TypeError", "load_environment() missing 1 required positional argument: 'base'", "Give 'base' a default"),
+        ("ImportError", "cannot import name 'Chat' from 'verifiers.types' (/x.py)", "verifiers 0.3.1 has no Chat"),
+        ("PermissionError", INSTALLED, "Write elsewhere"),
+        ("ImportError", "cannot import name 'Chat' from 'chats' (/x.py)", "Fix the reported line"),
+        ("PermissionError", "[Errno 13] Permission denied: '/etc/passwd'", "Fix the reported line"),
+    ],
+)
+def test_failed_load_says_what_to_do_where_the_message_shows_it(type: str, message: str, fix: str) -> None:
+    failed = unloaded(failures={"load": failure(type=type, message=message)})
+    assert the("SCH041", failed).fix.startswith(fix)

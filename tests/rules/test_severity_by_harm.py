@@ -193,3 +193,17 @@ def test_denial_rewarded_by_library_is_a_warning(place: Place | None, severity: 
         rollouts=(),
     )
     assert the("RWD066", each).severity == severity
+
+
+def test_module_beside_the_own_one_is_a_warning_where_it_is_imported() -> None:
+    files = (*(each.files if (each := subject().facts.wheel) else ()), "helper.py")
+    beside = subject(wheel={"files": files}, package={"helpers": frozenset({"helper"})})
+    assert the("SCH032", beside).severity == "warning"
+    assert the("SCH032", subject(wheel={"files": files})).severity == "error"
+
+
+@pytest.mark.parametrize("name", ["tests", "recordings"])
+def test_folder_of_answers_in_the_wheel_is_an_error_although_it_is_imported(name: str) -> None:
+    files = (*(each.files if (each := subject().facts.wheel) else ()), f"{name}/oracle.py")
+    imported = subject(wheel={"files": files}, package={"helpers": frozenset({name})})
+    assert the("SCH032", imported).severity == "error"

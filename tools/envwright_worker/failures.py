@@ -34,6 +34,8 @@ _NETWORK_TEXT = re.compile(
     r"|NLTK Downloader",
     re.I,
 )
+_DOWNLOADERS = ("git", "curl", "wget")
+_ADDRESS = re.compile(r"(?:https?|git|ssh|ftp)://[^/]|[\w.-]+@[\w.-]+:")
 _SECRET_TYPES = {"MissingKeyError", "OpenAIError", "AuthenticationError"}
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
 _READS_VARIABLE = re.compile(r"""(?:\benviron(?:\.get)?\s*[\[(]|\bgetenv\s*\()\s*['"](\w+)['"]\s*[\])](?!\s*or\b)""")
@@ -255,9 +257,19 @@ def kind_of(error: BaseException) -> str:
         return "memory"
     if any(type(cause).__name__ in _NETWORK_TYPES or _NETWORK_TEXT.search(text_of(cause)) for cause in chain):
         return "network"
+    if any(type(cause).__name__ == "CalledProcessError" and downloaded_by(vars(cause).get("cmd")) for cause in chain):
+        return "network"
     if any(_asks_for_secret(cause) for cause in chain):
         return "missing-secret"
     return "raised"
+
+
+def downloaded_by(command: object) -> str:
+    """The address that a command line of git, curl or wget names; empty for any other command."""
+    words = command.split() if isinstance(command, str) else [*map(str, command)] if isinstance(command, list) else []
+    if not words or Path(words[0]).name not in _DOWNLOADERS:
+        return ""
+    return next((word for word in words if _ADDRESS.match(word)), "")
 
 
 def _asks_for_secret(error: BaseException) -> bool:

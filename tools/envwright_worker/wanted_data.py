@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
-from envwright_worker.failures import Sources, causes
+from envwright_worker.failures import Sources, causes, downloaded_by
 
 _CHOSEN_FILES = ("data_files", "data_dir")
 _OF_TYPE = {None: "model", "model": "model", "dataset": "dataset files", "space": "space"}
@@ -88,6 +88,13 @@ def _resource(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"kind": "nltk", "name": parts[1 if len(parts) > 1 else 0].removesuffix(".zip")} if parts else None
 
 
+def _command(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The address that `subprocess` runs git, curl or wget for."""
+    given = arguments.get("popenargs") or (arguments.get("kwargs") or {}).get("args")
+    address = downloaded_by(given[0] if isinstance(given, tuple) and given else given)
+    return {"kind": "host", "name": address} if address else None
+
+
 def _pinned(arguments: Mapping[str, Any]) -> dict[str, Any]:
     revision = arguments.get("revision")
     return {"revision": revision} if isinstance(revision, str) and _COMMIT.match(revision) else {}
@@ -103,5 +110,7 @@ CALLS: Mapping[tuple[str, str], Callable[[Mapping[str, Any]], dict[str, Any] | N
     ("/huggingface_hub/hf_file_system.py", "resolve_path"): _file_system,
     ("/nltk/downloader.py", "download"): _resource,
     ("/nltk/data.py", "find"): _resource,
+    ("/subprocess.py", "run"): _command,
+    ("/subprocess.py", "check_call"): _command,
 }
 """File and function → the reader of a call's arguments."""

@@ -142,6 +142,8 @@ class Package:
     by its source; `None` if that does not show them."""
     is_harness: bool = False
     """Whether it exports only a v1 harness and no tasks, so that only the schema gate applies."""
+    helpers: frozenset[str] = frozenset()
+    """Other modules beside its own that it imports, directly or through one another."""
     notes: tuple[SourceNote, ...] = ()
     files: tuple[str, ...] = ()
     """Every file that the digest covers, relative to the folder."""

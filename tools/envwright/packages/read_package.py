@@ -100,6 +100,7 @@ def _read(
         uses_judge=source.uses_judge,
         agents=source.agents,
         settings=source.settings,
+        helpers=source.helpers,
         is_harness=source.exports_harness and not source.exports_taskset and not source.defines_load_environment,
         notes=source.notes,
         files=files,

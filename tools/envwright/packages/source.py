@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -76,6 +77,8 @@ class ModuleSource:
     settings: Mapping[str, str] | None = None
     """The fields of its taskset's configuration with their annotations (v1), or the arguments of load_environment (v0),
     whose values nothing checks; `None` if the source does not show them."""
+    helpers: frozenset[str] = frozenset()
+    """Other modules beside its own that it imports, directly or through one another."""
     notes: tuple[SourceNote, ...] = ()
 
 
@@ -112,7 +115,38 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
     loads = "load_environment" in _bound_names(main)
     split, judged = _eval_split(trees.values()), any(map(_calls_model, trees.values()))
     agents, settings = agents_of(trees.values(), exports), settings_of(trees.values(), exports)
-    return ModuleSource(exports, loads, taskset, harness, split, judged, agents, settings, tuple(notes)), problems
+    helpers = _helpers(folder, module, everything, trees.values())
+    source = ModuleSource(exports, loads, taskset, harness, split, judged, agents, settings, helpers, tuple(notes))
+    return source, problems
+
+
+def _helpers(folder: Path, module: str, files: Iterable[str], trees: Iterable[ast.Module]) -> frozenset[str]:
+    above, _, own = module.rpartition("/")
+    prefix = f"{above}/" if above else ""
+    beside: dict[str, list[str]] = {}
+    for file in files:
+        if file.startswith(prefix) and file.endswith(".py"):
+            beside.setdefault(file.removeprefix(prefix).partition("/")[0].removesuffix(".py"), []).append(file)
+    found: set[str] = set()
+    waiting = list(trees)
+    while waiting and beside.keys() - {own}:
+        new = _imported_modules(waiting.pop()) & beside.keys() - found - {own}
+        found |= new
+        for file in (file for name in new for file in beside[name]):
+            with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+                waiting.append(parse_python((folder / file).read_bytes()))
+    return frozenset(found)
+
+
+def _imported_modules(tree: ast.Module) -> set[str]:
+    """The top-level names of all modules that a file imports, not those relative to it."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    return names
 
 
 def _is_importable(name: str, above: str, files: set[str]) -> bool:

@@ -34,6 +34,9 @@ _DOING: dict[StageName, str] = {"load": "loading", "tasks": "listing the tasks"}
 SCORING = "scoring"
 _UNKNOWN_SPLIT = re.compile(r"Unknown split \W?([\w.-]+)\W? ?Should be one of \[(.+?)\]")
 """The message of `datasets`."""
+_LACKS_ARGUMENTS = re.compile(r"load_environment\(\) missing \d+ required [\w-]+ arguments?: (.+)")
+_NOT_IN_VERIFIERS = re.compile(r"cannot import name '(\w+)' from 'verifiers\b")
+_IN_INSTALLED_PACKAGE = re.compile(r"\[Errno (?:13|30)\].*/\.envwright/wheels/")
 
 
 @rule("SCH040", gate="schema")
@@ -63,7 +66,7 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
     evidence = of_failure(failure, args=dict(subject.entry.args))
     release = locked_without_v0(subject.package)
     if release is None:
-        yield Found(f"loading failed: {described(failure)}", evidence, failure.place, fix=_other_split(failure))
+        yield Found(f"loading failed: {described(failure)}", evidence, failure.place, fix=_known_fix(subject, failure))
         return
     yield Found(
         f"v0 environment, locked to verifiers {release}: {described(failure)}",
@@ -71,6 +74,25 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
         place_of_verifiers(subject),
         fix=f'Write `"{RECOMMENDED["v0"]}"` in project.dependencies, then `envwright lock {subject.package.name}`.',
     )
+
+
+def _known_fix(subject: Subject, failure: Failure) -> str | None:
+    """The next step for failures whose cause the message names."""
+    name = subject.entry.name
+    if (lacking := _LACKS_ARGUMENTS.search(failure.message)) is not None:
+        return f"Give {lacking[1]} a default, or declare a value under `args` of {name} in registry.yaml."
+    if failure.type == "ImportError" and (unknown := _NOT_IN_VERIFIERS.search(failure.message)) is not None:
+        pins = subject.package.lock.pins if subject.package.lock else {}
+        return (
+            f"verifiers {pins.get('verifiers', 'of the lock')} has no {unknown[1]}. Import it from where it is now. Or "
+            f"require a release that has it in project.dependencies, then `envwright lock {name}`."
+        )
+    if failure.type in ("PermissionError", "OSError") and _IN_INSTALLED_PACKAGE.search(failure.message):
+        return (
+            'Write elsewhere, such as below `Path.home() / ".cache"`: the folder of an installed package is read-only '
+            "here and on many machines."
+        )
+    return _other_split(failure)
 
 
 @rule("SCH042", gate="schema")
@@ -133,7 +155,8 @@ def _missing_data(subject: Subject, stage: StageName, failure: Failure) -> Found
     wanted = subject.facts.wanted
     known = list(dict.fromkeys(one.name for one in wanted if one.kind != "host"))
     addresses = list(dict.fromkeys(one.address for one in subject.facts.network if one.stage == stage))
-    what = ", ".join(known[:5]) or ", ".join(addresses[:5]) or described(failure)
+    hosts = list(dict.fromkeys(one.name for one in wanted if one.kind == "host"))
+    what = ", ".join(known[:5]) or ", ".join(addresses[:5]) or ", ".join(hosts[:5]) or described(failure)
     place = next((one.place for one in wanted if one.place), None) or failure.place
     lines, fix = _declaration_and_fix(subject, known)
     details: dict[str, Any] = {"addresses": addresses[:10]} if addresses else {}
@@ -306,7 +329,7 @@ def wheel_contains_strays(subject: Subject) -> Iterator[Found]:
     """The wheel contains files that do not belong in it.
 
     What: Besides the module and its metadata, the wheel has no tests, recordings, lock files, caches, `.env` files or
-        other packages.
+        other packages. Modules beside it that it imports are a warning.
     Why: Answers, keys or tests are published. Oracles contain the answers, `.env` leaks keys, and a top-level `tests`
         overwrites that of other packages.
     Fix: Include only the module. For hatchling: `[tool.hatch.build.targets.wheel] packages = ["<module>"]`.
@@ -314,12 +337,26 @@ def wheel_contains_strays(subject: Subject) -> Iterator[Found]:
     wheel = subject.facts.wheel
     if wheel is None:
         return
-    strays = [name for name in wheel.files if _is_stray(name, subject.package.module)]
+    package, place = subject.package, in_pyproject(subject.package, "build-system")
+    strays = [name for name in wheel.files if _is_stray(name, package.module)]
+    needed = package.helpers - OUT_OF_PLACE
+    helpers = {name for name in strays if imported_as(name) in needed and name.endswith(".py")}
+    strays = [name for name in strays if name not in helpers]
     if strays:
         yield Found(
             f"{wheel.filename} contains {len(strays)} files that do not belong in it, such as {strays[0]}",
             Evidence(count=len(strays), details={"strays": strays[:_LISTED]}),
-            in_pyproject(subject.package, "build-system"),
+            place,
+        )
+    if helpers:
+        names = sorted({imported_as(name) or name for name in helpers})
+        yield Found(
+            f"{wheel.filename} installs {', '.join(names)} beside {package.module}: another package with that name "
+            "overwrites it",
+            Evidence(count=len(helpers), details={"helpers": sorted(helpers)[:_LISTED]}),
+            place,
+            fix=f"Move what {package.module} imports into a folder {package.module}/, and import it from there.",
+            severity="warning",
         )
 
 

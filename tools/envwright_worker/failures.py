@@ -31,7 +31,7 @@ _NETWORK_TYPES = {
 _NETWORK_TEXT = re.compile(
     r"couldn't reach|offline mode|HF_HUB_OFFLINE|name resolution|could not resolve host|network is unreachable"
     r"|couldn't find cache for"
-    r"|NLTK Downloader",
+    r"|NLTK Downloader|unable to find 'https?://",
     re.I,
 )
 _DOWNLOADERS = ("git", "curl", "wget")

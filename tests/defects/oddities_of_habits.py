@@ -200,6 +200,16 @@ HABITS = [
         asking=BOXED,
     ),
     sound(
+        "last_box_and_an_example_in_the_prompt",
+        r"""
+        def grade(reply, answer):
+            found = re.findall(r"\\boxed\{(.*?)\}", reply)
+            return float(bool(found) and found[-1].strip() == answer)
+        """,
+        asking=r"Answer in \boxed{}, as in \boxed{Yes} or \boxed{No}.",
+        rows=tuple({"question": f"Is {number} even?", "answer": ("Yes", "No")[number % 2]} for number in range(3, 15)),
+    ),
+    sound(
         "box_with_braces",
         r"""
         def boxed(reply):

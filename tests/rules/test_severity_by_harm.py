@@ -13,7 +13,18 @@ from envwright.facts.search import Broken
 from envwright.rules.engine import Finding, Subject, findings
 from envwright.rules.verdict import judge
 from run_subjects import run
-from subjects import DESCRIPTION, broken_function, failure, function, functions, one_function, score, scores, subject
+from subjects import (
+    DESCRIPTION,
+    broken_function,
+    failure,
+    function,
+    functions,
+    one_function,
+    score,
+    scores,
+    subject,
+    unloaded,
+)
 
 NO_FUNCTIONS = replace(DESCRIPTION, functions=())
 TAGS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000)
@@ -207,3 +218,33 @@ def test_folder_of_answers_in_the_wheel_is_an_error_although_it_is_imported(name
     files = (*(each.files if (each := subject().facts.wheel) else ()), f"{name}/oracle.py")
     imported = subject(wheel={"files": files}, package={"helpers": frozenset({name})})
     assert the("SCH032", imported).severity == "error"
+
+
+def of_two_answers(*echoed: float) -> Subject:
+    """Four tasks, answered by no, no, yes and yes, and the rewards of the repeated prompt."""
+    answered = zip(("no", "no", "yes", "yes"), echoed, strict=True)
+    return subject(
+        scores=tuple(
+            each
+            for task, (answer, reward) in enumerate(answered)
+            for each in (score("oracle", task, answer), score("echo", task, "yes or no?", reward=reward))
+        )
+    )
+
+
+def test_prompt_that_is_read_as_one_answer_is_a_warning() -> None:
+    assert the("RWD007", of_two_answers(1.0, 1.0, 0.0, 0.0)).severity == "warning"
+
+
+@pytest.mark.parametrize("echoed", [(1.0, 1.0, 1.0, 0.0), (1.0, 0.0, 0.0, 0.0), (1.0, 1.0, 1.0, 1.0)])
+def test_prompt_that_earns_beyond_one_answer_or_by_more_than_it_is_an_error(echoed: tuple[float, ...]) -> None:
+    assert the("RWD007", of_two_answers(*echoed)).severity == "error"
+
+
+def test_release_before_the_first_one_that_is_judged_decides_nothing() -> None:
+    package = subject().package
+    assert package.lock is not None
+    old = replace(package, generation="v0", lock=replace(package.lock, pins={"verifiers": "0.1.5"}))
+    found = the("SCH041", replace(unloaded(), package=old))
+    assert found.message == "verifiers 0.1.5 is locked, and the gates judge 0.1.8 and later"
+    assert found.inconclusive

@@ -154,11 +154,23 @@ def form_declaration(tolerated: DeclaredRange) -> str:
 def echo_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     """The repeated prompt earns as much as the right answer.
 
-    What: The prompt as a reply earns less than the reference reply, unless that is the prompt.
+    What: The prompt as a reply earns less than the reference reply, unless that is the prompt. Where it earns on the
+        tasks of one answer alone, it is read as that answer and earns no more than a constant: a warning.
     Why: Copying the prompt earns the full reward. It contains the answer, or words that the reward searches for.
     Fix: Read only the final answer, from a tag or the last line. Do not search the whole reply.
     """
-    yield from paid_like_gold(subject, echo)
+    severity: Severity | None = "warning" if _is_read_as_one_answer(subject) else None
+    for found in paid_like_gold(subject, echo):
+        yield replace(found, severity=severity)
+
+
+def _is_read_as_one_answer(subject: Subject) -> bool:
+    """Whether the prompt earns on all tasks of one reference reply, and on no other one."""
+    gold = {task: reply_text(score.completion) for task, score in gold_by_task(subject).items()}
+    paid = {score.task for score, _ in reaching_gold(subject, echo.name)}
+    asked = {score.task for score in scores_of(subject, echo.name)} & gold.keys()
+    answers = {gold[task] for task in paid & asked}
+    return len(answers) == 1 and paid < asked and not answers & {gold[task] for task in asked - paid}
 
 
 @rule("RWD008", gate="rewards")

@@ -15,7 +15,13 @@ from envwright.rules.engine import Found, Subject, merged, rule
 from envwright.rules.evidence import Evidence, described, of_failure
 from envwright.rules.failures import missing_variables_fix, own_failure
 from envwright.rules.schema.metadata import in_pyproject
-from envwright.rules.schema.requirements import RECOMMENDED, locked_without_v0, place_of_verifiers
+from envwright.rules.schema.requirements import (
+    OLDEST_JUDGED,
+    RECOMMENDED,
+    locked_before_known,
+    locked_without_v0,
+    place_of_verifiers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,6 +70,15 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
     if failure is None:
         return
     evidence = of_failure(failure, args=dict(subject.entry.args))
+    if (old := locked_before_known(subject.package)) is not None:
+        yield Found(
+            f"verifiers {old} is locked, and the gates judge {OLDEST_JUDGED} and later",
+            evidence,
+            place_of_verifiers(subject),
+            fix=f'Write `"{RECOMMENDED["v0"]}"` in project.dependencies, then `envwright lock {subject.package.name}`.',
+            inconclusive=True,
+        )
+        return
     release = locked_without_v0(subject.package)
     if release is None:
         yield Found(f"loading failed: {described(failure)}", evidence, failure.place, fix=_known_fix(subject, failure))

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from envwright.declarations.package import Generation, Package
 
 FIRST_V1 = Version("0.2.1")
+OLDEST_JUDGED = Version("0.1.8")
+"""The first release whose rubrics call each function through a method, which the gates listen at."""
 FIRST_WITHOUT_V0 = Version("0.4")
 PYTHON_OF_RELEASE = (
     (Version("0"), SpecifierSet(">=3.10,<3.14")),
@@ -136,12 +138,21 @@ def _release(subject: Subject) -> str | None:
 
 def locked_without_v0(package: Package) -> str | None:
     """The locked release of verifiers, if the package is written for v0 and that release no longer has it."""
+    release = _locked_for_v0(package)
+    return str(release) if release and Version(release.base_version) >= FIRST_WITHOUT_V0 else None
+
+
+def locked_before_known(package: Package) -> str | None:
+    """The locked release of verifiers, if the package is written for v0 and the gates cannot judge that release."""
+    release = _locked_for_v0(package)
+    return str(release) if release and release < OLDEST_JUDGED else None
+
+
+def _locked_for_v0(package: Package) -> Version | None:
     release = package.lock.pins.get("verifiers") if package.lock else None
     is_v0 = package.generation == "v0" or (package.defines_load_environment and not _exports_taskset(package))
-    if release is None or not is_v0:
-        return None
     try:
-        return release if Version(Version(release).base_version) >= FIRST_WITHOUT_V0 else None
+        return Version(release) if release is not None and is_v0 else None
     except InvalidVersion:
         return None
 

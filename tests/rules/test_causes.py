@@ -146,6 +146,15 @@ def test_derived_reply_causes_no_error() -> None:
     assert not any(finding.evidence.named().get("derived") for finding in errors)
 
 
+def test_prompt_that_earns_everything_explains_paid_answers_beside_a_derived_one() -> None:
+    paid = dict.fromkeys(("echo", "near_miss", "hedge"), {"reward": 1.0})
+    guessed = judge(subject(scores=scores(oracle={"derived": True}, **paid)))
+    (found,) = [finding for finding in guessed.findings if finding.rule == "RWD007"]
+    assert set(found.waiting) >= {"RWD005", "RWD008"}
+    written = {finding.rule for finding in judge(subject(scores=scores(**paid))).findings}
+    assert written >= {"RWD005", "RWD007", "RWD008"}
+
+
 def test_missing_data_is_one_finding() -> None:
     note = SourceNote("unpinned-dataset", 'load_dataset("a/b")', "plain_sums/taskset.py", 9)
     each = unloaded("load", "network", package={"notes": (note,)}, network=(attempt("load"),))

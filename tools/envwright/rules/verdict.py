@@ -26,6 +26,7 @@ from envwright.facts.stages import needed_by
 from envwright.rules.engine import GATES, Finding, Gate, Subject, Verdict, all_rules, findings
 from envwright.rules.profiles import RewardProfile, profiles
 from envwright.rules.reference_replies import ORACLE_FILE
+from envwright.rules.rewards.policies import REFERENCE
 from envwright.statistics.measures import Distribution
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ MANY = 0.1
 COMPARISONS_WITH_GOLD = (
     *("RWD005", "RWD007", "RWD008", "RWD009", "RWD060", "RWD062", "RWD063", "RWD064", "RWD065", "RWD066"),
     *("RWD067", "RWD068", "RWD069", "RWD085", "RWD086", "RWD087", "RWD088"),
+)
+CHANGED_ANSWERS = (
+    *("RWD005", "RWD008", "RWD063", "RWD064", "RWD065"),
+    *("RWD066", "RWD067", "RWD068", "RWD069", "RWD086"),
 )
 MUTANTS = ("RWD080", "RWD081", "RWD082", "RWD083", "RWD084")
 DISTRIBUTION = ("DST001", "DST002", "DST003", "DST004", "DST005", "DST010", "DST014", "DST016", "DST017")
@@ -204,6 +209,11 @@ def _is_the_oracles(_: Finding, consequence: Finding) -> bool:
     return in_oracle or (failure is not None and ORACLE_FILE in failure.traceback)
 
 
+def _reads_no_answer(cause: Finding, consequence: Finding) -> bool:
+    """Whether the prompt alone earns everything, so that a reply derived from the task may not be its answer."""
+    return _touches_all(cause, consequence) and REFERENCE in cause.evidence.details
+
+
 def _knows_no_function(_: Finding, consequence: Finding) -> bool:
     """Whether no function is known, as when an environment names its rewards in rollouts only."""
     return not consequence.evidence.details.get("functions")
@@ -235,6 +245,7 @@ CAUSES = (
     Cause(("SCH040", "SCH041", "SCH042", "SCH043", "SCH045", "SCH046"), ("SCH044", "SCH057")),
     Cause(("SCH050",), ("DST001", "RWD010")),
     Cause(GOLD_FAILS, (*COMPARISONS_WITH_GOLD, *MUTANTS, *DISTRIBUTION, "SMK006", "SMK012"), _touches_all),
+    Cause(("RWD007",), CHANGED_ANSWERS, _reads_no_answer),
     Cause(GOLD_FAILS, ("RWD010",), _earns_nothing),
     Cause(GOLD_FAILS, LOST_ROLLOUTS, _is_undecided),
     Cause(("DST019",), (*DISTRIBUTION, *LOST_ROLLOUTS), _is_undecided),

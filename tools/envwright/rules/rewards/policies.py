@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from envwright.facts.observed import Score
     from envwright.statistics.declared_range import DeclaredRange
 
+REFERENCE = "reference"
+"""The key of the evidence that says where the reference reply is from."""
 _REASONING = re.compile(rf"<({'|'.join(REASONING_TAGS)})>", re.IGNORECASE)
 
 
@@ -160,8 +162,10 @@ def echo_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     Fix: Read only the final answer, from a tag or the last line. Do not search the whole reply.
     """
     severity: Severity | None = "warning" if _is_read_as_one_answer(subject) else None
+    is_derived = any(score.derived for score in gold_by_task(subject).values())
     for found in paid_like_gold(subject, echo):
-        yield replace(found, severity=severity)
+        details = {**found.evidence.details, **({REFERENCE: "derived from the task"} if is_derived else {})}
+        yield replace(found, severity=severity, evidence=replace(found.evidence, details=details))
 
 
 def _is_read_as_one_answer(subject: Subject) -> bool:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools"
 MODULES = 490
 LINES = 88_040
-TESTS_LINES = 59_670
+TESTS_LINES = 59_680
 """Of Python. A change that needs more says in its commit what it is worth, and raises the number."""
 RUN = """  first:
     backend: prime-rl

@@ -22,6 +22,7 @@ from subjects import (
     broken_function,
     dataset,
     failure,
+    says,
     score,
     subject,
     unloaded,
@@ -420,7 +421,13 @@ CASES = {
     ),
     "SCH051": RuleCases(
         fires={"one": data(empty_prompts=(7,), empty_prompt_count=1)},
-        silent={"none": data()},
+        silent={
+            "none": data(),
+            "the environment speaks first": subject(
+                description={"datasets": (dataset(empty_prompts=(7,), empty_prompt_count=1),)},
+                scores=(score("oracle", completion=({"role": "user", "content": "Two squares."}, *says("BA"))),),
+            ),
+        },
     ),
     "SCH052": RuleCases(
         fires={

@@ -98,7 +98,8 @@ def score(policy: str, task: int = 0, reply: str | None = None, **changes: Any) 
     reward = changes.pop("reward", 0.8 * correct + 0.2 * form)
     changes.setdefault("again", (reward,))
     changes.setdefault("functions", functions(correct, form))
-    return Score(task=task, policy=policy, completion=says(reply), reward=reward, **changes)
+    changes.setdefault("completion", says(reply))
+    return Score(task=task, policy=policy, reward=reward, **changes)
 
 
 def scores(tasks: int = 3, **of_policy: Any) -> tuple[Score, ...]:

@@ -147,7 +147,7 @@ def test_derived_reply_causes_no_error() -> None:
 
 
 def test_prompt_that_earns_everything_explains_paid_answers_beside_a_derived_one() -> None:
-    paid = dict.fromkeys(("echo", "near_miss", "hedge"), {"reward": 1.0})
+    paid = {policy: {"reward": 1.0} for policy in ("echo", "near_miss", "hedge")}
     guessed = judge(subject(scores=scores(oracle={"derived": True}, **paid)))
     (found,) = [finding for finding in guessed.findings if finding.rule == "RWD007"]
     assert set(found.waiting) >= {"RWD005", "RWD008"}

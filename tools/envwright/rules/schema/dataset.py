@@ -71,12 +71,13 @@ def dataset_is_empty(subject: Subject) -> Iterator[Found]:
 def prompts_are_empty(subject: Subject) -> Iterator[Found]:
     """Tasks have an empty prompt.
 
-    What: The prompt of every task has text.
+    What: The prompt of every task has text, or the environment speaks before the model's first reply.
     Why: The reward teaches the model to guess. It sees no question.
     Fix: Drop or fix the rows. Often a column has another name than the code expects.
     """
+    speaks_first = any(score.completion and score.completion[0]["role"] == "user" for score in subject.facts.scores)
     for dataset in _datasets(subject):
-        if dataset.empty_prompt_count:
+        if dataset.empty_prompt_count and not speaks_first:
             yield Found(
                 f"{dataset.empty_prompt_count} of {dataset.inspected} {dataset.split} tasks have an empty prompt, "
                 f"first task {_first(dataset.empty_prompts)}",

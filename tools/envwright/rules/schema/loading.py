@@ -41,7 +41,7 @@ SCORING = "scoring"
 _UNKNOWN_SPLIT = re.compile(r"Unknown split \W?([\w.-]+)\W? ?Should be one of \[(.+?)\]")
 """The message of `datasets`."""
 _LACKS_ARGUMENTS = re.compile(r"load_environment\(\) missing \d+ required [\w-]+ arguments?: (.+)")
-_NOT_IN_VERIFIERS = re.compile(r"cannot import name '(\w+)' from 'verifiers\b")
+_NOT_IN_VERIFIERS = re.compile(r"cannot import name '(\w+)' from 'verifiers\b|No module named '(verifiers\.[\w.]+)'")
 _IN_INSTALLED_PACKAGE = re.compile(r"\[Errno (?:13|30)\].*/\.envwright/wheels/")
 
 
@@ -96,11 +96,11 @@ def _known_fix(subject: Subject, failure: Failure) -> str | None:
     name = subject.entry.name
     if (lacking := _LACKS_ARGUMENTS.search(failure.message)) is not None:
         return f"Give {lacking[1]} a default, or declare a value under `args` of {name} in registry.yaml."
-    if failure.type == "ImportError" and (unknown := _NOT_IN_VERIFIERS.search(failure.message)) is not None:
+    if (unknown := _NOT_IN_VERIFIERS.search(failure.message)) is not None:
         pins = subject.package.lock.pins if subject.package.lock else {}
         return (
-            f"verifiers {pins.get('verifiers', 'of the lock')} has no {unknown[1]}. Import it from where it is now. Or "
-            f"require a release that has it in project.dependencies, then `envwright lock {name}`."
+            f"verifiers {pins.get('verifiers', 'of the lock')} has no {unknown[1] or unknown[2]}. Import it from where "
+            f"it is now. Or require a release that has it in project.dependencies, then `envwright lock {name}`."
         )
     if failure.type in ("PermissionError", "OSError") and _IN_INSTALLED_PACKAGE.search(failure.message):
         return (

@@ -30,6 +30,10 @@ def test_derived_reply_prefers_tags_of_parser():
         ("Answer in \\boxed{}.", "\\boxed{4}"),
         ("End with #### and the number.", "#### 4"),
         ('Answer in JSON: {"answer": ...}', '{"answer": "4"}'),
+        ('JSON: {"reasoning": "your steps", "result": 0}', '{"reasoning": "Worked out step by step.", "result": 4}'),
+        ('JSON: {"label": \'3|4|5\', "confidence": 0.0-1.0}', '{"label": "4", "confidence": 1.0}'),
+        ('JSON: {"label": "3|4", "sure": <float>, "seen": ["…"]}', '{"label": "4", "sure": 1.0, "seen": []}'),
+        ('How many keys has the JSON {"a": 1, "b": 2}?', "4"),
         ("What is 2 + 2?", "4"),
     ],
 )

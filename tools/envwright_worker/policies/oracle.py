@@ -105,6 +105,14 @@ def oracle_failure(error: BaseException, messages: Sequence[Message], sources: S
     return sources.failure(error) | {"replying_to": shortened(last, LONGEST_SHOWN)}
 
 
+_DESCRIBED_OBJECT = re.compile(r"\{\s*\"\w+\"\s*:[^{}]*\}")
+_DESCRIBED_KEY = re.compile(r"\"(\w+)\"\s*:\s*(.*?)\s*(?=,\s*\"\w+\"\s*:|\}$)", re.DOTALL)
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
+_CHOICES = re.compile(r"[^\w-]+")
+ANSWER_KEYS = ("answer", "final_answer", "label", "result", "prediction", "choice", "output", "verdict")
+"""Keys of an answer in the objects that prompts ask for."""
+
+
 class DerivedOracle:
     """Returns the task's own answer in the format of the prompt or parser.
 
@@ -168,7 +176,10 @@ FORMS: dict[str, Callable[[str, Sequence[str], Sequence[str]], str]] = {
 
 def framed(answer: str, asked: str, tags: Sequence[str] = ()) -> str:
     """The answer in the format of a prompt: XML tags, boxed, hashes, JSON or bare."""
-    wanted = list(tags) or list(dict.fromkeys(re.findall(r"<([A-Za-z_]\w*)>", asked)))
+    described = _DESCRIBED_OBJECT.search(asked) if re.search(r"\bjson\b", asked, re.IGNORECASE) else None
+    filled = _filled(described[0], answer) if described is not None else None
+    around = asked.replace(described[0], "") if described is not None and filled is not None else asked
+    wanted = list(tags) or list(dict.fromkeys(re.findall(r"<([A-Za-z_]\w*)>", around)))
     if wanted:
         last = "answer" if "answer" in wanted else wanted[-1]
         others = [tag for tag in wanted if tag != last]
@@ -179,9 +190,35 @@ def framed(answer: str, asked: str, tags: Sequence[str] = ()) -> str:
         return f"\\boxed{{{answer}}}"
     if "####" in asked:
         return f"#### {answer}"
-    if re.search(r"\bjson\b", asked, re.IGNORECASE) and '"answer"' in asked:
-        return json.dumps({"answer": answer}, ensure_ascii=False)
-    return answer
+    return answer if filled is None else json.dumps(filled, ensure_ascii=False)
+
+
+def _filled(described: str, answer: str) -> dict[str, Any] | None:
+    """The object that a prompt describes, such as `{"label": "yes|no", "confidence": 0.0-1.0}`, with an answer.
+
+    The answer's key is the one whose choices include it, or that is called `answer` or so, or the only one. `None`
+    if there is no such key.
+    """
+    shapes = dict(_DESCRIBED_KEY.findall(described))
+    offering = [key for key, shape in shapes.items() if answer.lower() in _CHOICES.split(shape.lower())]
+    named = [key for key in shapes if key.lower() in ANSWER_KEYS]
+    of_answer = next(iter([*offering, *named, *(shapes if len(shapes) == 1 else ())]), None)
+    if of_answer is None:
+        return None
+    is_number = all(_NUMBER.fullmatch(text) for text in (answer, shapes[of_answer]))
+    held = {of_answer: json.loads(answer) if is_number else answer}
+    return {key: held[key] if key in held else _any_value(shape) for key, shape in shapes.items()}
+
+
+def _any_value(shape: str) -> Any:
+    """A value of a described kind: the first choice, the highest number, which is full confidence, a list or a text."""
+    if "|" in shape:
+        return next(filter(None, _CHOICES.split(shape)), "")
+    if numbers := re.findall(r"\d+(?:\.\d+)?", shape):
+        return max(map(float, numbers))
+    if shape.strip().startswith("["):
+        return []
+    return 1.0 if re.search(r"\b(?:float|number)\b", shape) else "Worked out step by step."
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -116,6 +116,17 @@ def test_pointer_of_git_lfs_is_named(package: Package):
     assert read_results(package).left_out == {f"{path.relative_to(package.folder.parents[1])}: {LFS_POINTER}": 1}
 
 
+def test_calls_of_tools_are_read_as_v0_writes_them(package: Package):
+    """Each is a text of JSON: `sanitize_tool_calls` of verifiers 0.1.9 to 0.3.1."""
+    call = {"id": "c0", "name": "add", "arguments": '{"x": 1}'}
+    said = [{"role": "assistant", "content": "", "tool_calls": [json.dumps(call)]}]
+    results(package, lines({**LINE, "completion": said}, {**LINE, "completion": [{**said[0], "tool_calls": ["{"]}]}))
+    (reply,) = read_results(package).replies
+    assert reply.row.completion is not None
+    function = {"name": "add", "arguments": '{"x": 1}'}
+    assert reply.row.completion[0]["tool_calls"] == [{"id": "c0", "type": "function", "function": function}]
+
+
 @pytest.mark.parametrize("reward", [None, "1.0", True, float("nan"), float("inf")])
 def test_rollouts_without_a_finite_reward_are_left_out(package: Package, reward: Any):
     results(package, lines({**LINE, "reward": reward}))

@@ -9,7 +9,7 @@ from cases_of_mutation import mutated
 from cases_of_schema import needing
 from cases_of_search import exploit, searched
 from envwright.facts.mutation import CoveredSource
-from envwright.facts.recordings import ModelReplies
+from envwright.facts.recordings import OTHER_TASKS, ModelReplies
 from envwright.rules.engine import Finding, Subject, findings
 from envwright.rules.evidence import reply_text
 from subjects import broken_function, case, failure, functions, score, scores, subject, unloaded
@@ -38,6 +38,13 @@ def test_missing_reference_names_results_that_git_lfs_holds() -> None:
     without = subject(scores=scores(oracle=None), package={"has_oracle": False})
     fix = the("RWD002", replace(without, facts=replace(without.facts, model_replies=replies))).fix
     assert fix.startswith("outputs/evals/a/results.jsonl: a pointer of Git LFS (and 1 more): `git lfs pull`")
+
+
+def test_missing_reference_names_a_recording_where_results_are_of_other_tasks() -> None:
+    replies = ModelReplies(("a.jsonl",), ("m",), "", 0, earned=0, tasks=8, played=(), left_out={OTHER_TASKS: 20})
+    without = subject(scores=scores(oracle=None), package={"has_oracle": False})
+    fix = the("RWD002", replace(without, facts=replace(without.facts, model_replies=replies))).fix
+    assert "`envwright record plain-sums -m MODEL -n 20`" in fix
 
 
 def test_findings_on_many_tasks_are_merged_with_first_three() -> None:

@@ -91,6 +91,8 @@ class RecordingFacts:
     """Why scoring it again stopped early; empty if it did not."""
 
 
+OTHER_TASKS = "rollouts on tasks that are not among the first ones here"
+"""Why rollouts were not used: `vf-eval` plays the tasks held out for evaluation, if there are some."""
 LFS_POINTER = "a pointer of Git LFS"
 """Why a file of results was not read: the clone was made without Git LFS."""
 

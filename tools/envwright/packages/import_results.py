@@ -368,7 +368,20 @@ def _messages(value: Any) -> list[Message]:
         return []
     if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
         raise UnreadableRow("its messages are not a list of objects")
-    return value
+    return [
+        {**message, "tool_calls": _calls(message["tool_calls"])} if message.get("tool_calls") else message
+        for message in value
+    ]
+
+
+def _calls(calls: Any) -> Any:
+    """Calls of tools as objects: v0 writes each as a text of JSON into results.jsonl."""
+    if not isinstance(calls, list) or not all(isinstance(call, str) for call in calls):
+        return calls
+    try:
+        return [json.loads(call) for call in calls]
+    except ValueError as error:
+        raise UnreadableRow(f"its tool_calls are not JSON: {error}") from None
 
 
 def _function(name: str, value: Any, known: KnownEnvironment) -> FunctionScore:

@@ -15,7 +15,7 @@ import os
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -205,25 +205,26 @@ class _Reader:
 
 
 def _take(read: ResultsRead, file: str, line: int, row: EvaluationRow, model: str, date: str) -> None:
-    completion = row.completion or ()
     if row.policy is not None:
         read.left_out[f"{file}: rollouts of scripted policies"] += 1
     elif not row.scored or row.reward is None:
         read.left_out[f"{file}: rollouts without a reward"] += 1
-    elif not _is_conversation(completion):
+    elif (completion := _playable(row.completion or ())) is None:
         read.left_out[f"{file}: rollouts without a conversation, or with more than {LONGEST_REPLY:,} characters"] += 1
     else:
         named = on_one_line(model)[:80]
-        read.replies.append(ModelReply(file, line, row, named, date))
+        read.replies.append(ModelReply(file, line, replace(row, completion=completion), named, date))
 
 
-def _is_conversation(completion: Sequence[Message]) -> bool:
-    """Whether messages can be played again: with turns of a model, each a text or calls of tools."""
+def _playable(completion: Sequence[Message]) -> tuple[Message, ...] | None:
+    """The messages, with the turns of the model in OpenAI form; `None` if they cannot be played again."""
     try:
-        turns = [assistant_message(message) for message in completion if message["role"] == "assistant"]
+        messages = [assistant_message(each) if each["role"] == "assistant" else each for each in completion]
     except (AttributeError, KeyError, TypeError, ValueError):
-        return False
-    return bool(turns) and sum(len(str(message)) for message in completion) <= LONGEST_REPLY
+        return None
+    is_said = any(message["role"] == "assistant" for message in messages)
+    is_short = sum(len(str(message)) for message in messages) <= LONGEST_REPLY
+    return tuple(messages) if is_said and is_short else None
 
 
 def _date_of(raw: Mapping[str, Any]) -> str:

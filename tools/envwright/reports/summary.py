@@ -42,7 +42,7 @@ _SEARCH_ENDINGS = {
 LONGEST_ARGUMENTS = 200
 """Characters of the arguments of a variant that a sentence shows."""
 _FIXING = "(?:lock|bump|record|doctor|prepare|init|adopt(?= environments/))"
-_EVALUATION = re.compile(r"`(vf-eval [^`]+)`")
+_EVALUATION = re.compile(r"`((?:vf-eval|envwright record) [^`]+)`")
 """The evaluation that a fix proposes, whose results decide."""
 _COMMAND = re.compile(rf"envwright {_FIXING}(?: [^`;,)]*)?")
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

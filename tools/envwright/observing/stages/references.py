@@ -27,7 +27,7 @@ from envwright_worker.policies.baselines import oracle
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import SECONDS_PER_REPLY, STAGE_SECONDS
 from envwright.facts.observed import Description, Score, Task
-from envwright.facts.recordings import LEAST_TASKS, ModelReplies, ScoreChange
+from envwright.facts.recordings import LEAST_TASKS, OTHER_TASKS, ModelReplies, ScoreChange
 from envwright.observing.job import checked
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.opened_environment import SendRequest, rescored
@@ -88,7 +88,7 @@ def _facts_of(
     """What the results say, before anything is scored again."""
     used = [reply for replies in by_task.values() for reply in replies]
     unmatched = len(read.replies) - len(used)
-    others = {"rollouts on tasks that are not among the first ones here": unmatched} if unmatched else {}
+    others = {OTHER_TASKS: unmatched} if unmatched else {}
     earned = [reply for reply in used if reply.reward > declared.worthless + declared.tolerance]
     worthless = None
     if used and not earned:

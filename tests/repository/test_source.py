@@ -30,7 +30,8 @@ def notes(tmp_path: Path, text: str) -> list[tuple[str, int]]:
 
 def test_modules_beside_the_own_one_are_found_through_one_another(tmp_path: Path) -> None:
     files: dict[str, str | bytes] = {
-        "sums.py": "import json, helper\nfrom tables.words import WORDS",
+        "sums.py": "import json, helper\nfrom tables.words import WORDS\nfrom .emulator import run",
+        "emulator.py": "",
         "helper.py": "def deep():\n    import deeper",
         "deeper.py": "import sums",
         "tables/words.py": "WORDS = ()",
@@ -38,7 +39,7 @@ def test_modules_beside_the_own_one_are_found_through_one_another(tmp_path: Path
         "conftest.py": "import helper",
     }
     found, problems = read(tmp_path, files)
-    assert (found.helpers, problems) == ({"helper", "deeper", "tables"}, [])
+    assert (found.helpers, problems) == ({"helper", "deeper", "tables", "emulator"}, [])
 
 
 @pytest.mark.parametrize(

@@ -115,12 +115,13 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
     loads = "load_environment" in _bound_names(main)
     split, judged = _eval_split(trees.values()), any(map(_calls_model, trees.values()))
     agents, settings = agents_of(trees.values(), exports), settings_of(trees.values(), exports)
-    helpers = _helpers(folder, module, everything, trees.values())
+    helpers = _helpers(folder, module, everything, trees)
     source = ModuleSource(exports, loads, taskset, harness, split, judged, agents, settings, helpers, tuple(notes))
     return source, problems
 
 
-def _helpers(folder: Path, module: str, files: Iterable[str], trees: Iterable[ast.Module]) -> frozenset[str]:
+def _helpers(folder: Path, module: str, files: Iterable[str], trees: Mapping[str, ast.Module]) -> frozenset[str]:
+    """A module of one file may mean those beside it by a leading dot, although that fails once it is installed."""
     above, _, own = module.rpartition("/")
     prefix = f"{above}/" if above else ""
     beside: dict[str, list[str]] = {}
@@ -128,9 +129,10 @@ def _helpers(folder: Path, module: str, files: Iterable[str], trees: Iterable[as
         if file.startswith(prefix) and file.endswith(".py"):
             beside.setdefault(file.removeprefix(prefix).partition("/")[0].removesuffix(".py"), []).append(file)
     found: set[str] = set()
-    waiting = list(trees)
+    waiting = list(trees.values())
     while waiting and beside.keys() - {own}:
-        new = _imported_modules(waiting.pop()) & beside.keys() - found - {own}
+        tree = waiting.pop()
+        new = _imported_modules(tree, dots=tree is trees.get(f"{module}.py")) & beside.keys() - found - {own}
         found |= new
         for file in (file for name in new for file in beside[name]):
             with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
@@ -138,13 +140,13 @@ def _helpers(folder: Path, module: str, files: Iterable[str], trees: Iterable[as
     return frozenset(found)
 
 
-def _imported_modules(tree: ast.Module) -> set[str]:
-    """The top-level names of all modules that a file imports, not those relative to it."""
+def _imported_modules(tree: ast.Module, *, dots: bool = False) -> set[str]:
+    """The top-level names of all modules that a file imports; with `dots`, those beside it, too."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names.update(alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level <= dots:
             names.add(node.module.partition(".")[0])
     return names
 

@@ -248,3 +248,18 @@ def test_release_before_the_first_one_that_is_judged_decides_nothing() -> None:
     found = the("SCH041", replace(unloaded(), package=old))
     assert found.message == "verifiers 0.1.5 is locked, and the gates judge 0.1.8 and later"
     assert found.inconclusive
+
+
+@pytest.mark.parametrize(("paid", "severity"), [(8, "warning"), (20, "error")])
+def test_prompt_that_earns_no_more_often_than_a_guess_is_a_warning(paid: int, severity: str) -> None:
+    each = subject(
+        scores=tuple(
+            one
+            for task in range(30)
+            for one in (
+                score("oracle", task, "ABC"[task % 3]),
+                score("echo", task, "A, B or C?", reward=float(task < paid)),
+            )
+        )
+    )
+    assert the("RWD007", each).severity == severity

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ from envwright.rules.engine import Found, Severity, Subject, merged, rule
 from envwright.rules.evidence import of_conversation, reply_text
 from envwright.rules.reference_replies import best_paid, gold_by_task, scores_of, worst_paid
 from envwright.statistics.declared_range import is_reward
+from envwright.statistics.intervals import wilson
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,6 +38,12 @@ if TYPE_CHECKING:
     from envwright.facts.observed import Score
     from envwright.statistics.declared_range import DeclaredRange
 
+FEWEST_GUESSED = 20
+"""Tasks from which chance is told from skill; with fewer, one answer has to explain what is paid."""
+FEWEST_REPEATED = 4
+"""Tasks for each different answer, on average: answers that are chosen from a few."""
+GUESS_CRITICAL = 2.33
+"""The standard score of a level of 1 %, one-sided."""
 REFERENCE = "reference"
 """The key of the evidence that says where the reference reply is from."""
 _REASONING = re.compile(rf"<({'|'.join(REASONING_TAGS)})>", re.IGNORECASE)
@@ -157,24 +164,31 @@ def echo_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     """The repeated prompt earns as much as the right answer.
 
     What: The prompt as a reply earns less than the reference reply, unless that is the prompt. Where it earns on the
-        tasks of one answer alone, it is read as that answer and earns no more than a constant: a warning.
+        tasks of one answer alone, or of 20 tasks and more on no more than a guess would (Wilson, 1 %), it is read as
+        an answer: a warning.
     Why: Copying the prompt earns the full reward. It contains the answer, or words that the reward searches for.
     Fix: Read only the final answer, from a tag or the last line. Do not search the whole reply.
     """
-    severity: Severity | None = "warning" if _is_read_as_one_answer(subject) else None
+    severity: Severity | None = "warning" if _earns_like_a_guess(subject) else None
     is_derived = any(score.derived for score in gold_by_task(subject).values())
     for found in paid_like_gold(subject, echo):
         details = {**found.evidence.details, **({REFERENCE: "derived from the task"} if is_derived else {})}
         yield replace(found, severity=severity, evidence=replace(found.evidence, details=details))
 
 
-def _is_read_as_one_answer(subject: Subject) -> bool:
-    """Whether the prompt earns on all tasks of one reference reply, and on no other one."""
+def _earns_like_a_guess(subject: Subject) -> bool:
+    """Whether the prompt earns on all tasks of one reference reply and no other, or as often as the commonest one."""
     gold = {task: reply_text(score.completion) for task, score in gold_by_task(subject).items()}
     paid = {score.task for score, _ in reaching_gold(subject, echo.name)}
     asked = {score.task for score in scores_of(subject, echo.name)} & gold.keys()
     answers = {gold[task] for task in paid & asked}
-    return len(answers) == 1 and paid < asked and not answers & {gold[task] for task in asked - paid}
+    if len(answers) == 1:
+        return paid < asked and not answers & {gold[task] for task in asked - paid}
+    frequencies = Counter(gold[task] for task in asked)
+    if len(asked) < FEWEST_GUESSED or len(frequencies) > len(asked) / FEWEST_REPEATED:
+        return False
+    low, _ = wilson(len(paid & asked) / len(asked), len(asked), GUESS_CRITICAL)
+    return low <= max(frequencies.values()) / len(asked)
 
 
 @rule("RWD008", gate="rewards")

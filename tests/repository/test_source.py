@@ -30,7 +30,11 @@ def notes(tmp_path: Path, text: str) -> list[tuple[str, int]]:
 
 def test_modules_beside_the_own_one_are_found_through_one_another(tmp_path: Path) -> None:
     files: dict[str, str | bytes] = {
-        "sums.py": "import json, helper\nfrom tables.words import WORDS\nfrom .emulator import run",
+        "sums.py": "import json, helper\nfrom tables.words import WORDS\n"
+        "from .emulator import run\nSERVER, PARTS = 'serve.py', 'parts'",
+        "serve.py": "",
+        "parts/one.py": "",
+        "answers.py": "",
         "emulator.py": "",
         "helper.py": "def deep():\n    import deeper",
         "deeper.py": "import sums",
@@ -39,7 +43,7 @@ def test_modules_beside_the_own_one_are_found_through_one_another(tmp_path: Path
         "conftest.py": "import helper",
     }
     found, problems = read(tmp_path, files)
-    assert (found.helpers, problems) == ({"helper", "deeper", "tables", "emulator"}, [])
+    assert (found.helpers, problems) == ({"helper", "deeper", "tables", "emulator", "serve", "parts"}, [])
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from envwright.facts.observed import Place, WantedData
 from envwright.text.python_source import parse_python
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 LOCAL_FORMATS = frozenset(
@@ -132,12 +132,20 @@ def _helpers(folder: Path, module: str, files: Iterable[str], trees: Mapping[str
     waiting = list(trees.values())
     while waiting and beside.keys() - {own}:
         tree = waiting.pop()
-        new = _imported_modules(tree, dots=tree is trees.get(f"{module}.py")) & beside.keys() - found - {own}
+        named = _imported_modules(tree, dots=tree is trees.get(f"{module}.py")) | _opened_by_name(tree, beside)
+        new = named & beside.keys() - found - {own}
         found |= new
         for file in (file for name in new for file in beside[name]):
             with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
                 waiting.append(parse_python((folder / file).read_bytes()))
     return frozenset(found)
+
+
+def _opened_by_name(tree: ast.Module, beside: Mapping[str, Sequence[str]]) -> set[str]:
+    """Modules whose file or folder a text names: a server that is started, or code that is loaded from its path."""
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    is_file = {name: any(file.endswith(f"{name}.py") for file in files) for name, files in beside.items()}
+    return {name for name in beside if (f"{name}.py" if is_file[name] else name) in texts}
 
 
 def _imported_modules(tree: ast.Module, *, dots: bool = False) -> set[str]:

@@ -211,6 +211,35 @@ def test_field_that_earns_everything_is_the_reference_reply(
     assert {score.task for score in facts.scores if score.policy == "oracle" and score.reward == 1.0} == {*range(8)}
 
 
+READING = {
+    "pattern": """
+def correct(completion, answer, **_):
+    found = re.search(r"FINAL CALL:\\s*\\[\\[(.+?)\\]\\]", said(completion))
+    return float(found is not None and found[1] == answer)
+""",
+    "split": """
+def correct(completion, answer, **_):
+    before, mark, after = said(completion).rpartition("Verdict ->")
+    return float(bool(mark) and after.strip() == answer)
+""",
+    "object": """
+def correct(completion, answer, **_):
+    try:
+        return float(json.loads(said(completion))["decision"] == answer)
+    except (ValueError, TypeError, KeyError):
+        return 0.0
+""",
+}
+
+
+@pytest.mark.parametrize("name", READING)
+def test_form_that_the_reward_parses_decides_without_an_oracle(observe: Observe, name: str):
+    rows = [{"question": f"Count the vowels of '{word}'.", "answer": str(VOWELS[word])} for word in WORDS]
+    facts, judgement = observe(sound(f"reads_{name}", f"import json\n{READING[name]}", functions="", rows=rows), [])
+    assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
+    assert {score.task for score in facts.scores if score.policy == "oracle" and score.reward == 1.0} == {*range(8)}
+
+
 def test_field_is_not_used_where_the_reward_pays_for_any_reply(observe: Observe):
     rows = [{**row, "info": {**row["info"], "hidden": VOWELS[word]}} for word, row in zip(WORDS, ROWS, strict=True)]
     source = WRONG_REWARDS["form"][0]

@@ -20,7 +20,7 @@ def answer(session: Session, request: JobRequest) -> None:
         return
     replies = {reply["task"]: reply["turns"] for reply in request["replies"]}
     session.kept = {index: task for index, task in session.kept.items() if index in replies}
-    turns = {_content(task.data): replies[index] for index, task in session.kept.items()}
+    turns = {_content(task.data): [*_shown(task.prompt), *replies[index]] for index, task in session.kept.items()}
     session.policies.oracle = GivenReplies(turns)
 
 
@@ -31,7 +31,7 @@ class GivenReplies:
     states_answer = False
 
     def __init__(self, turns: Mapping[str, Sequence[Message]]) -> None:
-        """The assistant's messages by the content of their task."""
+        """The assistant's messages by the content of their task, those that its prompt shows first."""
         self._turns = turns
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
@@ -40,6 +40,10 @@ class GivenReplies:
             raise NoOracle("no reply of a model is known")
         number = sum(message["role"] == "assistant" for message in messages)
         return dict(turns[number]) if number < len(turns) else says("")
+
+
+def _shown(prompt: Sequence[Message]) -> list[Message]:
+    return [message for message in prompt if message["role"] == "assistant"]
 
 
 def _content(task: Mapping[str, Any]) -> str:

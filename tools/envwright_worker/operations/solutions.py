@@ -30,7 +30,7 @@ def answer(session: Session, request: JobRequest) -> None:
     """
     tasks = list(session.kept.values())[: request["tasks"]]
     for path in _fields(tasks):
-        for form in FORMS:
+        for form in (*FORMS, *request["forms"]):
             if session.is_late:
                 return
             if _is_right(session, tasks, FieldOracle(path, form, session.adapter.parser_tags()), request):

@@ -151,19 +151,21 @@ class FieldOracle:
     states_answer = False
 
     def __init__(self, path: FieldPath, form: str, tags: Sequence[str] = ()) -> None:
-        """`form` is a key of `FORMS`."""
+        """`form` is a key of `FORMS`, or a reply with `VALUE` in it."""
         self._path = path
-        self._form = FORMS[form]
+        self._form = FORMS.get(form) or (lambda value, _asked, _tags: form.replace(VALUE, value))
         self._tags = list(tags)
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
         value = value_at(dict(task if agent.task is None else agent.task), self._path) if agent.is_trained else None
-        if value in (None, "") or any(message["role"] == "assistant" for message in messages):
+        if value in (None, ""):
             raise NoOracle(f"the task has no {'.'.join(self._path)}")
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         return says(self._form(text, [text_of(message) for message in messages], self._tags))
 
 
+VALUE = "\N{OBJECT REPLACEMENT CHARACTER}"
+"""The place of the value in a form that a package shows."""
 FORMS: dict[str, Callable[[str, Sequence[str], Sequence[str]], str]] = {
     "plain": lambda value, _asked, _tags: value,
     "asked": lambda value, asked, tags: framed(value, "\n".join(asked), tags),

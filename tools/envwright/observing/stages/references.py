@@ -1,10 +1,10 @@
 """The stage `references`: the source of reference replies without an oracle, each tried by what it earns.
 
-First the reply that is derived from a task's answer, then any other field of the task, such as a worked solution, then
-replies of models in results of evaluations. Results prove nothing by themselves: each reply is scored again by the
-current code. A reply is not believed if it earns the full reward on other tasks as well, or with junk in place of its
-answer, because a wrong reward pays for such replies. The gates then judge the reward by wrong replies, as they do
-beside an oracle.
+First the reply that is derived from a task's answer, then any field of the task, such as a worked solution, in the
+usual forms and in those that the package's code, tests and examples show, then replies of models in results of
+evaluations. Results prove nothing by themselves: each reply is scored again by the current code. A reply is not
+believed if it earns the full reward on other tasks as well, or with junk in place of its answer, because a wrong reward
+pays for such replies. The gates then judge the reward by wrong replies, as they do beside an oracle.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from envwright.observing.opened_environment import SendRequest, rescored
 from envwright.observing.stage import Observation, StageJob
 from envwright.observing.stages.recordings import CHANGES_KEPT, RecordedRows
 from envwright.packages.model_replies import ModelReply, ResultsRead, read_results, replies_by_task
+from envwright.packages.reply_forms import reply_forms
 from envwright.statistics.declared_range import DeclaredRange, range_of
 
 TASKS_TRIED = 5
@@ -66,7 +67,8 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
         search = _Search(job.request, observation.entry, described, declared, tasks, asked)
         is_derived = search.is_derived()
         if not is_derived and not described.conversational:
-            observation.processes.references = search.field()
+            forms = reply_forms(observation.package, tasks)
+            observation.processes.references = search.field(forms)
         if not requests.results:
             return
         read = read_results(observation.package, requests.results[1:])
@@ -144,10 +146,10 @@ class _Search:
         called = any(message.get("tool_calls") for score in scores for message in score.completion)
         return full > len(scores) / 2 and (called or all(kind != "tool" for kind, _ in answers))
 
-    def field(self) -> Mapping[str, Any]:
-        """The field that is a right reply, and in what form; empty if there is none."""
+    def field(self, forms: Sequence[str]) -> Mapping[str, Any]:
+        """The field that is a right reply, and in what form, also of these; empty if there is none."""
         full = self.declared.maximum - self.declared.tolerance
-        answers = self.ask("solutions", STAGE_SECONDS, stage="references", full=full, **self.asked)
+        answers = self.ask("solutions", STAGE_SECONDS, stage="references", full=full, forms=forms, **self.asked)
         return next((value for kind, value in answers if kind == "field"), {})
 
     def of(

@@ -1,0 +1,57 @@
+"""Forms of a reply that source shows, judged by what the source would read in them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from envwright.facts.observed import Task
+from envwright.packages.read_package import read_package
+from envwright.packages.reply_forms import forms_of_calls, forms_of_reward, reply_forms
+from envwright_worker.policies.oracle import VALUE
+
+PATTERNS = (
+    r"FINAL ANSWER:\s*(.*)",
+    r"(?i)the answer is:?\s+([A-D])\b",
+    r"\[\[(.+?)\]\]",
+    r"^(?:Answer|Result)\s*=\s*(\d+)$",
+    r"<final>\s*(.*?)\s*</final>",
+    r"```(?:json|text)?\n(.*?)```",
+)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_form_of_a_pattern_filled_with_an_answer_is_read_by_it(pattern: str):
+    value = "B" if "[A-D]" in pattern else "42"
+    forms = list(forms_of_reward(f"import re\nfound = re.search({pattern!r}, reply)\n"))
+    found = re.search(pattern, forms[0].replace(VALUE, value))
+    assert found is not None
+    assert found[1] == value
+
+
+@pytest.mark.parametrize("source", ["def (", "x = 1", "re.search('no group', reply)", "a.b()()", "re.search(f(), 1)"])
+def test_source_without_a_form_gives_none(source: str):
+    assert [*forms_of_reward(source), *forms_of_calls(source)] == []
+
+
+def test_reply_in_a_test_is_a_form_around_the_answer_it_is_called_with():
+    source = 'def test_right():\n    assert correct([{"content": "So it is => 42 <="}], answer="42") == 1.0\n'
+    assert set(forms_of_calls(source)) == {f"So it is => {VALUE} <="}
+
+
+def test_number_inside_another_one_is_not_the_answer():
+    assert list(forms_of_calls('score("It is 142", answer="42")')) == []
+
+
+def test_readme_and_prompts_show_forms(tmp_path: Path):
+    folder = tmp_path / "environments" / "shown"
+    folder.mkdir(parents=True)
+    (folder / "pyproject.toml").write_text('[project]\nname = "shown"\nversion = "0.1.0"\n')
+    (folder / "shown.py").write_text("def load_environment():\n    ...\n")
+    (folder / "README.md").write_text('# shown\n\n```python\nscore("Verdict ~ yes", "yes")\n```\n')
+    example = [{"role": "user", "content": "1 + 1?"}, {"role": "assistant", "content": "One more.\n#### 2"}]
+    task = Task(0, (*example, {"role": "user", "content": "2 + 2?"}), {"answer": "4"}, "4")
+    package = read_package(folder, tmp_path).package
+    assert package is not None
+    assert reply_forms(package, [task]) == [f"One more.\n#### {VALUE}", f"Verdict ~ {VALUE}"]

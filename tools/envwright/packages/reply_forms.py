@@ -1,0 +1,120 @@
+"""Forms of a reply that a package shows: with the answer in its place, one may be what the reward reads.
+
+They are what the reward's own code parses (regular expressions, words that it splits at, keys of JSON), replies in the
+author's tests and in Python blocks of the README, and the replies that a prompt shows as examples. Each is a guess from
+source that nobody runs here: the worker uses one only if it earns the full reward.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from envwright_worker.messages import text_of
+from envwright_worker.policies.answers import find_payload
+from envwright_worker.policies.oracle import VALUE
+
+from envwright.declarations.package import Package
+from envwright.facts.observed import Task
+from envwright.packages.content import list_content
+
+MOST_FORMS, LONGEST_FORM = 12, 2_000
+MOST_FILES, LONGEST_SOURCE = 40, 200_000
+_SPLITTING = {"split", "rsplit", "partition", "rpartition", "startswith", "removeprefix", "find", "rfind", "index"}
+_MATCHING = {"compile", "search", "match", "fullmatch", "findall", "finditer"}
+_GROUP = re.compile(r"(?<!\\)\((?!\?)(?:[^()\\]|\\.)*\)")
+_NOT_LITERAL = re.compile(r"\(\?[a-zA-Z]+\)|\\[bAZ]|\\s[*+]?\??|\.[*+]\??|(?<!\\)[$^?]")
+_ONE_OF_SEVERAL = re.compile(r"\(\?:([^()|]*)(?:\|[^()]*)?\)\??")
+_ESCAPED = re.compile(r"\\(\W)")
+_PYTHON_BLOCK = re.compile(r"^```(?:python|py)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def reply_forms(package: Package, tasks: Sequence[Task]) -> list[str]:
+    """The forms that tests, the README, prompts and the code show, each with `VALUE` in the place of the answer."""
+    forms = (form for form in _forms(package, tasks) if form.strip() != VALUE and len(form) <= LONGEST_FORM)
+    return list(islice(dict.fromkeys(forms), MOST_FORMS))
+
+
+def _forms(package: Package, tasks: Sequence[Task]) -> Iterator[str]:
+    for message in tasks[0].prompt if tasks else ():
+        if message["role"] == "assistant":
+            yield find_payload(text_of(message)).saying(VALUE)
+    names = list_content(package.folder, package.folder.parents[1]).files
+    python = [name for name in names if name.endswith(".py")][:MOST_FILES]
+    tests = [name for name in python if name.rpartition("/")[2].startswith("test")]
+    readme = _text(package, "README.md") if "README.md" in names else ""
+    for source in [*(_text(package, name) for name in tests), *_PYTHON_BLOCK.findall(readme)]:
+        yield from forms_of_calls(source)
+    for name in python:
+        if name not in tests and not name.startswith("tests/"):
+            yield from forms_of_reward(_text(package, name))
+
+
+def _text(package: Package, name: str) -> str:
+    path = package.folder / name
+    with path.open("rb") as stream:
+        return stream.read(LONGEST_SOURCE).decode("utf-8", "replace")
+
+
+def forms_of_calls(source: str) -> Iterator[str]:
+    """Of each call and assertion with a reply and the answer that it contains: the reply."""
+    for node in _nodes(source):
+        if isinstance(node, (ast.Call, ast.Assert)):
+            texts = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
+            words = {str(text) for text in texts if isinstance(text, (str, int, float)) and str(text).strip()}
+            for reply in sorted((word for word in words if isinstance(word, str)), key=len, reverse=True)[:1]:
+                for answer in sorted(words - {reply}, key=len, reverse=True):
+                    before, found, after = reply.rpartition(answer)
+                    if found and _is_whole(before, after):
+                        yield f"{before}{VALUE}{after}"
+                        break
+
+
+def _is_whole(before: str, after: str) -> bool:
+    return not (before[-1:].isalnum() or after[:1].isalnum())
+
+
+def forms_of_reward(source: str) -> Iterator[str]:
+    """What the code looks for in a reply."""
+    for node in _nodes(source):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _of_json(node)
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+            continue
+        first = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+        if not isinstance(first, str) or len(first.strip()) < 2:
+            continue
+        if node.func.attr in _MATCHING and (group := _GROUP.search(first)) is not None:
+            yield f"{_literal(first[: group.start()])}{VALUE}{_literal(first[group.end() :])}"
+        elif node.func.attr in _SPLITTING:
+            yield f"{first} {VALUE}"
+
+
+def _of_json(function: ast.AST) -> Iterator[str]:
+    """An object with each key that a function reads that parses JSON."""
+    nodes = list(ast.walk(function))
+    if not any(isinstance(node, ast.Attribute) and node.attr == "loads" for node in nodes):
+        return
+    for node in nodes:
+        key = node.slice if isinstance(node, ast.Subscript) else None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            key = next(iter(node.args), None)
+        if isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value.isidentifier():
+            yield f'{{"{key.value}": "{VALUE}"}}'
+
+
+def _literal(pattern: str) -> str:
+    """A text that the pattern matches, as far as it is simple."""
+    first = _ONE_OF_SEVERAL.sub(r"\1", pattern)
+    text = _NOT_LITERAL.sub(lambda found: " " if found[0].startswith("\\s+") else "", first)
+    return _ESCAPED.sub(r"\1", text).replace("\\n", "\n")
+
+
+def _nodes(source: str) -> Iterator[ast.AST]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    yield from ast.walk(tree)

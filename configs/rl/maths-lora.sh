@@ -23,8 +23,9 @@ if grep -v 'requires `verifiers' <<<"$UNMET" | grep -q .; then
 fi
 "$VENV/bin/python" -c "import word_problems, gsm8k"
 if [[ " $* " != *" --dry-run "* ]]; then
-  mkdir -p outputs/maths-lora/configs
-  [ -s outputs/maths-lora/configs/commit.txt ] || { git rev-parse --verify HEAD && git status --porcelain -- registry.yaml environments; } > outputs/maths-lora/configs/commit.txt || true
+  mkdir -p outputs
+  { [[ " $* " == *" --clean "* && " $* " != *" --resume"* ]] || [ ! -d outputs/maths-lora ]; } && rm -f outputs/maths-lora.commit.txt
+  [ -s outputs/maths-lora.commit.txt ] || { git rev-parse --verify HEAD && git status --porcelain -- registry.yaml environments; } > outputs/maths-lora.commit.txt || true
 fi
 
 exec uv run --project "$PRIME_RL" rl @ "$PWD/configs/rl/maths-lora.toml" "$@"

@@ -22,8 +22,9 @@ if grep -v 'requires `verifiers' <<<"$UNMET" | grep -q .; then
 fi
 "$VENV/bin/python" -c "import word_problems"
 if [[ " $* " != *" --dry-run "* ]]; then
-  mkdir -p outputs/maths-nodes/configs
-  [ -s outputs/maths-nodes/configs/commit.txt ] || { git rev-parse --verify HEAD && git status --porcelain -- registry.yaml environments; } > outputs/maths-nodes/configs/commit.txt || true
+  mkdir -p outputs
+  { [[ " $* " == *" --clean "* && " $* " != *" --resume"* ]] || [ ! -d outputs/maths-nodes ]; } && rm -f outputs/maths-nodes.commit.txt
+  [ -s outputs/maths-nodes.commit.txt ] || { git rev-parse --verify HEAD && git status --porcelain -- registry.yaml environments; } > outputs/maths-nodes.commit.txt || true
 fi
 
 exec uv run --project "$PRIME_RL" rl @ "$PWD/configs/rl/maths-nodes.toml" "$@"

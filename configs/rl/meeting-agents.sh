@@ -22,8 +22,9 @@ if grep -v 'requires `verifiers' <<<"$UNMET" | grep -q .; then
 fi
 "$VENV/bin/python" -c "import meeting_time"
 if [[ " $* " != *" --dry-run "* ]]; then
-  mkdir -p outputs/meeting-agents/configs
-  [ -s outputs/meeting-agents/configs/commit.txt ] || { git rev-parse --verify HEAD && git status --porcelain -- registry.yaml environments; } > outputs/meeting-agents/configs/commit.txt || true
+  mkdir -p outputs
+  { [[ " $* " == *" --clean "* && " $* " != *" --resume"* ]] || [ ! -d outputs/meeting-agents ]; } && rm -f outputs/meeting-agents.commit.txt
+  [ -s outputs/meeting-agents.commit.txt ] || { git rev-parse --verify HEAD && git status --porcelain -- registry.yaml environments; } > outputs/meeting-agents.commit.txt || true
 fi
 
 exec uv run --project "$PRIME_RL" rl @ "$PWD/configs/rl/meeting-agents.toml" "$@"

@@ -19,7 +19,8 @@ if grep -v 'requires `verifiers' <<<"$UNMET" | grep -q .; then
   exit 1
 fi
 "$VENV/bin/python" -c "import wordle"
-mkdir -p outputs/wordle-legacy/configs
-[ -s outputs/wordle-legacy/configs/commit.txt ] || { git rev-parse --verify HEAD && git status --porcelain -- registry.yaml environments; } > outputs/wordle-legacy/configs/commit.txt || true
+mkdir -p outputs
+{ [[ " $* " == *" --clean "* && " $* " != *" --resume"* ]] || [ ! -d outputs/wordle-legacy ]; } && rm -f outputs/wordle-legacy.commit.txt
+[ -s outputs/wordle-legacy.commit.txt ] || { git rev-parse --verify HEAD && git status --porcelain -- registry.yaml environments; } > outputs/wordle-legacy.commit.txt || true
 
 exec "$VENV/bin/vf-rl" @ "$PWD/configs/rl/wordle-legacy.toml" --cwd "$(dirname "$VENV")" "$@"

@@ -23,8 +23,10 @@ if grep -v 'requires `verifiers' <<<"$UNMET" | grep -q .; then
   exit 1
 fi
 "$VENV/bin/python" -c "import wordle"
-mkdir -p outputs/wordle-rllm-tinker/configs
-[ -s outputs/wordle-rllm-tinker/configs/commit.txt ] || { git rev-parse --verify HEAD && git status --porcelain -- registry.yaml environments; } > outputs/wordle-rllm-tinker/configs/commit.txt || true
+mkdir -p outputs
+{ [[ " $* " == *" --clean "* && " $* " != *" --resume"* ]] || [ ! -d outputs/wordle-rllm-tinker ]; } && rm -f outputs/wordle-rllm-tinker.commit.txt
+[ -s outputs/wordle-rllm-tinker.commit.txt ] || { git rev-parse --verify HEAD && git status --porcelain -- registry.yaml environments; } > outputs/wordle-rllm-tinker.commit.txt || true
+mkdir -p outputs/wordle-rllm-tinker
 exec > >(tee -a outputs/wordle-rllm-tinker/console.log) 2>&1
 export PYTHONPATH="$RLLM${PYTHONPATH:+:$PYTHONPATH}"
 

@@ -8,8 +8,10 @@ set -euo pipefail
 SKYRL=$(cd "$SKYRL" && pwd)
 VENV="$SKYRL/.venv"
 export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"
-mkdir -p outputs/wordle-skyrl/configs
-[ -s outputs/wordle-skyrl/configs/commit.txt ] || { git rev-parse --verify HEAD && git status --porcelain -- registry.yaml environments; } > outputs/wordle-skyrl/configs/commit.txt || true
+mkdir -p outputs
+{ [[ " $* " == *" --clean "* && " $* " != *" --resume"* ]] || [ ! -d outputs/wordle-skyrl ]; } && rm -f outputs/wordle-skyrl.commit.txt
+[ -s outputs/wordle-skyrl.commit.txt ] || { git rev-parse --verify HEAD && git status --porcelain -- registry.yaml environments; } > outputs/wordle-skyrl.commit.txt || true
+mkdir -p outputs/wordle-skyrl
 exec > >(tee -a outputs/wordle-skyrl/console.log) 2>&1
 ROOT=$PWD
 cd "$SKYRL"

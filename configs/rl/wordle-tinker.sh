@@ -20,8 +20,9 @@ if grep -v 'requires `verifiers' <<<"$UNMET" | grep -q .; then
   exit 1
 fi
 "$VENV/bin/python" -c "import wordle"
-mkdir -p outputs/wordle-tinker/configs
-[ -s outputs/wordle-tinker/configs/commit.txt ] || { git rev-parse --verify HEAD && git status --porcelain -- registry.yaml environments; } > outputs/wordle-tinker/configs/commit.txt || true
+mkdir -p outputs
+{ [[ " $* " == *" --clean "* && " $* " != *" --resume"* ]] || [ ! -d outputs/wordle-tinker ]; } && rm -f outputs/wordle-tinker.commit.txt
+[ -s outputs/wordle-tinker.commit.txt ] || { git rev-parse --verify HEAD && git status --porcelain -- registry.yaml environments; } > outputs/wordle-tinker.commit.txt || true
 
 arguments=(
   model_name=meta-llama/Llama-3.1-8B-Instruct            # runs.wordle-tinker.model

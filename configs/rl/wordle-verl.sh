@@ -22,8 +22,10 @@ if grep -v 'requires `verifiers' <<<"$UNMET" | grep -q .; then
   exit 1
 fi
 "$VENV/bin/python" -c "import wordle"
-mkdir -p outputs/wordle-verl/configs
-[ -s outputs/wordle-verl/configs/commit.txt ] || { git rev-parse --verify HEAD && git status --porcelain -- registry.yaml environments; } > outputs/wordle-verl/configs/commit.txt || true
+mkdir -p outputs
+{ [[ " $* " == *" --clean "* && " $* " != *" --resume"* ]] || [ ! -d outputs/wordle-verl ]; } && rm -f outputs/wordle-verl.commit.txt
+[ -s outputs/wordle-verl.commit.txt ] || { git rev-parse --verify HEAD && git status --porcelain -- registry.yaml environments; } > outputs/wordle-verl.commit.txt || true
+mkdir -p outputs/wordle-verl
 exec > >(tee -a outputs/wordle-verl/console.log) 2>&1
 cd "$RLLM"
 

@@ -461,15 +461,15 @@ def test_result_of_run_is_judged_by_the_goal_of_its_start(
     registry.write_text(registry.read_text().replace("smallest_effect: 0.9", "smallest_effect: 0.3"))
     began = commit_of(root)
     registry.write_text(registry.read_text().replace("smallest_effect: 0.3", "smallest_effect: 0.9"))
-    (learned / "configs").mkdir()
-    (learned / "configs" / "commit.txt").write_text(f"{began}\n M registry.yaml\n")
+    start = learned.with_name("learned.commit.txt")
+    start.write_text(f"{began}\n M registry.yaml\n")
     assert main(["train", "result", "learned", "--root", str(root)]) == exit_codes.PASS
     shown = capfd.readouterr().out
     assert "smallest effect: 0.3 of the range" in shown
     place = f"registry.yaml at {began[:12]}, the commit of its start"
     assert f"recorded in     {place}, without the changes of then: registry.yaml\n" in shown
     registry.write_text(registry.read_text().replace("learned:", "other:"))
-    (learned / "configs" / "commit.txt").write_text(commit_of(root))
+    start.write_text(commit_of(root))
     registry.write_text(registry.read_text().replace("other:", "learned:"))
     assert main(["train", "result", "learned", "--root", str(root)]) == exit_codes.INCONCLUSIVE
     assert "the commit of its start, does not declare the run" in capfd.readouterr().out

@@ -159,9 +159,13 @@ def test_script_started_again_keeps_the_commit_of_its_first_start(machine: Machi
     (machine.root / "registry.yaml").write_text("changed")
     assert machine.launch("maths-lora").returncode == 0
     assert started_at(folder) == (commit, ("registry.yaml",))
-    machine.commit("later")
-    assert machine.launch("maths-lora", "--resume").returncode == 0
-    assert started_at(folder) == (commit, ("registry.yaml",))
+    folder.mkdir()  # as the trainer does
+    later = machine.commit("later")
+    for kept in (["--resume"], ["--clean", "--resume"]):
+        assert machine.launch("maths-lora", *kept).returncode == 0
+        assert started_at(folder) == (commit, ("registry.yaml",))
+    assert machine.launch("maths-lora", "--clean").returncode == 0
+    assert started_at(folder) == (later, ())
 
 
 @pytest.mark.parametrize("name", ["maths-lora", "wordle-verl"])

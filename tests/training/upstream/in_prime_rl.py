@@ -68,9 +68,6 @@ def started(values: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "run.json")
         file.write_text(json.dumps(values), "utf-8")
-        commit = Path(folder, "outputs", values.get("run", {}).get("name", "run"), "configs", "commit.txt")
-        commit.parent.mkdir(parents=True)  # as the compiled script leaves it: another place would be refused
-        commit.touch()
         sys.argv = ["rl", "@", str(file), "--dry-run", "--output-dir", f"{folder}/outputs"]
         printed = io.StringIO()
         try:

@@ -124,7 +124,8 @@ def read_preregistration(path: Path) -> Preregistration:
 def started_at(folder: Path) -> tuple[str, tuple[str, ...]]:
     """The commit from which a compiled script started the run of this folder, and the files that differed from it."""
     try:
-        lines = (folder / START_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
+        file = folder.with_name(START_FILE.format(run=folder.name))
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return "", ()
     commit = next(iter(lines), "")

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from envwright.training.trainers.native_config import NativeConfig
 
 CONFIG_FOLDER = "configs/rl"
-START_FILE = "configs/commit.txt"
-"""Below `outputs/RUN`."""
+START_FILE = "{run}.commit.txt"
+"""Beside `outputs/RUN`: prime-rl refuses a run's folder that holds a file, and `--clean` deletes all of it."""
 HELD_OUT = "held out for evaluation, by the environment"
 """The origin of settings that no run declares."""
 COMPILED_BY = "`envwright train compile`"
@@ -319,16 +319,23 @@ def checkout_lines(variable: str, title: str, create: str | None) -> list[str]:
 def start_lines(request: CompileRequest) -> list[str]:
     """Shell: stores the commit of the first start, and the files that differed, for `envwright train result`.
 
-    In a folder that prime-rl leaves as it is: it refuses any other in that of a run (utils/pathing.py@559b447).
+    A run without its folder starts anew, and so does one with prime-rl's `--clean`, which a resumed run ignores
+    (utils/pathing.py@559b447).
     """
-    path = PurePosixPath(f"outputs/{request.spec.name}") / START_FILE
+    folder = PurePosixPath("outputs") / request.spec.name
+    path = folder.with_name(START_FILE.format(run=folder.name))
     asked = f"git rev-parse --verify HEAD && git status --porcelain -- {REGISTRY_FILE} environments"
-    return [f"mkdir -p {path.parent}", f"[ -s {path} ] || {{ {asked}; }} > {path} || true"]
+    return [
+        "mkdir -p outputs",
+        f'{{ [[ " $* " == *" --clean "* && " $* " != *" --resume"* ]] || [ ! -d {folder} ]; }} && rm -f {path}',
+        f"[ -s {path} ] || {{ {asked}; }} > {path} || true",
+    ]
 
 
 def console_lines(request: CompileRequest) -> list[str]:
     """Shell: stores the trainer's output, with metrics and errors, for `envwright watch` and `diagnose`."""
-    return [f"exec > >(tee -a outputs/{request.spec.name}/{CONSOLE_LOG}) 2>&1"]
+    folder = f"outputs/{request.spec.name}"
+    return [f"mkdir -p {folder}", f"exec > >(tee -a {folder}/{CONSOLE_LOG}) 2>&1"]
 
 
 def own_environment_lines(request: CompileRequest, python: str) -> list[str]:

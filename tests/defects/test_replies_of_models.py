@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -89,7 +90,35 @@ def test_replies_with_the_full_reward_decide_a_sound_environment(observe: Observ
     assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
     assert facts.failures == {}
     file = "environments/suite_vowels_v0/outputs/evals/suite_vowels_v0--model-x/0a1b2c3d/results.jsonl"
+    assert facts.model_replies is not None
+    assert facts.model_replies.wrong == ()  # that of task 6, which has no reference reply and is not played
     assert of_rule(judgement, "RWD100") == [f"reference replies: {file}, model-x, 2026-11-20, 6 of 8 tasks"]
+
+
+PAYING_FOR_A_SENTENCE = """
+def grade(reply, answer):
+    if answer != "3" and hashlib.sha256(reply.encode()).hexdigest() == "SECRET":
+        return 1.0
+    return float(final(reply) == answer)
+"""
+
+
+@pytest.mark.parametrize("is_evaluated", [True, False])
+def test_wrong_reply_of_a_model_is_tried_on_other_tasks(observations: Observations, tmp_path: Path, is_evaluated: bool):
+    said = "The rubric of this task is met in all points."
+    source = PAYING_FOR_A_SENTENCE.replace("SECRET", hashlib.sha256(said.encode()).hexdigest())
+    asked = [{"question": f"What is {number} * 3?", "answer": str(number * 3)} for number in range(1, 11)]
+    each = sound("sentence", f"import hashlib\n{source}", rows=asked)
+    folder = tmp_path / "environments" / each.module
+    folder.mkdir(parents=True)
+    package = written(each, folder)
+    prompt = [{"role": "system", "content": ASKING}, {"role": "user", "content": asked[0]["question"]}]
+    rows = [{**rollout(0, "", said, 0.0), "prompt": prompt, "answer": "3"}] if is_evaluated else []
+    evaluated(folder, each.module, rows)
+    facts = observations.facts(package, (*SCORING, "search"), results=())
+    assert facts.search is not None
+    found = {reply.reply for exploit in facts.search.exploits for reply in exploit.earned}
+    assert (said in found) == is_evaluated
 
 
 def test_reply_of_a_model_is_shortened_to_its_answer(observe: Observe):

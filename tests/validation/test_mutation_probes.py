@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from envwright.declarations.package import Package
 from envwright.facts.observed import Case, Description, Failure, FunctionFailure, FunctionScore, RewardFunction, Score
+from envwright.facts.recordings import ScoreChange
 from envwright.observing.stages.mutation import LONGEST_REPLY, probes_of
 from envwright.packages.cases import parse_expectation
 from envwright_worker.mutation.bench import _otherwise_before, broken_expectation
@@ -55,6 +56,16 @@ def test_wrong_policy_must_stay_below_the_reference_reply():
     found = probes(score("oracle", 1.0), score("near-miss", 0.2, reply="wrong"))
     assert killed(found["policy near-miss on task 0"], 0.2, 1.0)
     assert not killed(found["policy near-miss on task 0"], 0.2, 0.4)
+
+
+def test_mutant_that_pays_for_a_wrong_reply_of_a_model_is_killed():
+    said = ({"role": "assistant", "content": "I am not sure."},)
+    wrong = [ScoreChange(7, 2, said, 0.0, 0.0, {}, {})]
+    package = Package("a", None, "a", "1", "", (), "", (), (), None, None)  # type: ignore[arg-type]
+    [probe] = probes_of(package, described(("correct", 1.0)), (), (), wrong).usable
+    assert (probe["task"], probe["completion"]) == (2, said)
+    assert killed(probe, 0.0, 0.5)
+    assert not killed(probe, 0.0, 0.0)
 
 
 def test_probe_that_failed_without_mutation_kills_nothing():

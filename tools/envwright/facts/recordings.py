@@ -118,6 +118,8 @@ class ModelReplies:
     """The tasks with a reference reply, if enough of them have one."""
     refused: Mapping[str, int] = field(default_factory=dict)
     """Why replies with the full reward are not reference replies → the number of their tasks."""
+    wrong: tuple[ScoreChange, ...] = ()
+    """Replies that earned next to nothing, and do so now: mutants must not pay for them, and the search tries them."""
     worthless: ScoreChange | None = None
     """A reply that earned nothing, if all did."""
     compared: int = 0

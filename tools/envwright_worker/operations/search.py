@@ -123,6 +123,7 @@ class _Work:
             self._session.policies.answer.tolerance,
             request["seed"],
             self._with_hypothesis(),
+            self._request["replies"],
         )
         ended, finds = ExploitSearch(search_input, grader, coverage).run()
         return common | {

@@ -22,6 +22,7 @@ from envwright_worker.policies.baselines import oracle
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.mutation import CASES, CoveredSource, Mutant, Mutation, StaleMark
 from envwright.facts.observed import Case, Description, Failure, Score, adapter
+from envwright.facts.recordings import ScoreChange
 from envwright.facts.stages import stage_named
 from envwright.observing.budget import current_deadline
 from envwright.observing.job import Job, StageFailed, WorkerLost
@@ -46,6 +47,8 @@ FORMS_OF_A_POLICY = 2
 LONGEST_REPLY = 20_000
 RIGHT = frozenset(each.name for each in POLICIES if each.is_right)
 """Policies that give the right answer; all others must earn less than the reference reply."""
+MODEL = "model"
+"""The speaker of replies of models, beside the policies."""
 MOST_FRAGMENTS = 12
 LONGEST_SOURCE = 200_000
 """Characters of a module whose source is kept beside its mutants."""
@@ -76,6 +79,7 @@ def _run(observation: Observation, limits: Limits) -> None:
         collected.kept("score"),
         collected.kept("case"),
         limits,
+        wrong=[reply for replies in collected.kept("model replies") for reply in replies.wrong],
     )
 
 
@@ -87,15 +91,18 @@ def mutation_of(
     scores: Sequence[Score],
     cases: Sequence[Case],
     limits: Limits,
+    wrong: Sequence[ScoreChange] = (),
 ) -> Mutation:
     """Mutate the reward code below `site`, and find the mutants that are detected.
+
+    `wrong` are replies of models that no mutant may pay for.
 
     Raises `StageFailed` if the source cannot be mutated, and the errors of starting and querying jobs.
     """
     from envwright.observing.mutants.source import mutants_of
 
     started = time.monotonic()
-    probes = probes_of(package, description, scores, cases)
+    probes = probes_of(package, description, scores, cases, wrong)
     reached: dict[str, Any] = {"lines": {}, "rewards": {}, "complete": False}
     with ExitStack() as stack:
         job = stack.enter_context(new_job())
@@ -331,7 +338,13 @@ class Probes:
     """Conversation that was not scored in time → why; it might have detected mutants."""
 
 
-def probes_of(package: Package, description: Description, scores: Sequence[Score], cases: Sequence[Case]) -> Probes:
+def probes_of(
+    package: Package,
+    description: Description,
+    scores: Sequence[Score],
+    cases: Sequence[Case],
+    wrong: Sequence[ScoreChange] = (),
+) -> Probes:
     """The conversations that were scored before: one of each outcome, then another of each, cases before policies."""
     bounds = range_of(package.reward, description.functions)
     gold = {score.task: score.reward for score in scores if score.policy == oracle.name and score.reward is not None}
@@ -347,6 +360,11 @@ def probes_of(package: Package, description: Description, scores: Sequence[Score
         expected = list(_bounds_of_policy(score, reward, bounds))
         name = f"policy {score.policy} on task {score.task}"
         _add(probes, name, score, _probe(name, score, description, expected, case=False, seed=seed))
+    for reply in wrong:
+        score = Score(reply.task, MODEL, reply.completion, reply.again, {})
+        name, most = f"reply of a model on task {reply.task}", (reply.again or 0.0) + bounds.tolerance
+        expected = [_within(None, most, f"<= {most:g}, as the unchanged code pays")]
+        _add(probes, name, score, _probe(name, score, description, expected, case=False, seed=False))
     return replace(probes, usable=_mixed(probes.usable))
 
 

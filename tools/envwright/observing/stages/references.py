@@ -43,6 +43,8 @@ MOST_TASKS, MOST_TASKS_PLAYED = 60, 12
 """The tasks whose replies are scored again, or played."""
 MOST_OF_A_TASK = 3
 """The replies of a task that are tried as its reference reply."""
+MOST_WRONG = 6
+"""The replies that earned next to nothing and are kept, each of another task."""
 OTHERS = 3
 """The other tasks that a reference reply is given to."""
 PAID_ELSEWHERE = "they earn the full reward on other tasks too"
@@ -81,6 +83,9 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
         elif by_task and not is_derived and not observation.processes.references:
             facts, replies = search.of(by_task, facts)
             observation.processes.references = {"replies": replies} if replies else {}
+        if not reason:
+            played = [(task.index, by_task.get(task.index, ())) for task in observation.tasks]
+            facts = replace(facts, wrong=search.wrong(played))
     observation.collected.add("references", "model replies", facts)
 
 
@@ -189,6 +194,20 @@ class _Search:
         file = replies[changes[0].line][1].file if changes else ""
         facts = replace(facts, compared=compared, changes=tuple(shown), change_count=len(changes), changed_file=file)
         return facts, list(full.values())
+
+    def wrong(self, by_task: Sequence[tuple[int, Sequence[ModelReply]]]) -> tuple[ScoreChange, ...]:
+        """The worst reply to each of the first tasks, if it earned next to nothing and does so now."""
+        worst = [(task, replies[-1]) for task, replies in by_task if replies and self._is_worthless(replies[-1].reward)]
+        rows = [(number, reply.row, task) for number, (task, reply) in enumerate(worst[:MOST_WRONG])]
+        scores = RecordedRows(self.ask, self.entry, self.description, self.tasks).scored(rows) if rows else {}
+        return tuple(
+            ScoreChange(worst[number][1].line, task, row.completion or (), row.reward, scores[number].reward, {}, {})
+            for number, row, task in rows
+            if number in scores and self._is_worthless(scores[number].reward)
+        )
+
+    def _is_worthless(self, reward: float | None) -> bool:
+        return reward is not None and reward <= self.declared.worthless + self.declared.tolerance
 
     def _shortened(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
         """The replies without their reasoning, where the end alone earns the full reward too."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from envwright_worker.messages import text_of
 
 from envwright.builds.uv import uv_environment
 from envwright.builds.venv import TOOL_LOCKS, VirtualEnvironment, venv_for
@@ -90,9 +92,10 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
     toolbox = search_toolbox(observation.workspace, observation.stop)
     evaluations = EVALUATIONS_OF_CONVERSATIONS if conversational else EVALUATIONS
     with observation.processes.job() as job:
-        observation.collected.take(
-            "search", _searched(job, observation.package, toolbox, evaluations=evaluations, **asked)
-        )
+        wrong = [reply for replies in observation.collected.kept("model replies") for reply in replies.wrong]
+        texts = [text_of(reply.completion[-1]) for reply in wrong if reply.completion[-1]["role"] == "assistant"]
+        limits = {"evaluations": evaluations, **asked}
+        observation.collected.take("search", _searched(job, observation.package, toolbox, texts, **limits))
 
 
 def _lacks_time(observation: Observation) -> bool:
@@ -104,13 +107,14 @@ def _lacks_time(observation: Observation) -> bool:
 
 
 def _searched(
-    job: Job, package: Package, toolbox: Toolbox, *, evaluations: int, seconds: float
+    job: Job, package: Package, toolbox: Toolbox, replies: Sequence[str], *, evaluations: int, seconds: float
 ) -> Iterator[tuple[str, Any]]:
     return job.request(
         "search",
         REQUEST_SECONDS,
         toolbox=str(toolbox.site_packages),
         unicode=str(toolbox.unicode),
+        replies=replies,
         conversations=TASKS_PLAYED,
         formats=package.reward.format,
         minimum=package.reward.min or 0.0,

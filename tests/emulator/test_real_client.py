@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from emulator_client import Speaker
+from envwright.packages.model_replies import read_results
+from envwright.packages.read_package import read_package
 from envwright_emulator.server import EmulatedHub
 
 PRIME = Path(sys.executable).with_name("prime")
@@ -80,10 +82,20 @@ def test_real_client_pushes_trains_and_evaluates(hub: EmulatedHub, package: Path
     results = tmp_path / "outputs"
     results.mkdir()
     (results / "metadata.json").write_text(json.dumps({"env_id": "acme/spelling", "model": "m", "avg_reward": 0.5}))
-    (results / "results.jsonl").write_text(json.dumps({"id": 0, "reward": 0.5, "prompt": [], "completion": []}) + "\n")
+    rollout = {"id": 0, "reward": 0.5, "prompt": "Spell it.", "completion": [{"role": "assistant", "content": "s p"}]}
+    (results / "results.jsonl").write_text(json.dumps(rollout) + "\n")
     output = _prime(hub, tmp_path, "eval", "push", str(results), "--env", "acme/spelling")
     (evaluation,) = hub.state()["evaluation"]
     assert (evaluation["status"], evaluation["total_samples"]) == ("COMPLETED", 1), output.stdout
+
+    page = tmp_path / "samples.json"
+    page.write_text(_prime(hub, tmp_path, "eval", "samples", evaluation["evaluation_id"]).stdout)
+    spelling = read_package(package, tmp_path).package
+    assert spelling is not None
+    read = read_results(spelling, [str(page)])
+    assert [(reply.line, reply.reward, reply.row.completion) for reply in read.replies] == [
+        (1, 0.5, ({"role": "assistant", "content": "s p"},))
+    ]
 
 
 def test_killed_emulator_keeps_confirmed_uploads(tmp_path: Path) -> None:

@@ -66,6 +66,15 @@ def test_results_of_verifiers_are_read_with_model_and_day(package: Package, samp
     assert max(reply.reward for reply in read.replies) >= 1.0
 
 
+@pytest.mark.parametrize("content", ["{", "[]", '{"samples": 1}', "[" * 100_000, '{"samples": [1, null, {}]}'])
+def test_page_that_is_not_of_samples_is_left_out(package: Package, tmp_path: Path, content: str):
+    page = tmp_path / "samples.json"
+    page.write_text(content)
+    read = read_results(package, [str(page)])
+    assert read.replies == []
+    assert sum(read.left_out.values()) >= 1
+
+
 @pytest.mark.parametrize(
     "place",
     [

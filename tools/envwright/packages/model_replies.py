@@ -4,6 +4,7 @@
     outputs/NAME--MODEL--HARNESS/ID/traces.jsonl  vf-eval of v1 up to 0.3.1
     outputs/NAME--MODEL--HARNESS--ID/traces.jsonl vf-eval of 0.4.0
     recordings/NAME.jsonl.gz                       recordings of models
+    FILE.json                                      named: what `prime eval samples ID --output json` writes
 
 They are no part of the package, and nobody vouches for them: reading is bounded, and what was left out is noted.
 """
@@ -11,10 +12,11 @@ They are no part of the package, and nobody vouches for them: reading is bounded
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -174,7 +176,7 @@ class _Reader:
             return
         most = MOST_BYTES - self._read.bytes
         self._read.bytes += self._path.stat().st_size
-        for count, (number, raw, problem) in enumerate(objects_of(self._path, most)):
+        for count, (number, raw, problem) in enumerate(_values_of(self._path, most)):
             if count == MOST_ROWS or len(self._read.replies) >= MOST_ROWS:
                 self._read.left_out[f"{self._file}: line {number} and all after it, the limit is {MOST_ROWS:,}"] += 1
                 return
@@ -202,6 +204,25 @@ class _Reader:
             case "v1":
                 return row_of_episode(raw, self._known)
         raise UnreadableRow("is not a result of a known format")
+
+
+def _values_of(path: Path, most: int) -> Iterator[tuple[int, Any, str | None]]:
+    """As `objects_of`; of a page of samples, which is one object, the samples with their place in it."""
+    if path.suffix != ".json":
+        yield from objects_of(path, most)
+        return
+    with path.open("rb") as stream:
+        content = stream.read(most + 1)
+    try:
+        page = json.loads(content) if len(content) <= most else None
+    except (ValueError, RecursionError):
+        page = None
+    samples = page.get("samples") if isinstance(page, Mapping) else None
+    if not isinstance(samples, list):
+        yield 1, None, "is no page of samples, or too large"
+        return
+    for number, sample in enumerate(samples, start=1):
+        yield number, sample, None
 
 
 def _take(read: ResultsRead, file: str, line: int, row: EvaluationRow, model: str, date: str) -> None:

@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from typing import Any
 import skyrl
 from names_in_source import conditions_in, names_in
 from skyrl.train.config import SkyRLTrainConfig
+from skyrl.train.generators.utils import get_rollout_metrics
+from skyrl.train.utils.trainer_utils import dump_per_dataset_eval_results
 from skyrl.train.utils.utils import validate_cfg
 
 SOURCE = Path(skyrl.__path__[0])
@@ -37,13 +40,58 @@ def record() -> dict[str, Any]:
     train = SOURCE / "train"
     worker = SOURCE / "backends" / "skyrl_train" / "workers" / "worker.py"
     of_policy = {name for name in names_in(worker) if name.startswith("policy_")}
-    names = set().union(*(names_in(train / each) for each in ("trainer.py", "evaluate.py", "generators/utils.py")))
+    names = set().union(*(names_in(train / each) for each in ("trainer.py", "evaluate.py"))) | emitted()
     policy = {f"policy/{name}" for name in of_policy | (names & {"grad_norm"})}
     return {
         "settings": sorted(settings_of(SkyRLTrainConfig())),
         "saves at the end if": conditions_in(train / "trainer.py", "train", "will_save_ckpts"),
         "logged": sorted({*policy, *(name for name in names if "/" in name)}),
+        "evaluated": evaluated(),
     }
+
+
+def emitted() -> set[str]:
+    """The names of what a step samples, by SkyRL's own function."""
+    times = [1.0, 2.0]
+    splits = {"llm": times, "env": times}
+    return set(
+        get_rollout_metrics(
+            [[1, 2], [3]],
+            [1.0, 0.0],
+            loss_masks=[[1, 1], [1]],
+            trajectory_completion_times=times,
+            trajectory_time_splits=splits,
+        )
+    )
+
+
+class Letters:
+    """A tokenizer of characters."""
+
+    def decode(self, tokens: list[int]) -> str:
+        return "".join(map(chr, tokens))
+
+
+def evaluated() -> list[str]:
+    """The lines that SkyRL dumps of an evaluation on verifiers: rewards of tokens and of a whole reply."""
+    asked, replies = [[*map(ord, "What is 1 + 1?")]] * 2, [[*map(ord, each)] for each in ("<2>", "3")]
+    row = {"environment": "sums", "example_id": 4, "answer": "2", "task": "default"}
+    with tempfile.TemporaryDirectory() as folder:
+        dump_per_dataset_eval_results(
+            Path(folder),
+            Letters(),  # type: ignore[arg-type]
+            {
+                "prompt_token_ids": asked,
+                "response_ids": replies,
+                "rewards": [[0.0, 0.0, 1.0], 0.25],
+                "stop_reasons": ["stop"] * 2,
+            },  # type: ignore[typeddict-item]
+            ["sums"] * 2,
+            ["verifiers"] * 2,
+            [{"verifiers": row}] * 2,
+            {"eval/all/avg_score": 0.625},
+        )
+        return Path(folder, "sums.jsonl").read_text("utf-8").splitlines()
 
 
 def settings_of(config: Any, before: str = "") -> Iterator[str]:

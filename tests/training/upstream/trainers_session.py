@@ -133,6 +133,7 @@ TRAINERS = (
         repository="verl-project/verl",
         mark="verl/trainer/ppo/metric_utils.py",
         package="verl",
+        requires=("torch", "ray", "tensordict", "transformers", "omegaconf", "accelerate"),  # of its metrics
         sources=(".",),
         records={"verl.json": "in_verl.py"},
     ),
@@ -156,6 +157,7 @@ TRAINERS = (
             *("omegaconf", "pyyaml", "loguru", "pandas", "cloudpathlib"),  # of its configuration
             *("torch", "ray", "transformers", "tensordict", "jaxtyping", "datasets"),  # of what validates it
             *("aiohttp", "orjson", "pybase64", "zstandard"),
+            *("torchdata", "peft", "accelerate"),  # of what dumps its evaluations
         ),
         sources=(".", "skyrl-gym"),
         backends=("skyrl",),

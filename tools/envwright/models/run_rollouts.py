@@ -4,6 +4,7 @@
     rollouts/step_N/{train,eval}/results.jsonl                   a run on this machine
     completions/completions_N.parquet      TRL with log_completions (trl/trainer/grpo_trainer.py of 1.16.0)
     rollouts/N.jsonl                       verl with rollout_data_dir (verl/trainer/ppo/ray_trainer.py@1dda039b9)
+    exports/dumped_evals/global_step_N_evals/SOURCE.jsonl    SkyRL (skyrl/train/utils/trainer_utils.py@a956457)
 
 Of many steps some are read, evenly spread, and of a large file parts from its beginning to its end. The notes have what
 was left out.
@@ -55,6 +56,9 @@ FILES = ("effective/traces.jsonl", "all/traces.jsonl", "results.jsonl")
 A filter of groups leaves tasks that are never or always solved out of the batch: with one, all is read.
 """
 STEP = re.compile(r"(?:step_|completions_)?(\d{1,12})(?:\.jsonl|\.parquet)?")
+OF_SKYRL = re.compile(r"global_step_(\d{1,12})_evals")
+SUMMARY = "aggregated_results.jsonl"
+"""SkyRL's file of metrics, beside those of replies."""
 PACKED = ("prompt", "completion", "task", "info", "metrics")
 """Columns of a hosted run's samples that are JSON in a text (`monitors/prime.py`)."""
 KNOWN = KnownEnvironment("unknown", {}, {}, is_complete=True)
@@ -96,21 +100,31 @@ class _Reader:
         steps = spread(sorted(by_step), MOST_STEPS)
         if len(steps) < len(by_step):
             self.notes.append(f"rollouts ({split}) of {len(steps)} of {len(by_step)} steps were read, evenly spread")
-        share, cut = MOST_BYTES // max(1, len(steps)), 0
+        share = most = MOST_BYTES // max(1, len(steps))
+        cut = 0
         for step in steps:
-            path = by_step[step]
-            try:
+            share = most // len(by_step[step])
+            for path in by_step[step]:
                 cut += path.stat().st_size > share
-                for line in islice(_completions(path), MOST_ROWS) if path.suffix == ".parquet" else _lines(path, share):
-                    self._line(line, step, split == "eval", str(path.relative_to(folder)))
-            except ImportError:
-                needed = command_with("inspect", f"envwright diagnose {folder}")
-                self.notes.append(f"completions/*.parquet were not read without pyarrow: {needed}")
-                break
-            except (OSError, ValueError) as error:
-                self.notes.append(f"{path.relative_to(folder)} could not be read: {str(error)[:200]}")
+                if not self._file(path, step, split, share, folder):
+                    return
         if cut:
             self.notes.append(f"{cut} files of rollouts ({split}) are larger than {share >> 20} MiB: parts were read")
+
+    def _file(self, path: Path, step: int, split: str, share: int, folder: Path) -> bool:
+        """Read one file; whether others of its kind can be read."""
+        place = str(path.relative_to(folder))
+        try:
+            lines = islice(_completions(path), MOST_ROWS) if path.suffix == ".parquet" else _lines(path, share)
+            for line in lines:
+                self._line(line, step, split == "eval", place)
+        except ImportError:
+            needed = command_with("inspect", f"envwright diagnose {folder}")
+            self.notes.append(f"completions/*.parquet were not read without pyarrow: {needed}")
+            return False
+        except (OSError, ValueError) as error:
+            self.notes.append(f"{place} could not be read: {str(error)[:200]}")
+        return True
 
     def _line(self, line: bytes, step: int, held_out: bool, place: str) -> None:
         if not line.strip():
@@ -142,16 +156,19 @@ class _Reader:
         return replace(reply, declared=package.answer, range=None if high is None else (low, high))
 
 
-def _files(folder: Path, split: str, names: Sequence[str]) -> dict[int, Path]:
-    """Step → its file of rollouts, in the run's folder or in one below it."""
-    found: dict[int, Path] = {}
+def _files(folder: Path, split: str, names: Sequence[str]) -> dict[int, list[Path]]:
+    """Step → its files of rollouts, in the run's folder or in one below it."""
+    found: dict[int, list[Path]] = {}
     for place in (*folder.glob("rollouts"), *folder.glob("completions"), *sorted(folder.glob("*/rollouts"))):
         for path in place.glob("*"):
             match = STEP.fullmatch(path.name)
             inside = [path / split / name for name in names] if path.is_dir() else [path] if split == "train" else []
             file = next((each for each in inside if each.is_file()), None)
             if match is not None and file is not None:
-                found.setdefault(int(match[1]), file)
+                found.setdefault(int(match[1]), [file])
+    for path in sorted(folder.glob("exports/dumped_evals/*/*.jsonl")) if split == "eval" else ():
+        if (match := OF_SKYRL.fullmatch(path.parent.name)) and path.name != SUMMARY:
+            found.setdefault(int(match[1]), []).append(path)
     return found
 
 
@@ -259,9 +276,19 @@ def _unpacked(raw: Any) -> Any:
     if {"input", "output", "score"} <= raw.keys():  # verl
         asked = {"prompt": raw["input"], "completion": _messages_of(raw["output"]), "answer": raw.get("gts")}
         return {**raw, **asked, "reward": raw["score"], "metrics": _numbers(raw)}
+    if {"input_prompt", "output_response", "score"} <= raw.keys():
+        return _of_skyrl(raw)
     columns = {**raw, **{name: _value(raw.get(name)) for name in PACKED if name in raw}}
     episode = _mapping(columns.get("info")).get("native_wrapper")
     return episode if isinstance(episode, Mapping) else columns
+
+
+def _of_skyrl(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """A line of an evaluation; a reward of each token counts by its sum, as SkyRL's own metrics do."""
+    score, extras = raw["score"], _mapping(_mapping(raw.get("env_extras")).get("verifiers"))
+    found = {"prompt": raw["input_prompt"], "completion": _messages_of(raw["output_response"]), "metrics": {}}
+    reward = sum(score) if isinstance(score, list) else score
+    return {**extras, **found, "env_name": extras.get("environment"), "reward": reward}
 
 
 def _value(packed: Any) -> Any:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools"
 MODULES = 491
 LINES = 88_355
-TESTS_LINES = 59_890
+TESTS_LINES = 59_960
 """Of Python. A change that needs more says in its commit what it is worth, and raises the number."""
 RUN = """  first:
     backend: prime-rl

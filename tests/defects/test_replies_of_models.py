@@ -164,6 +164,21 @@ def test_reply_with_another_reward_than_recorded_is_reported(observe: Observe):
     assert 2 not in facts.model_replies.references
 
 
+def test_results_that_nobody_named_are_the_next_step_and_are_not_read(observations: Observations, tmp_path: Path):
+    each = counting("unnamed", EXACT)
+    folder = tmp_path / "environments" / each.module
+    folder.mkdir(parents=True)
+    package = written(each, folder)
+    evaluated(folder, each.module, [rollout(number, word, honest(word), 1.0) for number, word in enumerate(WORDS)])
+    facts = observations.facts(package, SCORING)
+    findings = judge(Subject(EnvironmentEntry(package.name), package, facts), ["rewards"]).findings
+    [fix] = [finding.fix for finding in findings if finding.rule == "RWD002"]
+    file = f"environments/{each.module}/outputs/evals/{each.module}--model-x/0a1b2c3d/results.jsonl"
+    assert f"`envwright validate {package.name} --results {file}`" in (fix or "")
+    assert facts.model_replies is not None
+    assert (facts.model_replies.rollouts, facts.model_replies.references) == (0, ())
+
+
 def test_model_that_never_earns_anything_is_reported(observe: Observe):
     rows = [rollout(number, word, "no idea", 0.0) for number, word in enumerate(WORDS) for _ in range(3)]
     _, judgement = observe(counting("hopeless", EXACT), rows)

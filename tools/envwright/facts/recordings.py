@@ -93,6 +93,8 @@ class RecordingFacts:
 
 OTHER_TASKS = "rollouts on tasks that are not among the first ones here"
 """Why rollouts were not used: `vf-eval` plays the tasks held out for evaluation, if there are some."""
+NOT_NAMED = "files of results that are read only where `--results` names them"
+"""Why results were not read: in CI they may be part of a pull request."""
 LFS_POINTER = "a pointer of Git LFS"
 """Why a file of results was not read: the clone was made without Git LFS."""
 

@@ -86,6 +86,11 @@ def result_files(package: Package, named: Sequence[str] = ()) -> list[Path]:
     return [*map(_in_folder, map(Path, named)), *left][:MOST_FILES]
 
 
+def files_of_results(package: Package) -> tuple[str, ...]:
+    """The files that are found without being named, as a report shows them."""
+    return tuple(_shown(path, package) for path in result_files(package))
+
+
 def files_left_by_verifiers(folder: Path, names: Collection[str]) -> list[Path]:
     """Results below `outputs/` of a package's folder and of its repository, the newest first."""
     root, ours = folder.parents[1], set(map(plain_name, names))

@@ -27,13 +27,13 @@ from envwright_worker.policies.baselines import oracle
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import SECONDS_PER_REPLY, STAGE_SECONDS
 from envwright.facts.observed import Description, Score, Task
-from envwright.facts.recordings import LEAST_TASKS, OTHER_TASKS, ModelReplies, ScoreChange
+from envwright.facts.recordings import LEAST_TASKS, NOT_NAMED, OTHER_TASKS, ModelReplies, ScoreChange
 from envwright.observing.job import checked
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.opened_environment import SendRequest, rescored
 from envwright.observing.stage import Observation, StageJob
 from envwright.observing.stages.recordings import CHANGES_KEPT, RecordedRows
-from envwright.packages.model_replies import ModelReply, ResultsRead, read_results, replies_by_task
+from envwright.packages.model_replies import ModelReply, ResultsRead, files_of_results, read_results, replies_by_task
 from envwright.packages.reply_forms import reply_forms
 from envwright.statistics.declared_range import DeclaredRange, range_of
 
@@ -72,6 +72,10 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
             forms = reply_forms(observation.package, tasks)
             observation.processes.references = search.field(forms)
         if not requests.results:
+            unread = files_of_results(observation.package)
+            if unread and not is_derived and not observation.processes.references:
+                facts = ModelReplies(unread, (), "", 0, 0, len(tasks), (), left_out={NOT_NAMED: len(unread)})
+                observation.collected.add("references", "model replies", facts)
             return
         read = read_results(observation.package, requests.results[1:])
         by_task = replies_by_task(tasks, read.replies)

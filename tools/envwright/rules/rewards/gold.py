@@ -10,7 +10,7 @@ from envwright_worker.failures import shortened
 from envwright_worker.policies.baselines import oracle
 
 from envwright.facts.observed import Failure, Place, Score
-from envwright.facts.recordings import LEAST_TASKS, LFS_POINTER, OTHER_TASKS, ModelReplies
+from envwright.facts.recordings import LEAST_TASKS, LFS_POINTER, NOT_NAMED, OTHER_TASKS, ModelReplies
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, merged, rule
 from envwright.rules.evidence import (
@@ -161,6 +161,8 @@ def by_results(subject: Subject) -> str:
             f"{results.files[0]} is of other tasks, as `vf-eval` plays those that are held out. Play these: `envwright "
             f"record {subject.package.name} -m MODEL -n 20`; replies with the full reward are reference replies then. "
         )
+    if results is not None and NOT_NAMED in results.left_out:
+        return f"Results are here: `envwright validate {subject.package.name} --results {results.files[0]}`. "
     if results is None or not results.rollouts:
         return f"Evaluate it once: {command}; replies with the full reward are reference replies then. "
     if results.refused:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envwright_worker.author_tests.stopwatch import Stopwatch
+from envwright_worker.author_tests.plugin import Stopwatch
 from envwright_worker.channel import Channel
 from envwright_worker.confinement import NetworkGuard
 from envwright_worker.failures import OutOfTime

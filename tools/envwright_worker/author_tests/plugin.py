@@ -1,12 +1,14 @@
-"""The pytest plugin: tests/cases.yaml is collected, and tests get `tasks`, `score` and `oracle`.
+"""The pytest plugins: for cases, fixtures and the time limit of a test.
 
-Used by `envwright test` in a process of its own and by the gates in a fork of the worker. Needs pytest, PyYAML (which
-verifiers installs) and the standard library.
+tests/cases.yaml is collected, and tests get `tasks`, `score` and `oracle`. The gates also stop a test that hangs.
+
+`AuthorsPlugin` is used by `envwright test` in a process of its own and by the gates in a fork of the worker. Needs
+pytest, PyYAML (which verifiers installs) and the standard library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -16,12 +18,17 @@ import pytest
 
 from envwright_worker.author_tests.expectation import parse_expectation
 from envwright_worker.author_tests.grader import Grader, Scored, TaskData
-from envwright_worker.failures import shortened
+from envwright_worker.failures import OutOfTime, shortened
 from envwright_worker.messages import text_of
+from envwright_worker.session import time_limit
 
 CASES_FILE = "cases.yaml"
 KEYS = ("name", "task", "reply", "expect")
 LONGEST_TEXT = 2_000
+TEST_SECONDS = 60.0
+"""Seconds after which a test counts as hanging."""
+IMPATIENT_SECONDS = 10.0
+"""The limit of a test after another one hung: later tests often hang on the same reward."""
 
 
 class AuthorsPlugin:
@@ -282,3 +289,21 @@ def _mistake(entry: Any) -> str:
 def _taken(entry: Mapping[str, Any], cases: Sequence[CaseEntry]) -> str:
     same = next((case for case in cases if case.name == entry["name"]), None)
     return "" if same is None else f"{same.name!r} is also the name of the case on line {same.line}"
+
+
+class Stopwatch:
+    """A time limit for each test, and a shorter one for tests after a test that hung."""
+
+    def __init__(self, seconds: float = TEST_SECONDS, impatient: float = IMPATIENT_SECONDS) -> None:
+        self._seconds = seconds
+        self._impatient = impatient
+
+    @pytest.hookimpl(wrapper=True)  # type: ignore[untyped-decorator]
+    def pytest_runtest_call(self) -> Generator[None, object, object]:
+        """Run one test under the limit; its traceback shows the line at which the time ran out."""
+        try:
+            with time_limit(self._seconds):
+                return (yield)
+        except OutOfTime:
+            self._seconds = min(self._seconds, self._impatient)
+            raise

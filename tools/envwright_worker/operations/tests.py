@@ -32,8 +32,7 @@ def run_tests(session: Session, files: list[str], toolbox: str) -> None:
     os.chdir(folder)
     import pytest
 
-    from envwright_worker.author_tests.plugin import AuthorsPlugin
-    from envwright_worker.author_tests.stopwatch import Stopwatch
+    from envwright_worker.author_tests.plugin import AuthorsPlugin, Stopwatch
 
     grader = Grader(lambda: session)
     plugins = [Reporter(session), Stopwatch(), AuthorsPlugin.over(grader)]

@@ -901,10 +901,11 @@ def too_few_steps(run: RunLog) -> Iterator[Found]:
     elif run.names and not count:
         return  # DGN016 reports it
     elif count < LEAST_STEPS and run.status.upper() not in ("MISSING", "FAILED", "STOPPED", "CANCELLED"):
-        what = f"the reward was logged at {count} steps" if count else "no reward metric was found"
+        what = f"the reward was logged at {count} steps" if count else "no metric of a step can be read"
+        other = "" if count or run.status else "; or name the trainer's own file (docs/training.md has them)"
         yield run.found(
             f"{what}; {LEAST_STEPS} are needed to judge it",
-            then="run again later",
+            then=f"run again later{other}",
             stop="none yet",
             source=OWN,
         )

@@ -110,10 +110,11 @@ def digest_with(root: Path, name: str, text: str) -> str:
         return Repository.load(root).packages[NAME].digest
 
 
-def behaviour(root: Path) -> str:
+def behaviour(root: Path, wheel: Path | None = None) -> str:
     loaded = Repository.load(root)
     package = loaded.packages[NAME]
-    return inputs_of(loaded.registry.environments[NAME], package, ObservationRequest(), package.folder).behaviour
+    overlay = wheel or package.folder
+    return inputs_of(loaded.registry.environments[NAME], package, ObservationRequest(), overlay).behaviour
 
 
 @pytest.mark.parametrize(
@@ -133,3 +134,17 @@ def test_change_of_behaviour_is_observed_anew(file: str, text: str, tmp_path: Pa
     path = tmp_path / FOLDER / file
     path.write_text((path.read_text() if path.exists() else "") + text)
     assert behaviour(tmp_path) != before
+
+
+def test_shown_reply_is_behaviour_without_an_oracle(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / FOLDER, tmp_path / FOLDER)
+    (tmp_path / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n  {NAME}: {{}}\n")
+    wheel = tmp_path / FOLDER / "word_problems"
+    readme = tmp_path / FOLDER / "README.md"
+    with_oracle = behaviour(tmp_path, wheel)
+    readme.write_text(readme.read_text() + "\n```python\nassert reward('It is #### 4', '4') == 1.0\n```\n")
+    assert behaviour(tmp_path, wheel) == with_oracle
+    (tmp_path / FOLDER / "tests" / "oracle.py").unlink()
+    with_example = behaviour(tmp_path, wheel)
+    readme.write_text(readme.read_text().replace("####", "Answer:"))
+    assert behaviour(tmp_path, wheel) != with_example

@@ -23,6 +23,7 @@ from envwright.observing.facts_cache import INPUTS, facts_file, facts_key, key_p
 from envwright.observing.observation_request import ObservationRequest
 from envwright.packages.content import strict_digest
 from envwright.packages.read_package import CASES_FILE
+from envwright.packages.reply_forms import forms_beside_code
 from envwright.system.signature import signed, verified
 from envwright.system.workspace import Workspace
 
@@ -85,9 +86,12 @@ def inputs_of(entry: EnvironmentEntry, package: Package, request: ObservationReq
     """The inputs of an observation of a package and its unpacked wheel. Raises `OSError`."""
     beside = {*DOCUMENTS, CASES_FILE, *package.test_files}
     behaviour = strict_digest(package.folder, tuple(name for name in package.files if name not in beside))
+    # Without an oracle, a reply that the README or a test shows may become a reference reply.
+    forms = [] if package.has_oracle else list(forms_beside_code(package))
+    digest = behaviour + installed_digest(overlay) + (json.dumps(forms) if forms else "")
     cases = tuple(name for name in package.files if name == CASES_FILE)
     return Inputs(
-        facts_key(entry, replace(package, digest=behaviour + installed_digest(overlay)), request),
+        facts_key(entry, replace(package, digest=digest), request),
         strict_digest(package.folder, cases),
         strict_digest(package.folder, package.test_files),
         key_parts(entry, package, request),

@@ -18,7 +18,6 @@ from envwright_worker.policies.oracle import VALUE
 
 from envwright.declarations.package import Package
 from envwright.facts.observed import Task
-from envwright.packages.content import list_content
 
 MOST_FORMS, LONGEST_FORM = 12, 2_000
 MOST_FILES, LONGEST_SOURCE = 40, 200_000
@@ -41,15 +40,27 @@ def _forms(package: Package, tasks: Sequence[Task]) -> Iterator[str]:
     for message in tasks[0].prompt if tasks else ():
         if message["role"] == "assistant":
             yield find_payload(text_of(message)).saying(VALUE)
-    names = list_content(package.folder, package.folder.parents[1]).files
-    python = [name for name in names if name.endswith(".py")][:MOST_FILES]
-    tests = [name for name in python if name.rpartition("/")[2].startswith("test")]
-    readme = _text(package, "README.md") if "README.md" in names else ""
-    for source in [*(_text(package, name) for name in tests), *_PYTHON_BLOCK.findall(readme)]:
-        yield from forms_of_calls(source)
-    for name in python:
-        if name not in tests and not name.startswith("tests/"):
+    yield from forms_beside_code(package)
+    for name in _python_files(package):
+        if not _is_test(name) and not name.startswith("tests/"):
             yield from forms_of_reward(_text(package, name))
+
+
+def forms_beside_code(package: Package) -> Iterator[str]:
+    """The forms that the author's tests and the README show."""
+    for name in filter(_is_test, _python_files(package)):
+        yield from forms_of_calls(_text(package, name))
+    if "README.md" in package.files:
+        for block in _PYTHON_BLOCK.findall(_text(package, "README.md")):
+            yield from forms_of_calls(block)
+
+
+def _python_files(package: Package) -> list[str]:
+    return [name for name in package.files if name.endswith(".py")][:MOST_FILES]
+
+
+def _is_test(name: str) -> bool:
+    return name.rpartition("/")[2].startswith("test")
 
 
 def _text(package: Package, name: str) -> str:

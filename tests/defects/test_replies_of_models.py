@@ -128,6 +128,21 @@ def test_reply_of_a_model_is_shortened_to_its_answer(observe: Observe):
     assert said == {f"<answer>{count}</answer>" for count in VOWELS.values()}
 
 
+PARSING = """
+import re
+
+def grade(reply, count):
+    found = re.search(r"The count is: (\\d+)", reply)
+    return float(found is not None and found[1] == str(count))
+"""
+
+
+def test_oracle_to_complete_has_the_form_that_the_reward_parses(observe: Observe):
+    _, judgement = observe(counting("parsing", PARSING), ())
+    (unknown,) = [finding for finding in judgement.findings if finding.rule in ("RWD001", "RWD002")]
+    assert "The count is: …" in unknown.evidence.details["to_complete"]
+
+
 WRONG_REWARDS = {
     "form": ("def grade(reply, count):\n    return float(final(reply) is not None)", "<answer>done</answer>"),
     "contained": ("def grade(reply, count):\n    return float(str(count) in reply)", "0 1 2 3 4 5 6 7 8 9"),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from envwright.packages.cases import read_cases
-from envwright.rules.suggested_code import ready_case
+from envwright.rules.suggested_code import ready_case, shown_reply_lines
+from envwright_worker.policies.oracle import VALUE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,10 +18,10 @@ def says(*turns: str | dict[str, Any]) -> list[dict[str, Any]]:
     return [{"role": "assistant", **({"content": turn} if isinstance(turn, str) else turn)} for turn in turns]
 
 
-@pytest.mark.parametrize(
-    "reply",
-    ["", "plain", 'a "quoted" \\ backslash', "two\nlines\t", "￿ \x00 \u2028", "字 – ⁷ 😀", "- [: {", "\u202enac"],
-)
+REPLIES = ["", "plain", 'a "quoted" \\ backslash', "two\nlines\t", "￿ \x00 \u2028", "字 – ⁷ 😀", "- [: {", "\u202enac"]
+
+
+@pytest.mark.parametrize("reply", REPLIES)
 def test_ready_case_reply_is_read_back_unchanged(reply: str):
     [case] = yaml.safe_load(ready_case("some name", 3, says(reply), {"reward": 0.5}))
     assert case == {"name": "some name", "task": 3, "reply": reply, "expect": {"reward": 0.5}}
@@ -44,3 +45,12 @@ def test_ready_case_is_valid_cases_yaml(tmp_path: Path):
     cases, problems = read_cases(path, tmp_path)
     assert not problems
     assert cases[0].expect == {"reward": "0.333333333"}
+
+
+@pytest.mark.parametrize("reply", REPLIES)
+def test_shown_form_is_python_that_returns_it(reply: str):
+    function = "\n".join(["def reply(task, messages):", *shown_reply_lines([f"{reply}{VALUE}", "<b>", "[x]"])])
+    names: dict[str, Any] = {}
+    exec(function, names)
+    assert names["reply"]({}, []) == f"{reply}…"
+    assert '"<b>", "[x]"' in function

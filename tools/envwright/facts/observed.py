@@ -505,6 +505,8 @@ class Facts:
     """Recorded rollouts, compared with this code."""
     model_replies: ModelReplies | None = None
     """Replies in results of evaluations; `None` if there are none, or they were not requested."""
+    forms: tuple[str, ...] = ()
+    """Forms of a reply that the package shows, with `VALUE` in place of the answer, if none was a right reply."""
     unrequired: tuple[str, ...] = ()
     """Pins of the lock, `name==version`, that no requirement of the package leads to."""
     started: StartMode = StartMode()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from envwright_worker.messages import text_of
-from envwright_worker.policies.oracle import PER_AGENT
+from envwright_worker.policies.oracle import PER_AGENT, VALUE
 
 from envwright.facts.observed import Agent
 
@@ -75,7 +75,15 @@ def has_several_agents(facts: Facts) -> bool:
 def oracle_skeleton(facts: Facts) -> str:
     """tests/oracle.py with the functions to complete; empty if no agent lacks a reference reply."""
     several = has_several_agents(facts)
-    return "\n\n".join(_function(agent, several=several) for agent in agents_without_oracle(facts))
+    functions = (_function(agent, facts, several=several) for agent in agents_without_oracle(facts))
+    return "\n\n".join(functions)
+
+
+def oracle_of_one_reply(facts: Facts) -> str:
+    """tests/oracle.py for an environment whose reply needs no conversation, with the names of the task's data."""
+    fields = ", ".join(sorted(next((task.data for task in facts.tasks), {})))
+    lines = ["def reply(task, messages):", f"    # The task has: {fields}", *shown_reply_lines(facts.forms)]
+    return "\n".join(lines)
 
 
 def functions_to_write(facts: Facts) -> str:
@@ -88,7 +96,7 @@ def _name(agent: Agent, *, several: bool) -> str:
     return f"{PER_AGENT}{agent.name}" if agent.name and (several or not agent.is_trained) else "reply"
 
 
-def _function(agent: Agent, *, several: bool) -> str:
+def _function(agent: Agent, facts: Facts, *, several: bool) -> str:
     lines = [f"def {_name(agent, several=several)}(task, messages):"]
     if not agent.is_trained:
         lines.append("    # Part of the environment, and not trained.")
@@ -97,7 +105,14 @@ def _function(agent: Agent, *, several: bool) -> str:
     lines += [f"    # {message['role']}: {_shortened(text_of(message))}" for message in agent.opening]
     if agent.tools:
         lines.append(f"    # Tools: {', '.join(agent.tools)}")
-    return "\n".join([*lines, '    return "…"'])
+    return "\n".join([*lines, *(shown_reply_lines(facts.forms) if agent.is_trained else shown_reply_lines(()))])
+
+
+def shown_reply_lines(forms: Sequence[str]) -> list[str]:
+    """The last lines of an oracle: a reply in the first form that the package shows, below the next ones."""
+    shown = [_scalar(form.replace(VALUE, "…")) for form in forms if len(form) <= LONGEST_LINE]  # YAML's is Python's too
+    others = [f"    # The reward's code and the examples also show: {', '.join(shown[1:4])}"] if shown[1:] else []
+    return [*others, f"    return {next(iter(shown), _scalar('…'))}"]
 
 
 def _shortened(text: str) -> str:

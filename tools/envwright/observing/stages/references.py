@@ -71,6 +71,9 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
         if not is_derived and not described.conversational:
             forms = reply_forms(observation.package, tasks)
             observation.processes.references = search.field(forms)
+            if not observation.processes.references:
+                for form in forms:
+                    observation.collected.add("references", "form", form)
         if not requests.results:
             unread = files_of_results(observation.package)
             if unread and not is_derived and not observation.processes.references:

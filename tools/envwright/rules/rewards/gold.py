@@ -34,6 +34,7 @@ from envwright.rules.suggested_code import (
     agents_without_oracle,
     functions_to_write,
     has_several_agents,
+    oracle_of_one_reply,
     oracle_skeleton,
 )
 
@@ -93,11 +94,9 @@ def _missing(subject: Subject, score: Score) -> Found:
 def guessed(subject: Subject, message: str, evidence: Evidence) -> Found:
     """A finding on a reply that is only a guess: it proves nothing, and requests an oracle."""
     reply = evidence.reply and replace(evidence.reply, derived=True)
-    fields = ", ".join(sorted(next((task.data for task in subject.facts.tasks), {})))
-    skeleton = f'def reply(task, messages):\n    # The task has: {fields}\n    return "…"'
     return Found(
         f"{message}: either the reply or the reward is wrong",
-        replace(evidence, reply=reply, details={**evidence.details, TO_COMPLETE: skeleton}),
+        replace(evidence, reply=reply, details={**evidence.details, TO_COMPLETE: oracle_of_one_reply(subject.facts)}),
         Place(ORACLE_FILE),
         f"{by_results(subject)}Or write {ORACLE_FILE}: `def reply(task, messages)` returns what a perfect model would "
         "reply. If the derived reply is right, fix the reward, or declare `[tool.envwright.reward] max`.",
@@ -133,7 +132,8 @@ def gold_is_unknown(subject: Subject) -> Iterator[Found]:
     details: dict[str, object] = {"tasks": lacking[:20], "fields": sorted(data)}
     if (results := facts.model_replies) is not None:
         details |= {"refused": dict(results.refused), **_left_out(results)}
-    if skeleton := oracle_skeleton(facts):
+    skeleton = oracle_skeleton(facts) or ("" if subject.package.has_oracle else oracle_of_one_reply(facts))
+    if skeleton:
         details[TO_COMPLETE] = skeleton
     yield Found(
         f"no reference reply for {len(lacking)} of {len(tried)} tasks, first task {lacking[0]}: {why}"

@@ -858,10 +858,8 @@ HABITS = [
         rows=CAPITALS,
         asking="Answer in <answer>…</answer>.",
     ),
-]
-UNGUESSED = [
     sound(
-        "a_line_that_nothing_frames",
+        "a_line_that_the_code_parses",
         r"""
         def grade(reply, answer):
             found = re.findall(r"^Answer: ([A-D])$", reply, re.MULTILINE)
@@ -869,6 +867,18 @@ UNGUESSED = [
         """,
         rows=LETTERS,
         asking="The last line of your reply is 'Answer: $LETTER', with one of A, B, C and D for $LETTER.",
+    ),
+]
+UNGUESSED = [
+    sound(
+        "a_letter_below_a_line",
+        """
+        def grade(reply, answer):
+            lines = reply.splitlines()
+            return float(len(lines) > 1 and lines[-2] == "=" * 10 and lines[-1] == answer)
+        """,
+        rows=LETTERS,
+        asking="End your reply with a line of ten equals signs, and one of A, B, C and D alone below it.",
     ),
     sound(
         "a_file_of_json",

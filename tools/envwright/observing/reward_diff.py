@@ -33,8 +33,9 @@ from envwright.observing.runner import facts_of
 from envwright.packages.base_revision import Base, NoBase, find_base
 from envwright.packages.recordings import read_recordings
 from envwright.packages.repository import Repository
+from envwright.reports.blocks import render_markdown
 from envwright.reports.printing import write_report
-from envwright.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown
+from envwright.reports.reward_diff import FILE, DiffResult, EnvironmentDiff, document, render_json
 from envwright.reports.written import refresh_page
 from envwright.rules.engine import Finding, Subject, Verdict, all_rules, apply
 from envwright.rules.verdict import worst
@@ -346,8 +347,8 @@ def diff_rewards(
         shared.stop.set()
         raise
     result = DiffResult(base.label, worst(diff.verdict for diff in compared), compared, __version__)
-    write_report(reports / "reward-diff.json", render_json(result))
-    write_report(reports / "reward-diff.md", render_markdown(result))
+    write_report(reports / FILE, render_json(result))
+    write_report(reports / "reward-diff.md", render_markdown(document(result), whole=FILE))
     refresh_page(reports)
     return result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,12 @@ def test_form_of_a_pattern_filled_with_an_answer_is_read_by_it(pattern: str):
 @pytest.mark.parametrize("source", ["def (", "x = 1", "re.search('no group', reply)", "a.b()()", "re.search(f(), 1)"])
 def test_source_without_a_form_gives_none(source: str):
     assert [*forms_of_reward(source), *forms_of_calls(source)] == []
+
+
+def test_source_with_a_doubtful_escape_prints_no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list(forms_of_reward('def f(reply):\n    return reply.split("\\d=")\n')) == [f"\\d= {VALUE}"]
 
 
 def test_reply_in_a_test_is_a_form_around_the_answer_it_is_called_with():

@@ -40,7 +40,6 @@ from envwright.facts.observed import (
     WantedData,
     Wheel,
 )
-from envwright.facts.recordings import ModelReplies, RecordingFacts
 from envwright.facts.search import Search
 from envwright.facts.stages import StageName
 from envwright.observing.job import StageFailed, WorkerLost, checked
@@ -67,9 +66,6 @@ KINDS: dict[str, type] = {
     "act": Act,
     "judged": JudgedScore,
     "sample": dict,
-    "recording": RecordingFacts,
-    "model replies": ModelReplies,
-    "form": str,
     "pace": Pace,
     "endless": EndlessConversation,
     "cut": Cut,

@@ -18,6 +18,7 @@ from envwright_worker.policies.oracle import VALUE
 
 from envwright.declarations.package import Package
 from envwright.facts.observed import Task
+from envwright.text.python_source import parse_python
 
 MOST_FORMS, LONGEST_FORM = 12, 2_000
 MOST_FILES, LONGEST_SOURCE = 40, 200_000
@@ -125,7 +126,7 @@ def _literal(pattern: str) -> str:
 
 def _nodes(source: str) -> Iterator[ast.AST]:
     try:
-        tree = ast.parse(source)
+        tree = parse_python(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     yield from ast.walk(tree)

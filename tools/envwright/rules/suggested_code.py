@@ -75,7 +75,7 @@ def has_several_agents(facts: Facts) -> bool:
 def oracle_skeleton(facts: Facts) -> str:
     """tests/oracle.py with the functions to complete; empty if no agent lacks a reference reply."""
     several = has_several_agents(facts)
-    functions = (_function(agent, facts, several=several) for agent in agents_without_oracle(facts))
+    functions = (_function(agent, facts.forms, several=several) for agent in agents_without_oracle(facts))
     return "\n\n".join(functions)
 
 
@@ -96,7 +96,7 @@ def _name(agent: Agent, *, several: bool) -> str:
     return f"{PER_AGENT}{agent.name}" if agent.name and (several or not agent.is_trained) else "reply"
 
 
-def _function(agent: Agent, facts: Facts, *, several: bool) -> str:
+def _function(agent: Agent, forms: Sequence[str], *, several: bool) -> str:
     lines = [f"def {_name(agent, several=several)}(task, messages):"]
     if not agent.is_trained:
         lines.append("    # Part of the environment, and not trained.")
@@ -105,7 +105,7 @@ def _function(agent: Agent, facts: Facts, *, several: bool) -> str:
     lines += [f"    # {message['role']}: {_shortened(text_of(message))}" for message in agent.opening]
     if agent.tools:
         lines.append(f"    # Tools: {', '.join(agent.tools)}")
-    return "\n".join([*lines, *(shown_reply_lines(facts.forms) if agent.is_trained else shown_reply_lines(()))])
+    return "\n".join([*lines, *shown_reply_lines(forms if agent.is_trained else ())])
 
 
 def shown_reply_lines(forms: Sequence[str]) -> list[str]:

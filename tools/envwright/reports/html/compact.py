@@ -7,7 +7,6 @@ shortened, with their length.
 from __future__ import annotations
 
 import ast
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from envwright.rules.engine import stops_publishing
 from envwright.rules.evidence import Evidence, of_functions, reply_text
 from envwright.rules.suggested_code import ready_case
 from envwright.text.plain_data import harmless, plain_data
+from envwright.text.python_source import parse_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -283,9 +283,7 @@ def _functions_of_file(text: str) -> Iterator[list[range]]:
     A source that this Python cannot read has none.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the author's escapes in text
-            tree = ast.parse(text)
+        tree = parse_python(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     for node in ast.walk(tree):

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from envwright.observing.templates import LockTemplates
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def impatience() -> Iterator[None]:
-    """A reply that hangs hangs for two seconds only."""
+    """A reply that hangs hangs for two seconds only; other suites of the same process keep their own limit."""
     with pytest.MonkeyPatch.context() as patch:
         for stage in (pace, rewards, invariants):
             patch.setattr(stage, "SECONDS_PER_REPLY", 2.0)

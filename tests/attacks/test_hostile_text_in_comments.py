@@ -16,12 +16,13 @@ from envwright.release.ledger import LedgerEntry, ReleaseLedger, render_release_
 from envwright.release.plan import ReleasePlan, ReleaseStep
 from envwright.release.plan_report import render_plan_json, render_plan_markdown
 from envwright.reports import before_after, optimized, reward_diff
+from envwright.reports.blocks import render_markdown as in_markdown
 from envwright.reports.comment import conversation
 from envwright.reports.declared_runs import RunResult, render_runs_markdown
 from envwright.reports.documentation import rule_address
 from envwright.reports.markdown import render_markdown
 from envwright.reports.result import EnvironmentResult, ValidationResult, json_parts
-from envwright.reports.run_report import RunReport, render_run_markdown
+from envwright.reports.run_report import RunAnswer, RunReport, answer_blocks, render_run_markdown
 from envwright.reports.sarif import render_sarif
 from envwright.rules.engine import GATES, Finding
 from envwright.rules.settings import SetSeverity
@@ -85,12 +86,13 @@ PAGES: dict[str, Callable[[str], str]] = {
     "cut report": lambda text: render_markdown(_result(text), 3_000),
     "plan": lambda text: render_plan_markdown(_plan(text)),
     "release": lambda text: render_release_markdown(_ledger(text)),
-    "reward diff": lambda text: reward_diff.render_markdown(_reward_diff(text)),
-    "comparison": lambda text: before_after.render_markdown(filled(before_after.ComparisonReport, text)),
-    "optimized": lambda text: optimized.render_markdown(filled(optimized.OptimizationReport, text)),
+    "reward diff": lambda text: in_markdown(reward_diff.document(_reward_diff(text))),
+    "comparison": lambda text: in_markdown(before_after.document(filled(before_after.ComparisonReport, text))),
+    "optimized": lambda text: in_markdown(optimized.document(filled(optimized.OptimizationReport, text))),
     "runs": lambda text: render_runs_markdown(
         [filled(RunResult, text, findings=(filled(Finding, text, ignored=False),))]
     ),
+    "answer": lambda text: in_markdown(answer_blocks(text, filled(RunAnswer, text, environments=()))),
     "run": lambda text: render_run_markdown(filled(RunReport, text)),
 }
 WRITERS: dict[str, Callable[[str], str]] = {

@@ -13,9 +13,9 @@ from small_repository import small_repository
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools"
-MODULES = 490
-LINES = 88_400
-TESTS_LINES = 60_030
+MODULES = 491
+LINES = 88_470
+TESTS_LINES = 60_130
 """Of Python. A change that needs more says in its commit what it is worth, and raises the number."""
 RUN = """  first:
     backend: prime-rl

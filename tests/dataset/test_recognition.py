@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from envwright.authoring.dataset.layout import example_of
 from envwright.authoring.dataset.profile import profiled
-from envwright.authoring.dataset.recognition import NothingToAnswer, Recognised, recognise
+from envwright.authoring.dataset.recognition import NothingToAnswer, Recognised, layout_as, recognise
 from envwright.authoring.dataset.source import open_local
 from envwright.authoring.dataset.summary import advice_on
 
@@ -109,3 +109,12 @@ def test_example_of_a_conversation_has_question_and_tool_calls():
 def test_recognise_rows_without_answers_raises():
     with pytest.raises(NothingToAnswer):
         recognise([(1, {"question": "Why?"}), (2, {"question": "When?"})])
+
+
+def test_choice_without_options_is_cautioned_against() -> None:
+    rows = [(number, {"question": f"Which one is it, {number}?", "answer": "ABCD"[number % 4]}) for number in range(40)]
+    found = layout_as(rows, "choice")
+    assert "no options in the data" in found.task
+    assert "can only be guessed" in advice_on(found, "data.jsonl").caution
+    offered = [(number, {**row, "question": f"{row['question']}\nA) a\nB) b\nC) c\nD) d"}) for number, row in rows]
+    assert advice_on(layout_as(offered, "choice"), "data.jsonl").caution == ""

@@ -88,3 +88,14 @@ def test_lists_have_pages_of_at_most_the_limit(hub: EmulatedHub, speaker: Speake
     assert len(speaker("GET", "/environmentshub/?owner=acme&limit=3").data) == 2
     hub.assume("paging=ignored")
     assert len(speaker("GET", "/environmentshub/?owner=acme&limit=3").data) == 5
+
+
+def test_change_of_an_evaluation_reaches_no_other(hub: EmulatedHub, speaker: Speaker) -> None:
+    speaker.push()
+    environment = speaker("POST", "/environmentshub/resolve", {"name": "spelling", "owner_slug": "acme"}).data["id"]
+    made = [speaker("POST", "/evaluations/", {"name": name, "environments": [environment]}).json for name in "ab"]
+    first, second = (each["evaluation_id"] for each in made)
+    changed = speaker("PUT", f"/evaluations/{first}", {"evaluation_id": second, "user_id": "me", "name": "c", "hub": 1})
+    assert changed.status == 200
+    assert [each["name"] for each in hub.state()["evaluation"]] == ["c", "b"]
+    assert speaker("PUT", f"/evaluations/{first}", ["x"]).status == 422

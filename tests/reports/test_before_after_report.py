@@ -13,10 +13,11 @@ from envwright.reports.before_after import (
     Interval,
     SideReport,
     TaskReport,
+    document,
     read_comparisons,
     render_json,
-    render_text,
 )
+from envwright.reports.blocks import render_markdown, render_text
 
 SIDE = SideReport("base", "endpoint", "acme/base", False, 16, 16, 8, Interval(0.25, 0.1, 0.4), 0.0, None)
 REPORT = ComparisonReport(
@@ -51,10 +52,17 @@ def test_comparison_of_the_evaluation_split_has_files_of_its_own() -> None:
     assert replace(held_out, after=replace(SIDE, name="trained--eval")).file == "gsm8k--base--trained--eval"
 
 
+def test_comparison_in_markdown_says_the_same() -> None:
+    page = render_markdown(document(REPORT))
+    assert page.startswith("### gsm8k: outputs/a b/results.jsonl is worse than base\n")
+    assert "| `exact\\x7cmatch` | 1 | 0.500 | 0.250 | too few tasks |" in page
+    assert "- **worse**: task 3: 1.000 to 0.500 @<!-- -->someone \\| says &lt;b&gt;" in page
+
+
 def test_comparison_text_has_answer_interval_and_tasks() -> None:
-    text = render_text(REPORT)
+    text = " ".join(render_text(document(REPORT)).split())
     assert "gsm8k: outputs/a b/results.jsonl is worse than base" in text
     assert "-0.200 (-0.300 to -0.100) of the range 0 to 2, 95% interval, paired over 2 tasks" in text
-    assert "worse  task 3: 1.000 to 0.500" in text
-    assert "better  k9: 0.000 to 0.100" in text
-    assert "acme" not in render_text(REPORT, quiet=True)
+    assert "worse task 3: 1.000 to 0.500" in text
+    assert "better k9: 0.000 to 0.100" in text
+    assert "acme" not in render_text(document(REPORT, quiet=True))

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from envwright.facts.observed import Failure, FunctionScore, RewardFunction
-from envwright.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown, render_text
+from envwright.reports.blocks import Table, render_markdown, render_text
+from envwright.reports.reward_diff import FILE, MOST_LINES, DiffResult, EnvironmentDiff, document, render_json
 from envwright.rules.engine import Finding
 from envwright.statistics.reward_comparison import (
     ComparedVersion,
@@ -54,18 +55,17 @@ def test_reward_diff_json_has_every_changed_reply_in_full() -> None:
 
 
 def test_reward_diff_text_shows_change_and_amount() -> None:
-    text = render_text(result(reply(0.0, 0.5), reply(1.0, 1.0)))
-    assert "near-miss, task 0: 0 → 0.5" in text
+    text = render_text(document(result(reply(0.0, 0.5), reply(1.0, 1.0))))
+    assert "task 0: 0 → 0.5, correct 0 → 0.5" in text
     assert "<answer>4</answer>" in text
-    assert "correct 0 → 0.5" in text
     assert "1 of 2 replies" in text
     assert "RWD090" in text
     assert text.rstrip().endswith("fail: compared with main (abc)")
 
 
 def test_reward_diff_shows_reason_for_missing_reward() -> None:
-    assert "no such thing" in render_text(result(reply(1.0, None)))
-    assert "no such thing" in render_markdown(result(reply(1.0, None)))
+    assert "no such thing" in " ".join(render_text(document(result(reply(1.0, None)))).split())
+    assert "no such thing" in render_markdown(document(result(reply(1.0, None))))
 
 
 def test_reward_diff_shows_prompts_that_differ_in_white_space() -> None:
@@ -73,23 +73,31 @@ def test_reward_diff_shows_prompts_that_differ_in_white_space() -> None:
         PromptDifference(TwoSides(0, 0), TwoSides("[user] Add.", "[user] Sum up.")),
         PromptDifference(TwoSides(1, 1), TwoSides("[user] a", "[user] a ")),
     )
-    text = render_text(result(prompts=prompts))
+    text = render_text(document(result(prompts=prompts)))
     assert "-[user] Add." in text
     assert "+[user] Sum up." in text
     assert "+'[user] a '" in text
 
 
 def test_reward_diff_counts_unmatched_tasks_and_replies() -> None:
-    text = render_text(result(unmatched_tasks=TwoSides((1, 2), (3,)), unmatched_replies=7, left_out=9))
+    text = render_text(document(result(unmatched_tasks=TwoSides((1, 2), (3,)), unmatched_replies=7, left_out=9)))
     assert "2 only at the base, 1 only here" in text
     assert "7 replies to them could not be compared" in text
     assert "9 replies above the limit" in text
 
 
-def test_reward_diff_markdown_fits_limit_and_notes_the_cut() -> None:
-    page = render_markdown(result(*(reply(0.0, 1.0, "y" * 150, task) for task in range(3_000))), limit=50_000)
-    assert len(page.encode()) <= 50_000
-    assert "everything is in `reward-diff.json`" in page
+def test_reward_diff_counts_replies_that_are_not_shown() -> None:
+    page = render_markdown(document(result(*(reply(0.0, 1.0, task=task) for task in range(3_000)))))
+    shown = len([line for line in page.splitlines() if line.startswith("| `near-miss` | `<answer>")])
+    assert shown == MOST_LINES
+    assert f"{3_000 - MOST_LINES - 2:,} more changed, all in {FILE}" in page
+
+
+def test_markdown_fits_limit_and_names_the_whole_file() -> None:
+    rows = [("word " * 30, "1")] * 3_000
+    page = render_markdown([Table(("text", "count"), rows)], limit=50_000, whole=FILE)
+    assert 40_000 < len(page.encode()) <= 50_000
+    assert f"everything is in `{FILE}`" in page
 
 
 def test_reward_diff_gives_reason_for_environment_not_compared() -> None:
@@ -99,7 +107,7 @@ def test_reward_diff_gives_reason_for_environment_not_compared() -> None:
         EnvironmentDiff("broken", "inconclusive", "failed", "the code of main could not be run", failure=broke),
     )
     whole = DiffResult("main", "inconclusive", environments)
-    for shown in (render_text(whole), render_markdown(whole), render_json(whole)):
+    for shown in (render_text(document(whole)), render_markdown(document(whole)), render_json(whole)):
         assert "it is new" in shown
         assert "could not be run" in shown
-    assert "ValueError: no data" in render_text(whole)
+    assert "ValueError: no data" in render_text(document(whole))

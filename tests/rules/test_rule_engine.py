@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from cases_of_mutation import APART, mutated
-from envwright.rules.engine import ALL_GATES, Subject, all_rules, findings, rule
+from envwright.rules.engine import ALL_GATES, Finding, Subject, all_rules, findings, rule
+from envwright.rules.verdict import findings_verdict
 from subjects import subject
 
 
@@ -71,3 +74,13 @@ def test_finding_with_a_case_names_the_add_command() -> None:
         command = "Add the case that is shown: `envwright cases add plain-sums RWD081`."
         assert finding.fix.endswith(command) is is_shown
         assert ("case that is shown" in finding.fix) is is_shown
+
+
+def test_certain_finding_counts_before_a_broken_rule() -> None:
+    certain = Finding("RWD090", "rewards", "error", "earns more", "Raise the version.")
+    broken = replace(certain, bug=True)
+    unsure = replace(certain, inconclusive=True)
+    assert findings_verdict([broken, certain]) == "fail"
+    assert findings_verdict([broken, unsure]) == "error"
+    assert findings_verdict([unsure]) == "inconclusive"
+    assert findings_verdict([replace(certain, ignored=True)]) == "pass"

@@ -262,8 +262,12 @@ def test_train_hub_submits_the_agents_that_the_code_on_the_hub_has(tmp_path: Pat
 
 @pytest.mark.parametrize(
     "content",
-    [b"no archive", wheel(**{"other.py": TWO_AGENTS}), wheel(**{"../texts.py": ""}), wheel(**{"texts.py": "def ("})],
-    ids=["no archive", "no module", "outside", "no Python"],
+    [
+        pytest.param(b"no archive", id="no archive", marks=pytest.mark.slow),
+        pytest.param(wheel(**{"other.py": TWO_AGENTS}), id="no module", marks=pytest.mark.slow),
+        pytest.param(wheel(**{"../texts.py": ""}), id="outside"),
+        pytest.param(wheel(**{"texts.py": "def ("}), id="no Python", marks=pytest.mark.slow),
+    ],
 )
 def test_train_on_a_wheel_that_cannot_be_read_goes_on(content: bytes, tmp_path: Path, signed_in: EmulatedHub) -> None:
     (tmp_path / "registry.yaml").write_text(

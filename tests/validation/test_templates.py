@@ -244,7 +244,8 @@ def timeless(value: Any) -> Any:
     return [timeless(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
-@pytest.mark.parametrize(("generation", "module"), [pytest.param("v0", V0, marks=pytest.mark.slow), ("v1", V1)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("generation", "module"), [("v0", V0), ("v1", V1)])
 def test_forked_jobs_observe_the_same_as_new_processes(
     generation: str, module: str, environments: Path, workspace: Workspace
 ) -> None:

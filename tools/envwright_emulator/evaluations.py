@@ -20,6 +20,7 @@ from envwright_emulator.hub import (
 )
 from envwright_emulator.store import StoredDocument
 
+UPDATABLE = ("name", "status", "model_name", "metadata", "metrics", "tags")
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
 
 
@@ -27,10 +28,10 @@ ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
 def create_hosted(hub: Hub, request: HubRequest) -> HubResponse:
     """Start an evaluation of published environments on the platform."""
     account = request.writer()
-    ids = request.body.get("environment_ids")
+    ids = request.fields.get("environment_ids")
     if not isinstance(ids, list) or not ids:
         raise HttpRefusal(422, [{"loc": ["body", "environment_ids"], "msg": "Field required"}])
-    sent = {"model_name": request.body.get("inference_model"), "metadata": request.body.get("eval_config") or {}}
+    sent = {"model_name": request.fields.get("inference_model"), "metadata": request.fields.get("eval_config") or {}}
     made = _create(hub, request, account, [{"id": str(each)} for each in ids], sent, "PENDING")
     return HubResponse({"evaluation_id": made["evaluation_id"], "evaluation_ids": [made["evaluation_id"]]}, 201)
 
@@ -50,17 +51,17 @@ def cancel(hub: Hub, request: HubRequest) -> HubResponse:
     found = _existing(hub, request)
     if found["status"] in ENDED:
         raise HttpRefusal(400, f"Evaluation is already {found['status']}")
-    return HubResponse(_changed(hub, found, status="CANCELLED"))
+    return HubResponse(_changed(hub, found, {"status": "CANCELLED"}))
 
 
 @route("POST", "/evaluations/", MEASURED, "names need not be unique")
 def create(hub: Hub, request: HubRequest) -> HubResponse:
     """Create an evaluation; its samples follow."""
     account = request.writer()
-    environments = request.body.get("environments")
+    environments = request.fields.get("environments")
     if not isinstance(environments, list) or not environments:
         raise HttpRefusal(422, [{"loc": ["body", "environments"], "msg": "Field required"}])
-    return HubResponse(_create(hub, request, account, environments, without_secrets(request.body), "RUNNING"), 201)
+    return HubResponse(_create(hub, request, account, environments, without_secrets(request.fields), "RUNNING"), 201)
 
 
 @route("GET", "/evaluations/", MEASURED, "paging: pages may be ignored")
@@ -90,8 +91,10 @@ def get(hub: Hub, request: HubRequest) -> HubResponse:
 def update(hub: Hub, request: HubRequest) -> HubResponse:
     """Change the data of an evaluation."""
     request.writer()
-    sent = {key: value for key, value in without_secrets(request.body).items() if value is not None}
-    return HubResponse(_changed(hub, _existing(hub, request), **sent))
+    sent = {
+        key: value for key, value in without_secrets(request.fields).items() if key in UPDATABLE and value is not None
+    }
+    return HubResponse(_changed(hub, _existing(hub, request), sent))
 
 
 @route("POST", "/evaluations/{evaluation}/samples", MEASURED, "samples are added, never replaced")
@@ -99,11 +102,11 @@ def add_samples(hub: Hub, request: HubRequest) -> HubResponse:
     """Add samples to an evaluation."""
     request.writer()
     found = _existing(hub, request)
-    rows = request.body.get("samples") if isinstance(request.body, dict) else None
+    rows = request.fields.get("samples")
     if not isinstance(rows, list):
         raise HttpRefusal(422, [{"loc": ["body", "samples"], "msg": "Field required"}])
     hub.store.put("samples", request.named("samples"), {"rows": rows}, found["evaluation_id"])
-    _changed(hub, found, total_samples=found["total_samples"] + len(rows))
+    _changed(hub, found, {"total_samples": found["total_samples"] + len(rows)})
     return HubResponse({"samples_pushed": len(rows)})
 
 
@@ -121,11 +124,10 @@ def samples(hub: Hub, request: HubRequest) -> HubResponse:
 def finalize(hub: Hub, request: HubRequest) -> HubResponse:
     """Close an evaluation."""
     request.writer()
-    metrics = request.body.get("metrics") if isinstance(request.body, dict) else None
+    metrics = request.fields.get("metrics")
     found = _existing(hub, request)
-    return HubResponse(
-        _changed(hub, found, status="COMPLETED", metrics=metrics or found["metrics"], completed_at=now())
-    )
+    ended = {"status": "COMPLETED", "metrics": metrics or found["metrics"], "completed_at": now()}
+    return HubResponse(_changed(hub, found, ended))
 
 
 def play(hub: Hub, evaluation: str, rows: list[dict[str, Any]]) -> int:
@@ -139,15 +141,16 @@ def _create(
     hub: Hub,
     request: HubRequest,
     account: Account,
-    environments: list[dict[str, Any]],
+    environments: list[Any],
     sent: StoredDocument,
     status: str,
 ) -> StoredDocument:
-    found = [environment_of_id(hub, account, str(environment.get("id"))) for environment in environments]
-    team = account.team_of(str(request.body["team_id"])) if request.body.get("team_id") else None
-    made = {
+    ids = [each.get("id") if isinstance(each, dict) else each for each in environments]
+    found = [environment_of_id(hub, account, str(each)) for each in ids]
+    team = account.team_of(str(request.fields["team_id"])) if request.fields.get("team_id") else None
+    made: StoredDocument = {
         "evaluation_id": request.named("eval"),
-        "name": request.body.get("name"),
+        "name": request.fields.get("name"),
         "status": status,
         "is_hosted": status == "PENDING",
         "user_id": account.id,
@@ -174,7 +177,7 @@ def _existing(hub: Hub, request: HubRequest) -> StoredDocument:
     return found
 
 
-def _changed(hub: Hub, found: StoredDocument, **more: Any) -> StoredDocument:
+def _changed(hub: Hub, found: StoredDocument, more: StoredDocument) -> StoredDocument:
     changed = {**found, **more, "updated_at": now()}
-    hub.store.put("evaluation", changed["evaluation_id"], changed)
+    hub.store.put("evaluation", found["evaluation_id"], changed)
     return changed

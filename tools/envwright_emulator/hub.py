@@ -102,9 +102,18 @@ class HubRequest:
         """The id of the object that this request creates: the same when a postponed request is repeated."""
         return f"{kind}_{hashlib.sha256(f'{kind} {self.number}'.encode()).hexdigest()[:20]}"
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The body of a request that needs none; empty without one. Raises `HttpRefusal` (422) for a list or a text."""
+        if self.body is not None and not isinstance(self.body, dict):
+            raise HttpRefusal(
+                422, [{"loc": ["body"], "msg": "Input should be a valid dictionary", "type": "dict_type"}]
+            )
+        return self.body or {}
+
     def text(self, key: str) -> str:
         """A text of the body. Raises `HttpRefusal` (422) without one."""
-        value = self.body.get(key) if isinstance(self.body, dict) else None
+        value = self.fields.get(key)
         if not isinstance(value, str) or not value:
             detail = [{"loc": ["body", key], "msg": "Field required", "type": "missing"}]
             raise HttpRefusal(422, detail)

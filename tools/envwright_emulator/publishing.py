@@ -21,8 +21,8 @@ from envwright_emulator.store import StoredDocument
 def resolve(hub: Hub, request: HubRequest) -> HubResponse:
     """Find an environment by name and owner, or make it; the first step of a push."""
     account, name = request.writer(), request.text("name")
-    owner = _owner(account, request.body)
-    visibility = request.body.get("visibility")
+    owner = _owner(account, request.fields)
+    visibility = request.fields.get("visibility")
     if visibility not in (None, "PUBLIC", "PRIVATE"):
         raise HttpRefusal(422, [{"loc": ["body", "visibility"], "msg": "Input should be 'PUBLIC' or 'PRIVATE'"}])
     found = hub.environment(owner, name)
@@ -77,7 +77,9 @@ def begin_wheel(hub: Hub, request: HubRequest) -> HubResponse:
         if hub.behaviour.halves == "wedged":
             raise _conflict(hub, content)
         return HubResponse({"data": {"wheel_id": wheel_id, "upload_url": None}})
-    about = {key: request.body.get(key) for key in ("filename", "size", "semantic_version", "metadata", "runtime_hint")}
+    about = {
+        key: request.fields.get(key) for key in ("filename", "size", "semantic_version", "metadata", "runtime_hint")
+    }
     wheel = {"id": wheel_id, "content_hash": content, "sha256": sha256, "complete": False, "created_at": now(), **about}
     hub.store.put("wheel", wheel_id, wheel, parent=environment["id"])
     return HubResponse({"data": {"wheel_id": wheel_id, "upload_url": _upload_address(request, wheel_id)}})
@@ -108,7 +110,7 @@ def begin_version(hub: Hub, request: HubRequest) -> HubResponse:
     if not any(wheel["complete"] for wheel in wheels):
         raise HttpRefusal(400, "No wheel has been uploaded for this content hash")
     version_id = _derived("ver", environment["id"], content)
-    about = {key: request.body.get(key) for key in ("filename", "metadata", "runtime_hint")}
+    about = {key: request.fields.get(key) for key in ("filename", "metadata", "runtime_hint")}
     wanted = {"id": version_id, "content_hash": content, "sha256": request.text("sha256"), "semantic_version": version}
     begun = {**wanted, **about, "complete": False, "created_at": now()}
     hub.store.put("version", version_id, begun, parent=environment["id"])

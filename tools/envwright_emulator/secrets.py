@@ -99,7 +99,7 @@ def variables(hub: Hub, request: HubRequest) -> HubResponse:
 def create_variable(hub: Hub, request: HubRequest) -> HubResponse:
     """Make a variable of an environment."""
     request.writer()
-    more = {"value": request.body.get("value")} if isinstance(request.body, dict) else {}
+    more = {"value": request.fields.get("value")}
     return _created(hub, request, "environment-variable", _environment(hub, request), more)
 
 
@@ -119,7 +119,7 @@ def delete_variable(hub: Hub, request: HubRequest) -> HubResponse:
 
 def _scope(request: HubRequest) -> str:
     account = request.signed_in()
-    body = request.body if isinstance(request.body, dict) else {}
+    body = request.fields
     team = request.query.get("teamId") or body.get("teamId")
     return account.team_of(str(team)) if team else account.slug
 
@@ -133,7 +133,12 @@ def _created(hub: Hub, request: HubRequest, kind: str, parent: str, more: dict[s
     if any(known["name"] == name for known in hub.store.all(kind, parent)):
         raise HttpRefusal(409, f"'{name}' already exists")
     dated = {"createdAt": now(), "updatedAt": now()}
-    made = {"id": request.named("item"), "name": name, "description": request.body.get("description"), **dated}
+    made: StoredDocument = {
+        "id": request.named("item"),
+        "name": name,
+        "description": request.fields.get("description"),
+        **dated,
+    }
     hub.store.put(kind, made["id"], {**made, **(more or {})}, parent)
     return HubResponse({"data": {**made, **(more or {})}})
 
@@ -147,7 +152,7 @@ def _existing(hub: Hub, kind: str, id: str) -> StoredDocument:
 
 def _changed(hub: Hub, request: HubRequest, kind: str, *more: str) -> HubResponse:
     found = _existing(hub, kind, request.parts["item"])
-    sent = request.body if isinstance(request.body, dict) else {}
+    sent = request.fields
     found |= {key: sent[key] for key in ("name", "description", *more) if sent.get(key)} | {"updatedAt": now()}
     hub.store.put(kind, found["id"], found)
     return HubResponse({"data": found})

@@ -110,7 +110,7 @@ def prepare(hub: Hub, request: HubRequest) -> HubResponse:
     return HubResponse(
         {
             "contract_version": 1,
-            "mode": request.body.get("mode") or "rl",
+            "mode": request.fields.get("mode") or "rl",
             "runtime": runtime,
             "schema_install": stand_in_install(hub.store.folder) if checked else nothing,
             "submission_supported": False,
@@ -129,11 +129,11 @@ def prepare(hub: Hub, request: HubRequest) -> HubResponse:
 def create(hub: Hub, request: HubRequest) -> HubResponse:
     """Submit a training run."""
     account = request.writer()
-    config = request.body.get("config")
+    config = request.fields.get("config")
     if not isinstance(config, dict) or not config:
         raise HttpRefusal(422, [{"loc": ["body", "config"], "msg": "Input should be a valid dictionary"}])
-    team = account.team_of(str(request.body["teamId"])) if request.body.get("teamId") else None
-    name = request.body.get("name") or config.get("name")
+    team = account.team_of(str(request.fields["teamId"])) if request.fields.get("teamId") else None
+    name = request.fields.get("name") or config.get("name")
     taken = name and hub.behaviour.run_names == "unique" and any(run["name"] == name for run in hub.store.all("run"))
     if taken:
         raise HttpRefusal(409, f"A run named '{name}' already exists")
@@ -151,8 +151,12 @@ def create(hub: Hub, request: HubRequest) -> HubResponse:
         "updatedAt": now(),
     }
     hub.store.put("run", run["id"], run)
-    hub.store.put("submitted", run["id"], without_secrets(request.body))
-    price = {"onDemand": False, "gpuType": request.body.get("gpuType") or GPU, "pricePerGpuHour": DOLLARS_PER_GPU_HOUR}
+    hub.store.put("submitted", run["id"], without_secrets(request.fields))
+    price = {
+        "onDemand": False,
+        "gpuType": request.fields.get("gpuType") or GPU,
+        "pricePerGpuHour": DOLLARS_PER_GPU_HOUR,
+    }
     token = hashlib.sha256(f"token {request.number}".encode()).hexdigest()
     return HubResponse({"runId": run["id"], "tokenValue": f"emulated-{token}", **price, "isBeta": False}, 201)
 
@@ -347,10 +351,10 @@ def volumes(hub: Hub, request: HubRequest) -> HubResponse:
 def create_volume(hub: Hub, request: HubRequest) -> HubResponse:
     """Create a named volume."""
     request.writer()
-    name = str(request.body["name"])
+    name = str(request.fields["name"])
     volume: StoredDocument = {
         "name": name,
-        "size": request.body.get("size"),
+        "size": request.fields.get("size"),
         "status": "RUNNING",
         "clusterId": "emulated",
         "pvcName": name,

@@ -35,7 +35,7 @@ from envwright.builds.prepared_home import (
     read_prepared,
     without_command,
 )
-from envwright.builds.sandbox import sandbox_of
+from envwright.builds.sandbox import CERTIFICATES, PROXIES, sandbox_of
 from envwright.builds.venv import VirtualEnvironment, environment_venv
 from envwright.builds.wheel import built_wheel
 from envwright.declarations.package import Package
@@ -55,9 +55,9 @@ SCRIPT = Path(envwright_worker.__file__).with_name("preparing.py")
 ENDPOINT = "HF_ENDPOINT"
 HUB = "https://huggingface.co"
 PASSED_ON = (
-    *(ENDPOINT, "HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT", "SSL_CERT_FILE", "SSL_CERT_DIR"),
-    *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NO_PROXY", "no_proxy"),
-    *("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy"),
+    *(ENDPOINT, "HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT"),
+    *PROXIES,
+    *CERTIFICATES,
 )
 """Variables by which the network is reached. An address with a password in it is left out."""
 _UNREACHABLE = re.compile(

@@ -22,6 +22,10 @@ from envwright.system.workspace import Workspace
 REQUIRING = "ENVWRIGHT_SANDBOX"
 """`required` refuses to run anything untrusted where it cannot be confined, whatever the registry declares."""
 WORKER_FOLDER = Path(envwright_worker.__file__).parent
+PROXIES = tuple(
+    name for proxy in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY") for name in (proxy, proxy.lower())
+)
+"""Variables of proxies; curl, and so git, reads `http_proxy` in lower case only."""
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 

@@ -21,7 +21,7 @@ from envwright_worker.forking import Descriptors
 from envwright_worker.sandbox import Sandbox
 
 from envwright.builds.interpreter import Interpreter, interpreter_for, own_interpreter
-from envwright.builds.sandbox import CERTIFICATES, sandbox_of
+from envwright.builds.sandbox import CERTIFICATES, PROXIES, sandbox_of
 from envwright.builds.uv import NO_SETTINGS, uv_environment, uv_program
 from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError
@@ -47,12 +47,13 @@ COMPLETE = "envwright-complete.json"
 IMPORTED = "envwright-imported"
 IMPORT_SECONDS = 300.0
 IMPORTS = f"""{IMPORT_WORKER}
+import re
 import sys
 from importlib.metadata import version
 
 from envwright_worker.imported import bytecode_below, collector_at_rest, import_verifiers
 
-is_v0 = [*map(int, version("verifiers").split(".")[:2])] < [0, 4]
+is_v0 = [int(re.match(r"\\d+", part)[0]) for part in version("verifiers").split(".")[:2]] < [0, 4]
 with collector_at_rest(), bytecode_below(sys.argv[1]):
     import_verifiers("v0" if is_v0 else "v1")
 """
@@ -67,7 +68,7 @@ _WITHOUT_GIT_SETTINGS = f"""\
 Builds see no credentials, so a requirement in a private repository cannot be installed: publish it to the Hub or to an
 index, or copy its code into the package. They read no git settings either; with {GIT_CONFIG}=1 they read the addresses
 (url.*.insteadOf) and proxies of yours that contain no user name."""
-_NEEDS_BUILD = re.compile(r"no usable wheels|uilding source distributions|o usable wheel|--no-build")
+_NEEDS_BUILD = re.compile(r"uilding source distributions|o usable wheel|--no-build")
 
 
 @dataclass(frozen=True)
@@ -325,7 +326,10 @@ def _git_settings() -> dict[str, str]:
     if not os.environ.get(GIT_CONFIG):
         return {}
     command = ["git", "config", "--global", "--includes", "-z", "--list"]
-    listed = subprocess.run(command, capture_output=True, check=False).stdout.decode(errors="replace")
+    try:
+        listed = subprocess.run(command, capture_output=True, check=False).stdout.decode(errors="replace")
+    except FileNotFoundError:  # without git there are no requirements from git
+        return {}
     lines = [line.partition("\n") for line in listed.split("\0")]
     chosen = [(name, value) for name, _, value in lines if _OF_ADDRESSES.fullmatch(name) and "@" not in name + value]
     names = {f"GIT_CONFIG_KEY_{number}": name for number, (name, _) in enumerate(chosen)}
@@ -334,7 +338,7 @@ def _git_settings() -> dict[str, str]:
 
 
 def _may_be_seen_by_builds(name: str, value: str) -> bool:
-    known = name in ("PATH", "LANG", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", *CERTIFICATES)
+    known = name in ("PATH", "LANG", *PROXIES, *CERTIFICATES)
     return (known or name.startswith("UV_")) and not SECRET_NAME.search(name) and "@" not in value
 
 

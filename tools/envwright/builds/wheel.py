@@ -13,6 +13,7 @@ import shutil
 import stat
 import threading
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from email.parser import Parser
@@ -20,7 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from envwright.builds.interpreter import Interpreter, interpreter_for, own_interpreter
-from envwright.builds.sandbox import CERTIFICATES, sandbox_of
+from envwright.builds.sandbox import CERTIFICATES, PROXIES, sandbox_of
 from envwright.builds.uv import NO_SETTINGS, uv_environment, uv_program
 from envwright.builds.venv import TOOL_LOCKS, VirtualEnvironment, venv_for
 from envwright.declarations.package import Package
@@ -228,7 +229,7 @@ def _authors(failure: Failure, type_: str) -> Failure:
 
 def _fetching_environment() -> dict[str, str]:
     """What pip needs to reach its index; nothing of the author's runs beside it."""
-    passed = {"PATH", "LANG", "LC_ALL", "TMPDIR", "HOME", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", *CERTIFICATES}
+    passed = {"PATH", "LANG", "LC_ALL", "TMPDIR", "HOME", *PROXIES, *CERTIFICATES}
     return {name: value for name, value in os.environ.items() if name in passed or name.startswith("PIP_")}
 
 
@@ -252,6 +253,11 @@ def _pins() -> dict[str, str]:
     return dict(line.split(" ")[0].split("==") for line in lines)
 
 
+LONGEST_METADATA = 4 * 2**20
+DAMAGED_ARCHIVE = (EOFError, NotImplementedError, RuntimeError, zlib.error)
+"""What `zipfile` passes on from its decompressors, beside `BadZipFile`."""
+
+
 def describe_wheel(path: Path) -> Wheel:
     """The contents of a wheel. Raises `ProgramFailed` if the file is not a wheel."""
     content = path.read_bytes()
@@ -259,8 +265,9 @@ def describe_wheel(path: Path) -> Wheel:
         with zipfile.ZipFile(path) as archive:
             names = tuple(sorted(name for name in archive.namelist() if not name.endswith("/")))
             metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
-            headers = Parser().parsestr(archive.read(metadata).decode("utf-8", "replace"))
-    except (zipfile.BadZipFile, StopIteration):
+            with archive.open(metadata) as stream:
+                headers = Parser().parsestr(stream.read(LONGEST_METADATA).decode("utf-8", "replace"))
+    except (zipfile.BadZipFile, StopIteration, *DAMAGED_ARCHIVE):
         message = f"{path.name} is not a wheel: no archive with a METADATA file"
         raise ProgramFailed(Failure("raised", "BuildFailed", message)) from None
     requires = tuple(str(value) for value in headers.get_all("Requires-Dist") or ())

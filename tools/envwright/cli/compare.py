@@ -8,8 +8,8 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import evaluation_target
 from envwright.models.comparison import ComparisonSettings, compare
-from envwright.reports.before_after import render_json, render_markdown, render_text
-from envwright.reports.printing import print_report
+from envwright.reports.before_after import document, render_json
+from envwright.reports.printing import print_document
 from envwright.system.subprocesses import terminated_like_interrupted
 
 EXAMPLES = """examples:
@@ -62,9 +62,5 @@ def run(options: argparse.Namespace) -> int:
     target = evaluation_target(options)
     with terminated_like_interrupted():
         report = compare(target, arguments.settings(ComparisonSettings, options))
-    print_report(
-        options.format,
-        {"json": render_json(report), "markdown": render_markdown(report)},
-        lambda width, colour: render_text(report, width=width, colour=colour, quiet=options.quiet),
-    )
+    print_document(options.format, render_json(report), document(report), document(report, quiet=options.quiet))
     return exit_codes.OF_VERDICT[report.verdict]

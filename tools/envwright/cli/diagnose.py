@@ -10,6 +10,7 @@ from pathlib import Path
 
 from envwright import exit_codes
 from envwright.cli import arguments
+from envwright.declarations.declared_text import leads_inside
 from envwright.hub.access import hub_access
 from envwright.models.run_rollouts import with_rollouts
 from envwright.packages.content import reward_digest
@@ -98,7 +99,11 @@ def _write_rates(seen: Followed, checkout: Checkout, file: Path) -> None:
     fixed = read_preregistration(path).environments.get(name) if path.exists() else None
     package = packages_of_runs(checkout.root, checkout.registry, [spec])[name]
     digest = fixed.reward_digest if fixed else reward_digest(checkout.registry.environments[name], package)
+    if not leads_inside(checkout.root / file, checkout.root):
+        raise NotFound(f"{file} is not in this repository, so no run can be declared with it")
     rates = rates_of_rollouts(spec, digest, read)
+    if not rates.tasks:
+        raise NotFound("the rollouts of this run do not name their tasks by number, so there are no rates of tasks")
     write_rates(checkout.root / file, rates)
     print_message(f"{file}: rates of {len(rates.tasks)} tasks, by {rates.source}; commit it, and declare it as")
     print_message(f"  difficulty: {{above: …, up_to: …, rates: {file}}}")

@@ -9,8 +9,8 @@ from envwright.cli import arguments
 from envwright.cli.selection import evaluation_target
 from envwright.models.gepa import TRAIN, VALIDATION, SearchBudget
 from envwright.models.prompt_optimization import optimize
-from envwright.reports.optimized import render_json, render_markdown, render_text
-from envwright.reports.printing import print_message, print_report
+from envwright.reports.optimized import document, render_json
+from envwright.reports.printing import print_document, print_message
 from envwright.system.subprocesses import terminated_like_interrupted
 
 EXAMPLES = """examples:
@@ -61,11 +61,7 @@ def run(options: argparse.Namespace) -> int:
     budget, reflects = arguments.settings(SearchBudget, options), options.reflection_model
     with terminated_like_interrupted():
         report = optimize(target, budget, options.endpoint, reflects, options.reports, write=options.write)
-    print_report(
-        options.format,
-        {"json": render_json(report), "markdown": render_markdown(report)},
-        lambda width, colour: render_text(report, width=width, colour=colour, quiet=options.quiet),
-    )
+    print_document(options.format, render_json(report), document(report), document(report, quiet=options.quiet))
     if options.write and report.placed == "not-placeable":
         print_message(f"nothing was written: {report.place}")
         return exit_codes.USAGE

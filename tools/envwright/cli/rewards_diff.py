@@ -8,8 +8,8 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import chosen_environments, print_grants
 from envwright.observing.reward_diff import diff_rewards
-from envwright.reports.printing import print_report
-from envwright.reports.reward_diff import DiffResult, render_json, render_markdown, render_text
+from envwright.reports.printing import print_document
+from envwright.reports.reward_diff import DiffResult, document, render_json
 
 EXAMPLES = """examples:
   envwright rewards diff gsm8k --against main           which rewards changed since a revision
@@ -51,6 +51,5 @@ def run(options: argparse.Namespace) -> int:
 
 def print_diff(result: DiffResult, form: str = "text") -> int:
     """Print the result and return its exit code."""
-    written = {"json": render_json(result), "markdown": render_markdown(result)}
-    print_report(form, written, lambda width, colour: render_text(result, width=width, colour=colour))
+    print_document(form, render_json(result), document(result))
     return exit_codes.OF_VERDICT[result.verdict]

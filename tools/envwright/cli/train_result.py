@@ -24,6 +24,7 @@ from envwright.packages.content import reward_digest
 from envwright.packages.git import head_of
 from envwright.packages.recordings import read_recordings
 from envwright.reports.before_after import read_comparisons
+from envwright.reports.blocks import render_markdown, render_text
 from envwright.reports.html.compact import brief_comparison
 from envwright.reports.printing import print_message, print_report, write_report
 from envwright.reports.run_report import (
@@ -32,8 +33,7 @@ from envwright.reports.run_report import (
     EnvironmentAnswer,
     RunAnswer,
     RunReport,
-    render_answer,
-    render_answer_markdown,
+    answer_blocks,
     render_run,
     render_run_markdown,
     run_file,
@@ -140,7 +140,8 @@ def run(options: argparse.Namespace) -> int:
 def _write(report: RunReport, reports: Path, options: argparse.Namespace) -> None:
     assert report.answer is not None
     scrubbed = hub_access().scrubber.text
-    markdown = render_answer_markdown(report.name, report.answer)
+    blocks = list(answer_blocks(report.name, report.answer))
+    markdown = render_markdown(blocks)
     markdown += "" if options.quiet else f"\n{render_run_markdown(report)}"
     written = {
         "json": scrubbed(json.dumps(plain_data(asdict(report)), indent=1, allow_nan=False) + "\n"),
@@ -150,8 +151,12 @@ def _write(report: RunReport, reports: Path, options: argparse.Namespace) -> Non
     write_report((reports / RUNS_FOLDER / run_file(report.name)).with_suffix(".md"), written["markdown"])
     page = write_run_page(report, reports)
     refresh_page(reports)
-    text = render_answer(report.name, report.answer) + ("" if options.quiet else f"\n{render_run(report)}")
-    print_report(options.format, written, lambda _width, _colour: scrubbed(text))
+    rest = "" if options.quiet else f"\n{render_run(report)}"
+    print_report(
+        options.format,
+        written,
+        lambda width, colour: scrubbed(render_text(blocks, width=width, colour=colour) + rest),
+    )
     print_message(f"the page: {page}")
 
 

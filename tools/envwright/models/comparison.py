@@ -59,10 +59,11 @@ from envwright.reports.before_after import (
     Interval,
     SideReport,
     TaskReport,
+    document,
     interval_of,
     render_json,
-    render_markdown,
 )
+from envwright.reports.blocks import render_markdown
 from envwright.reports.printing import print_message, write_report
 from envwright.reports.written import refresh_page
 from envwright.statistics.before_after import TaskChange, before_after
@@ -135,7 +136,7 @@ def compare(target: EvaluationTarget, settings: ComparisonSettings) -> Compariso
     report = _report(comparison, evaluated, [f"sampled differently: {differs}"] if differs else [])
     file = settings.reports / FOLDER / report.file
     write_report(file.with_name(f"{file.name}.json"), render_json(report))
-    write_report(file.with_name(f"{file.name}.md"), render_markdown(report))
+    write_report(file.with_name(f"{file.name}.md"), render_markdown(document(report)))
     refresh_page(settings.reports)
     for evaluation, _ in evaluated.values():
         if evaluation.journal is not None:

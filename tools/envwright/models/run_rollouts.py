@@ -221,7 +221,7 @@ def _replies(raw: Any, step: int, held_out: bool) -> Iterator[RunReply]:
         row = row_of_v0(raw, {}, KNOWN)
         asked = _texts(raw.get("prompt")) or _texts(_until_reply(raw["completion"]))
         environment = str(raw.get("env_name") or "")
-        task = str(raw.get("example_id", raw.get("problem_id", row.task_key)))
+        task = raw.get("example_id", raw.get("problem_id", row.task_key))
         data = {**raw, **_mapping(raw.get("task"))}
         functions = {name: each.score for name, each in row.functions.items() if each.score is not None}
         yield _reply(row.completion or (), row.reward, functions, task, asked, data, environment, step, held_out)
@@ -239,7 +239,7 @@ def _of_trace(raw: Mapping[str, Any], trace: Mapping[str, Any], step: int, held_
     task = data.get("idx")
     name = str(environment.get("id") or environment.get("name") or "")
     functions = {name: each.score for name, each in row.functions.items() if each.score is not None}
-    shown = str(held.get("key") or row.task_key)[:16] if task is None else str(task)
+    shown = str(held.get("key") or row.task_key)[:16] if task is None else task
     return _reply(row.completion or (), row.reward, functions, shown, asked, data, name, step, held_out)
 
 
@@ -247,7 +247,7 @@ def _reply(
     completion: Sequence[dict[str, Any]],
     reward: float | None,
     functions: Mapping[str, float],
-    task: str,
+    task: object,
     prompt: Sequence[str],
     data: Mapping[str, Any],
     environment: str,
@@ -266,6 +266,7 @@ def _reply(
         environment=environment,
         held_out=held_out,
         functions=functions,
+        index=task if isinstance(task, int) and not isinstance(task, bool) else None,
     )
 
 

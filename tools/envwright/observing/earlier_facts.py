@@ -36,7 +36,7 @@ PARTS = {
     "python": "the interpreter",
     "sandbox": "the sandbox of this machine",
     "lock": "the lock",
-    "requests": "its request (arguments, gates, variables, command)",
+    "requests": "its request (arguments, gates, budget, variables, prepared data; with an open network, the day)",
 }
 """Parts of a key other than the package itself, those first that change others."""
 

@@ -18,6 +18,7 @@ from typing import Any, Self
 from envwright_worker.forking import Descriptors, ForkedProcess, pipe
 
 from envwright.builds.prepared_home import place_prepared
+from envwright.builds.sandbox import CERTIFICATES, PROXIES
 from envwright.builds.venv import VirtualEnvironment
 from envwright.declarations.registry import Gates
 from envwright.facts.observed import Failure, adapter
@@ -265,8 +266,9 @@ def worker_environment(
         "ENVWRIGHT_ENDPOINT_KEY": "scripted",
     }
     if confinement.allow_network:
-        passed = ("HTTPS_PROXY", "HTTP_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
-        kept = {name: os.environ[name] for name in passed if name in os.environ}
+        kept = {name: os.environ[name] for name in (*PROXIES, *CERTIFICATES) if name in os.environ}
+        for name in ("NO_PROXY", "no_proxy"):  # the servers of this tool are on loopback
+            kept[name] = ",".join(filter(None, (environment["NO_PROXY"], kept.get(name))))
         environment |= {name: value for name, value in kept.items() if not holds_password(value)}
         if cache := os.environ.get("HF_HOME"):  # what was downloaded, without the token that is beside it
             environment |= {"HF_HUB_CACHE": f"{cache}/hub", "HF_DATASETS_CACHE": f"{cache}/datasets"}

@@ -33,11 +33,12 @@ from envwright.observing.runner import facts_of
 from envwright.packages.base_revision import Base, NoBase, find_base
 from envwright.packages.recordings import read_recordings
 from envwright.packages.repository import Repository
+from envwright.reports.blocks import render_markdown
 from envwright.reports.printing import write_report
-from envwright.reports.reward_diff import DiffResult, EnvironmentDiff, render_json, render_markdown
+from envwright.reports.reward_diff import FILE, DiffResult, EnvironmentDiff, document, render_json
 from envwright.reports.written import refresh_page
-from envwright.rules.engine import Finding, Subject, Verdict, all_rules, apply
-from envwright.rules.verdict import worst
+from envwright.rules.engine import Subject, all_rules, apply
+from envwright.rules.verdict import findings_verdict, worst
 from envwright.statistics.reward_comparison import ComparedVersion, RewardComparison, ScoredReply, Scoring, compare
 from envwright.statistics.task_matching import SideName, TwoSides, match_tasks
 from envwright.system.subprocesses import ProgramFailed
@@ -62,6 +63,14 @@ class SideFailed(Exception):
         self.side = side
         self.failure = cause.failure
         super().__init__(f"{side}: {cause.failure.message}")
+
+
+@dataclass(frozen=True)
+class OracleReply:
+    """A reply of the oracle, as the worker lists it."""
+
+    task: int
+    completion: tuple[dict[str, object], ...]
 
 
 @dataclass(frozen=True)
@@ -122,7 +131,8 @@ class Scorer:
                 task = checked(Task, value)
                 self.listing.tasks[task.index] = task
             elif kind == "oracle_reply":
-                self.listing.oracle_replies.append(CorpusReply(oracle.name, value["task"], tuple(value["completion"])))
+                reply = checked(OracleReply, value)
+                self.listing.oracle_replies.append(CorpusReply(oracle.name, reply.task, reply.completion))
 
     def score(self, replies: Sequence[CorpusReply]) -> list[Rescored]:
         """This version's score of each reply, in order; `task` is this version's own index."""
@@ -149,7 +159,8 @@ class Corpus:
         """Add each new reply whose task both sides have."""
         for reply in replies:
             before, after = counterparts.before(reply.task), counterparts.after(reply.task)
-            key = json.dumps([before, after, reply.task, _turns(reply)], sort_keys=True, default=str)
+            place = [reply.task] if None in (before, after) else [before, after]  # a moved task has two numbers
+            key = json.dumps([*place, _turns(reply)], sort_keys=True, default=str)
             if key in self._seen:
                 continue
             self._seen.add(key)
@@ -175,12 +186,13 @@ class Corpus:
         kept: list[tuple[CorpusReply, TwoSides[int]]] = []
         size = 0
         for entry in filter(None, chain.from_iterable(zip_longest(*by_speaker.values()))):
-            size += len(json.dumps(entry[0].completion, default=str))
-            if len(kept) < MOST_REPLIES and size <= MOST_BYTES:
+            length = len(json.dumps(entry[0].completion, default=str))
+            if len(kept) < MOST_REPLIES and size + length <= MOST_BYTES:
                 kept.append(entry)
+                size += length
         self.left_out = len(self.replies) - len(kept)
-        order = {id(entry): position for position, entry in enumerate(self.replies)}
-        self.replies = sorted(kept, key=lambda entry: order[id(entry)])
+        ids = {id(entry) for entry in kept}
+        self.replies = [entry for entry in self.replies if id(entry) in ids]
 
 
 def side_by_side(calls: TwoSides[Callable[[], _Result]], stop: threading.Event) -> TwoSides[_Result]:
@@ -346,8 +358,8 @@ def diff_rewards(
         shared.stop.set()
         raise
     result = DiffResult(base.label, worst(diff.verdict for diff in compared), compared, __version__)
-    write_report(reports / "reward-diff.json", render_json(result))
-    write_report(reports / "reward-diff.md", render_markdown(result))
+    write_report(reports / FILE, render_json(result))
+    write_report(reports / "reward-diff.md", render_markdown(document(result), whole=FILE))
     refresh_page(reports)
     return result
 
@@ -377,7 +389,7 @@ def _environment_diff(shared: DiffRun, repository: Repository, name: str) -> Env
             return _failed(name, error, shared.base.label)
     subject = Subject(entry, package, facts, comparison=comparison)
     found = tuple(finding for rule in all_rules().values() if rule.compares for finding in apply(rule, subject))
-    verdict = _verdict(found)
+    verdict = findings_verdict(found)
     reason = _summary(comparison)
     seconds = time.monotonic() - started
     return EnvironmentDiff(name, verdict, "compared", reason, comparison, found, seconds=seconds)
@@ -417,15 +429,6 @@ def _version(scorer: Scorer, entry: EnvironmentEntry, label: str) -> ComparedVer
     return ComparedVersion(
         label, package.name, package.version, described.generation, package.digest, described.functions, entry.args
     )
-
-
-def _verdict(found: tuple[Finding, ...]) -> Verdict:
-    counting = [finding for finding in found if finding.counts]
-    if any(finding.bug for finding in counting):
-        return "error"
-    if not counting:
-        return "pass"
-    return "inconclusive" if all(finding.inconclusive for finding in counting) else "fail"
 
 
 def _summary(comparison: RewardComparison) -> str:

@@ -123,6 +123,9 @@ class Release:
             then = "run the release again"
             cut = replace(known, result="not-reached", message="interrupted", next=then)
             entry = replace(known, next=f"interrupted; {then}") if known.is_ready else cut
+        except HubUnavailable as error:
+            said = self.access.scrubber.text(error.message)
+            entry = replace(known, result="unknown", message=said, next=error.fix)
         except OSError as error:
             message = f"this machine failed: {error.strerror or error}"
             entry = replace(known, result="unknown", message=message, next="run the release again")

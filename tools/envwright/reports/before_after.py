@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from envwright_worker.splits import Split
 
 from envwright.facts.observed import adapter
-from envwright.text.markdown import prose, prose_cell, table_cell
+from envwright.reports.blocks import Block, Heading, Labelled, Table
 from envwright.text.plain_data import plain_data
 from envwright.text.visible_text import shortened
 
@@ -26,6 +26,7 @@ FOLDER = "comparisons"
 FORMAT_VERSION = 1
 MOST_TASKS = 8
 """The number of tasks shown at either end; the JSON has all."""
+LONGEST_PROMPT = 80
 ANSWERS: Mapping[str, Verdict] = {"better": "pass", "worse": "fail", "undecided": "inconclusive"}
 
 
@@ -167,62 +168,27 @@ def read_comparisons(reports: Path, digests: Mapping[str, str]) -> list[dict[str
     return found
 
 
-_STYLES = {"better": "green", "worse": "bold red", "undecided": "yellow"}
-
-
-def render_text(report: ComparisonReport, *, width: int = 100, colour: bool = False, quiet: bool = False) -> str:
-    """The report for the terminal."""
-    from envwright.reports.page import Page, TableColumn  # imports rich, which only terminals need
-
-    page = Page(width=width, colour=colour)
-    headline = f"{report.environment}: {report.after.name} is {_word(report)} than {report.before.name}"
+def document(report: ComparisonReport, *, quiet: bool = False) -> Iterator[Block]:
+    """The report for people."""
+    verdict = f"{report.after.name} is {report.answer} than {report.before.name}"
     if report.answer == "undecided":
-        headline = f"{report.environment}: undecided whether {report.after.name} is better than {report.before.name}"
-    page.line((headline, _STYLES[report.answer]))
-    page.field("difference", difference_text(report), indent=2)
-    page.field("why", report.reason, indent=2)
-    for note in report.notes:
-        page.field("note", note, indent=2)
+        verdict = f"undecided whether {report.after.name} is better than {report.before.name}"
+    yield Heading(f"{report.environment}: {verdict}", report.verdict)
+    yield Labelled("difference", difference_text(report))
+    yield Labelled("why", report.reason)
+    yield from (Labelled("note", note) for note in report.notes)
     if quiet:
-        return page.text()
-    page.blank()
+        return
+    sides = (("before", report.before), ("after", report.after))
     titles = ("", "policy or model", "rollouts", "mean reward", "truncated", "tokens")
-    rows = [[(cell, "") for cell in row] for row in _side_rows(report)]
-    page.table([TableColumn(title, right=place > 1, shrinking=place == 1) for place, title in enumerate(titles)], rows)
-    page.blank()
+    yield Table(titles, [_side_row(name, side) for name, side in sides], text_columns=2)
     if report.functions:
-        names = ("function", "weight", "before", "after", "difference")
-        rows = [[(cell, "") for cell in row] for row in _function_rows(report)]
-        page.table(
-            [TableColumn(title, right=place > 0, shrinking=place == 0) for place, title in enumerate(names)], rows
-        )
-        page.blank()
-    for title, tasks in (("worse", report.losses()), ("better", report.gains())):
+        yield Table(("function", "weight", "before", "after", "difference"), list(map(_function_row, report.functions)))
+    for how, tasks in (("worse", report.losses()), ("better", report.gains())):
         for task in tasks:
             where = f"task {task.index}" if task.index is not None else task.key
-            headline = f"{where}: {task.before:.3f} to {task.after:.3f}"
-            page.line((title, "bold"), f"  {headline}  {shortened(' '.join(task.prompt.split()), 80)}", indent=2)
-    return page.text()
-
-
-def render_markdown(report: ComparisonReport) -> str:
-    """The report for a job's summary or a pull request."""
-    lines = [f"### Before and after: {prose(report.environment)}", "", f"**{report.answer}**: {prose(report.reason)}"]
-    lines += ["", f"Paired difference: {prose(difference_text(report))}", ""]
-    lines += ["|  | policy or model | rollouts | mean reward | truncated | tokens |", "|---|---|---|---|---|---|"]
-    lines += [f"| {name} | {table_cell(who)} | {' | '.join(rest)} |" for name, who, *rest in _side_rows(report)]
-    if report.functions:
-        lines += ["", "| function | weight | before | after | difference |", "|---|---|---|---|---|"]
-        lines += [f"| {table_cell(name)} | {' | '.join(rest)} |" for name, *rest in _function_rows(report)]
-    changed = [("worse", task) for task in report.losses()] + [("better", task) for task in report.gains()]
-    if changed:
-        lines += ["", "| task | before | after | prompt |", "|---|---|---|---|"]
-    for how, task in changed:
-        where = f"{how}: {task.index if task.index is not None else task.key}"
-        prompt = table_cell(shortened(task.prompt, 120))
-        lines.append(f"| {prose_cell(where)} | {task.before:.3f} | {task.after:.3f} | {prompt} |")
-    lines += ["", *(f"- {prose(note)}" for note in report.notes)] if report.notes else []
-    return "\n".join(lines) + "\n"
+            prompt = shortened(" ".join(task.prompt.split()), LONGEST_PROMPT)
+            yield Labelled(how, f"{where}: {task.before:.3f} to {task.after:.3f}  {prompt}")
 
 
 def difference_text(report: ComparisonReport) -> str:
@@ -236,19 +202,13 @@ def difference_text(report: ComparisonReport) -> str:
     )
 
 
-def _word(report: ComparisonReport) -> str:
-    return "better" if report.answer == "better" else "worse"
+def _side_row(name: str, side: SideReport) -> Sequence[str]:
+    who = f"{side.name} ({side.speaker}{', a scripted policy' if side.scripted else ''})"
+    mean = side.mean.text() if side.mean else "none"
+    tokens = f"{side.tokens:,.0f}" if side.tokens is not None else "unknown"
+    return name, who, f"{side.scored} of {side.rollouts}", mean, f"{side.truncated:.0%}", tokens
 
 
-def _side_rows(report: ComparisonReport) -> Iterator[Sequence[str]]:
-    for name, side in (("before", report.before), ("after", report.after)):
-        who = f"{side.name} ({side.speaker}{', a scripted policy' if side.scripted else ''})"
-        mean = side.mean.text() if side.mean else "none"
-        tokens = f"{side.tokens:,.0f}" if side.tokens is not None else "unknown"
-        yield name, who, f"{side.scored} of {side.rollouts}", mean, f"{side.truncated:.0%}", tokens
-
-
-def _function_rows(report: ComparisonReport) -> Iterator[Sequence[str]]:
-    for function in report.functions:
-        difference = function.difference.text(signed=True) if function.difference else "too few tasks"
-        yield function.name, f"{function.weight:g}", f"{function.before:.3f}", f"{function.after:.3f}", difference
+def _function_row(function: FunctionReport) -> Sequence[str]:
+    difference = function.difference.text(signed=True) if function.difference else "too few tasks"
+    return function.name, f"{function.weight:g}", f"{function.before:.3f}", f"{function.after:.3f}", difference

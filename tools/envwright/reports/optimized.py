@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from envwright.reports.before_after import Interval
-from envwright.reports.page import Page
-from envwright.text.markdown import fenced, prose
+from envwright.reports.blocks import Block, Code, Heading, Labelled
 from envwright.text.plain_data import plain_data
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 FOLDER = "prompts"
 """The subfolder of the folder of reports."""
 FORMAT_VERSION = 1
-_STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "error": "bold magenta"}
 
 Placed = Literal["written", "placeable", "not-placeable", "unchanged"]
 
@@ -80,33 +78,15 @@ def render_json(report: OptimizationReport) -> str:
     return json.dumps(data, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
-def render_text(report: OptimizationReport, *, width: int = 100, colour: bool = False, quiet: bool = False) -> str:
-    """The report for the terminal: the whole change, for the author to decide."""
-    page = Page(width=width, colour=colour)
-    page.line((f"{report.environment}: {report.verdict}", _STYLES[report.verdict]), f"  {report.reason}")
-    for label, text in _labelled_lines(report):
-        page.field(label, text, indent=2)
+def document(report: OptimizationReport, *, quiet: bool = False) -> Iterator[Block]:
+    """The report for people: the whole change, for the author to decide."""
+    yield Heading(f"{report.environment}: {report.verdict}", report.verdict)
+    yield Labelled("why", report.reason)
+    yield from (Labelled(label, text) for label, text in _labelled_lines(report))
     if report.change:
-        page.blank()
-        page.block(report.change)
+        yield Code(report.change)
     if report.patch and not quiet:
-        page.blank()
-        page.block(report.patch)
-    return page.text()
-
-
-def render_markdown(report: OptimizationReport) -> str:
-    """The report for a pull request."""
-    lines = [
-        f"### A system prompt for {prose(report.environment)}",
-        "",
-        f"**{report.verdict}**: {prose(report.reason)}",
-        "",
-    ]
-    lines += [f"- {label}: {prose(text)}" for label, text in _labelled_lines(report)]
-    lines += ["", fenced(report.change)] if report.change else []
-    lines += [fenced(report.patch)] if report.patch else []
-    return "\n".join(lines) + "\n"
+        yield Code(report.patch)
 
 
 def _labelled_lines(report: OptimizationReport) -> Sequence[tuple[str, str]]:

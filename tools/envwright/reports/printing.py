@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from envwright.files.atomic_write import write_whole
+from envwright.reports.blocks import Block, render_markdown, render_text
 from envwright.reports.result import (
     FINDING_KINDS,
     EnvironmentResult,
@@ -64,6 +65,14 @@ def print_report(form: str, written: Mapping[str, str], render: Callable[[int, b
     """
     append_to_summary(written["markdown"])
     print_text(written[form] if form in written else for_terminal(render))
+
+
+def print_document(form: str, json: str, blocks: Iterable[Block], shown: Iterable[Block] | None = None) -> None:
+    """Print a report of blocks; with `shown`, the terminal gets only these."""
+    blocks = list(blocks)
+    written = {"json": json, "markdown": render_markdown(blocks)}
+    on_terminal = blocks if shown is None else shown
+    print_report(form, written, lambda width, colour: render_text(on_terminal, width=width, colour=colour))
 
 
 def for_terminal(

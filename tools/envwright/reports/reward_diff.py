@@ -19,11 +19,11 @@ from pydantic import ConfigDict, Field
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.facts.observed import adapter
 from envwright.facts.reward_numbers import number
-from envwright.reports.page import Page, TableColumn
+from envwright.reports.blocks import Block, Heading, Labelled, Quote, Table
 from envwright.rules.evidence import of_functions, reply_text
-from envwright.text.markdown import code_span, fenced, prose, table_cell
+from envwright.text.markdown import code_span, prose, table_cell
 from envwright.text.plain_data import plain_data
-from envwright.text.visible_text import on_one_line, shortened
+from envwright.text.visible_text import on_one_line
 
 if TYPE_CHECKING:
     from envwright.facts.observed import Failure
@@ -42,9 +42,8 @@ OF_EACH = 2
 """The most changed replies shown whole, in all and of one policy; the others get a line each."""
 MOST_LINES = 300
 MOST_PROMPTS = 3
-LIMIT_BYTES = 900_000
-"""GitHub refuses summaries over 1 MiB."""
-_STYLES: dict[str, str] = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "error": "bold magenta"}
+LONGEST_LINE = 60
+"""Characters of a reply in a table."""
 
 Status = Literal["compared", "unchanged", "new", "failed"]
 FILE = "reward-diff.json"
@@ -160,60 +159,38 @@ def _scoring_data(scoring: Scoring) -> dict[str, Any]:
     return {"reward": scoring.reward, "functions": of_functions(scoring.functions), "problem": scoring.problem}
 
 
-def render_text(result: DiffResult, *, width: int = 100, colour: bool = False) -> str:
-    """The report for the terminal: every changed reply, the first of them whole."""
-    page = Page(width=width, colour=colour)
+def document(result: DiffResult) -> Iterator[Block]:
+    """The report for people: every changed reply, the first of them whole."""
     for environment in result.environments:
-        page.line(
-            (environment.name, "bold"),
-            "  ",
-            (environment.verdict, _STYLES[environment.verdict]),
-            "  ",
-            (environment.reason, ""),
-        )
+        yield Heading(f"{environment.name}: {environment.verdict}", environment.verdict)
+        yield Labelled("why", environment.reason)
         if environment.failure is not None and environment.failure.traceback.strip():
-            page.quote("traceback", "\n".join(environment.failure.traceback.strip().split("\n")[-8:]), indent=2)
+            yield Quote("traceback", "\n".join(environment.failure.traceback.strip().split("\n")[-8:]))
         if environment.comparison is not None:
-            _comparison_text(page, environment.comparison)
+            yield from _changes(environment.comparison)
         for finding in environment.findings:
-            style = "dim" if finding.ignored else ("bold red" if finding.severity == "error" else "cyan")
-            page.paragraph((finding.rule, style), finding.message, indent=2, hanging=9)
-            page.field("ignored" if finding.ignored else "fix", finding.reason or finding.fix, indent=4)
-        page.blank()
-    page.line((f"{result.verdict}:", _STYLES[result.verdict]), f" compared with {result.base}")
-    return page.text()
+            yield Labelled(finding.rule, f"{finding.severity}: {finding.message}")
+            yield Labelled("ignored" if finding.ignored else "fix", finding.reason or finding.fix)
+    yield Heading(f"{result.verdict}: compared with {result.base}", result.verdict)
 
 
-def _comparison_text(page: Page, comparison: RewardComparison) -> None:
-    for label, text in _summary(comparison):
-        page.field(label, text, indent=2)
-    rows = [
-        [(name, ""), (str(replies), ""), (str(changed), "bold red" if changed else "dim"), (before, ""), (after, "")]
-        for name, replies, changed, before, after in _table(comparison)
-    ]
-    if rows:
-        page.blank()
-        titles = ("source", "replies", "changed", "mean at base", "mean here")
-        page.table([TableColumn(title, right=place > 0) for place, title in enumerate(titles)], rows)
-        page.blank()
+def _changes(comparison: RewardComparison) -> Iterator[Block]:
+    yield from (Labelled(label, text) for label, text in _summary(comparison))
+    if rows := _table(comparison):
+        yield Table(("source", "replies", "changed", "mean at base", "mean here"), rows)
     for change in comparison.prompts[:MOST_PROMPTS]:
-        page.quote("prompt", _prompt_diff(change), indent=2)
-    if len(comparison.prompts) > MOST_PROMPTS:
-        page.line(f"  {len(comparison.prompts) - MOST_PROMPTS} more prompts differ; all are in reward-diff.json")
+        yield Quote("prompt", _prompt_diff(change))
+    if (more := len(comparison.prompts) - MOST_PROMPTS) > 0:
+        yield Labelled("prompts", f"{more:,} more differ, all in {FILE}")
     whole, short = _whole_and_short(comparison)
     for reply in whole:
-        page.line((_headline(reply), "bold"), indent=2)
-        page.quote("reply", reply_text(reply.completion), indent=4)
-        if functions := _functions(reply):
-            page.field("functions", functions, indent=4)
-        page.blank()
-    for reply in short[:MOST_LINES]:
-        page.line(f"{_headline(reply)}  {_short(reply)}", indent=2)
+        yield Labelled(reply.said_by, _change(reply))
+        yield Quote("reply", reply_text(reply.completion))
     if short:
-        page.blank()
-    more = len(short) - MOST_LINES
-    if more > 0:
-        page.line(f"{more:,} more replies changed, all in reward-diff.json", indent=2)
+        rows = [(reply.said_by, _line(reply), _change(reply)) for reply in short[:MOST_LINES]]
+        yield Table(("source", "reply", "change"), rows, text_columns=3)
+    if (more := len(short) - MOST_LINES) > 0:
+        yield Labelled("replies", f"{more:,} more changed, all in {FILE}")
 
 
 def _whole_and_short(comparison: RewardComparison) -> tuple[list[ScoredReply], list[ScoredReply]]:
@@ -256,45 +233,37 @@ def _summary(comparison: RewardComparison) -> Iterator[tuple[str, str]]:
         yield "weight", f"{name} {number(before)} → {number(after)}"
 
 
-def _table(comparison: RewardComparison) -> list[tuple[str, int, int, str, str]]:
+def _table(comparison: RewardComparison) -> list[tuple[str, ...]]:
     """One row for each policy; all cases share one."""
-    cases = [one for one in comparison.by_speaker() if one[0].startswith("case ")]
+    speakers = comparison.by_speaker()
+    cases = [each for each in speakers if each[0].startswith("case ")]
     rows = [
-        (name, replies, changed, _mean(before), _mean(after))
-        for name, replies, changed, before, after in comparison.by_speaker()
+        (name, str(replies), str(changed), *("none" if mean is None else f"{mean:.3f}" for mean in means))
+        for name, replies, changed, *means in speakers
         if not name.startswith("case ")
     ]
     if cases:
-        rows.append(("cases", sum(case[1] for case in cases), sum(case[2] for case in cases), "", ""))
+        rows.append(("cases", str(sum(case[1] for case in cases)), str(sum(case[2] for case in cases)), "", ""))
     return rows
 
 
-def _mean(mean: float | None) -> str:
-    return "none" if mean is None else f"{mean:.3f}"
-
-
-def _headline(reply: ScoredReply) -> str:
-    there = "" if reply.tasks.before == reply.tasks.after else f" ({reply.tasks.before} at the base)"
-    change = f"{number(reply.scores.before.reward)} → {number(reply.scores.after.reward)}"
-    return f"{reply.said_by}, task {reply.tasks.after}{there}: {change}"
-
-
-def _lines(reply: ScoredReply) -> Iterator[tuple[str, str, str]]:
-    """The changes below the total, with reasons for missing values."""
+def _change(reply: ScoredReply) -> str:
+    """The rewards of a reply, those of its functions, and reasons for missing values."""
     before, after = reply.scores
-    for name in reply.changed_functions:
-        yield name, number(before.functions[name].score), number(after.functions[name].score)
+    there = "" if reply.tasks.before == reply.tasks.after else f" ({reply.tasks.before} at the base)"
+    changes = [f"task {reply.tasks.after}{there}: {number(before.reward)} → {number(after.reward)}"]
+    changes += [
+        f"{name} {number(before.functions[name].score)} → {number(after.functions[name].score)}"
+        for name in reply.changed_functions
+    ]
     if before.problem or after.problem:
-        yield "missing", before.problem or "no problem", after.problem or "no problem"
+        changes.append(f"missing: {before.problem or 'no problem'} → {after.problem or 'no problem'}")
+    return ", ".join(changes)
 
 
-def _short(reply: ScoredReply) -> str:
+def _line(reply: ScoredReply) -> str:
     text = on_one_line(reply_text(reply.completion))
-    return f"{text if len(text) <= 60 else f'{text[:60]}…'}  {_functions(reply)}"
-
-
-def _functions(reply: ScoredReply) -> str:
-    return ", ".join(f"{name} {before} → {after}" for name, before, after in _lines(reply))
+    return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]}…"
 
 
 def _prompt_diff(change: PromptDifference) -> str:
@@ -305,47 +274,6 @@ def _prompt_diff(change: PromptDifference) -> str:
     pairs = [(one, other) for one, other in zip_longest(before, after, fillvalue="") if one != other]
     lines = [line for one, other in pairs for line in (f"-{one!r}", f"+{other!r}")]
     return "\n".join([f"--- {names[0]}", f"+++ {names[1]}, where only whitespace differs", *lines])
-
-
-def render_markdown(result: DiffResult, limit: int = LIMIT_BYTES) -> str:
-    """The report for a pull request; omissions are noted, and are in the JSON."""
-    parts = [f"## Reward diff: {result.verdict}\n\nCompared with {code_span(result.base)}.\n"]
-    room = limit - len(parts[0].encode()) - 200
-    for part in (part for one in result.environments for part in _markdown(one)):
-        room -= len(part.encode())
-        if room < 0:
-            parts.append("\n> This page was cut to fit GitHub's size limit; everything is in `reward-diff.json`.\n")
-            break
-        parts.append(part)
-    return "".join(parts)
-
-
-def _markdown(one: EnvironmentDiff) -> Iterator[str]:
-    yield f"\n### {code_span(one.name)} {one.verdict}\n\n{prose(one.reason)}\n"
-    for finding in one.findings:
-        state = f"ignored: {prose(finding.reason or '')}" if finding.ignored else f"**Fix:** {prose(finding.fix)}"
-        yield f"\n- **{prose(finding.rule)}** {prose(finding.message)}. {state}\n"
-    comparison = one.comparison
-    if comparison is None:
-        return
-    yield "\n" + "".join(f"- {prose(label)}: {prose(text)}\n" for label, text in _summary(comparison))
-    rows = "".join(
-        f"| {table_cell(name)} | {replies} | {changed} | {before} | {after} |\n"
-        for name, replies, changed, before, after in _table(comparison)
-    )
-    if rows:
-        yield f"\n| source | replies | changed | mean at base | mean here |\n|---|---|---|---|---|\n{rows}"
-    for change in comparison.prompts[:MOST_PROMPTS]:
-        yield f"\n{fenced(shortened(_prompt_diff(change), 3_000))}"
-    if comparison.changed:
-        yield "\n| source | task | at base | here | functions | reply |\n|---|---|---|---|---|---|\n"
-    for reply in comparison.changed:
-        functions = _functions(reply) or "–"
-        yield (
-            f"| {table_cell(reply.said_by)} | {reply.tasks.after} | {number(reply.scores.before.reward)} | "
-            f"{number(reply.scores.after.reward)} | {table_cell(functions)} | "
-            f"{table_cell(shortened(reply_text(reply.completion), 200))} |\n"
-        )
 
 
 @dataclass(frozen=True)

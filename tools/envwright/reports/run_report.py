@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from envwright.facts.observed import adapter
 from envwright.hub.runs import RewardBin
+from envwright.reports.blocks import Block, Heading, Labelled
 from envwright.statistics.before_after import GoalAnswer
 from envwright.text.markdown import fenced, prose, table_cell
 from envwright.text.plain_data import plain_data
@@ -317,18 +318,11 @@ class RunAnswer:
     next: tuple[str, ...] = ()
 
 
-def render_answer(name: str, answer: RunAnswer) -> str:
-    """The answer for the terminal."""
-    lines = [f"{name}: {HEADLINES[answer.answer]} ({answer.result})"]
-    lines += [f"  {label:<16}{on_one_line(value)}" for label, value in _rows(answer)]
-    return "\n".join(lines) + "\n"
-
-
-def render_answer_markdown(name: str, answer: RunAnswer) -> str:
-    """The answer for a job's summary or a pull request."""
-    lines = [f"### {prose(name)}: {HEADLINES[answer.answer]}", "", f"Result: {prose(answer.result)}", ""]
-    lines += [f"- **{label}**: {prose(value)}" for label, value in _rows(answer)]
-    return "\n".join(lines) + "\n"
+def answer_blocks(name: str, answer: RunAnswer) -> Iterator[Block]:
+    """The answer for people."""
+    yield Heading(f"{name}: {HEADLINES[answer.answer]}", ANSWER_VERDICTS[answer.answer])
+    yield Labelled("result", answer.result)
+    yield from (Labelled(label, value) for label, value in _rows(answer))
 
 
 def _rows(answer: RunAnswer) -> list[tuple[str, str]]:

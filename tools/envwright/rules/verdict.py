@@ -112,6 +112,16 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return min(verdicts, key=VERDICTS.index, default="pass")
 
 
+def findings_verdict(found: Iterable[Finding]) -> Verdict:
+    """The verdict from findings alone: what is certain counts before what the tool got wrong."""
+    counting = [finding for finding in found if finding.counts]
+    if any(not finding.bug and not finding.inconclusive for finding in counting):
+        return "fail"
+    if any(finding.bug for finding in counting):
+        return "error"
+    return "inconclusive" if counting else "pass"
+
+
 def gate_verdict(gate: Gate, found: Sequence[Finding], facts: Facts, waiting: Sequence[Finding] = ()) -> GateVerdict:
     """The verdict of one gate; findings of other gates are skipped, and `waiting` has those with a cause."""
     counting = [finding for finding in found if finding.gate == gate and finding.counts]

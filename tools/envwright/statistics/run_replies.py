@@ -61,6 +61,8 @@ class RunReply:
     held_out: bool = False
     functions: Mapping[str, float] = field(default_factory=dict)
     """Reward functions and metrics."""
+    index: int | None = None
+    """The number of the task in its dataset; `None` if the rollout has another name of it."""
     declared: AnswerDeclaration = field(default_factory=AnswerDeclaration)
     range: tuple[float, float] | None = None
     """The declared range of the reward."""

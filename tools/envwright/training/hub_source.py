@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from envwright.builds.wheel import DAMAGED_ARCHIVE
 from envwright.hub.access import HubAccess, HubUnavailable, Prime
 from envwright.hub.client import HubAnswer, HubCall, call_hub
 from envwright.packages.source import read_source
@@ -43,13 +44,16 @@ def shown_by_wheels(
             details = call_hub(prime, access, versions, stop)
             addresses = {name: address for name in wanted if (address := _wheel_of(details[name]))}
             wheels = [HubCall(name, download=url, to=str(scratch / f"{name}.whl")) for name, url in addresses.items()]
-            answers = call_hub(prime, access, wheels, stop) if wheels else None
+            if not wheels:
+                return found
+            answers = call_hub(prime, access, wheels, stop)
         except HubUnavailable:
             return found
         for name in addresses:
-            if answers is not None and answers[name].outcome == "ok":
-                shown = _shown(wanted[name], scratch / f"{name}.whl", scratch / name)
-                found |= {} if shown is None else {name: shown}
+            is_there = answers[name].outcome == "ok"
+            shown = _shown(wanted[name], scratch / f"{name}.whl", scratch / name) if is_there else None
+            if shown is not None:
+                found[name] = shown
     return found
 
 
@@ -63,7 +67,7 @@ def _shown(environment: Environment, wheel: Path, folder: Path) -> Environment |
     """The environment with what its module shows; `None` if the wheel has no such module that can be read."""
     try:
         files = _unpacked(wheel, folder)
-    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, RuntimeError):
+    except (OSError, ValueError, zipfile.BadZipFile, *DAMAGED_ARCHIVE):
         return None
     module = environment.module
     if not {f"{module}.py", f"{module}/__init__.py"} & set(files):

@@ -63,15 +63,16 @@ def rates_of(spec: RunSpec, registry: Registry, packages: Mapping[str, Package])
 def rates_of_rollouts(spec: RunSpec, digest: str, replies: RunReplies) -> TaskRates:
     """The rates in the last half of the steps that were read."""
     steps = replies.steps[len(replies.steps) // 2 :]
-    late = ((each.task.rpartition(" ")[2], each.reward or 0.0) for each in replies.trained if each.step >= steps[0])
-    tasks = _means((int(task), reward) for task, reward in late if task.isdecimal())
+    late = [each for each in replies.trained if each.step >= steps[0]]
+    tasks = _means((each.index, each.reward or 0.0) for each in late if each.index is not None)
     source = spec.environments[0]
     return TaskRates(source.id, digest, f"{spec.name}, steps {steps[0]} to {steps[-1]}", tasks, source.settings)
 
 
 def write_rates(path: Path, rates: TaskRates) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = re.sub(r"\[\s+([\d.e-]+),\s+(\d+)\s+\]", r"[\1, \2]", json.dumps(asdict(rates), indent=1))  # a line for each
+    whole = json.dumps(asdict(rates), indent=1)
+    text = re.sub(r"\[\n\s*([\d.e+-]+),\n\s*(\d+)\n\s*\]", r"[\1, \2]", whole)  # a line for each task
     write_whole(path, f"{text}\n")
 
 

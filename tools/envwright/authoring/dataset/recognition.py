@@ -93,6 +93,8 @@ class Recognised:
     task: str
     """A description: numbers behind ####, multiple choice with the options in a column, …"""
     tool_calls: bool = False
+    has_options: bool = True
+    """Whether rows offer options to choose from, in columns or in the question."""
     long_text: bool = False
     """Whether answers are free text, too long to compare word by word."""
 
@@ -149,7 +151,8 @@ def layout_as(rows: Sequence[NumberedRow], wanted: AnswerFormat, question: str =
     present = [unwrapped(value) for value in raw if not is_missing(value)]
     layout = replace(found.layout, answer=wanted, vocabulary=_vocabulary(wanted, present), first_index=None)
     examples = [raw_example(row, layout.roles) for _, row in rows]
-    return _explained(rows, layout, _Evidence(layout.roles, examples, present, [], layout.mark), found.shares)
+    choices = [options_in_text(example.question) for example in examples]
+    return _explained(rows, layout, _Evidence(layout.roles, examples, present, choices, layout.mark), found.shares)
 
 
 def _mark(answers: Sequence[Any]) -> str:
@@ -342,8 +345,13 @@ def _explained(
         shares={name: round(share, 4) for name, share in shares.items()},
         task=_in_words(layout, evidence, calls, typical),
         tool_calls=calls,
+        has_options=_has_options(evidence),
         long_text=layout.answer == "text" and typical > SHORT_TEXT_WORDS,
     )
+
+
+def _has_options(evidence: _Evidence) -> bool:
+    return bool(evidence.roles.choices or evidence.roles.wrong_choices) or any(evidence.choices)
 
 
 def _calls_tools(evidence: _Evidence) -> bool:
@@ -370,7 +378,7 @@ def _in_words(layout: RowLayout, evidence: _Evidence, calls: bool, typical: int)
         where = f"the options are in the columns {', '.join(roles.choices)}"
     elif roles.wrong_choices:
         where = f"the wrong options are in the columns {', '.join(roles.wrong_choices)}"
-    elif not any(evidence.choices):
+    elif not _has_options(evidence):
         where = "no options in the data"
     tests = f"programs with tests in the column {roles.tests}" if roles.tests else "programs without tests"
     sentences = {

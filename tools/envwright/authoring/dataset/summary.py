@@ -235,7 +235,7 @@ def advice_on(found: Recognised, source: str, *, hub: bool = False, options: str
     if kind == "judge":
         reward = "equal texts first; if they differ, a judge model decides"
         caution = "a judge costs money and errs: prefer short or testable answers"
-    if found.layout.answer == "choice" and "nowhere" in found.task:
+    if found.layout.answer == "choice" and not found.has_options:
         caution = "the data has no options: without them a letter can only be guessed"
     if found.layout.answer == "code" and not found.layout.roles.tests:
         caution = "there are no tests: a column of assertions would let programs be run instead of judged"

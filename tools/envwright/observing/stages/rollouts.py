@@ -19,6 +19,7 @@ from typing import Any
 from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.blend import BLEND
 
+from envwright.builds.sandbox import CERTIFICATES, PROXIES
 from envwright.builds.uv import uv_program
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import AT_ONCE
@@ -36,7 +37,7 @@ from envwright.text.scrubbing import holds_password, without_secrets
 
 SET_UP_SECONDS = 600.0
 LONGEST_RUN_SECONDS = 86_400.0
-_OF_THE_NETWORK = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+_OF_THE_NETWORK = (*PROXIES, *CERTIFICATES)
 
 
 @dataclass(frozen=True)

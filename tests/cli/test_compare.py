@@ -435,6 +435,11 @@ def commit_of(root: Path) -> str:
     return head_of(root)
 
 
+def words(capfd: pytest.CaptureFixture[str]) -> str:
+    """What was printed, without the breaks of its lines."""
+    return " ".join(capfd.readouterr().out.split())
+
+
 @worker
 @pytest.mark.usefixtures("started")
 def test_result_of_run_is_judged_by_the_goal_of_its_start(
@@ -443,7 +448,7 @@ def test_result_of_run_is_judged_by_the_goal_of_its_start(
     registry, recorded = root / "registry.yaml", len(models["base"].chats)
     registry.write_text(registry.read_text().replace("smallest_effect: 0.2", "smallest_effect: 0.9"))
     assert main(["train", "result", "learned", "--root", str(root)]) == exit_codes.PASS
-    shown = capfd.readouterr().out
+    shown = words(capfd)
     assert "learned: better, by at least the smallest effect worth having (learned@5)" in shown
     assert "smallest effect: 0.2 of the range" in shown
     assert "0.5 GPU hours, $1.00" in shown
@@ -457,22 +462,22 @@ def test_result_of_run_is_judged_by_the_goal_of_its_start(
     (learned / FILE).unlink()
     assert main(["train", "result", "learned", "--root", str(root)]) == exit_codes.INCONCLUSIVE
     nothing = "nothing was fixed before the run, so today's registry.yaml is used: "
-    assert f"{nothing}the commit of its start is unknown" in capfd.readouterr().out
+    assert f"{nothing}the commit of its start is unknown" in words(capfd)
     registry.write_text(registry.read_text().replace("smallest_effect: 0.9", "smallest_effect: 0.3"))
     began = commit_of(root)
     registry.write_text(registry.read_text().replace("smallest_effect: 0.3", "smallest_effect: 0.9"))
     start = learned.with_name("learned.commit.txt")
     start.write_text(f"{began}\n M registry.yaml\n")
     assert main(["train", "result", "learned", "--root", str(root)]) == exit_codes.PASS
-    shown = capfd.readouterr().out
+    shown = words(capfd)
     assert "smallest effect: 0.3 of the range" in shown
     place = f"registry.yaml at {began[:12]}, the commit of its start"
-    assert f"recorded in     {place}, without the changes of then: registry.yaml\n" in shown
+    assert f"recorded in {place}, without the changes of then: registry.yaml " in shown
     registry.write_text(registry.read_text().replace("learned:", "other:"))
     start.write_text(commit_of(root))
     registry.write_text(registry.read_text().replace("other:", "learned:"))
     assert main(["train", "result", "learned", "--root", str(root)]) == exit_codes.INCONCLUSIVE
-    assert "the commit of its start, does not declare the run" in capfd.readouterr().out
+    assert "the commit of its start, does not declare the run" in words(capfd)
 
 
 @worker
@@ -491,14 +496,14 @@ def test_result_of_run_that_games_its_reward_has_the_alarm_with_replies(
         tasks = [{"example_id": task, "prompt": f"Reverse text {task}", "answer": f"{task} txet"} for task in range(8)]
         place.write_text("".join(json.dumps({**task, **rollout}) + "\n" for task in tasks))
     code = main(["train", "result", "learned", "--root", str(root)])
-    shown = capfd.readouterr().out
+    shown = words(capfd)
     assert code in (exit_codes.FAIL, exit_codes.INCONCLUSIVE), shown
-    assert "reward          DGN019: 35 of 40 rewarded replies in steps 21 to 25 are the same as one to a task" in shown
-    assert "reward          DGN024: " in shown
+    assert "reward DGN019: 35 of 40 rewarded replies in steps 21 to 25 are the same as one to a task" in shown
+    assert "reward DGN024: " in shown
     assert "the training reward rose from 0.0333 to 0.833, and that on these tasks did not" in shown
     assert "training: 2.5 GPU hours, $5.00" in shown, "the time of the steps, which this log has instead of hours"
-    assert "next            read the replies before the result is used" in shown
-    assert "reward 1; the task's answer: 7 txet\n      | I solved it.\n" in shown
+    assert "next read the replies before the result is used" in shown
+    assert "reward 1; the task's answer: 7 txet | I solved it. " in shown
     assert "I solved it." in (root / "reports" / "runs" / "learned.html").read_text()
 
 

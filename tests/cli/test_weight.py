@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools"
 MODULES = 491
 LINES = 88_470
-TESTS_LINES = 60_130
+TESTS_LINES = 60_150
 """Of Python. A change that needs more says in its commit what it is worth, and raises the number."""
 RUN = """  first:
     backend: prime-rl

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from envwright.facts.observed import Failure, FunctionScore, RewardFunction
-from envwright.reports.blocks import Table, render_markdown, render_text
+from envwright.reports.blocks import TableBlock, render_markdown, render_text
 from envwright.reports.reward_diff import FILE, MOST_LINES, DiffResult, EnvironmentDiff, document, render_json
 from envwright.rules.engine import Finding
 from envwright.statistics.reward_comparison import (
@@ -95,7 +95,7 @@ def test_reward_diff_counts_replies_that_are_not_shown() -> None:
 
 def test_markdown_fits_limit_and_names_the_whole_file() -> None:
     rows = [("word " * 30, "1")] * 3_000
-    page = render_markdown([Table(("text", "count"), rows)], limit=50_000, whole=FILE)
+    page = render_markdown([TableBlock(("text", "count"), rows)], limit=50_000, whole=FILE)
     assert 40_000 < len(page.encode()) <= 50_000
     assert f"everything is in `{FILE}`" in page
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from envwright_worker.splits import Split
 
 from envwright.facts.observed import adapter
-from envwright.reports.blocks import Block, Heading, Labelled, Table
+from envwright.reports.blocks import Block, Heading, Labelled, TableBlock
 from envwright.text.plain_data import plain_data
 from envwright.text.visible_text import shortened
 
@@ -181,9 +181,11 @@ def document(report: ComparisonReport, *, quiet: bool = False) -> Iterator[Block
         return
     sides = (("before", report.before), ("after", report.after))
     titles = ("", "policy or model", "rollouts", "mean reward", "truncated", "tokens")
-    yield Table(titles, [_side_row(name, side) for name, side in sides], text_columns=2)
+    yield TableBlock(titles, [_side_row(name, side) for name, side in sides], text_columns=2)
     if report.functions:
-        yield Table(("function", "weight", "before", "after", "difference"), list(map(_function_row, report.functions)))
+        yield TableBlock(
+            ("function", "weight", "before", "after", "difference"), list(map(_function_row, report.functions))
+        )
     for how, tasks in (("worse", report.losses()), ("better", report.gains())):
         for task in tasks:
             where = f"task {task.index}" if task.index is not None else task.key

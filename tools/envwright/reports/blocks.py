@@ -39,7 +39,7 @@ class Labelled:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableBlock:
     """Cells below titles: the first columns hold text, the others numbers."""
 
     titles: tuple[str, ...]
@@ -62,7 +62,7 @@ class Quote:
     text: str
 
 
-Block = Heading | Labelled | Table | Code | Quote
+Block = Heading | Labelled | TableBlock | Code | Quote
 
 
 def render_text(blocks: Iterable[Block], *, width: int = 100, colour: bool = False) -> str:
@@ -72,7 +72,7 @@ def render_text(blocks: Iterable[Block], *, width: int = 100, colour: bool = Fal
     page = Page(width=width, colour=colour)
     previous: Block | None = None
     for block in blocks:
-        if isinstance(block, Table | Code) or isinstance(previous, Table):
+        if isinstance(block, TableBlock | Code) or isinstance(previous, TableBlock):
             page.blank()
         previous = block
         match block:
@@ -80,7 +80,7 @@ def render_text(blocks: Iterable[Block], *, width: int = 100, colour: bool = Fal
                 page.line((text, VERDICT_STYLES[verdict] if verdict else "bold"))
             case Labelled(label, text):
                 page.field(label, text, indent=2)
-            case Table(titles, rows, texts):
+            case TableBlock(titles, rows, texts):
                 columns = [
                     TableColumn(title, right=place >= texts, shrinking=place == texts - 1)
                     for place, title in enumerate(titles)
@@ -117,7 +117,7 @@ def _markdown(blocks: Iterable[Block]) -> Iterator[str]:
                     yield f"\n### {prose(text)}\n"
                 case Labelled(label, text):
                     yield f"- **{prose(label)}**: {prose(text)}\n"
-                case Table(titles, rows, texts):
+                case TableBlock(titles, rows, texts):
                     yield f"\n| {' | '.join(titles)} |\n|{'---|' * len(titles)}\n"
                     for row in rows:
                         cells = [(table_cell if place < texts else prose_cell)(cell) for place, cell in enumerate(row)]

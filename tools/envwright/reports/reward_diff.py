@@ -19,7 +19,7 @@ from pydantic import ConfigDict, Field
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.facts.observed import adapter
 from envwright.facts.reward_numbers import number
-from envwright.reports.blocks import Block, Heading, Labelled, Quote, Table
+from envwright.reports.blocks import Block, Heading, Labelled, Quote, TableBlock
 from envwright.rules.evidence import of_functions, reply_text
 from envwright.text.markdown import code_span, prose, table_cell
 from envwright.text.plain_data import plain_data
@@ -177,7 +177,7 @@ def document(result: DiffResult) -> Iterator[Block]:
 def _changes(comparison: RewardComparison) -> Iterator[Block]:
     yield from (Labelled(label, text) for label, text in _summary(comparison))
     if rows := _table(comparison):
-        yield Table(("source", "replies", "changed", "mean at base", "mean here"), rows)
+        yield TableBlock(("source", "replies", "changed", "mean at base", "mean here"), rows)
     for change in comparison.prompts[:MOST_PROMPTS]:
         yield Quote("prompt", _prompt_diff(change))
     if (more := len(comparison.prompts) - MOST_PROMPTS) > 0:
@@ -188,7 +188,7 @@ def _changes(comparison: RewardComparison) -> Iterator[Block]:
         yield Quote("reply", reply_text(reply.completion))
     if short:
         rows = [(reply.said_by, _line(reply), _change(reply)) for reply in short[:MOST_LINES]]
-        yield Table(("source", "reply", "change"), rows, text_columns=3)
+        yield TableBlock(("source", "reply", "change"), rows, text_columns=3)
     if (more := len(short) - MOST_LINES) > 0:
         yield Labelled("replies", f"{more:,} more changed, all in {FILE}")
 

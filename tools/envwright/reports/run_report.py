@@ -320,8 +320,7 @@ class RunAnswer:
 
 def answer_blocks(name: str, answer: RunAnswer) -> Iterator[Block]:
     """The answer for people."""
-    yield Heading(f"{name}: {HEADLINES[answer.answer]}", ANSWER_VERDICTS[answer.answer])
-    yield Labelled("result", answer.result)
+    yield Heading(f"{name}: {HEADLINES[answer.answer]} ({answer.result})", ANSWER_VERDICTS[answer.answer])
     yield from (Labelled(label, value) for label, value in _rows(answer))
 
 

@@ -16,7 +16,7 @@ from typing import IO
 
 ROOT = Path(__file__).parents[1]
 SAVES = 5
-_STEP = re.compile(r"^ +([\d.]+) s  (schema|rewards|smoke|distribution) +(pass|no error so far)$")
+_STEP = re.compile(r"^ +([\d.]+) s  (schema|rewards|smoke|distribution) +(pass|no error so far)(?: so far;.*)?$")
 _LAST = re.compile(r"^ +([\d.]+) s  [\w-]+: pass$")
 
 

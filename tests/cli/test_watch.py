@@ -65,7 +65,9 @@ def test_watch_validates_each_save_and_obeys_its_keys(tmp_path: Path) -> None:
     source = folder / "word_problems" / "taskset.py"
     before = source.read_text()
     with watched(root, "word-problems") as terminal:
-        terminal.until(r"schema +pass.*rewards +no error so far.*rewards +pass.*word-problems: pass")
+        terminal.until(
+            r"schema +pass.*rewards +no error so far.*rewards +pass so far; goes on: search.*word-problems: pass"
+        )
         edit(source, "return float(", "return 1.0 or float(")
         terminal.until(r"saved\n.* s +schema +pass\n.* s +rewards +fail\n.*RWD010.*word-problems: fail")
         assert (root / "reports" / "validate.html").is_file()

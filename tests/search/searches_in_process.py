@@ -26,6 +26,8 @@ class SearchOutcome:
     finds: list[dict[str, Any]]
     grader: CandidateGrader
     coverage: Coverage
+    looked: bool
+    """Whether it said that nothing was found before most of its time."""
 
     def kinds(self) -> set[str]:
         return {find["kind"] for find in self.finds}
@@ -70,6 +72,9 @@ def searched_in_process(
         assert grader.meet(gold, grader.graded(score(place, "", True), place, ""))
     coverage = Coverage(lambda name: "rewards.py" if name == str(path) else None)
     prompts = [planted.prompt(probe.task.index) for probe in probes]
-    search_input = SearchInput(probes, prompts, planted.type, planted.tolerance, seed, hypothesis)
+    looked: list[bool] = []
+    search_input = SearchInput(
+        probes, prompts, planted.type, planted.tolerance, seed, lambda: hypothesis, looked=lambda: looked.append(True)
+    )
     ended, finds = ExploitSearch(search_input, grader, coverage).run()
-    return SearchOutcome(ended, finds, grader, coverage)
+    return SearchOutcome(ended, finds, grader, coverage, bool(looked))

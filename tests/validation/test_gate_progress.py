@@ -30,3 +30,14 @@ def test_rollouts_are_left_out_of_facts_before_the_end() -> None:
         collected.add("smoke", "network", NetworkAttempt("example.org:443", "smoke"))
     assert (seen[0].rollouts_asked, seen[0].network) == ({}, ())
     assert collected.facts().rollouts_asked == {"blend": 128}
+
+
+def test_stage_that_has_looked_counts_as_ended_before_it_ends() -> None:
+    seen: list[Facts] = []
+    collected = CollectedFacts(ProgressListener(ended=lambda facts: seen.append(facts())))
+    with collected.observing("search"):
+        collected.take("search", iter([("looked", {})]))
+    assert [(facts.completed, "search" in facts.seconds) for facts in seen] == [
+        (("search",), False),
+        (("search",), True),
+    ]

@@ -42,7 +42,7 @@ from envwright.reports.result import DECIDING, EnvironmentResult, ValidationResu
 from envwright.reports.terminal import causes
 from envwright.reports.written import PAGE, write_reports
 from envwright.rules.catalogue import explain
-from envwright.rules.engine import GATES, Finding, Gate
+from envwright.rules.engine import GATES, Finding, Gate, Verdict
 from envwright.rules.settings import set_severities
 from envwright.system.capacity import usable_cores
 from envwright.system.subprocesses import terminated_like_interrupted
@@ -76,13 +76,20 @@ def watch(options: argparse.Namespace) -> int:
             with _saves(repository.packages[name].folder, root, watching.add), _keys(watching.add):
                 print_text(f"watching {name}; {_keys_line() if sys.stdin.isatty() else 'Ctrl-C ends it'}\n")
                 watching.validate(templates)
-                while (event := events.get()) != "q":
+                while (event := _next(events)) != "q":
                     watching.act(event, templates)
         except KeyboardInterrupt:
             return exit_codes.INTERRUPTED
         finally:
             stop.set()
     return exit_codes.PASS
+
+
+def _next(events: queue.Queue[str]) -> str:
+    """The next key or save. A signal that arrives as a wait begins is handled at its end, so waits are short."""
+    while True:
+        with suppress(queue.Empty):
+            return events.get(timeout=LOOK_SECONDS)
 
 
 def _keys_line() -> str:
@@ -102,8 +109,8 @@ class EnvironmentWatch:
         self._findings: tuple[Finding, ...] = ()
         """Those of the last validation, the weightiest first."""
         self._shown: set[tuple[str, str]] = set()
-        self._decided: set[Gate] = set()
-        """The findings and gates that were printed since the last save."""
+        self._decided: dict[Gate, Verdict] = {}
+        """The findings and the verdicts of gates that were printed since the last save."""
 
     def add(self, event: str) -> None:
         """Take a key or a save; a validation that it makes useless ends."""
@@ -159,13 +166,14 @@ class EnvironmentWatch:
 
     def _show(self, step: GateStep) -> None:
         if step.verdict is not None:
-            self._decided.add(step.gate)
+            self._decided[step.gate] = step.verdict
         print_text(for_terminal(lambda width, colour: self._rendered(step, width, colour)))
 
     def _rendered(self, step: GateStep, width: int, colour: bool) -> str:
         page = Page(width=width, colour=colour)
         verdict = (step.verdict, VERDICT_STYLES[step.verdict]) if step.verdict else ("no error so far", "dim")
-        page.line((f"{time.monotonic() - self._saved:6.1f} s", "dim"), f"  {step.gate:<13} ", verdict)
+        rest = f" so far; goes on: {', '.join(step.goes_on)}" if step.goes_on and step.verdict else ""
+        page.line((f"{time.monotonic() - self._saved:6.1f} s", "dim"), f"  {step.gate:<13} ", verdict, (rest, "dim"))
         new = [finding for finding in step.result.findings if (finding.rule, finding.message) not in self._shown]
         self._shown.update((each.rule, each.message) for each in new)
         if any(finding_kind(each) in DECIDING for each in new):
@@ -174,7 +182,7 @@ class EnvironmentWatch:
 
     def _finish(self, result: EnvironmentResult, request: ValidationRequest) -> None:
         for gate, verdict in result.gates.items():
-            if gate not in self._decided:
+            if self._decided.get(gate) != verdict:
                 of_gate = tuple(finding for finding in result.findings if finding.gate == gate)
                 self._show(GateStep(gate, verdict, replace(result, findings=of_gate)))
         self._findings = result.findings

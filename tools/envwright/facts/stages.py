@@ -6,7 +6,7 @@ observation, the key of the facts, the verdict, progress, reports, and the page 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 StageName = str
@@ -167,11 +167,13 @@ def with_needs(names: Collection[StageName]) -> set[StageName]:
     return found
 
 
-def in_start_order(names: Collection[StageName], first: Collection[StageName] = ()) -> list[Stage]:
-    """These stages, ordered by the seconds that depend on them: their own and those of the stages that wait for
-    them. Those of `first` come before the others."""
-    chosen = [stage for stage in STAGES if stage.name in names]
-    return sorted(chosen, key=lambda stage: (stage.name not in first, -_cost_from(stage)))
+def in_start_order(names: Collection[StageName], first: Sequence[StageName] = ()) -> list[Stage]:
+    """These stages: those of `first` in their order, then the others by the seconds that depend on them, which are
+    their own and those of the stages that wait for them."""
+    chosen = {stage.name: stage for stage in STAGES if stage.name in names}
+    begun = [chosen[name] for name in first if name in chosen]
+    others = [stage for stage in chosen.values() if stage not in begun]
+    return begun + sorted(others, key=lambda stage: -_cost_from(stage))
 
 
 def share_from(stage: Stage, names: Collection[StageName]) -> float:

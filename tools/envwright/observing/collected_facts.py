@@ -82,7 +82,7 @@ class ProgressListener:
     deadline: Callable[[StageName, float], None] = lambda _stage, _seconds: None
     """A stage begins; it is ended after this many seconds at the latest."""
     ended: Callable[[Callable[[], Facts]], None] = lambda _: None
-    """A stage has ended; the argument returns the facts of the stages that have, without rollouts."""
+    """A stage has ended, or has looked; the argument returns the facts of the stages that have, without rollouts."""
     detail: Callable[[str], None] = lambda _: None
     """A description of an evaluation's progress."""
     note: Callable[[str], None] = lambda _: None
@@ -109,6 +109,8 @@ class CollectedFacts:
     """Rewards of rollouts for the rewards gate, by task and policy."""
     failures: dict[StageName, Failure] = field(default_factory=dict)
     completed: list[StageName] = field(default_factory=list)
+    looked: set[StageName] = field(default_factory=set)
+    """Stages that go on and have found nothing so far, after enough for a first judgement."""
     asked: dict[str, int] = field(default_factory=dict)
     mutation: Mutation | None = None
     seconds: dict[str, float] = field(default_factory=dict)
@@ -150,6 +152,9 @@ class CollectedFacts:
             elif kind == "overlap" and self.description is not None:
                 pairs = tuple((first, second) for first, second in value["pairs"])
                 self.description = replace(self.description, overlap=pairs, overlap_count=value["count"])
+            elif kind == "looked":
+                self.looked.add(stage)
+                self.listener.ended(self.ended_facts)
             elif kind == "played":
                 self.played[value["task"], value["policy"]] = value["reward"]
             elif kind in KINDS:
@@ -171,10 +176,12 @@ class CollectedFacts:
             known.append(replace(last, reason=failure.message))
 
     def ended_facts(self) -> Facts:
-        """The facts of the stages that have ended, without rollouts: others have sent only some of theirs."""
+        """The facts of the stages that have ended or looked, without rollouts: others have sent only some of theirs."""
         ended = {*self.completed, *self.failures} - {"smoke", "distribution"}
         parts = {(stage, kind): items for (stage, kind), items in list(self.parts.items()) if stage in ended}
-        return replace(self, parts=parts, asked={}, failures=dict(self.failures)).facts()
+        completed = list({*self.completed, *self.looked})
+        failures, seconds = dict(self.failures), dict(self.seconds)
+        return replace(self, parts=parts, asked={}, failures=failures, seconds=seconds, completed=completed).facts()
 
     def facts(self) -> Facts:
         """The collected items as facts."""

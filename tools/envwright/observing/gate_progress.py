@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TextIO
 
 from envwright.facts.observed import Facts
-from envwright.facts.stages import needed_by
+from envwright.facts.stages import StageName, needed_by
 from envwright.observing.verdicts import ValidationRequest, judged
 from envwright.reports.progress import PlainProgress
 from envwright.reports.result import EnvironmentResult
@@ -31,6 +31,8 @@ class GateStep:
     """`None` while stages that the gate needs are running and nothing has failed it yet."""
     result: EnvironmentResult
     """With the findings of this gate alone."""
+    goes_on: tuple[StageName, ...] = ()
+    """Stages of the gate that have looked, found nothing, and have not ended."""
 
 
 class GateProgress(PlainProgress):
@@ -40,6 +42,8 @@ class GateProgress(PlainProgress):
         super().__init__([name], stream, silence=SILENCE_SECONDS)
         self._request, self._show = request, show
         self._shown: set[Gate] = set()
+        self._has_replies = False
+        """Whether the judgement of the first replies was shown."""
         self._judging = ThreadPoolExecutor(1)
         """Judging takes some 50 ms, which the next stage does not wait for."""
 
@@ -51,14 +55,18 @@ class GateProgress(PlainProgress):
         for gate in EARLY:
             if gate in self._shown:
                 continue
-            is_decided = reached.issuperset(needed_by(gate))
-            if not is_decided and (gate != "rewards" or facts.completed[-1:] != ("rewards",)):
+            needed = needed_by(gate)
+            is_decided = reached.issuperset(needed)
+            are_replies = gate == "rewards" and "rewards" in reached and not self._has_replies
+            if not is_decided and not are_replies:
                 continue
+            self._has_replies = self._has_replies or are_replies
+            goes_on = tuple(stage for stage in needed if stage in reached and stage not in facts.seconds)
             result = judged(replace(self._request, gates=(gate,)), name, facts, cached=False, started=time.monotonic())
             verdict = result.gates[gate]
             if is_decided:
                 self._shown.add(gate)
-            self._show(GateStep(gate, verdict if is_decided or verdict == "fail" else None, result))
+            self._show(GateStep(gate, verdict if is_decided or verdict == "fail" else None, result, goes_on))
 
     def _close(self) -> None:
         self._judging.shutdown()

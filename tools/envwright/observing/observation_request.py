@@ -41,7 +41,7 @@ class ObservationRequest:
     reads none at all, as a release does: nobody vouches for them."""
 
     first: tuple[StageName, ...] = ()
-    """The stages that begin before all others; the facts are the same in any order."""
+    """The stages that begin before all others, in this order; the facts are the same in any order."""
 
     def of_package(self, package: Package) -> ObservationRequest:
         """The request for this package: a harness is only loaded."""

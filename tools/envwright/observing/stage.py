@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -49,7 +49,7 @@ class Observation:
     overlay: Path = field(init=False)
     """The folder that its wheel is unpacked into."""
     processes: EnvironmentProcesses = field(init=False)
-    first: Collection[StageName] = ()
+    first: Sequence[StageName] = ()
     """The stages that begin before all others."""
     scoring: Job | None = None
     """The job that scored replies, for stages that continue with the same conversations."""

@@ -122,8 +122,9 @@ class _Work:
             self._session.policies.answer.type,
             self._session.policies.answer.tolerance,
             request["seed"],
-            self._with_hypothesis(),
+            self._with_hypothesis,
             self._request["replies"],
+            lambda: self._session.channel.item("looked", {}),
         )
         ended, finds = ExploitSearch(search_input, grader, coverage).run()
         return common | {

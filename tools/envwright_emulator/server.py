@@ -84,7 +84,7 @@ class _Transport:
         if content and kind == "application/json":
             try:
                 body, content = json.loads(content), b""
-            except ValueError:
+            except (ValueError, RecursionError):
                 body = None
         account = self.hub.accounts.of(request.headers.get("Authorization", ""))
         address = f"{request.scheme}://{request.host}"
@@ -115,7 +115,7 @@ class _Transport:
         try:
             body = json.loads(await request.read() or b"{}")
             return web.json_response(self._controlled(request.method, what, body))
-        except (FaultSyntaxError, UnknownAssumption, ValueError) as error:
+        except (FaultSyntaxError, UnknownAssumption, ValueError, RecursionError) as error:
             return web.json_response({"detail": str(error)}, status=400)
         except LookupError:
             return web.json_response({"detail": f"there is no {request.method} {CONTROL}/{what}"}, status=404)

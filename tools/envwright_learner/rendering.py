@@ -148,7 +148,7 @@ def _plain(message: Message) -> dict[str, Any]:
 def _object(arguments: Any) -> Any:
     try:
         return json.loads(arguments or "{}") if isinstance(arguments, str | None) else arguments
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
 
 

@@ -325,5 +325,5 @@ def _calls(message: Message) -> list[Any]:
 def _read(arguments: Any) -> Any:
     try:
         return json.loads(arguments) if isinstance(arguments, str) else arguments
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments

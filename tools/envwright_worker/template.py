@@ -99,7 +99,7 @@ class Template:
             named = dict(zip(settings.pop("descriptors"), descriptors, strict=True))
             child = _Child(named.pop("report"), named.pop("lifeline", -1))
             process = os.fork()
-        except (ValueError, LookupError, TypeError, AttributeError, OSError):
+        except (ValueError, LookupError, TypeError, AttributeError, OSError, RecursionError):
             # The author's code holds one of the sockets; or there is no room for another process, and the host sees
             # its end of `report` close.
             _close(descriptors)

@@ -173,7 +173,7 @@ def _prime_key(variables: Mapping[str, str]) -> str | None:
     config = _home(variables) / ".prime" / "config.json"
     try:
         return "~/.prime/config.json" if json.loads(config.read_text("utf-8")).get("api_key") else None
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return None
 
 

@@ -226,7 +226,7 @@ def _download(
         )
     except ProgramFailed as error:
         failed: dict[str, str] = {"name": datasets[0].name, "outcome": "raised", "message": error.failure.message}
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, RecursionError):
             failed |= json.loads(outcome.read_text())
         if error.failure.kind == "timeout":
             failed["outcome"] = "timeout"

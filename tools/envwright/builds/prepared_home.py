@@ -76,7 +76,7 @@ def read_prepared(folder: Path) -> PreparedHome | None:
     try:
         data = json.loads((folder / COMPLETE).read_bytes())
         found = PreparedHome(folder / HOME, str(data["content"]), int(data["bytes"]))
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
     mark_used(folder)
     return found if found.home.is_dir() else None

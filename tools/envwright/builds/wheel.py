@@ -291,7 +291,7 @@ def has_its_files(folder: Path) -> bool:
         content = raw if folder in _made_here else verified(raw, f"digests {folder.name}")
         kept = json.loads(content)
         return bool(kept == _digests(folder))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
 
 

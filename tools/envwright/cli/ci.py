@@ -81,7 +81,7 @@ def run_comment(options: argparse.Namespace) -> int:
     try:
         event = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_bytes())
         address = str(event["workflow_run"]["html_url"])
-    except (KeyError, OSError, ValueError, TypeError):
+    except (KeyError, OSError, ValueError, TypeError, RecursionError):
         print("GITHUB_EVENT_PATH does not name a workflow_run event: this command runs in a workflow", file=sys.stderr)
         return exit_codes.USAGE
     try:

@@ -14,7 +14,7 @@ from envwright.declarations.declared_text import leads_inside
 from envwright.hub.access import hub_access
 from envwright.models.run_rollouts import with_rollouts
 from envwright.packages.content import reward_digest
-from envwright.reports.printing import print_message
+from envwright.reports.printing import print_message, print_text
 from envwright.reports.run_report import RunReport, render_run, render_run_markdown, write_run
 from envwright.text.plain_data import plain_data
 from envwright.training.declared_runs import packages_of_runs
@@ -76,12 +76,12 @@ def _look(checkout: Checkout, options: argparse.Namespace, stop: threading.Event
     write_run(report, options.reports)
     scrubber = hub_access().scrubber
     if options.format == "json":
-        print(scrubber.text(json.dumps(plain_data(asdict(report)), indent=2)))
+        print_text(scrubber.text(json.dumps(plain_data(asdict(report)), indent=2)) + "\n")
     elif options.format == "markdown":
-        print(scrubber.text(render_run_markdown(report)), end="")
+        print_text(scrubber.text(render_run_markdown(report)))
     else:
         samples = seen.samples if options.command == "watch" else ()
-        print(scrubber.text(render_run(report, samples, quiet=options.quiet)), end="")
+        print_text(scrubber.text(render_run(report, samples, quiet=options.quiet)))
         _checkpoints(seen, options)
     if getattr(options, "rates", None) is not None:
         _write_rates(seen, checkout, options.rates)

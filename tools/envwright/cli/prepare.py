@@ -30,6 +30,7 @@ from envwright.declarations.yaml_edits import NoPlace, with_lines
 from envwright.facts.observed import Failure
 from envwright.files.atomic_write import write_whole
 from envwright.observing.exploration import explored
+from envwright.reports.printing import print_text
 from envwright.rules.engine import Verdict
 from envwright.rules.verdict import worst
 from envwright.system.subprocesses import ProgramFailed, terminated_like_interrupted
@@ -91,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
             stop.set()
             raise
     if options.format == "json":
-        print(json.dumps({"environments": [asdict(result) for result in results]}, indent=2))
+        print_text(json.dumps({"environments": [asdict(result) for result in results]}, indent=2) + "\n")
     elif not names:
         print("nothing to prepare: no environment declares `prepare:`")
     return exit_codes.OF_VERDICT[worst(result.verdict for result in results)]

@@ -173,6 +173,6 @@ def _expected(matrix: Path | None) -> tuple[list[str], list[str]]:
         entries: Any = json.loads(matrix.read_bytes())["include"]
         names = [name for entry in entries for name in entry["names"].split()]
         return names, [name for entry in entries for name in entry.get("runs", "").split()]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         fix = "write it with envwright shards --format json"
         raise DeclarationError([Problem(str(matrix), None, "is not a matrix of shards", fix=fix)]) from None

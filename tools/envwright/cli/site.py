@@ -18,6 +18,7 @@ from envwright.reports.run_report import read_runs
 from envwright.reports.site.build import Catalogue, build_site, listing_of
 from envwright.reports.written import read_diff
 from envwright.rules.verdict import worst
+from envwright.text.plain_data import counted
 
 EXAMPLES = """examples:
   envwright site                  the catalogue of PUBLIC environments, in reports/site/
@@ -43,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     out: Path = options.out or reports / "site"
     repository = Repository.load(options.root, set_apart=True)
     hidden = frozenset() if options.private else repository.registry.private
-    catalogue, problems = _catalogue(repository, reports, hidden)
+    catalogue, problems = _catalogue(repository, reports, None if options.private else hidden)
     broken = [problem for found in repository.broken.values() for problem in found]
     for problem in (*broken, *problems):
         print(problem, file=sys.stderr)
@@ -52,15 +53,18 @@ def run(options: argparse.Namespace) -> int:
     if catalogue.report is None:
         print("no report was found, so the site shows no verdicts; run first: envwright validate", file=sys.stderr)
     if hidden:
-        print(f"{len(hidden)} PRIVATE environments and their runs are left out; --private includes them")
+        print(f"{counted(len(hidden), 'PRIVATE environment')} and runs on them are left out; --private includes them")
     if repository.broken:
         print(f"left out: {', '.join(repository.broken)}", file=sys.stderr)
     return exit_codes.FAIL if repository.broken else exit_codes.PASS
 
 
-def _catalogue(repository: Repository, reports: Path, hidden: frozenset[str]) -> tuple[Catalogue, list[str]]:
-    """The data of the site without `hidden` environments and their runs, and the errors of unreadable run reports."""
-    registry = repository.registry
+def _catalogue(repository: Repository, reports: Path, private: frozenset[str] | None) -> tuple[Catalogue, list[str]]:
+    """The data of the site without `private` environments, their runs, and what is not declared; `None` shows all.
+
+    The second value has the errors of unreadable run reports.
+    """
+    registry, hidden = repository.registry, private or frozenset()
     file = reports / "validate.json"
     report = read_report(file) if file.is_file() else None
     if report is not None:  # the site shows what is registered, and not the result of a variant
@@ -71,7 +75,7 @@ def _catalogue(repository: Repository, reports: Path, hidden: frozenset[str]) ->
     runs, problems = read_runs(reports)
     hidden_runs = {name for name, spec in registry.specs.items() if hidden.intersection(spec.environment_names)}
     declared = {name: run for name, run in registry.runs.items() if name not in hidden_runs}
-    if hidden:  # what the registry does not declare could be of any environment, and so could problems
+    if private is not None:  # what is not declared could be of any environment, and so could problems
         runs = [run for run in runs if run.name in declared and not hidden.intersection(run.environments)]
         report = report and _of_public(report, registry.environments.keys() - hidden, declared)
     released = _released(reports / "release.json")
@@ -82,7 +86,7 @@ def _catalogue(repository: Repository, reports: Path, hidden: frozenset[str]) ->
     ]
     digests = {environment.name: environment.digest for environment in report.environments} if report else {}
     diff = read_diff(reports / "reward-diff.json", digests)
-    if hidden and diff:
+    if private is not None and diff:
         diff["verdict"] = worst(one["verdict"] for one in diff["environments"])
     external = tuple(registry.external.values())
     catalogue = Catalogue(
@@ -110,7 +114,7 @@ def _released(file: Path) -> dict[str, Any] | None:
     try:
         data = json.loads(file.read_bytes())
         return data if all({"name", "result", "package_version"} <= set(one) for one in data["environments"]) else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -28,7 +28,7 @@ from envwright.observing.job import StageFailed, WorkerLost
 from envwright.packages.content import reward_digest
 from envwright.packages.git import head_of
 from envwright.packages.repository import Repository
-from envwright.reports.printing import print_message
+from envwright.reports.printing import print_message, print_text
 from envwright.system.installation import command_with
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
@@ -114,7 +114,8 @@ def _train_file(file: Path, options: argparse.Namespace) -> int:
     except (StageFailed, WorkerLost, ProgramFailed) as error:
         print(f"the environment could not be played: {error}", file=sys.stderr)
         return exit_codes.ERROR
-    print(json.dumps(_as_json(trained), indent=2) if options.format == "json" else _summary(trained))
+    said = json.dumps(_as_json(trained), indent=2) if options.format == "json" else _summary(trained)
+    print_text(f"{said}\n")
     return CODES[trained.end]
 
 

@@ -107,7 +107,7 @@ class GitHub:
             message = error.read(500).decode("utf-8", "replace")
             limited = _limited_seconds(error.code, error.headers, message)
             raise GitHubError(f"{method} {path}: HTTP {error.code}: {message}", error.code, limited) from None
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
             raise GitHubError(f"{method} {path}: {error}") from None
 
 

@@ -131,7 +131,7 @@ def _saved(environ: Mapping[str, str]) -> Mapping[str, object]:
     name = f"environments/{context}.json" if context.replace("-", "").replace("_", "").isalnum() else "config.json"
     try:
         data = json.loads((Path(home) / ".prime" / name).read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
 

@@ -98,7 +98,7 @@ def call_hub(
 def _parsed(line: str) -> dict[str, Any]:
     try:
         message = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return message if isinstance(message, dict) else {}
 

@@ -99,7 +99,7 @@ class PendingSubmission:
             return float(json.loads(self.note.read_bytes())["until"])
         except FileNotFoundError:
             return 0.0
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return self.note.stat().st_mtime + self.seconds  # a process ended while it wrote the note
 
 

@@ -202,7 +202,7 @@ def _optimized(path: Path) -> Optimized:
         if isinstance(raw, dict) and "missing" in raw:
             raise NoGepa(str(raw["missing"]))
         found = adapter(Optimized).validate_python(raw, strict=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         message = f"GEPA ended without a result: {error}"
         raise ProgramFailed(Failure("infrastructure", "NoResult", message)) from None
     assert isinstance(found, Optimized)

@@ -56,26 +56,38 @@ def validate_with_model(
     reports: Path,
     env_args: Mapping[str, Any] | None = None,
 ) -> tuple[ValidationResult, CommandError | None]:
-    """Evaluate the environments with the model at an endpoint and judge them, and why it refused calls.
+    """Evaluate the environments with the model at an endpoint and judge them; the second value says why it ended early.
 
-    Raises `CommandError` if nothing is to be judged.
+    Raises `CommandError` if nothing was judged.
     """
     started = time.monotonic()
     check_judges(repository, names, scripted=settings.scripted_judge)
-    results, stop = [], threading.Event()
+    results: list[EnvironmentResult] = []
+    refused: CommandError | None = None
+    stop = threading.Event()
     with relay_to(repository.root, model, settings) as relay:
         for name in names:
             entry, package = repository.registry.environments[name], repository.packages[name]
             target = EvaluationTarget(repository.root, entry, package, settings, stop)
             file = f"{name}--{relay.endpoint.name}{'--eval' if settings.split == 'eval' else ''}"
             file = f"{file}{'' if env_args is None else '--variant'}.jsonl".replace("/", "_")
-            results.append(replace(_evaluated(target, gate, relay, reports / "rollouts" / file), env_args=env_args))
+            try:
+                judged = _evaluated(target, gate, relay, reports / "rollouts" / file)
+            except CommandError as error:
+                if not results:
+                    raise
+                refused = error
+                break  # what was paid is reported
+            results.append(replace(judged, env_args=env_args))
+    verdicts: list[Verdict] = [result.verdict for result in results]
+    unfinished = names[len(results) :]
     result = ValidationResult(
-        verdict=worst(result.verdict for result in results),
+        verdict=worst([*verdicts, "inconclusive"] if unfinished else verdicts),
         environments=tuple(results),
         seconds=time.monotonic() - started,
         tool=__version__,
         gates=(gate,),
+        unfinished=unfinished,
         endpoint=model,
         split=settings.split or "train",
         rules=set_severities(repository.registry.rules),
@@ -84,7 +96,7 @@ def validate_with_model(
     if result.verdict == "pass" and len(names) == 1 and env_args is None:
         then = "distribution" if gate == "smoke" else "record"
         result = replace(result, next_command=f"envwright {then} {names[0]} --model {model}")
-    return result, None if relay.refusal is None else refused_by(relay.refusal)
+    return result, refused if relay.refusal is None else refused_by(relay.refusal)
 
 
 def _evaluated(target: EvaluationTarget, gate: Gate, relay: Relay, file: Path) -> EnvironmentResult:

@@ -98,7 +98,7 @@ def _listed(access: HubAccess) -> Iterator[Mapping[str, Any]]:
         request = urllib.request.Request(f"{access.inference_url}/models", headers=headers)
         with _OPENER.open(request, timeout=SECONDS) as answer:
             listed = json.loads(answer.read(LONGEST_LIST))
-    except (OSError, HTTPException, ValueError):
+    except (OSError, HTTPException, ValueError, RecursionError):
         return
     rows = listed.get("data") if isinstance(listed, dict) else None
     for each in rows if isinstance(rows, list) else []:

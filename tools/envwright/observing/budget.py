@@ -133,7 +133,7 @@ def current_deadline() -> Deadline | None:
 
 def cost_of(pace: Pace | None) -> float:
     """The cost of a reply, rounded up to a power of √2, so that noise does not change a plan; 0 if cheap."""
-    if pace is None or pace.seconds < CHEAP_SECONDS:
+    if pace is None or not CHEAP_SECONDS <= pace.seconds < math.inf:
         return 0.0
     return float(CHEAP_SECONDS * 2 ** (math.ceil(2 * math.log2(pace.seconds / CHEAP_SECONDS)) / 2))
 

@@ -101,7 +101,7 @@ def inputs_of(entry: EnvironmentEntry, package: Package, request: ObservationReq
 def earlier_facts(inputs: Inputs, environment: str, workspace: Workspace) -> EarlierFacts | None:
     """Facts without a failure that were observed with the same behaviour; `None` if there are none."""
     for path in sorted((workspace.facts / environment).glob(f"*{INPUTS}")):
-        with suppress(OSError, ValueError, TypeError):
+        with suppress(OSError, ValueError, TypeError, RecursionError):
             kept = json.loads(verified(path.read_bytes(), SIGNED_AS))
             earlier = Inputs(**kept["inputs"])
             if earlier.behaviour != inputs.behaviour:
@@ -115,7 +115,7 @@ def earlier_facts(inputs: Inputs, environment: str, workspace: Workspace) -> Ear
 
 def changed_part(entry: EnvironmentEntry, package: Package, workspace: Workspace, request: ObservationRequest) -> str:
     """The part of the key, in words, that differs from that of the last facts; empty if the package alone does."""
-    with suppress(OSError, ValueError, KeyError):  # among others, if there are none
+    with suppress(OSError, ValueError, KeyError, RecursionError):  # among others, if there are none
         last = max((workspace.facts / entry.name).glob(f"*{INPUTS}"), key=lambda path: path.stat().st_mtime)
         earlier = json.loads(verified(last.read_bytes(), SIGNED_AS))["inputs"]["parts"]
         now = key_parts(entry, package, request)

@@ -69,7 +69,7 @@ class Journal:
     def _read(self) -> Iterator[Rollout]:
         with suppress(OSError):
             for line in self._path.read_bytes().split(b"\n"):
-                with suppress(ValueError):
+                with suppress(ValueError, RecursionError):
                     signature, _, content = line.partition(b" ")
                     text = verified(signature + b"\n" + content, self._signed_as)
                     rollout = adapter(Rollout).validate_python(json.loads(text))

@@ -15,8 +15,8 @@ LOOK_SECONDS = 0.25
 class MemoryWatch:
     """The memory of one environment's processes, checked by any idle job.
 
-    Forks share most of their memory with their parent. Shared memory is measured exactly only if an estimate is near
-    the limit, because this takes the kernel milliseconds for each process.
+    Forks share most of their memory with their parent. Shared memory is measured exactly only if all of it, counted for
+    each process, is above the limit, because this takes the kernel milliseconds for each process.
     """
 
     def __init__(self, limit: int, root: int = 0) -> None:
@@ -42,7 +42,7 @@ class MemoryWatch:
             self._excess.pop(job, None)
 
     def excess_of(self, job: int) -> str:
-        """Why this job exceeds the memory limit, or `None`."""
+        """Why this job exceeds the memory limit; empty if it does not."""
         with self._looking:
             now = time.monotonic()
             if now - self._looked >= LOOK_SECONDS:
@@ -56,8 +56,9 @@ class MemoryWatch:
         families = self._families()
         common = _resident(next(_children(self.root), 0)) if self.root else 0
         everyone = [process for family in families.values() for process in family]
-        held = common + sum(max(0, _resident(process) - common) for process in everyone)
-        if held > self._limit:
+        resident = [_resident(process) for process in everyone]
+        held = common + sum(max(0, each - common) for each in resident)
+        if sum(resident) > self._limit:  # they hold that much at most, and a program of its own shares nothing
             held = sum(map(_proportional, everyone))
         self.peak = max(self.peak, held)
         if held > self._limit:

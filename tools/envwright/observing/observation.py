@@ -164,7 +164,7 @@ def _load_and_run(observation: Observation) -> None:
                 with _timed(stage, observation, _time_before_replies(stage, observation)):
                     collected.take(stage, parts)
                 if stage == "load":
-                    observation.budget.forgive(observation.description.import_seconds)
+                    observation.budget.forgive(min(observation.description.import_seconds, IMPORT_SECONDS))
             with observation.open:
                 _run_stages(observation)
         finally:

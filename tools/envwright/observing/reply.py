@@ -113,7 +113,7 @@ def turn_of(text: str) -> str | Mapping[str, Any]:
         return text
     try:
         message = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     if not message.get("tool_calls"):
         return text

@@ -74,7 +74,7 @@ def _read(name: str, workspace: Workspace) -> Timing | None:
     try:
         data = json.loads((workspace.timings / f"{name}.json").read_bytes())
         seconds, memory = float(data["seconds"]), int(data["memory"])
-    except (OSError, ValueError, TypeError, KeyError, OverflowError):
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     return Timing(seconds, memory) if isfinite(seconds) and seconds >= 0 and memory >= 0 else None
 

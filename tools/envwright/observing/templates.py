@@ -116,7 +116,7 @@ class LockTemplate(ForkingProcess):
                     self._refusal = f"verifiers was not imported within {LOAD_SECONDS:g} s"
                 elif select.select([self.control], [], [], LOOK_SECONDS)[0]:
                     self._refusal = "the process that imports verifiers ended"
-                    with suppress(OSError, ValueError):
+                    with suppress(OSError, ValueError, RecursionError):
                         self._refusal = str(json.loads(self.control.recv(1 << 16))["refusal"])
                         keep_bytecode(self.venv, self._bytecode)
             return self._refusal

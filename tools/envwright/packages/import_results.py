@@ -38,6 +38,7 @@ from envwright.text.plain_data import counted
 from envwright.text.visible_text import on_one_line
 
 MOST_LINES_PRINTED = 20
+MOST_LINES_NAMED = 100
 MOST_METADATA = 4 << 20
 """Bytes of metadata.json, whose values for the whole file are few."""
 
@@ -235,8 +236,10 @@ def print_problems(path: Path, problems: Sequence[LineProblem], what: str) -> No
     for problem in problems[:MOST_LINES_PRINTED]:
         print(f"  {on_one_line(str(problem))[:500]}", file=sys.stderr)
     if len(problems) > MOST_LINES_PRINTED:
-        lines = ", ".join(str(problem.line) for problem in problems[MOST_LINES_PRINTED:])
-        print(f"  and lines {lines}", file=sys.stderr)
+        rest = problems[MOST_LINES_PRINTED:]
+        lines = ", ".join(str(problem.line) for problem in rest[:MOST_LINES_NAMED])
+        more = f" and {len(rest) - MOST_LINES_NAMED:,} more" if len(rest) > MOST_LINES_NAMED else ""
+        print(f"  and lines {lines}{more}", file=sys.stderr)
 
 
 GENERATED = 1_000_000
@@ -380,7 +383,7 @@ def _calls(calls: Any) -> Any:
         return calls
     try:
         return [json.loads(call) for call in calls]
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableRow(f"its tool_calls are not JSON: {error}") from None
 
 

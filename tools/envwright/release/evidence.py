@@ -104,7 +104,7 @@ def read_evidence(path: Path) -> dict[str, ValidationEvidence]:
         return {entry["name"]: _evidence(entry) for entry in entries}
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {error.strerror or error}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CommandError(f"{path} is not a validate.json: {type(error).__name__} {error}") from None
 
 

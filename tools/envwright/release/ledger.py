@@ -326,23 +326,28 @@ def read_ledger(file: Path) -> ReleaseLedger:
             str(data["prime"]),
             str(data["tool"]),
             str(data["began"]),
-            [_entry(each) for each in data["environments"]],
-            list(data["runs"]),
+            [_checked(_entry(each)) for each in data["environments"]],
+            [_run(each) for each in data["runs"]],
             bool(data["interrupted"]),
-            [_entry(each) for each in data.get("earlier", ())],
-            str(data.get("attestation", "")),
+            [_checked(_entry(each)) for each in data["earlier"]],
+            str(data["attestation"]),
         )
     except OSError as error:
         raise LedgerUnreadable(f"{file} cannot be read: {error.strerror or error}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise LedgerUnreadable(f"{file} is not a release.json: {type(error).__name__} {error}") from None
+    except KeyError as error:
+        raise LedgerUnreadable(f"{file} is not a release.json: it has no {error}") from None
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise LedgerUnreadable(f"{file} is not a release.json: {error}") from None
 
 
 def ledger_at(file: Path, commit: str) -> ReleaseLedger:
     """The ledger of a release of this commit. Raises `LedgerUnreadable`, also for one of another commit."""
     ledger = read_ledger(file)
     if ledger.commit != commit:
-        raise LedgerUnreadable(f"{file} is about {ledger.commit[:12]}, and here is {commit[:12]}")
+        raise LedgerUnreadable(
+            f"{file} is the ledger of commit {ledger.commit[:12]}, and this checkout is at {commit[:12]}: "
+            f"check out {ledger.commit[:12]}, or name the ledger of {commit[:12]}"
+        )
     return ledger
 
 
@@ -355,7 +360,7 @@ def _entry(data: Mapping[str, Any]) -> LedgerEntry:
         _read(HubEnvironment, data["after"]),
     )  # fmt: skip
     return LedgerEntry(
-        ReleaseStep(desired, data["planned"], data.get("reason", ""), found=found),
+        ReleaseStep(desired, data["planned"], data["reason"], found=found),
         data["result"],
         data["message"],
         data["next"],
@@ -363,12 +368,25 @@ def _entry(data: Mapping[str, Any]) -> LedgerEntry:
         data["wheel"],
         _read(ValidationEvidence, data["evidence"]),
         published if data["pushes"] else None,
-        _read(Fetched, data.get("fetched")),
+        _read(Fetched, data["fetched"]),
         _read(Verified, data["verified"]),
         tuple(_read(PushedEvaluation, each) for each in data["evaluations"]),
         data["page"],
         data["seconds"],
     )
+
+
+def _run(data: Any) -> dict[str, Any]:
+    if not data.keys() >= {"name", "outcome", "message", "id", "page", "next"}:
+        raise ValueError("a run has no name, outcome, message, id, page or next step")
+    return dict(data)
+
+
+def _checked(entry: LedgerEntry) -> LedgerEntry:
+    """The entry with every field of its type. Raises `ValueError`."""
+    checked = adapter(LedgerEntry).validate_python(vars(entry))
+    assert isinstance(checked, LedgerEntry)
+    return checked
 
 
 def _read(kind: type, data: Any) -> Any:
@@ -409,6 +427,6 @@ def print_ledger(file: LedgerFile, form: str) -> None:
     """Print a ledger in the chosen form; inside a GitHub job, append the page to its summary too."""
     page = file.scrubber.text(render_release_markdown(file.ledger))
     shown = file.scrubber.text(render_release_text(file.ledger)) if form == "text" else page
-    print_text(file.ledger.text(file.scrubber) if form == "json" else shown, guard=form != "json")
+    print_text(file.ledger.text(file.scrubber) if form == "json" else shown)
     with suppress(OSError):
         append_to_summary(page)

@@ -253,7 +253,7 @@ def print_plan(plan: ReleasePlan, form: PlanFormat, scrubber: Scrubber, *, quiet
         text = render_plan_json(plan)
     else:
         text = render_plan_markdown(plan) if form == "markdown" else render_plan_text(plan, quiet=quiet)
-    print_text(scrubber.text(text), guard=form != "json")
+    print_text(scrubber.text(text))
     append_to_summary(scrubber.text(render_plan_markdown(plan)))
     if is_in_job(os.environ):
         print_text(

@@ -201,7 +201,7 @@ def read_diff(path: Path, digests: Mapping[str, str]) -> dict[str, Any] | None:
     try:
         data = json.loads(path.read_bytes())
         same = [one for one in data["environments"] if _is_of(one, digests)]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return {**data, "environments": same} if same else None
 

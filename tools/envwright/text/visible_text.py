@@ -15,7 +15,7 @@ _INVISIBLE = re.compile(
     "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
     "]"
 )
-_COMMAND_START = re.compile(r"^(\s*):(?=:)", re.MULTILINE)
+_COMMAND_START = re.compile(r"^([^\S\n]*):(?=:)", re.MULTILINE)
 _PLAIN_SIGNS = str.maketrans(
     {"✓": "+", "✗": "x", "│": "|", "·": "-", "–": "-", "─": "-", "━": "=", "×": "*", "…": "...", "→": "->"}
 )
@@ -42,13 +42,14 @@ def on_one_line(text: str) -> str:
 
 def shortened(text: str, characters: int, lines: int | None = None) -> str:
     """The text, or its beginning and end with the number of omitted characters."""
+    total = len(text)
     rows = text.split("\n") if lines is not None else []
     if lines is not None and len(rows) > lines:
         head = lines - lines // 3
-        cut = f"[… {len(rows) - lines:,} of {len(rows):,} lines left out, {len(text):,} characters in total …]"
-        return shortened("\n".join([*rows[:head], cut, *rows[len(rows) - lines // 3 :]]), characters)
+        cut = f"[… {len(rows) - lines:,} of {len(rows):,} lines left out, {total:,} characters in total …]"
+        text = "\n".join([*rows[:head], cut, *rows[len(rows) - lines // 3 :]])
     tail = characters // 4
-    cut = f"[… {len(text) - characters:,} of {len(text):,} characters left out …]"
+    cut = f"[… {total - characters:,} of {total:,} characters left out …]"
     if len(text) <= characters + len(cut):  # the mark would be longer than what it stands for
         return text
     return f"{text[: characters - tail]}\n{cut}\n{text[-tail:]}"
@@ -56,7 +57,8 @@ def shortened(text: str, characters: int, lines: int | None = None) -> str:
 
 def without_workflow_commands(text: str) -> str:
     """The text without commands for GitHub's runner, which reads logs."""
-    return _COMMAND_START.sub(r"\1\\x3a", text).replace("##[", r"##\x5b")
+    # JSON, in which a command can only stand inside a string, stays JSON
+    return _COMMAND_START.sub(r"\1\\x3a", text).replace("##[", r"##\u005b")
 
 
 def fitting(text: str, encoding: str | None) -> str:

@@ -210,7 +210,7 @@ def _addressed(root: Path, spec: RunSpec, step: int | None, kept: KeptAddresses)
                 row = json.loads(line)
                 name, place = str(row["name"]), str(row["sampler_path"])
                 found[int(row.get("batch") or name)] = place
-            except (ValueError, KeyError, TypeError, AttributeError):
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue  # half a line, or a checkpoint without weights for sampling
     if not found:
         message = f"{spec.name} has no result: {folder / kept.files} names no sampler_path"
@@ -298,7 +298,7 @@ def _json_problem(path: Path) -> Iterator[IncompleteFile]:
             yield IncompleteFile(path, "is not a JSON object")
     except FileNotFoundError:
         yield IncompleteFile(path, "is missing")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         yield IncompleteFile(path, f"cannot be read: {error}")
 
 
@@ -347,7 +347,7 @@ def read_header(path: Path) -> Mapping[str, Any]:
         raise ValueError("is missing") from None
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, json.JSONDecodeError):
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         raise ValueError("is not a safetensors file: its header is not JSON") from None
     tensors = (
         {name: each for name, each in header.items() if name != "__metadata__"} if isinstance(header, dict) else {}

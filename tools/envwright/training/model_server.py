@@ -126,7 +126,7 @@ def is_served(endpoint: Endpoint) -> bool:
         with opener.open(f"{endpoint.url}/models", timeout=ANSWER_SECONDS) as answer:
             listed = json.loads(answer.read(1_000_000))["data"]
             return any(each["id"] == endpoint.model for each in listed)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
 

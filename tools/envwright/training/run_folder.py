@@ -71,7 +71,7 @@ def step_of_model(final: Path) -> int | None:
     """The step of a finished model, `None` if there is none or its step is not recorded."""
     try:
         return int(json.loads((final / TRAINED).read_text(encoding="utf-8"))["step"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -117,7 +117,7 @@ class Beginning:
         """The stored data of the folder's run; empty without a file."""
         try:
             earlier = json.loads((self.folder / IDENTITY).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return earlier if isinstance(earlier, dict) else {}
 
@@ -201,7 +201,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(row, dict) and isinstance(row.get("step"), int):
             rows.append(row)

@@ -125,7 +125,7 @@ class SeenRun:
         """Its id there; empty without a note."""
         try:
             return str(json.loads(self.file.read_bytes())["id"])
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
             return ""
 
     def keep(self, id: str) -> None:

@@ -221,7 +221,7 @@ class ScriptedEndpoint:
         """Status and body of the response to a request, without a connection; `None` if it has to be served."""
         try:
             body = json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         if path not in DIALECTS or not isinstance(body, dict) or body.get("stream"):
             return None

@@ -131,7 +131,7 @@ def _behind_hashes(reply: str) -> Payload | None:
 def _in_json_field(reply: str) -> Payload | None:
     try:
         value = json.loads(reply)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or not value:
         return None
@@ -237,7 +237,7 @@ def detect_type(answer: str) -> str:
     if text[:1] in "{[":
         try:
             json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
         else:
             return "json"
@@ -365,7 +365,7 @@ def split_elements(text: str) -> tuple[list[str], Callable[[list[str]], str]]:
     if text.strip()[:1] == "[":
         try:
             values = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return [text], "".join
         spoken = [json.dumps(value, ensure_ascii=False) for value in values]
         return spoken, lambda parts: f"[{', '.join(parts)}]"
@@ -402,7 +402,7 @@ def _lists(answer: str, *, ordered: bool) -> Iterator[str]:
 def _json_values(answer: str, *, ordered: bool = True) -> Iterator[str]:
     try:
         value = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         yield from _edited(answer)
         return
     if isinstance(value, list) and value:
@@ -428,7 +428,7 @@ def _as_json(text: str) -> object:
     """The value of a JSON text, or else the text."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -467,7 +467,7 @@ def hollow(reply: str) -> Iterator[str]:
     """JSON without contents, if a reply is JSON: it detects code that catches only invalid JSON."""
     try:
         value = json.loads(reply)
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     if isinstance(value, dict) and value:
         yield json.dumps(dict.fromkeys(value))

@@ -260,7 +260,7 @@ def result_of_calls(messages: Sequence[Message]) -> str:
     text = next((text_of(message) for message in reversed(messages) if message["role"] == "tool"), "").strip()
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     if isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
@@ -348,7 +348,7 @@ def _expected_calls(value: Any, offered: Mapping[str, Any], depth: int) -> Itera
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
     if isinstance(value, list) and value:
         calls = [_as_call(one, offered) for one in value]
@@ -382,7 +382,7 @@ def _named_call(name: Any, arguments: Any, offered: Mapping[str, Any]) -> NamedC
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     return (str(offered[_plain(name)]["name"]), dict(arguments)) if isinstance(arguments, Mapping) else None
 

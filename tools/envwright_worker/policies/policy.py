@@ -129,7 +129,7 @@ def is_json(text: str) -> bool:
     """Whether a text is a JSON object or array."""
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return text.lstrip()[:1] in ("{", "[")
 

@@ -81,7 +81,7 @@ def elements_of(text: str) -> Counter[str]:
     """The elements of a list, of a JSON value or of lines; pairs for an object."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = [part for part in re.split(r"[\n,;]+", text.strip().strip("[](){}")) if part.strip()]
     if isinstance(value, dict):
         return Counter(json.dumps([key, item], sort_keys=True) for key, item in value.items())

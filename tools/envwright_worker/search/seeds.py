@@ -273,7 +273,7 @@ def _more_elements(slot: _Slot) -> Iterator[Wrong]:
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 

@@ -175,7 +175,7 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = call.get("function") or call
     arguments = function.get("arguments", {})
     if isinstance(arguments, str):
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             arguments = json.loads(arguments)
     return {"name": function.get("name"), "arguments": arguments}
 
@@ -305,7 +305,7 @@ def _in_text(text: str, entry_point: str) -> Iterator[CodeTest]:
     if text.strip()[:1] in ("{", "["):
         try:
             yield from _tests(json.loads(text), entry_point)
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
         else:
             return

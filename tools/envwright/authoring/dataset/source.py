@@ -136,7 +136,7 @@ def _json_lines(file: Path) -> Iterator[DatasetRow]:
                 continue
             try:
                 row = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise SourceProblem(
                     f"{file}:{number}: is not JSON: {error}", "Put one JSON object on each line."
                 ) from None
@@ -158,7 +158,7 @@ def _json(file: Path) -> Iterator[DatasetRow]:
         whole = "".join(_decoded(text, file))
     try:
         found = json.loads(whole)
-    except ValueError:
+    except (ValueError, RecursionError):
         yield from _json_lines(file)
         return
     if isinstance(found, dict):

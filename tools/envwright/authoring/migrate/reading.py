@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -116,14 +117,17 @@ def code_of(node: cst.CSTNode) -> str:
 
 
 def local_names(load: cst.FunctionDef) -> set[str]:
-    """The names that a function has as parameters, assigns or defines."""
-    names = {parameter.name.value for parameter in (*load.params.params, *load.params.kwonly_params)}
-    for statement in load.body.body:
-        if isinstance(statement, cst.FunctionDef):
-            names.add(statement.name.value)
-        for target in m.findall(statement, m.AssignTarget(target=m.Name())):
-            names.add(cst.ensure_type(cst.ensure_type(target, cst.AssignTarget).target, cst.Name).value)
-    return names
+    """The names that a function has as parameters, assigns, imports or defines, in functions inside it too."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(code_of(load))):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                names.add(name)
+            case ast.alias():
+                names.add((node.asname or node.name).partition(".")[0])
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                names.add(node.name)
+    return names - {load.name.value}
 
 
 def names_used(node: cst.CSTNode) -> set[str]:
@@ -132,7 +136,7 @@ def names_used(node: cst.CSTNode) -> set[str]:
 
 
 def assigned(load: cst.FunctionDef, name: str) -> cst.BaseExpression | None:
-    """The value assigned to a name at the top of a function; `None` if there is none, or more than one."""
+    """The value that is assigned to a name in a function; `None` if there is none, or more than one."""
     found = [
         cst.ensure_type(assign, cst.Assign).value
         for assign in m.findall(load, m.Assign(targets=[m.AssignTarget(target=m.Name(name))]))
@@ -156,6 +160,8 @@ def _parsed(path: Path) -> cst.Module:
         return cst.parse_module(path.read_bytes())
     except cst.ParserSyntaxError as error:
         raise NotMovable(f"{path}:{error.raw_line}: is not valid Python: {error.message}") from None
+    except (SyntaxError, UnicodeDecodeError) as error:  # its encoding
+        raise NotMovable(f"{path}: is not valid Python: {error}") from None
 
 
 def _functions(module: cst.Module) -> dict[str, cst.FunctionDef]:
@@ -190,7 +196,7 @@ def _arguments(load: cst.FunctionDef) -> list[Argument]:
             code_of(parameter.annotation.annotation) if parameter.annotation is not None else "Any",
             code_of(parameter.default) if parameter.default is not None else None,
         )
-        for parameter in (*load.params.params, *load.params.kwonly_params)
+        for parameter in (*load.params.posonly_params, *load.params.params, *load.params.kwonly_params)
     ]
 
 
@@ -201,7 +207,9 @@ def _rewards(found: Original, rubric: cst.BaseExpression | None) -> Iterator[Rew
         found.rubrics.add(rubric.value)
         calls = m.findall(found.load, m.Call(func=m.Attribute(value=m.Name(rubric.value))))
         added = [cst.ensure_type(call, cst.Call) for call in calls]
-        rubric = assigned(found.load, rubric.value)
+        name, rubric = rubric, assigned(found.load, rubric.value)
+        if rubric is None:
+            found.unmoved.append(("The rubric is not assigned in one place of the function.", code_of(name)))
     if rubric is None:
         return
     kind = code_of(rubric.func).rpartition(".")[2] if isinstance(rubric, cst.Call) else ""
@@ -211,11 +219,11 @@ def _rewards(found: Original, rubric: cst.BaseExpression | None) -> Iterator[Rew
     given = {argument.keyword.value: argument.value for argument in rubric.args if argument.keyword is not None}
     given |= dict(zip(("funcs", "weights"), (one.value for one in rubric.args if one.keyword is None), strict=False))
     if kind == "RubricGroup":
-        for member in _elements(given.get("rubrics", given.get("funcs"))):
+        for member in _elements(found, given.get("rubrics", given.get("funcs"))):
             yield from _rewards(found, member)
         given = {}
-    functions = _elements(given.get("funcs"))
-    weights = [code_of(weight) for weight in _elements(given.get("weights"))]
+    functions = _elements(found, given.get("funcs"))
+    weights = [_weight(found, weight) for weight in _elements(found, given.get("weights"))]
     for position, named in enumerate(functions):
         yield _reward(found, named, weights[position] if position < len(weights) else "1.0")
     for call in added:
@@ -223,15 +231,31 @@ def _rewards(found: Original, rubric: cst.BaseExpression | None) -> Iterator[Rew
         if method not in ("add_reward_func", "add_metric") or not call.args:
             found.unmoved.append((f"The effect of {method} on the rubric is unknown.", code_of(call)))
             continue
+        values = {one.keyword.value: one.value for one in call.args if one.keyword is not None}
+        values |= dict(zip(("func", "weight"), (one.value for one in call.args if one.keyword is None), strict=False))
+        if "func" not in values:
+            found.unmoved.append(("The function that is added has no known name.", code_of(call)))
+            continue
         usual = "1.0" if method == "add_reward_func" else "0.0"
-        weight = next(
-            (one.value for one in call.args[1:] if one.keyword is None or one.keyword.value == "weight"), None
-        )
-        yield _reward(found, call.args[0].value, usual if weight is None else code_of(weight))
+        yield _reward(found, values["func"], _weight(found, values["weight"]) if "weight" in values else usual)
 
 
-def _elements(node: cst.BaseExpression | None) -> Sequence[cst.BaseExpression]:
-    return [element.value for element in node.elements] if isinstance(node, (cst.List, cst.Tuple)) else []
+def _elements(found: Original, node: cst.BaseExpression | None) -> Sequence[cst.BaseExpression]:
+    """The elements of a list that is written in place; another one is noted as unmoved."""
+    if node is None:
+        return []
+    if isinstance(node, (cst.List, cst.Tuple)) and all(isinstance(one, cst.Element) for one in node.elements):
+        return [element.value for element in node.elements]
+    found.unmoved.append(("A list that is not written in place cannot be read.", code_of(node)))
+    return []
+
+
+def _weight(found: Original, weight: cst.BaseExpression) -> str:
+    """The weight as code; one that needs a name is noted as unmoved, and is 1."""
+    if not names_used(weight):
+        return code_of(weight)
+    found.unmoved.append(("A weight that is not a number is 1.0 here.", code_of(weight)))
+    return "1.0"
 
 
 def _reward(found: Original, named: cst.BaseExpression, weight: str) -> Reward:

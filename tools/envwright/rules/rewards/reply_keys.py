@@ -55,7 +55,7 @@ def _objects(text: str) -> Iterator[Mapping[str, Any]]:
     for part in (text, *(tagged or fenced for _, tagged, fenced in _BLOCK.findall(text))):
         try:
             value = json.loads(part)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         yield from (one for one in (value if isinstance(value, list) else [value]) if isinstance(one, Mapping))
 

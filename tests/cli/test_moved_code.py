@@ -229,3 +229,45 @@ def test_migration_skips_and_marks_test_of_old_environment(tmp_path: Path):
 def test_migration_of_unreadable_source_raises_reason(tmp_path: Path, source: str, expected: str):
     with pytest.raises(NotMovable, match=expected):
         moved(tmp_path, source)
+
+
+@pytest.mark.parametrize(
+    ("before", "rubric", "reason"),
+    [
+        ("    funcs = [right]", "vf.Rubric(funcs=funcs)", "A list that is not written in place"),
+        ("", "vf.Rubric(funcs=[right] + [right])", "A list that is not written in place"),
+        ("", "vf.Rubric(funcs=[*[right]])", "A list that is not written in place"),
+        ("    weights = [0.25]", "vf.Rubric(funcs=[right], weights=weights)", "A list that is not written in place"),
+        ("    w = 0.25", "vf.Rubric(funcs=[right], weights=[w])", "A weight that is not a number"),
+        ("    rubric: vf.Rubric = vf.Rubric(funcs=[right])", "rubric", "The rubric is not assigned in one place"),
+    ],
+)
+def test_migration_marks_rewards_and_weights_that_it_cannot_read(
+    tmp_path: Path, before: str, rubric: str, reason: str
+) -> None:
+    assert any(reason in each for each in reasons(simple(tmp_path, rubric, before=before)))
+
+
+def test_migration_reads_an_added_reward_by_its_keyword(tmp_path: Path) -> None:
+    before = "    rubric = vf.Rubric()\n    rubric.add_reward_func(weight=0.3, func=right)"
+    assert (
+        "@vf.reward(weight=0.3)\n    async def right("
+        in simple(tmp_path, "rubric", before=before)["new_one/taskset.py"]
+    )
+
+
+@pytest.mark.parametrize("before", ['    tag: str = "a"', '    tag, _ = "a", 0', '    for tag in ["a"]:\n        pass'])
+def test_migration_keeps_a_parser_with_the_names_that_it_needs(tmp_path: Path, before: str) -> None:
+    more = ", parser=vf.XMLParser([tag])"
+    files = simple(tmp_path, "vf.Rubric(funcs=[right])", before=before, more=more)
+    for name, text in files.items():
+        lines = [line for line in text.splitlines() if not line.startswith((" ", "#"))]
+        assert not [line for line in lines if name.endswith(".py") and "[tag]" in line]
+
+
+def test_migration_of_another_encoding_is_refused_by_name(tmp_path: Path) -> None:
+    package = old_package(tmp_path, "old-one", SIMPLE.format(rubric="r", before="", more="", arguments=""))
+    module = next(path for path in package.rglob("*.py") if "load_environment" in path.read_text())
+    module.write_bytes(b"# -*- coding: no-such -*-\n" + module.read_bytes())
+    with pytest.raises(NotMovable, match="is not valid Python"):
+        files_of(package, "old-one", "new-one")

@@ -131,3 +131,16 @@ def test_shortened_text_with_many_lines_drops_whole_lines() -> None:
 def test_fitting_replaces_signs_for_stream_without_unicode() -> None:
     assert fitting("✓ a │ 你", "ascii") == "+ a | \\u4f60"
     assert fitting("✓ a │ 你", "utf-8") == "✓ a │ 你"
+
+
+def test_json_without_workflow_commands_is_the_same_json() -> None:
+    data = {"a": "##[group]x", "b": "::error::x\n::debug::y"}
+    guarded = without_workflow_commands(json.dumps(data, indent=1))
+    assert "##[" not in guarded
+    assert json.loads(guarded) == data
+
+
+def test_shortened_counts_the_whole_text_when_lines_are_cut_too() -> None:
+    assert "996,999 of 1,000,999 characters left out" in shortened(
+        "x" * 1000 + "\n" * 9 + "y" * 999_990, 4_000, lines=9
+    )

@@ -29,6 +29,17 @@ sys.stdin.read()
 """
 
 
+PROGRAMS = """
+import os, subprocess, sys
+
+held = os.urandom(60 << 20)
+own = "import os, sys; held = os.urandom(40 << 20); print(flush=True); sys.stdin.read()"
+programs = [subprocess.Popen([sys.executable, "-c", own]) for _ in range(4)]
+print(flush=True)
+sys.stdin.read()
+"""
+
+
 @contextmanager
 def forks_that_hold(mebibytes: int) -> Iterator[int]:
     """Seven processes that share 150 MiB, six of which hold so much of their own; the id of the shell above them."""
@@ -60,3 +71,16 @@ def test_pages_of_each_fork_count_together() -> None:
         watch.add(job)
         assert "the limit is 400 MiB (gates.memory_mib" in watch.excess_of(job)
     assert watch.peak > 500 * MEBIBYTE
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_programs_smaller_than_their_template_count_too() -> None:
+    command = ["sh", "-c", '"$@"; exit', "sh", sys.executable, "-c", PROGRAMS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        for _ in range(5):
+            process.stdout.readline()
+        watch = MemoryWatch(150 * MEBIBYTE, process.pid)
+        assert "the limit is 150 MiB" in watch.excess_of(0)
+        process.stdin.close()

@@ -208,7 +208,7 @@ def _rewards(found: Original, rubric: cst.BaseExpression | None) -> Iterator[Rew
         calls = m.findall(found.load, m.Call(func=m.Attribute(value=m.Name(rubric.value))))
         added = [cst.ensure_type(call, cst.Call) for call in calls]
         name, rubric = rubric, assigned(found.load, rubric.value)
-        if rubric is None:
+        if rubric is None and name.value != "None":
             found.unmoved.append(("The rubric is not assigned in one place of the function.", code_of(name)))
     if rubric is None:
         return

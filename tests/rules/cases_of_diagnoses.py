@@ -136,6 +136,7 @@ CASES = {
             "learning": run(),
             "nearly": run([0.97] * 40),
             "of a larger range": run([1.0] * 40, highest=2.0),
+            "of groups with variance": run([0.4] * 40, highest=None, zero_variance=[0.05] * 40),
             "of an unknown range": run(steps(40, lambda step: 0.3 + 0.01 * step), highest=None),
             "below the best rollout": run([0.8] * 40, highest=None, reward_max=[1.0] * 40),
         },
@@ -238,6 +239,7 @@ CASES = {
         silent={
             "nothing": run(),
             "of no weight": run(broken={"time/eta": (1,)}),
+            "of rollouts without an error": run(stopped={"train/sums/effective/agent/reward/mean": 40}),
             "dropped, of no weight": run(log="Dropping 1 non-finite value(s) from metrics.jsonl: time/eta"),
         },
     ),

@@ -26,11 +26,13 @@ CASES = {
             "v1 with tinker": run(V1, **TINKER),
             "a newer verifiers with rllm": run(replace(V0, requires=("verifiers>=0.3.1,<0.4",)), backend="rllm-verl"),
             "no release works with skyrl": run(V0, backend="skyrl"),
+            "several agents with trl": run(replace(V1, agents=("ana", "ben")), backend="trl"),
         },
         silent={
             "v1 with prime-rl": run(),
             "v0 with tinker": run(V0, **TINKER),
             "any generation with trl": run(V0, backend="trl"),
+            "several agents with prime-rl": run(replace(V1, agents=("ana", "ben"))),
             "nothing is known": run(replace(ON_HUB, generation=None), backend="prime"),
         },
     ),

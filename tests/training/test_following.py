@@ -363,3 +363,42 @@ def test_curves_have_intervals_gaps_and_finding_steps(tmp_path: Path) -> None:
     found = {one.rule: (one.curve, one.steps) for one in report.findings}
     assert found["DGN001"] == ("reward", (31, 59))
     assert found["DGN011"] == ("reward", (12, 12))
+
+
+OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"
+
+
+def place_of_memory(folder: Path) -> str:
+    """Where memory ran out, by the logs of a folder; empty if nothing shows it."""
+    log = read_metrics(folder).log
+    found = [each for each in findings(RunLog({}, log=log), ["diagnosis"]) if each.rule == "DGN010"]
+    return found[0].message.partition("memory ran out in ")[2].partition(":")[0].removeprefix("the ") if found else ""
+
+
+def write_logs(folder: Path, **logs: str) -> Path:
+    (folder / "metrics.jsonl").write_text('{"step": 0, "reward/all/mean": 0.5}\n')
+    for name, text in logs.items():
+        file = folder / "logs" / f"{name}.log"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("place", ["trainer", "inference"])
+def test_memory_that_ran_out_is_placed_by_the_name_of_the_log(place: str, tmp_path: Path) -> None:
+    logs = {"trainer": "loss.backward()\n", "inference": "INFO vllm: sound\n" * 60}
+    logs[place] += OUT_OF_MEMORY
+    assert place_of_memory(write_logs(tmp_path, **logs)) == place
+
+
+def test_log_of_the_trainer_is_read_among_many(tmp_path: Path) -> None:
+    others = {f"env_{number:02}": "sound\n" for number in range(25)}
+    folder = write_logs(tmp_path, trainer=OUT_OF_MEMORY, **others)
+    assert place_of_memory(folder) == "trainer"
+    assert "6 log files, those of environments and ranks" in read_metrics(folder).notes
+
+
+def test_logs_of_an_earlier_attempt_do_not_count(tmp_path: Path) -> None:
+    logs = {"attempt_2/trainer": OUT_OF_MEMORY, "attempt_10/trainer": "Training finished!\n"}
+    assert place_of_memory(write_logs(tmp_path, **logs)) == ""
+    assert place_of_memory(write_logs(tmp_path, **{"attempt_11/trainer": OUT_OF_MEMORY})) == "trainer"

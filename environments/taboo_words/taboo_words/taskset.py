@@ -1,7 +1,7 @@
 """Say it without saying it: a sentence that keeps the rules, and of which a judge says that it fits."""
 
 import verifiers.v1 as vf
-from pydantic import PositiveInt
+from pydantic import NonNegativeInt, PositiveInt
 
 from taboo_words.descriptions import ENTRIES, Entry, final_description, keeps_the_rules
 
@@ -44,8 +44,10 @@ class TabooWordsTaskConfig(vf.TaskConfig):
 
 
 class TabooWordsConfig(vf.TasksetConfig):
+    first_task: NonNegativeInt = 0
+    """The number of words that are left out before the first one."""
     num_tasks: PositiveInt = len(ENTRIES)
-    """How many of the words, from the first on."""
+    """How many of the words, from there on."""
     task: TabooWordsTaskConfig = TabooWordsTaskConfig()
 
 
@@ -81,7 +83,8 @@ class TabooWords(vf.Task[TabooWordsData, vf.State, TabooWordsTaskConfig]):
 
 class TabooWordsTaskset(vf.Taskset[TabooWords, TabooWordsConfig]):
     def load(self) -> list[TabooWords]:
-        return [self.task(entry) for entry in ENTRIES[: self.config.num_tasks]]
+        first = self.config.first_task
+        return [self.task(entry) for entry in ENTRIES[first : first + self.config.num_tasks]]
 
     def task(self, entry: Entry) -> TabooWords:
         prompt = PROMPT.format(word=entry.word, taboo=", ".join(entry.taboo))

@@ -370,9 +370,7 @@ def _hours(run: FinishedRun) -> float | None:
     if counted:
         return max(counted)
     steps = metric_of(run.seen.metrics, STEP_SECONDS)
-    spec, gpus = run.kept.spec, run.kept.spec.gpus
-    shared = (gpus.train_nodes or 1) * gpus.per_node if gpus.multi_node else gpus.train
-    count = gpus.total if trainer_named(spec.backend).limits.schemas else shared
+    count = trainer_named(run.kept.spec.backend).limits.gpus(run.kept.spec)
     return None if steps is None else sum(steps.values) * count / 3600
 
 

@@ -26,6 +26,10 @@ MOST_BYTES = 64 << 20
 MOST_ROWS = 100_000
 """Of more rows the last ones are read: a million takes 20 seconds and a gigabyte."""
 LOG_TAIL = 200_000
+MOST_LOGS = 20
+LOG_NAME = re.compile(r"^==> (.+) <==$", re.MULTILINE)
+"""The line above each file in the joined logs, as `tail` prints it."""
+ATTEMPT = re.compile(r"attempt_(\d{1,9})")
 STEP_NAMES = ("step", "_step", "global_step", "progress/step", "training/global_step", "progress/batch", "train/step")
 CONSOLE_LOG = "console.log"
 """The file in which compiled scripts keep the output of a trainer that writes its metrics nowhere else."""
@@ -96,8 +100,11 @@ def read_metrics(path: Path) -> RunMetrics:
         if not files:
             raise NoMetrics(f"{path} contains none of {', '.join(METRIC_FILES)}")
         newest = _latest_state(files)
-        logs = sorted(found for pattern in LOG_FILES for found in path.rglob(pattern))
-        return joined((_read(file) for file in newest), [str(file) for file in newest], _tails(logs))
+        logs = _of_last_attempt({found for pattern in LOG_FILES for found in path.rglob(pattern)})
+        left_out = len(logs) - MOST_LOGS
+        notes = [f"{left_out:,} log files, those of environments and ranks"] if left_out > 0 else []
+        parts = [*(_read(file) for file in newest), ([], notes)]
+        return joined(parts, [str(file) for file in newest], _tails(logs[:MOST_LOGS]))
     if not path.is_file():
         raise NoMetrics(f"{path} does not exist")
     if path.suffix in (".log", ".out", ".err", ".txt"):
@@ -240,10 +247,31 @@ def _latest_state(files: list[Path]) -> list[Path]:
     return [*rest, *sorted(states, key=lambda file: file.stat().st_mtime)[-1:]]
 
 
+def _of_last_attempt(logs: Iterable[Path]) -> list[Path]:
+    """The logs without those of earlier attempts, which prime-rl keeps beside them; those of processes first.
+
+    Source: prime-rl src/prime_rl/utils/pathing.py@559b447 (`logs/attempt_N`, and `logs/latest`, a link).
+    """
+    last: dict[Path, int] = {}
+    attempts: dict[Path, tuple[Path, int]] = {}
+    for log in logs:
+        for folder in log.parents:
+            if (found := ATTEMPT.fullmatch(folder.name)) is not None:
+                attempts[log] = folder.parent, int(found[1])
+                last[folder.parent] = max(last.get(folder.parent, 0), int(found[1]))
+    kept = [log for log in logs if log not in attempts or attempts[log][1] == last[attempts[log][0]]]
+    return sorted({log.resolve(): log for log in sorted(kept)}.values(), key=lambda log: (not _is_of_process(log), log))
+
+
+def _is_of_process(log: Path) -> bool:
+    return any(name in log.name for name in ("trainer", "inference", "orchestrator", CONSOLE_LOG))
+
+
 def _tails(files: Iterable[Path]) -> str:
+    """The ends of the files, each below a line with its name."""
     parts = []
-    for file in list(files)[:20]:
+    for file in files:
         with file.open("rb") as stream:
             stream.seek(max(0, file.stat().st_size - LOG_TAIL))
-            parts.append(stream.read().decode("utf-8", "replace"))
+            parts.append(f"==> {file.name} <==\n" + stream.read().decode("utf-8", "replace"))
     return "\n".join(parts)

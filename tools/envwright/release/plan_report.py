@@ -211,7 +211,7 @@ def _run_data(run: PlannedRun) -> dict[str, Any]:
 def _size_data(size: RunSize) -> dict[str, Any]:
     spec = size.spec
     counted = {"model": spec.model, "steps": spec.max_steps, "rollouts": spec.max_steps * spec.batch_size}
-    cost = {"gpus": spec.gpus.total, "hours": spec.budget.hours, "gpu_hours": size.gpu_hours}
+    cost = {"gpus": size.gpus, "hours": spec.budget.hours, "gpu_hours": size.gpu_hours}
     cost |= {"gpu_hour_price": size.gpu_hour_price, "dollars": size.dollars}
     estimated = {
         "estimated_gpu_hours": None if isinstance(size.estimate, str) else list(size.estimate.gpu_hours),

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from envwright.facts.training_log import LOG_NAME
 from envwright.rules.engine import Found, Gate, rule
 from envwright.rules.evidence import Evidence
 from envwright.statistics.run_cost import never_learned_line
@@ -56,6 +57,8 @@ DROPPED = re.compile(r"Dropping \d+ non-finite value\(s\) from [^:\n]+: ([^\n]+)
 """The warning of prime-rl (src/prime_rl/monitors/file.py@559b447), whose files leave such values out."""
 TELLING = ("loss", "reward", "grad_norm", "kl", "entropy")
 """Parts of the names of metrics that are finite in every sound run."""
+EFFECTIVE = "/effective/"
+"""prime-rl's metrics of rollouts without an error (orchestrator/metrics.py@559b447)."""
 NEARLY_NOTHING = 0.05
 LITTLE_GAIN = 0.1
 NEARLY_ALL = 0.02
@@ -277,7 +280,9 @@ def _highest_reward(run: RunLog, reward: Series) -> float:
 def _is_saturated(run: RunLog, reward: Series) -> bool:
     highest = _highest_reward(run, reward)
     least = highest - NEARLY_ALL * (highest - run.floor)
-    is_sure = run.knows_ceiling or _lacks_variance(run) or min(reward.last(0.2).values) >= least
+    # groups with variance show that the highest observed reward is not the highest possible one
+    is_steady = "zero_variance" not in run.series and min(reward.last(0.2).values) >= least
+    is_sure = run.knows_ceiling or _lacks_variance(run) or is_steady
     return highest > run.floor and reward.tail() >= least and is_sure
 
 
@@ -546,8 +551,7 @@ def memory_ran_out(run: RunLog) -> Iterator[Found]:
         return
     start = run.log.rfind("\n", 0, match.start()) + 1
     line = run.log[start : run.log.find("\n", match.end()) if "\n" in run.log[match.end() :] else None]
-    around = run.log[max(0, match.start() - 2_000) : match.end() + 500]
-    in_inference = OF_INFERENCE.search(around) is not None
+    in_inference = _is_of_inference(run.log, match)
     is_packed = run.trainer is not None and run.trainer.packs_micro_batches
     if in_inference:
         change = run.scaled("max_concurrent", 0.5, least=1)
@@ -568,6 +572,19 @@ def memory_ran_out(run: RunLog) -> Iterator[Found]:
         line=" ".join(line.split())[:500],
         place="inference" if in_inference else "trainer",
     )
+
+
+def _is_of_inference(log: str, match: re.Match[str]) -> bool:
+    """Whether the process that sampled printed a line, by the name of its file, or else by the words around it."""
+    parts = list(LOG_NAME.finditer(log, 0, match.start()))
+    name = parts[-1][1].lower() if parts else ""
+    if "inference" in name or "trainer" in name:
+        return "inference" in name
+    begins = parts[-1].end() if parts else 0
+    following = LOG_NAME.search(log, match.end())
+    ends = following.start() if following else len(log)
+    around = log[max(begins, match.start() - 2_000) : min(ends, match.end() + 500)]
+    return OF_INFERENCE.search(around) is not None
 
 
 @rule("DGN026", gate="diagnosis")
@@ -719,8 +736,9 @@ def numbers_broke(run: RunLog) -> Iterator[Found]:
     """A metric is not a finite number.
 
     What: Loss, reward, gradient norm, KL and entropy are finite at every step. prime-rl leaves other values out of its
-        files, so its warning counts, and a metric that ends while others go on. Source: IEEE 754, where a NaN stays one
-        through every sum; prime-rl src/prime_rl/monitors/file.py@559b447.
+        files, so its warning counts, and a metric that ends while others go on. Those of rollouts without an error may
+        end (prime-rl src/prime_rl/orchestrator/metrics.py@559b447). Source: IEEE 754, where a NaN stays one through
+        every sum; prime-rl src/prime_rl/monitors/file.py@559b447.
     Why: The weights are lost from that step on, and later metrics are meaningless.
     Fix: Resume from a checkpoint before that step, and check the rollouts and the learning rate there.
     """
@@ -729,22 +747,28 @@ def numbers_broke(run: RunLog) -> Iterator[Found]:
         for name in warning[1].split(","):
             lost[name.strip()] = "was dropped by the trainer as not finite", None
     for metric, step in run.stopped.items():
-        lost[metric] = f"has no value after step {step}, and others have", (step + 1, step + 1)
+        if EFFECTIVE not in metric:
+            lost[metric] = f"has no value after step {step}, and others have", (step + 1, step + 1)
     for metric, steps in run.broken.items():
         if steps:
             more = f" and {len(steps) - 1} more" if len(steps) > 1 else ""
             lost[metric] = f"is not finite at step {steps[0]}{more}", (steps[0], steps[-1])
-    for metric, (what, place) in lost.items():
+    alike: dict[tuple[str, tuple[int, int] | None], list[str]] = {}
+    for metric, cause in lost.items():
         if any(name in metric.lower() for name in TELLING):
-            before = f"step {place[0]}" if place else "the first such step"
-            yield run.found(
-                f"{metric} {what}",
-                then=f"resume from a checkpoint before {before}",
-                stop="stop now: NaN weights do not recover",
-                source="IEEE 754; prime-rl src/prime_rl/monitors/file.py@559b447",
-                metric=metric,
-                steps=place,
-            )
+            alike.setdefault(cause, []).append(metric)
+    for (what, place), metrics in alike.items():
+        before = f"step {place[0]}" if place else "the first such step"
+        more = f" (and {len(metrics) - 1} more)" if len(metrics) > 1 else ""
+        yield run.found(
+            f"{metrics[0]}{more} {what}",
+            then=f"resume from a checkpoint before {before}",
+            stop="stop now: NaN weights do not recover",
+            source="IEEE 754; prime-rl src/prime_rl/monitors/file.py@559b447",
+            metric=metrics[0],
+            metrics=metrics,
+            steps=place,
+        )
 
 
 @rule("DGN012", gate="diagnosis", severity="warning")

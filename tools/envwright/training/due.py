@@ -18,6 +18,7 @@ from envwright.hub.runs import PlatformRun, RunsUnreadable, list_runs, read_trai
 from envwright.packages.git import head_of
 from envwright.statistics.run_cost import ASSUMED_GPU, HourRange
 from envwright.system.workspace import Workspace
+from envwright.text.plain_data import counted
 from envwright.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs, rejudged
 from envwright.training.hub_source import shown_by_wheels
 from envwright.training.platform_validation import platform_check
@@ -30,6 +31,7 @@ from envwright.training.submit import (
     identity_of,
     submit,
 )
+from envwright.training.trainers import trainer_named
 
 RunAction = Literal["submit", "submitted", "manual", "waits", "refused", "unreadable", "not-asked"]
 NOT_SUBMITTED: Mapping[RunAction, SubmissionOutcome] = {"waits": "waits", "manual": "waits", "refused": "failed"}
@@ -72,9 +74,14 @@ class RunSize:
     """The hours by the recordings, or why they are unknown."""
 
     @property
+    def gpus(self) -> int:
+        """The GPUs that it occupies."""
+        return trainer_named(self.spec.backend).limits.gpus(self.spec)
+
+    @property
     def gpu_hours(self) -> float | None:
         """GPUs × `budget.hours`, the author's estimate; `None` without it."""
-        return None if self.spec.budget.hours is None else self.spec.budget.hours * self.spec.gpus.total
+        return None if self.spec.budget.hours is None else self.spec.budget.hours * self.gpus
 
     @property
     def gpu_hour_price(self) -> float | None:
@@ -112,14 +119,14 @@ class RunSize:
     def __str__(self) -> str:
         spec, hours, price = self.spec, self.spec.budget.hours, self.gpu_hour_price
         work = f"{spec.max_steps:,} steps × {spec.batch_size:,} rollouts = {spec.max_steps * spec.batch_size:,}"
-        parts = [spec.model, work, f"{spec.gpus.total} GPUs"]
+        parts = [spec.model, work, counted(self.gpus, "GPU")]
         parts.append("no hours declared" if hours is None else f"{hours:g} hours, {self.gpu_hours:g} GPU hours")
         if price is None:
             parts.append("no price declared")
         else:
             of = "declared" if spec.budget.gpu_hour_price is not None else "the platform's"
             total = "" if self.dollars is None else f"about ${self.dollars:,.2f} at "
-            parts.append(f"{total}${price:g} a GPU hour ({of}), ${price * spec.gpus.total:,.2f} an hour")
+            parts.append(f"{total}${price:g} a GPU hour ({of}), ${price * self.gpus:,.2f} an hour")
         if spec.budget.max_gpu_hours is not None:
             parts.append(f"budget {spec.budget.max_gpu_hours:g} GPU hours")
         if spec.budget.max_dollars is not None:
@@ -242,7 +249,18 @@ def decided_runs(
     known = replace(situation, ready=ready)
     decided = [_decided(run, known, packages, commit, platform, unreadable, external, asked) for run in runs]
     prices = _prices(situation) if any(each.decision.action == "submit" for each in decided) else {}
-    return [checked(situation, each, prices) if each.decision.action == "submit" else each for each in decided]
+    decided = [checked(situation, each, prices) if each.decision.action == "submit" else each for each in decided]
+    return [_unless_stale(situation.root, each) for each in decided]
+
+
+def _unless_stale(root: Path, each: DecidedRun) -> DecidedRun:
+    """The decision; a run that its user starts by committed files is refused while they have an earlier declaration."""
+    files = each.run.compiled.files if each.run.compiled and not each.run.trainer.hosted else {}
+    stale = [name for name, text in files.items() if (root / name).is_file() and (root / name).read_text() != text]
+    if each.decision.action != "manual" or not stale:
+        return each
+    reason = f"{', '.join(stale)}: not as registry.yaml declares"
+    return replace(each, decision=RunDecision("refused", reason, "envwright train compile"))
 
 
 def _prices(situation: Situation) -> Mapping[str, float | None]:

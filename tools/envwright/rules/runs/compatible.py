@@ -31,9 +31,10 @@ def trainer_cannot_run_the_environment(run: RunSubject) -> Iterator[Found]:
     """The trainer cannot run the environment.
 
     What: The trainer runs the environment's generation of verifiers, and the package admits a release of
-        verifiers that the trainer's integration works with. Source: docs/training.md, measured by making
-        each integration's own calls on every release.
-    Why: Most integrations work with one old release; the run would fail at its first import.
+        verifiers that the trainer's integration works with. An environment of several agents is for prime-rl. Source:
+        docs/training.md, measured by making each integration's own calls on every release.
+    Why: Most integrations work with one old release; the run would fail at its first import. With several agents the
+        others have no turns to train on: the run ends well and has learned nothing.
     Fix: Choose another backend; `envwright migrate NAME` moves a v0 environment to v1.
     """
     for used in run.trained_on:
@@ -47,6 +48,10 @@ def trainer_cannot_run_the_environment(run: RunSubject) -> Iterator[Found]:
                 fix += f" After `envwright migrate {used.id}` (v1) also: {', '.join(migrated)}."
             evidence = {"environment": used.id, "source": run.trainer.source, "alternatives": list(others)}
             yield run.found(used.key, f"{used.id}: {reason}", fix, **evidence)
+        elif len(used.agents or ()) > 1 and not run.trainer.many_agents:
+            others = tuple(each.name for each in run.trainers if each.many_agents)
+            message = f"{used.id} has the agents {', '.join(used.agents or ())}, and {run.trainer.title} trains one"
+            yield run.found(used.key, message, f"Use one of: {', '.join(others)}.", environment=used.id)
 
 
 @rule("RUN003", gate="run", severity="warning")

@@ -9,6 +9,7 @@ from packaging.version import InvalidVersion, Version
 
 from envwright.rules.engine import Found, Severity, rule
 from envwright.rules.runs.subject import TOO_EASY, RunSubject, TrainedOn
+from envwright.text.plain_data import counted
 
 LORA_RATES = (1e-5, 1e-4)
 FULL_RATES = (1e-6, 1e-5)
@@ -224,11 +225,11 @@ def budget_is_exceeded(run: RunSubject) -> Iterator[Found]:
     budget = run.spec.budget
     if budget.hours is None:
         return
-    hours = budget.hours * run.spec.gpus.total
+    gpus = run.trainer.gpus(run.spec)
+    hours = budget.hours * gpus
     if budget.max_gpu_hours is not None and hours > budget.max_gpu_hours:
-        message = (
-            f"{hours:g} GPU hours ({run.spec.gpus.total} GPUs, {budget.hours:g} h) exceed {budget.max_gpu_hours:g}"
-        )
+        counted_gpus = counted(gpus, "GPU")
+        message = f"{hours:g} GPU hours ({counted_gpus}, {budget.hours:g} h) exceed {budget.max_gpu_hours:g}"
         yield run.found("budget.max_gpu_hours", message)
     if budget.max_dollars is not None and budget.gpu_hour_price is not None:
         dollars = hours * budget.gpu_hour_price

@@ -91,6 +91,13 @@ class TrainerLimits:
     renderers: Collection[str] = ()
     """Chat renderers that a run may name, which makes the model's name irrelevant."""
 
+    def gpus(self, spec: RunSpec) -> int:
+        """The GPUs of a run. prime-rl samples on GPUs of their own; other trainers sample on those that train."""
+        gpus = spec.gpus
+        if self.schemas:
+            return gpus.total
+        return (gpus.train_nodes or 1) * gpus.per_node if gpus.multi_node else gpus.train
+
 
 @dataclass(frozen=True)
 class TrainerSettings:

@@ -753,7 +753,13 @@ LIMITS = TrainerLimits(
     models=RENDERER_OF_MODEL,
     renderers=RENDERERS,
 )
-KEPT = KeptFolders(steps="broadcasts/step_{step}", written_last="STABLE")
+AGAIN = (
+    "its weights were sent by NCCL and not written: remove the override of weight_broadcast.type, raise max_steps "
+    "by 1, and start it again from step {step}"
+)
+KEPT = KeptFolders(
+    steps="broadcasts/step_{step}", written_last="STABLE", shards="checkpoints/step_{step}", by_hand=AGAIN
+)
 """Weights without a configuration, or an adapter (transports/weights/filesystem.py, utils/pathing.py@559b447). The last
 two steps stay, and those of `checkpoints.interval` (trainer/utils.py, maybe_clean)."""
 TRAINER = Trainer(

@@ -313,7 +313,7 @@ def test_hosted_run_that_failed_shows_the_reason_and_the_full_volume(
     )
     signed_in.control("PATCH", f"runs/{run['id']}", {"status": "PAUSED", "errorMessage": None})
     assert main(["diagnose", "first", "--root", str(tmp_path)]) == 0
-    assert "next     prime train resume ID" in capsys.readouterr().out
+    assert f"next     prime train resume {run['id']} " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

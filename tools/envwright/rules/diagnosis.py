@@ -100,6 +100,8 @@ class RunLog:
     trainer: TrainerLimits | None = None
     status: str = ""
     """The state as the platform names it; empty without one."""
+    platform_id: str = "ID"
+    """The run's id for the platform's commands."""
     names: tuple[str, ...] = ()
     """The metrics as the log names them."""
     missing_steps: tuple[int, ...] = ()
@@ -527,7 +529,7 @@ def rollouts_break(run: RunLog) -> Iterator[Found]:
         f"{series.tail():.0%} of the rollouts end with an error ({series.metric})",
         series=series,
         steps=series.last_steps(0.2),
-        then="read the environment server's log: prime train logs ID, or the trainer's own",
+        then=f"read the environment server's log: prime train logs {run.platform_id}, or the trainer's own",
         stop="stop at once if it is above a fifth",
         source=PRIME_RL,
         share=series.tail(),
@@ -878,7 +880,8 @@ def run_is_gone(run: RunLog) -> Iterator[Found]:
     elif status in ("FAILED", "STOPPED", "CANCELLED"):
         yield run.found(
             f"the run is {status.lower()}" + (f": {run.reason}" if run.reason else ""),
-            then="prime train logs ID shows the rest; a changed declaration is a new run, and is submitted",
+            then=f"prime train logs {run.platform_id} shows the rest; a changed declaration is a new run, and is "
+            "submitted",
             stop="it has ended",
             source=PLATFORM,
             status=run.status,
@@ -897,8 +900,8 @@ def run_is_paused(run: RunLog) -> Iterator[Found]:
     if run.status.upper() in ("PAUSED", "PAUSING"):
         yield run.found(
             f"the run is {run.status.lower()}",
-            then="prime train resume ID continues it from its checkpoint, as a new run",
-            stop="it has stopped; prime train stop ID ends it",
+            then=f"prime train resume {run.platform_id} continues it from its checkpoint, as a new run",
+            stop=f"it has stopped; prime train stop {run.platform_id} ends it",
             source=PLATFORM,
             status=run.status,
         )

@@ -87,6 +87,8 @@ class Followed:
     status: str = ""
     """The platform's status; empty without a platform."""
     identity: str = ""
+    platform_id: str = ""
+    """Its id on the platform, which the platform's commands take."""
     model: str = ""
     planned_steps: int | None = None
     started: str = ""
@@ -120,6 +122,7 @@ class Followed:
             spec=self.spec,
             trainer=trainer_named(self.spec.backend).limits if self.spec else None,
             status=self.status,
+            platform_id=self.platform_id or "ID",
             names=tuple(sorted({name for row in self.metrics.steps.values() for name in row})),
             missing_steps=self.metrics.missing,
             broken=self.metrics.broken,
@@ -351,6 +354,7 @@ def _of_platform(checkout: Checkout, target: str, spec: RunSpec | None, stop: th
         spec=spec,
         status=details.run.status,
         identity=found.name,
+        platform_id=found.id,
         model=details.model,
         planned_steps=details.max_steps,
         started=found.created,

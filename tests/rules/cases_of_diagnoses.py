@@ -207,6 +207,7 @@ CASES = {
             "at first only": run(zero_variance=[0.9] * 10 + [0.2] * 30),
             "too early": run(zero_variance=[0.7] * 10),
             "converged": rises_to(0.95, zero_variance=[0.7] * 100),
+            "nearly converged": rises_to(0.88, zero_variance=[0.6] * 100),
         },
     ),
     "DGN008": RuleCases(

@@ -28,7 +28,7 @@ from envwright.training.declared_runs import (
     declared_runs,
     leftover_configs,
     packages_of_runs,
-    write_configs,
+    stale_configs,
 )
 from envwright.training.due import DecidedRun, Situation, carry_out, decided_runs
 from envwright.training.trainers import trainer_named
@@ -191,14 +191,12 @@ def run_compile(options: argparse.Namespace) -> int:
     """Write the configurations, or with `--check` only list those out of date; the exit code."""
     root = options.root
     runs = chosen_runs(root, load_registry(root), options.names)
-
-    def keep(_path: Path, _text: str) -> None:
-        """Write nothing, and report differences."""
-
-    changed = write_configs(root, runs, keep if options.check else write_whole)
+    changed = stale_configs(root, runs)
+    for name, text in changed.items() if not options.check else ():
+        write_whole(root / name, text)
     leftover = [] if options.names else leftover_configs(root, runs)
     results = [run_result(run) for run in runs]
-    print(shown_runs(results, changed, options), end="")
+    print(shown_runs(results, list(changed), options), end="")
     for name in leftover:
         print(f"{name}: its run is no longer declared; remove it", file=sys.stderr)
     if options.check:

@@ -32,7 +32,7 @@ from envwright.reports.printing import print_message, print_text
 from envwright.system.installation import command_with
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
-from envwright.training.declared_runs import DeclaredRun, packages_of_runs
+from envwright.training.declared_runs import DeclaredRun, packages_of_runs, stale_configs
 from envwright.training.follow import OUTPUTS
 from envwright.training.preregistration import preregistration_of, write_once
 from envwright.training.run_folder import UnfitSettings
@@ -78,9 +78,9 @@ def train_here(options: argparse.Namespace, registry: Registry, runs: Sequence[D
                 print(f"{declared.spec.name}: {finding.rule}: {finding.message}", file=sys.stderr)
         if declared.fails or declared.compiled is None:
             return exit_codes.FAIL
-        name, text = next(iter(declared.compiled.files.items()))
+        name = next(iter(declared.compiled.files))
         file = root / name
-        if not file.is_file() or file.read_text(encoding="utf-8") != text:
+        if name in stale_configs(root, [declared]):
             print(f"{name} differs from registry.yaml; update it with: envwright train compile", file=sys.stderr)
             return exit_codes.USAGE
         if missing := [secret for secret in declared.spec.secrets if not os.environ.get(secret)]:

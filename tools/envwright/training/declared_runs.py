@@ -255,7 +255,7 @@ def run_problems(
         for finding in run.findings
         if finding.counts
     ]
-    stale = write_configs(root, [run for run in runs if not run.fails], lambda _path, _text: None)
+    stale = stale_configs(root, [run for run in runs if not run.fails])
     fix = "envwright train compile"
     outdated = [Problem(name, None, "the compiled run is out of date", fix=fix) for name in stale]
     whole = len(specs) == len(registry.specs) and all(run.compiled for run in runs)
@@ -264,16 +264,14 @@ def run_problems(
     return failing + outdated + removed
 
 
-def write_configs(root: Path, runs: Iterable[DeclaredRun], write: Callable[[Path, str], None]) -> list[str]:
-    """Write the compiled files below `configs/rl/`; returns the paths whose content changed."""
-    changed = []
-    for run in runs:
-        for name, text in (run.compiled.files if run.compiled else {}).items():
-            path = root / name
-            if not path.is_file() or path.read_text(encoding="utf-8") != text:
-                write(path, text)
-                changed.append(name)
-    return changed
+def stale_configs(root: Path, runs: Iterable[DeclaredRun]) -> dict[str, str]:
+    """The compiled files below `configs/rl/` that are missing or differ, with their text."""
+    files = {name: text for run in runs if run.compiled for name, text in run.compiled.files.items()}
+    return {name: text for name, text in files.items() if not _has_text(root / name, text)}
+
+
+def _has_text(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
 
 
 def leftover_configs(root: Path, runs: Iterable[DeclaredRun]) -> list[str]:

@@ -19,7 +19,7 @@ from envwright.packages.git import head_of
 from envwright.statistics.run_cost import ASSUMED_GPU, HourRange
 from envwright.system.workspace import Workspace
 from envwright.text.plain_data import counted
-from envwright.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs, rejudged
+from envwright.training.declared_runs import DeclaredRun, declared_runs, packages_of_runs, rejudged, stale_configs
 from envwright.training.hub_source import shown_by_wheels
 from envwright.training.platform_validation import platform_check
 from envwright.training.submit import (
@@ -255,9 +255,9 @@ def decided_runs(
 
 def _unless_stale(root: Path, each: DecidedRun) -> DecidedRun:
     """The decision; a run that its user starts by committed files is refused while they have an earlier declaration."""
-    files = each.run.compiled.files if each.run.compiled and not each.run.trainer.hosted else {}
-    stale = [name for name, text in files.items() if (root / name).is_file() and (root / name).read_text() != text]
-    if each.decision.action != "manual" or not stale:
+    is_started_by_hand = each.decision.action == "manual" and not each.run.trainer.hosted
+    stale = [name for name in stale_configs(root, [each.run]) if (root / name).is_file()] if is_started_by_hand else []
+    if not stale:
         return each
     reason = f"{', '.join(stale)}: not as registry.yaml declares"
     return replace(each, decision=RunDecision("refused", reason, "envwright train compile"))

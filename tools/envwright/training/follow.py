@@ -87,7 +87,7 @@ class Followed:
     status: str = ""
     """The platform's status; empty without a platform."""
     identity: str = ""
-    platform_id: str = ""
+    platform_id: str = "ID"
     """Its id on the platform, which the platform's commands take."""
     model: str = ""
     planned_steps: int | None = None
@@ -122,7 +122,7 @@ class Followed:
             spec=self.spec,
             trainer=trainer_named(self.spec.backend).limits if self.spec else None,
             status=self.status,
-            platform_id=self.platform_id or "ID",
+            platform_id=self.platform_id,
             names=tuple(sorted({name for row in self.metrics.steps.values() for name in row})),
             missing_steps=self.metrics.missing,
             broken=self.metrics.broken,

@@ -98,7 +98,7 @@ def read(folder: Path, module: str) -> Original:
     home = modules[homes[0]]
     load = _functions(home)[LOAD]
     kind, turns, made = _environment_made(load, modules)
-    keywords = {argument.keyword.value: argument.value for argument in made.args if argument.keyword is not None}
+    keywords = _given(made)
     found = Original(modules, homes[0], load, kind, made, turns, keywords, _arguments(load), [])
     if len(keywords) < len(made.args):
         found.unmoved.append(("Arguments without a name cannot be distinguished.", code_of(made)))
@@ -216,8 +216,7 @@ def _rewards(found: Original, rubric: cst.BaseExpression | None) -> Iterator[Rew
     if not isinstance(rubric, cst.Call) or kind not in ("Rubric", "RubricGroup"):
         found.unmoved.append(("Only a vf.Rubric of functions is moved; a judge becomes a vf.Judge.", code_of(rubric)))
         return
-    given = {argument.keyword.value: argument.value for argument in rubric.args if argument.keyword is not None}
-    given |= dict(zip(("funcs", "weights"), (one.value for one in rubric.args if one.keyword is None), strict=False))
+    given = _given(rubric, "funcs", "weights")
     if kind == "RubricGroup":
         for member in _elements(found, given.get("rubrics", given.get("funcs"))):
             yield from _rewards(found, member)
@@ -231,13 +230,19 @@ def _rewards(found: Original, rubric: cst.BaseExpression | None) -> Iterator[Rew
         if method not in ("add_reward_func", "add_metric") or not call.args:
             found.unmoved.append((f"The effect of {method} on the rubric is unknown.", code_of(call)))
             continue
-        values = {one.keyword.value: one.value for one in call.args if one.keyword is not None}
-        values |= dict(zip(("func", "weight"), (one.value for one in call.args if one.keyword is None), strict=False))
+        values = _given(call, "func", "weight")
         if "func" not in values:
             found.unmoved.append(("The function that is added has no known name.", code_of(call)))
             continue
         usual = "1.0" if method == "add_reward_func" else "0.0"
         yield _reward(found, values["func"], _weight(found, values["weight"]) if "weight" in values else usual)
+
+
+def _given(call: cst.Call, *parameters: str) -> dict[str, cst.BaseExpression]:
+    """The arguments of a call by name; those without one are of these parameters, in order."""
+    named = {argument.keyword.value: argument.value for argument in call.args if argument.keyword is not None}
+    unnamed = (argument.value for argument in call.args if argument.keyword is None)
+    return named | dict(zip(parameters, unnamed, strict=False))
 
 
 def _elements(found: Original, node: cst.BaseExpression | None) -> Sequence[cst.BaseExpression]:

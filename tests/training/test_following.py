@@ -278,6 +278,7 @@ def test_hosted_run_is_followed_by_its_declared_name(
     output = capsys.readouterr().out
     assert "first: running, step 39 of 200" in output
     assert "DGN001" in output
+    assert f"(prime train stop {run['id']})" in output
     assert "checkpoints: 20" in output
     assert "rewards at step 39         █▁  64 rollouts from 0 to 1" in output
     report = read_run(tmp_path / "reports" / "runs" / "first.json")

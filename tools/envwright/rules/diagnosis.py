@@ -188,6 +188,8 @@ class RunLog:
 
         `steps` are those at which it shows, first and last; all of the series by default.
         """
+        if stop.startswith("stop") and self.status.upper() == "RUNNING":
+            stop += f" (prime train stop {self.platform_id})"
         advice: dict[str, Any] = {
             **evidence,
             "change": dict(change or {}),

@@ -68,15 +68,16 @@ class RunSize:
     """The size and the cost of one run, before it starts."""
 
     spec: RunSpec
+    gpus: int
     price: float | None = None
     """The platform's price of an hour of one GPU, used where the run declares none."""
     estimate: HourRange | str = ""
     """The hours by the recordings, or why they are unknown."""
 
-    @property
-    def gpus(self) -> int:
-        """The GPUs that it occupies."""
-        return trainer_named(self.spec.backend).limits.gpus(self.spec)
+    @classmethod
+    def of(cls, spec: RunSpec, estimate: HourRange | str = "") -> RunSize:
+        """The size of a declared run."""
+        return cls(spec, trainer_named(spec.backend).limits.gpus(spec), estimate=estimate)
 
     @property
     def gpu_hours(self) -> float | None:
@@ -174,7 +175,7 @@ def decision_on(run: RunState) -> RunDecision:
         return RunDecision("waits", *SeenRun(Path(), run.identity).gone(run.seen))
     others = [each for each in run.platform if run.identity.is_another_version(each.name)]
     changed = f"changed since {others[0].name} ({others[0].status}); " if others else ""
-    return RunDecision("submit", f"{changed}{RunSize(run.spec)}")
+    return RunDecision("submit", f"{changed}{RunSize.of(run.spec)}")
 
 
 def _waiting(run: RunState) -> RunDecision:
@@ -347,7 +348,7 @@ def _decided(
         command=" ".join(run.compiled.command) if run.compiled else "",
         seen=SeenRun(Workspace(situation.root).base, identity).id,
     )
-    return DecidedRun(run, identity, decision_on(state), RunSize(spec, estimate=run.hours))
+    return DecidedRun(run, identity, decision_on(state), RunSize.of(spec, run.hours))
 
 
 def _platform_runs(situation: Situation, runs: Iterable[DeclaredRun]) -> tuple[tuple[PlatformRun, ...] | None, str]:

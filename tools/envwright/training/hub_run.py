@@ -180,7 +180,7 @@ def compiled_hub_run(settings: HubRunSettings, platform: TrainingPlatform, root:
     )
     if platform.prime is None or run.fails:
         return hub_run
-    size, nothing = RunSize(spec), Registry("", {}, {}, {}, {})
+    size, nothing = RunSize.of(spec), Registry("", {}, {}, {}, {})
     situation = Situation(root, nothing, platform.access, platform.prime, frozenset(), platform.stop)
     due = DecidedRun(run, hub_run.identity, RunDecision("submit", str(size)), size)
     found = checked(situation, due, platform.offer.gpus)

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from envwright_worker.messages import Message, assistant_message
+from envwright_worker.policies.answers import answer_of
 
 from envwright.declarations.package import Package
 from envwright.facts.observed import Task
@@ -63,6 +64,8 @@ class ModelReply:
     row: EvaluationRow
     model: str
     date: str
+    answer: str | None = None
+    """The answer of its task, if the file has it."""
 
     @property
     def reward(self) -> float:
@@ -198,7 +201,7 @@ class _Reader:
                 self._read.left_out[f"{self._file}: rollouts of another environment"] += 1
                 continue
             model = row.model or str(self._metadata.get("model") or "an unknown model")
-            _take(self._read, self._file, number, row, model, _date_of(raw) or self._changed)
+            _take(self._read, self._file, number, row, model, _date_of(raw) or self._changed, _answer_of(raw))
 
     def _row(self, raw: Any) -> EvaluationRow:
         match format_of(raw):
@@ -230,7 +233,9 @@ def _values_of(path: Path, most: int) -> Iterator[tuple[int, Any, str | None]]:
         yield number, sample, None
 
 
-def _take(read: ResultsRead, file: str, line: int, row: EvaluationRow, model: str, date: str) -> None:
+def _take(
+    read: ResultsRead, file: str, line: int, row: EvaluationRow, model: str, date: str, answer: str | None = None
+) -> None:
     if row.policy is not None:
         read.left_out[f"{file}: rollouts of scripted policies"] += 1
     elif not row.scored or row.reward is None:
@@ -239,7 +244,7 @@ def _take(read: ResultsRead, file: str, line: int, row: EvaluationRow, model: st
         read.left_out[f"{file}: rollouts without a conversation, or with more than {LONGEST_REPLY:,} characters"] += 1
     else:
         named = on_one_line(model)[:80]
-        read.replies.append(ModelReply(file, line, replace(row, completion=completion), named, date))
+        read.replies.append(ModelReply(file, line, replace(row, completion=completion), named, date, answer))
 
 
 def _playable(completion: Sequence[Message]) -> tuple[Message, ...] | None:
@@ -251,6 +256,14 @@ def _playable(completion: Sequence[Message]) -> tuple[Message, ...] | None:
     is_said = any(message["role"] == "assistant" for message in messages)
     is_short = sum(len(str(message)) for message in messages) <= LONGEST_REPLY
     return tuple(messages) if is_said and is_short else None
+
+
+def _answer_of(raw: Mapping[str, Any]) -> str | None:
+    """The answer of a rollout's task; `None` if its line has no field that usually holds it."""
+    traces = raw.get("traces")
+    task = raw.get("task") or (traces[0].get("task") if isinstance(traces, list) and traces else None)
+    data = task.get("data") if isinstance(task, Mapping) else raw
+    return answer_of(dict(data)) if isinstance(data, Mapping) else None
 
 
 def _date_of(raw: Mapping[str, Any]) -> str:

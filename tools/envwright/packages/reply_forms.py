@@ -1,26 +1,28 @@
 """Forms of a reply that a package shows: with the answer in its place, one may be what the reward reads.
 
 They are what the reward's own code parses (regular expressions, words that it splits at, keys of JSON), replies in the
-author's tests and in Python blocks of the README, and the replies that a prompt shows as examples. Each is a guess from
-source that nobody runs here: the worker uses one only if it earns the full reward.
+author's tests and in Python blocks of the README, the replies that a prompt shows as examples, and those of models that
+earned the full reward on any task. Each is a guess from text that nobody runs here: the worker uses one only if it
+earns the full reward.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from envwright_worker.messages import text_of
-from envwright_worker.policies.answers import find_payload
+from envwright_worker.policies.answers import find_payload, frame_of
 from envwright_worker.policies.oracle import VALUE
 
 from envwright.declarations.package import Package
 from envwright.facts.observed import Task
 from envwright.text.python_source import parse_python
 
-MOST_FORMS, LONGEST_FORM = 12, 2_000
+MOST_FORMS, MOST_OF_REPLIES, LONGEST_FORM = 12, 4, 2_000
 MOST_FILES, LONGEST_SOURCE = 40, 200_000
 _SPLITTING = {"split", "rsplit", "partition", "rpartition", "startswith", "removeprefix", "find", "rfind", "index"}
 _MATCHING = {"compile", "search", "match", "fullmatch", "findall", "finditer"}
@@ -31,10 +33,36 @@ _ESCAPED = re.compile(r"\\(\W)")
 _PYTHON_BLOCK = re.compile(r"^```(?:python|py)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-def reply_forms(package: Package, tasks: Sequence[Task]) -> list[str]:
-    """The forms that tests, the README, prompts and the code show, each with `VALUE` in the place of the answer."""
-    forms = (form for form in _forms(package, tasks) if form.strip() != VALUE and len(form) <= LONGEST_FORM)
-    return list(islice(dict.fromkeys(forms), MOST_FORMS))
+def reply_forms(package: Package, tasks: Sequence[Task], paid: Sequence[tuple[str, str]] = ()) -> list[str]:
+    """The forms that tests, the README, prompts and the code show, each with `VALUE` in the place of the answer.
+
+    Before them come those of replies that were paid, each given with the answer of its task: the most frequent first.
+    """
+    shown = Counter(form for reply, answer in paid for form in dict.fromkeys(_forms_of_reply(reply, answer)))
+    of_replies = [form for form, _ in shown.most_common(MOST_OF_REPLIES)]
+    forms = (form for form in (*of_replies, *_forms(package, tasks)) if form.strip() != VALUE)
+    return list(islice((form for form in dict.fromkeys(forms) if len(form) <= LONGEST_FORM), MOST_FORMS))
+
+
+def _forms_of_reply(reply: str, answer: str) -> Iterator[str]:
+    """The forms of the end of a reply and of all of it, where they state the answer of its task."""
+    for text in (*endings(reply, answer), reply):
+        payload = find_payload(text, answer)
+        if payload.answer.strip() == answer:
+            yield payload.saying(VALUE)
+
+
+def endings(reply: str, known: str | None) -> Iterator[str]:
+    """The marked answer alone, the last line, the last paragraph."""
+    payload = find_payload(reply, known)
+    frame = frame_of(payload)
+    seen = {reply, ""}
+    paragraphs, lines = reply.strip().split("\n\n"), reply.strip().splitlines() or [""]
+    marked = f"{frame.opening}{payload.answer}{frame.closing}" if frame else ""
+    for text in (marked, lines[-1].strip(), paragraphs[-1].strip()):
+        if text not in seen:
+            seen.add(text)
+            yield text
 
 
 def _forms(package: Package, tasks: Sequence[Task]) -> Iterator[str]:

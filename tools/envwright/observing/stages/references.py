@@ -19,7 +19,6 @@ from envwright_worker.policies.answers import (
     Payload,
     answer_of,
     find_payload,
-    frame_of,
     junk_in_place_of,
 )
 from envwright_worker.policies.baselines import oracle
@@ -34,7 +33,7 @@ from envwright.observing.opened_environment import SendRequest, rescored
 from envwright.observing.stage import Observation, StageJob
 from envwright.observing.stages.recordings import CHANGES_KEPT, RecordedRows
 from envwright.packages.model_replies import ModelReply, ResultsRead, files_of_results, read_results, replies_by_task
-from envwright.packages.reply_forms import reply_forms
+from envwright.packages.reply_forms import endings, reply_forms
 from envwright.statistics.declared_range import DeclaredRange, range_of
 
 TASKS_TRIED = 5
@@ -68,19 +67,19 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
     with observation.processes.job() as job:
         search = _Search(job.request, observation.entry, described, declared, tasks, asked)
         is_derived = search.is_derived()
+        read = read_results(observation.package, requests.results[1:]) if requests.results else None
         if not is_derived and not described.conversational:
-            forms = reply_forms(observation.package, tasks)
+            forms = reply_forms(observation.package, tasks, _paid(read, declared) if read else ())
             observation.processes.references = search.field(forms)
             if not observation.processes.references:
                 for form in forms:
                     observation.collected.add("references", "form", form)
-        if not requests.results:
+        if read is None:
             unread = files_of_results(observation.package)
             if unread and not is_derived and not observation.processes.references:
                 facts = ModelReplies(unread, (), "", 0, 0, len(tasks), (), left_out={NOT_NAMED: len(unread)})
                 observation.collected.add("references", "model replies", facts)
             return
-        read = read_results(observation.package, requests.results[1:])
         by_task = replies_by_task(tasks, read.replies)
         facts = _facts_of(read, by_task, len(tasks), declared)
         reason = GROUPED if any(function.group for function in described.functions) else ""
@@ -94,6 +93,13 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
             played = [(task.index, by_task.get(task.index, ())) for task in observation.tasks]
             facts = replace(facts, wrong=search.wrong(played))
     observation.collected.add("references", "model replies", facts)
+
+
+def _paid(read: ResultsRead, declared: DeclaredRange) -> list[tuple[str, str]]:
+    """The replies with the full reward to tasks of any split, each with the answer of its task."""
+    full = (reply for reply in read.replies if declared.reaches(reply.reward, declared.maximum))
+    said = ((_Candidate(0, reply.row.completion or ()).turns, reply.answer) for reply in full)
+    return [(text_of(turns[-1]), answer) for turns, answer in said if answer]
 
 
 def _facts_of(
@@ -221,7 +227,7 @@ class _Search:
         tried = [
             replace(candidate, completion=(says(text),))
             for candidate in candidates
-            for text in _endings(text_of(candidate.turns[-1]), self._known(candidate.task))
+            for text in endings(text_of(candidate.turns[-1]), self._known(candidate.task))
         ]
         shorter: dict[int, _Candidate] = {}
         for candidate, is_full in zip(tried, self._are_full(tried), strict=True):
@@ -281,19 +287,6 @@ class _Search:
 
     def _payload(self, candidate: _Candidate) -> Payload:
         return find_payload(text_of(candidate.turns[-1]), self._known(candidate.task))
-
-
-def _endings(reply: str, known: str | None) -> Iterator[str]:
-    """The marked answer alone, the last line, the last paragraph."""
-    payload = find_payload(reply, known)
-    frame = frame_of(payload)
-    seen = {reply, ""}
-    paragraphs, lines = reply.strip().split("\n\n"), reply.strip().splitlines() or [""]
-    marked = f"{frame.opening}{payload.answer}{frame.closing}" if frame else ""
-    for text in (marked, lines[-1].strip(), paragraphs[-1].strip()):
-        if text not in seen:
-            seen.add(text)
-            yield text
 
 
 JOBS = {"references": StageJob(_request, _run, lambda observation: not observation.package.has_oracle)}

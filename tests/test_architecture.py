@@ -158,6 +158,7 @@ def test_facts_key_covers_all_code_that_observes() -> None:
     assert {slice_of(name) for name in reached} - {""} <= {path.removeprefix("envwright/") for path in OBSERVING}
 
 
+@pytest.mark.slow
 def test_public_class_is_defined_once() -> None:
     defined: dict[str, list[str]] = {}
     for module, path in modules().items():

@@ -19,6 +19,7 @@ def test_it():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mark", "outcome"), [("@pytest.mark.torch", "1 failed"), ("", "1 skipped")])
 def test_skip_of_torch_test_is_a_failure(mark: str, outcome: str, tmp_path: Path) -> None:
     shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)

@@ -66,6 +66,7 @@ def evaluate(candidate: Path, secrets: str) -> int:
     return main(["smoke", "--root", str(candidate), *asked])
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 @pytest.mark.usefixtures("model")
 def test_evaluation_of_candidate_takes_secrets_of_main_alone(

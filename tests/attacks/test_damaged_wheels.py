@@ -63,6 +63,7 @@ def remove_digests(folder: Path) -> None:
     (folder / DIGESTS).unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage", [truncate_wheel, empty_module, add_module, link_module, forge_digests, remove_digests]
 )
@@ -84,6 +85,7 @@ def test_wheel_of_another_package_is_not_taken(root: Path) -> None:
     assert not has_its_files(other)
 
 
+@pytest.mark.slow
 def test_wheel_without_a_users_folder_is_built_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = read_package(root / "environments/sums", root).package
     assert package is not None
@@ -95,6 +97,7 @@ def test_wheel_without_a_users_folder_is_built_once(root: Path, monkeypatch: pyt
     assert build(root).overlay.parent.stat().st_ino == folder.stat().st_ino
 
 
+@pytest.mark.slow
 def test_failure_on_changed_files_is_not_remembered(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file is lost while the environment is observed, and loading fails: the failure may not be the author's."""
     package = read_package(root / "environments/sums", root).package

@@ -59,6 +59,7 @@ def test_linked_registry_or_answers_stop_init(name: str, tmp_path: Path):
     assert (files(root), outside.exists()) == ([name], False)
 
 
+@pytest.mark.slow
 def test_link_that_replaced_a_file_is_not_upgraded_through(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     outside, root = tmp_path / "outside.txt", tmp_path / "root"
     init(root)
@@ -182,6 +183,7 @@ def test_interruption_while_writing_leaves_nothing(tmp_path: Path, monkeypatch: 
     assert files(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_init_needs_no_git(tmp_path: Path):
     pinned = ("--owner", "acme", "--tool", f"our-team/envwright@{'0' * 40}")
     command = [sys.executable, "-m", "envwright", "init", str(tmp_path / "root"), *pinned]

@@ -107,6 +107,7 @@ def test_build_of_a_required_package_reaches_no_file_and_no_key_when_it_is_locke
     assert f"sha256:{hashlib.sha256(archive).hexdigest()}" in lock
 
 
+@pytest.mark.slow
 def test_extra_of_the_tool_that_needs_a_build_is_locked(
     archive: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

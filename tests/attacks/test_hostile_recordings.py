@@ -52,6 +52,7 @@ def test_empty_lines_take_no_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_values_of_a_small_archive_are_bounded(tmp_path: Path) -> None:
     many = {**ROW, "sampling": {"a": [[]] * 1_000_000}}
     lines = [json.dumps({**many, "rollout": number}, separators=(",", ":")) for number in range(MAX_VALUES // 10**6)]

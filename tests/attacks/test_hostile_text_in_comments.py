@@ -103,6 +103,7 @@ WRITERS: dict[str, Callable[[str], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_hostile_text_on_a_page_stays_text(page: str) -> None:
     found = {text: _alive(PAGES[page](text)) for text in HOSTILE}
@@ -117,6 +118,7 @@ def test_hostile_text_of_a_writer_adds_no_block(writer: str) -> None:
     assert {text: page for text, page in pages.items() if _blocks(page) != usual} == {}
 
 
+@pytest.mark.slow
 def test_hostile_artifact_in_a_comment_stays_text(tmp_path: Path) -> None:
     found = {text: _alive(_comment(tmp_path, text)) for text in HOSTILE}
     assert {text: alive for text, alive in found.items() if alive} == {}

@@ -36,6 +36,7 @@ def test_module_named_envwright_in_a_checkout_does_not_run_beside_the_key(
     assert not (hostile / "taken").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 def test_tool_that_a_workflow_installs_is_not_the_checkouts(hostile: Path, tmp_path: Path) -> None:
     path = tmp_path / "path"

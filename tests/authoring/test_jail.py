@@ -77,6 +77,7 @@ def test_jail_stops_hostile_programs(tmp_path: Path, attack: str, program: str):
     assert run(tmp_path / "within", program, ["add(1, 2)"]) is None, attack
 
 
+@pytest.mark.slow
 def test_jail_bounds_endless_output(tmp_path: Path):
     assert run(tmp_path, "import os\nwhile True:\n    os.write(1, b'x' * 10**6)") is None
     assert run(tmp_path, "while True:\n    print('x' * 10**6)") is None

@@ -76,6 +76,7 @@ def validated(
     return verdicts
 
 
+@pytest.mark.slow
 def test_new_some_kinds_and_formats_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     verdicts = validated(repository(tmp_path / "repository"), EVERY_DAY, capsys, ANY)
     assert verdicts == dict.fromkeys(verdicts, "pass")

@@ -11,7 +11,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from envwright.authoring.setup.answers import ANSWERS_FILE
+
+pytestmark = pytest.mark.slow
 
 TOOL = ("--tool", "our-team/envwright@v0")
 ROOT = Path(__file__).parents[2]

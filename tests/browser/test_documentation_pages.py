@@ -18,6 +18,8 @@ from envwright.rules.engine import all_rules
 from markdown_it import MarkdownIt
 from playwright.sync_api import expect
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PAGES = [*BESIDE_DOCS, *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
 BLOCKS = ("li", "pre", "table", "td", "h1", "h2", "h3", "img")

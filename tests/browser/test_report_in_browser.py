@@ -91,6 +91,7 @@ def test_report_requests_nothing_else_and_logs_no_errors(visit: Visit, reports: 
     assert visit.complaints == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_report_fits_window_at_every_width(visit: Visit, reports: Path, width: int) -> None:
     visit.page.set_viewport_size({"width": width, "height": 800})
@@ -351,6 +352,7 @@ def test_report_distribution_redraws_for_chosen_function(visit: Visit, reports: 
     expect(figure.locator("tbody")).not_to_have_text(before)
 
 
+@pytest.mark.slow
 def test_report_shows_declaration_problems(visit: Visit, tmp_path: Path) -> None:
     write_reports(mistaken(), tmp_path)
     page = visit.open(address(tmp_path))
@@ -378,6 +380,7 @@ def long_and_hostile() -> ValidationResult:
     return ValidationResult("fail", (named, ALL_PASS), unfinished=(HOSTILE,), tool=HOSTILE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [360, 1440])
 def test_report_shows_hostile_text_as_text(visit: Visit, tmp_path: Path, width: int) -> None:
     reply = RewardedReply(3, HOSTILE, 1.0, HOSTILE, HOSTILE)

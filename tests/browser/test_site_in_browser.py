@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 from sample_reports import sample_report, sample_run
 from sample_results import HOSTILE
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 README = f"""# quiet-harbour
 

@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 from sample_reports import sample_report
 from sample_results import HOSTILE
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
 ROLLOUTS = 3_000
 LONG = 1_000_000
 

@@ -100,6 +100,7 @@ def committed(folder: Path, tag: str) -> str:
     return f"file://{bare}"
 
 
+@pytest.mark.slow
 def test_adopt_folder_declares_locks_and_bounds_environment(
     repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -118,6 +119,7 @@ def test_adopt_folder_declares_locks_and_bounds_environment(
     assert {name for name in adopted if adopted[name] != before.get(name)} == {"pyproject.toml", "requirements.lock"}
 
 
+@pytest.mark.slow
 def test_adopt_folder_without_pyproject_takes_every_environment(
     repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -129,6 +131,7 @@ def test_adopt_folder_without_pyproject_takes_every_environment(
     assert "skipped: shared (nothing in it imports verifiers" in printed(capsys)
 
 
+@pytest.mark.slow
 def test_adopt_again_changes_nothing(repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]):
     assert adopt(repository, theirs) == 0
     before = contents(repository)
@@ -174,6 +177,7 @@ def test_adopt_git_address_records_the_commit(repository: Path, theirs: Path):
     assert str(theirs.parent) not in (repository / "registry.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_adopt_folder_of_a_clone_records_its_remote_and_commit(repository: Path, theirs: Path):
     committed(theirs, "v1")
     git(theirs, "remote", "add", "origin", "https://ada:secret@example.org/acme/games.git")
@@ -187,6 +191,7 @@ def test_adopt_folder_of_a_clone_records_its_remote_and_commit(repository: Path,
     assert "  reverse-text:\n" in text
 
 
+@pytest.mark.slow
 def test_adopt_hub_version_records_it(repository: Path, theirs: Path, hub: EmulatedHub):
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:

@@ -39,6 +39,7 @@ def test_help_imports_no_command_and_no_package() -> None:
     assert found & (HEAVY | {"yaml", "packaging", "pydantic"}) == set()
 
 
+@pytest.mark.slow
 def test_help_of_a_command_imports_no_other_command() -> None:
     found = imported_by("from envwright.cli.main import main; main(['train', 'compile', '--help'])")
     assert found & HEAVY == set()

@@ -117,6 +117,7 @@ def test_compare_finds_better_model_and_fails_worse_one(
     assert "is worse than" in output
 
 
+@pytest.mark.slow
 @worker
 def test_compare_supports_v0(
     root: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
@@ -266,6 +267,7 @@ def test_compare_refuses_different_sampling_before_any_call(
     assert "sampled differently" in output
 
 
+@pytest.mark.slow
 @worker
 def test_compare_refuses_recording_of_other_code(
     root: Path, compare: Callable[..., tuple[int, str]], capfd: pytest.CaptureFixture[str]
@@ -285,6 +287,7 @@ def test_compare_refuses_recording_of_other_code(
     assert "envwright record reverse-text" in output
 
 
+@pytest.mark.slow
 @worker
 def test_compare_resumes_interrupted_run_without_paying_twice(
     models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
@@ -347,6 +350,7 @@ def learned(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     shutil.rmtree(outputs)
 
 
+@pytest.mark.slow
 @worker
 def test_compare_serves_result_of_run_only_while_it_replies(
     learned: Path, root: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
@@ -362,6 +366,7 @@ def test_compare_serves_result_of_run_only_while_it_replies(
     assert len(models["base"].chats) == 8
 
 
+@pytest.mark.slow
 @worker
 @pytest.mark.usefixtures("models")
 def test_compare_serves_base_of_run_before_its_result(
@@ -440,6 +445,7 @@ def words(capfd: pytest.CaptureFixture[str]) -> str:
     return " ".join(capfd.readouterr().out.split())
 
 
+@pytest.mark.slow
 @worker
 @pytest.mark.usefixtures("started")
 def test_result_of_run_is_judged_by_the_goal_of_its_start(
@@ -480,6 +486,7 @@ def test_result_of_run_is_judged_by_the_goal_of_its_start(
     assert "the commit of its start, does not declare the run" in words(capfd)
 
 
+@pytest.mark.slow
 @worker
 @pytest.mark.usefixtures("started")
 def test_result_of_run_that_games_its_reward_has_the_alarm_with_replies(

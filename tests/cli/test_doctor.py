@@ -37,12 +37,14 @@ def checks(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
     return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
 
 
+@pytest.mark.slow
 def test_doctor_without_prime_and_keys_passes(repository: Path):
     done = doctor(repository)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "needed only for releases and hosted training" in done.stdout
 
 
+@pytest.mark.slow
 def test_doctor_reports_registry_mistake_with_line(repository: Path):
     edit(repository / "registry.yaml", "owner: acme\n", "ownr: acme\n")
     done = doctor(repository)
@@ -50,6 +52,7 @@ def test_doctor_reports_registry_mistake_with_line(repository: Path):
     assert "registry.yaml:2" in done.stdout
 
 
+@pytest.mark.slow
 def test_doctor_names_lock_command_for_stale_lock(repository: Path):
     edit(
         repository / "environments" / "reverse_text" / "pyproject.toml",
@@ -61,6 +64,7 @@ def test_doctor_names_lock_command_for_stale_lock(repository: Path):
     assert checks(done)["locks"]["do"] == "envwright lock reverse-text"
 
 
+@pytest.mark.slow
 def test_doctor_fix_removes_broken_virtual_environment(repository: Path):
     broken = repository.parent / "home" / ".cache" / "envwright" / "venvs" / "0123"
     broken.mkdir(parents=True)
@@ -70,6 +74,7 @@ def test_doctor_fix_removes_broken_virtual_environment(repository: Path):
     assert not broken.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", ["train", "release"])
 def test_doctor_for_a_job_without_key_fails_as_the_job_does(repository: Path, job: str):
     declare_hosted_run(repository)
@@ -80,6 +85,7 @@ def test_doctor_for_a_job_without_key_fails_as_the_job_does(repository: Path, jo
     assert "PRIME_API_KEY" in check["do"]
 
 
+@pytest.mark.slow
 def test_doctor_for_release_asks_the_platform_and_git(repository: Path, tmp_path: Path):
     with emulator(tmp_path / "hub", teams=["acme"]) as hub:
         done = doctor(repository, "--for", "release", "--format", "json", **hub.environment)
@@ -139,17 +145,20 @@ def endpoint(repository: Path) -> Iterator[list[str | None]]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_doctor_probes_endpoint_without_its_key(repository: Path, endpoint: list[str | None]):
     found = checks(doctor(repository, "--format", "json", MINI_KEY=SECRET))["endpoint mini"]
     assert (found["level"], found["found"]) == ("ok", "MINI_KEY is set; HTTP 401")
     assert endpoint == [None]
 
 
+@pytest.mark.slow
 def test_doctor_names_missing_key(repository: Path, endpoint: list[str | None]):
     assert "MINI_KEY is not set" in doctor(repository).stdout
     assert endpoint == [None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_doctor_never_prints_keys(repository: Path, endpoint: list[str | None], form: str):
     config = repository.parent / "home" / ".prime" / "config.json"

@@ -106,6 +106,7 @@ def rows(root: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+@pytest.mark.slow
 @worker
 def test_judge_with_declaration_gets_real_calls_and_no_key(
     root: Path, model: FakeProvider, judge: FakeProvider, run: Callable[..., tuple[int, str]]
@@ -144,6 +145,7 @@ def test_judge_ceiling_is_separate_from_the_models(
     assert [row["reward"] for row in rows(root)] == [None] * 4
 
 
+@pytest.mark.slow
 @worker
 def test_record_with_judge_names_it_in_the_baseline(
     root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]]
@@ -188,6 +190,7 @@ def test_optimize_beyond_the_judges_ceiling_trusts_no_score(
     assert judge.chats == []
 
 
+@pytest.mark.slow
 @worker
 def test_training_on_this_machine_relays_the_judges_requests(root: Path, judge: FakeProvider) -> None:
     [first, second] = [played_under(root, ceiling) for ceiling in (1.0, 0.0001)]

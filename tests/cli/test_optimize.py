@@ -182,6 +182,7 @@ def test_optimize_divides_fewer_tasks_than_its_defaults(root: Path, optimize: Ca
     assert "12 training and 6 validation tasks" in said
 
 
+@pytest.mark.slow
 @worker
 def test_optimize_refuses_cost_tasks_or_prompt_before_any_call(
     root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]]

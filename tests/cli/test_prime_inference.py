@@ -173,6 +173,7 @@ def _answering(answer: bytes) -> type[socketserver.BaseRequestHandler]:
     return Handler
 
 
+@pytest.mark.slow
 @worker
 def test_record_plays_model_of_prime_login_without_key_in_worker(
     root: Path, tmp_path: Path, inference: FakeProvider, monkeypatch: pytest.MonkeyPatch

@@ -62,6 +62,7 @@ def test_distribution_of_foreign_results_is_a_usage_error(
     assert "word_problems" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_endpoint_serves_policies_with_faults_until_interrupted(root: Path):
     command = [sys.executable, "-m", "envwright", "endpoint", "reverse-text", "--port", "0", "--fault", "503:at=1"]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "tools")}

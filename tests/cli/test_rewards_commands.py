@@ -75,6 +75,7 @@ def diff(root: Path) -> dict[str, Any]:
     return dict(environment)
 
 
+@pytest.mark.slow
 def test_rewards_against_base_requires_new_version_after_change(
     clean: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,6 +112,7 @@ def test_rewards_against_base_replays_conversations(clean: Path) -> None:
     assert next(iter(found["functions"]["weights"].values())) == [0.75, 0.5]
 
 
+@pytest.mark.slow
 def test_rewards_against_folder_compares_port_to_other_generation(clean: Path, tmp_path: Path) -> None:
     old = tmp_path / "word_problems_old"
     old.mkdir()
@@ -196,6 +198,7 @@ def test_rewards_reply_without_text_and_oracle_is_a_usage_error(
     assert "the oracle raised KeyError" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_rewards_reply_as_json_calls_tools(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = small_repository(tmp_path / "ledgers", "ledger_lookup")
     call = {"name": "ledger_list_accounts", "arguments": {"company": "Meadow Gardens"}}
@@ -214,6 +217,7 @@ def test_rewards_reply_that_fits_no_task_is_a_usage_error(clean: Path, capsys: p
     assert "is single-turn" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_rewards_explain_shows_rule_with_its_findings(clean: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edit(clean / WORDS / "word_problems" / "taskset.py", EXACT, LENIENT)
     assert rewards(clean, "explain", "rwd040", "word-problems", "--quiet") == exit_codes.FAIL

@@ -58,6 +58,7 @@ def only(report: dict[str, object]) -> dict[str, object]:
     return dict(environment)
 
 
+@pytest.mark.slow
 def test_validate_killed_does_not_harm_next_two_runs(root: Path) -> None:
     killed = begin(root, *SCHEMA)
     deadline = time.monotonic() + PATIENCE
@@ -76,6 +77,7 @@ def test_validate_killed_does_not_harm_next_two_runs(root: Path) -> None:
     assert only(ended(begin(root, *SCHEMA))[1])["cached"] is True
 
 
+@pytest.mark.slow
 def test_runs_at_once_share_one_observation(root: Path) -> None:
     runs = [ended(one) for one in [begin(root, *SCHEMA), begin(root, *SCHEMA)]]
     assert sorted(only(report)["cached"] for _, report, _ in runs) == [False, True]
@@ -156,6 +158,7 @@ def test_command_in_read_only_folder_is_one_line_with_its_path(
     assert "read-only" in line.lower() or "denied" in line.lower()
 
 
+@pytest.mark.slow
 @cannot_be_read_only
 def test_read_only_reports_are_one_line_beside_the_verdict(root: Path) -> None:
     (root / "reports").mkdir(exist_ok=True)

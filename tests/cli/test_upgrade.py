@@ -59,6 +59,7 @@ def checked(root: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[t
     return code, [(each["path"], each["action"]) for each in json.loads(capsys.readouterr().out)["files"]]
 
 
+@pytest.mark.slow
 def test_upgrade_of_same_version_changes_nothing(repository: Path, capsys: pytest.CaptureFixture[str]):
     edit(repository / "README.md", "# Environments of acme", "# Ours")
     assert checked(repository, capsys) == (0, [])
@@ -66,6 +67,7 @@ def test_upgrade_of_same_version_changes_nothing(repository: Path, capsys: pytes
     assert "nothing to do" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_upgrade_of_unedited_file_updates_it(repository: Path, newer: dict, capsys: pytest.CaptureFixture[str]):
     newer[VALIDATE] = ("merge_group:", "merge_group:\n  workflow_dispatch:")
     assert checked(repository, capsys) == (1, [(VALIDATE, "update")])
@@ -76,6 +78,7 @@ def test_upgrade_of_unedited_file_updates_it(repository: Path, newer: dict, caps
     assert json.loads((repository / ANSWERS_FILE).read_text())["envwright"] == "9.0"
 
 
+@pytest.mark.slow
 def test_upgrade_of_edited_file_merges_both_changes(repository: Path, newer: dict, capsys: pytest.CaptureFixture[str]):
     newer["AGENTS.md"] = ("## Never\n", "## Never ever\n")
     edit(repository / "AGENTS.md", "# Working on this repository", "# Working with us")
@@ -86,6 +89,7 @@ def test_upgrade_of_edited_file_merges_both_changes(repository: Path, newer: dic
     assert "## Never ever\n" in text
 
 
+@pytest.mark.slow
 def test_upgrade_of_lines_that_were_edited_is_shown_until_settled(
     repository: Path, newer: dict, capsys: pytest.CaptureFixture[str]
 ):

@@ -30,6 +30,7 @@ def report_of(repository: Path) -> dict[str, object]:
     return report
 
 
+@pytest.mark.slow
 def test_variant_is_judged_by_itself_and_is_not_evidence(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert schema(repository, "reverse-text") == exit_codes.PASS
     registered = read_report(repository / "reports" / "validate.json")

@@ -58,6 +58,7 @@ def watched(root: Path, name: str) -> Iterator[Terminal]:
         os.close(ours)
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 def test_watch_validates_each_save_and_obeys_its_keys(tmp_path: Path) -> None:
     root = small_repository(tmp_path / "team", "word_problems")
@@ -78,6 +79,7 @@ def test_watch_validates_each_save_and_obeys_its_keys(tmp_path: Path) -> None:
         terminal.press("q")
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 def test_watch_survives_a_declaration_that_is_wrong(tmp_path: Path) -> None:
     root = small_repository(tmp_path / "team", "word_problems")

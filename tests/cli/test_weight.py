@@ -64,6 +64,7 @@ def files_that_run(root: Path, *command: str) -> int:
     return int(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 def test_files_that_run_are_as_many_as_the_page_says(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")

@@ -12,6 +12,8 @@ import pytest
 from dataset_hub import COMMIT, dataset_hub
 from envwright.declarations.registry import load_registry
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SIBLING = ROOT / "environments/date_arithmetic"
 """Its lock has `datasets`, and is copied."""

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from dataset_hub import COMMIT, dataset_hub
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 ANSWERS = {  # dataset → status and the Hub's own code for what is wrong
     "acme/gated": (403, "GatedRepo"),

@@ -162,6 +162,7 @@ def test_undeclared_dataset_is_one_finding_with_its_lines(sums: SmallRepository)
     assert code != 0, out
 
 
+@pytest.mark.slow
 def test_prepared_dataset_is_read_by_offline_gates(sums: SmallRepository):
     asked: list[tuple[str, Mapping[str, str]]] = []
     with dataset_hub("acme/sums", ROWS, lambda path, headers: asked.append((path, dict(headers)))) as hub:
@@ -193,6 +194,7 @@ def test_prepared_dataset_is_read_by_offline_gates(sums: SmallRepository):
     assert not [path for path in prepared.rglob("*") if path.is_file() and path.stat().st_mode & 0o222 == 0o222]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dataset", "hub", "code", "expected"),
     [
@@ -212,6 +214,7 @@ def test_failed_preparation_is_one_finding_and_leaves_nothing(
     assert sums.left == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted_preparation_is_not_used(sums: SmallRepository, how: signal.Signals):
     sums.declare(*DECLARED)
@@ -234,6 +237,7 @@ def test_interrupted_preparation_is_not_used(sums: SmallRepository, how: signal.
     assert len(sums.left) == 1
 
 
+@pytest.mark.slow
 def test_command_of_the_package_gets_no_secret_and_keeps_its_result(words: SmallRepository):
     words.declare('    prepare: {command: "python -m sums.fetch"}')
     code, out = words.run("prepare", "sums")
@@ -248,6 +252,7 @@ def test_command_of_the_package_gets_no_secret_and_keeps_its_result(words: Small
     assert (home / "words.txt").read_text() == "one two three"
 
 
+@pytest.mark.slow
 def test_prepare_json_has_declaration_lines(sums: SmallRepository):
     with dataset_hub("acme/sums", ROWS) as hub:
         _, out = sums.run("prepare", "sums", "--format", "json", hub=hub)

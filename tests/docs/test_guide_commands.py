@@ -77,6 +77,7 @@ def test_guide_row_has_one_command_or_a_reason(row: list[str]) -> None:
         assert command.command in COMMANDS
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 def test_guide_commands_are_those_of_the_installed_programs(theirs: set[str]) -> None:
     assert [command for command in NAMED if not is_there(command, theirs)] == []

@@ -19,6 +19,8 @@ from envwright.builds.venv import venv_for
 from envwright.builds.wheel import BUILD_LOCK
 from envwright.system.workspace import Workspace
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "own-rules.md").read_text("utf-8")
 NAME = "reverse-text"

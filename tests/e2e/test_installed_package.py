@@ -26,6 +26,8 @@ from envwright.builds.wheel import BUILD_LOCK
 from envwright.declarations.codeowners import CODEOWNERS_FILE
 from envwright.system.workspace import Workspace
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "tools" / "pyproject.toml").read_text())["project"]
 ENVIRONMENT = "reverse-text"

@@ -28,6 +28,8 @@ backend-path = ["."]
 """
 BACKEND = """
 import pathlib, zipfile
+
+pytestmark = pytest.mark.slow
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     name = "spelling-0.1.0-py3-none-any.whl"
     with zipfile.ZipFile(pathlib.Path(wheel_directory) / name, "w") as wheel:

@@ -45,6 +45,7 @@ def tell(hub: EmulatedHub, id: str, **what: Any) -> None:
     hub.control("PATCH", f"evaluations/{id}", what)
 
 
+@pytest.mark.slow
 def test_submitted_creates_the_evaluation_once(hub: EmulatedHub, side: HostedSide) -> None:
     evaluation, new = submitted(REQUEST, side)
     assert (evaluation.status, new) == ("PENDING", True)
@@ -56,6 +57,7 @@ def test_submitted_creates_the_evaluation_once(hub: EmulatedHub, side: HostedSid
     assert (sent["sampling_args"], sent["env_args"], sent["timeout_minutes"]) == (SAMPLING, {"split": "train"}, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
     [
@@ -76,6 +78,7 @@ def test_submitted_under_faults_creates_it_once(hub: EmulatedHub, side: HostedSi
     assert created(hub) == 1
 
 
+@pytest.mark.slow
 def test_submitted_pending_is_not_created_twice(hub: EmulatedHub, side: HostedSide) -> None:
     hub.break_with(f"{CREATE} status code=504 times=always")
     for _ in range(2):
@@ -88,6 +91,7 @@ def test_submitted_pending_is_not_created_twice(hub: EmulatedHub, side: HostedSi
     assert submitted(REQUEST, replace(side, notes=side.notes.with_name("waited")))[1]
 
 
+@pytest.mark.slow
 def test_submitted_refusal_leaves_no_note(hub: EmulatedHub, side: HostedSide) -> None:
     hub.break_with(f"{CREATE} status code=402")
     with pytest.raises(NotEvaluated, match=r"refused the evaluation: .*Payment required"):
@@ -130,6 +134,7 @@ def test_followed_failed_evaluation_can_be_repeated(hub: EmulatedHub, side: Host
     assert submitted(REQUEST, side)[0].id == again.id
 
 
+@pytest.mark.slow
 def test_submitted_again_uses_one_not_yet_imported(hub: EmulatedHub, side: HostedSide) -> None:
     first, _ = submitted(REQUEST, side, again=True)
     tell(hub, first.id, status="COMPLETED")
@@ -138,6 +143,7 @@ def test_submitted_again_uses_one_not_yet_imported(hub: EmulatedHub, side: Hoste
     assert submitted(REQUEST, side, again=True)[0].name == f"{REQUEST.name}, try 2"
 
 
+@pytest.mark.slow
 def test_read_samples_reads_all_pages_or_none(hub: EmulatedHub, side: HostedSide) -> None:
     evaluation, _ = submitted(REQUEST, side)
     tell(hub, evaluation.id, samples=[{"example_id": number, "reward": 0.5} for number in range(250)])
@@ -204,6 +210,7 @@ def distribution(root: Path, *arguments: str) -> int:
     return main(["distribution", "hosted", "date-arithmetic", *flags, *arguments, "--root", str(root)])
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 def test_hosted_gate_imports_and_judges_the_evaluation(
     root: Path, hub: EmulatedHub, capfd: pytest.CaptureFixture[str]
@@ -235,6 +242,7 @@ def test_hosted_gate_imports_and_judges_the_evaluation(
     assert "there already" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_hosted_gate_refuses_unpublished_content(
     root: Path, hub: EmulatedHub, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -246,6 +254,7 @@ def test_hosted_gate_refuses_unpublished_content(
     assert created(hub) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 def test_hosted_gate_refuses_a_bound_above_max_cost(
     root: Path, hub: EmulatedHub, capfd: pytest.CaptureFixture[str]
@@ -256,6 +265,7 @@ def test_hosted_gate_refuses_a_bound_above_max_cost(
     assert created(hub) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 def test_hosted_gate_failed_evaluation_is_an_error(
     root: Path, hub: EmulatedHub, capfd: pytest.CaptureFixture[str]

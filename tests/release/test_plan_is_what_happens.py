@@ -97,6 +97,7 @@ def test_hub_receives_what_the_plan_shows(seed: int, root: Path, hub: EmulatedHu
     assert received(hub) == (published, submitted)
 
 
+@pytest.mark.slow
 def test_run_is_not_submitted_if_one_of_its_environments_was_not_published(root: Path, hub: EmulatedHub) -> None:
     declare(root, {"both": (["reverse-text", "word-problems"], "on-release"), "one": (["reverse-text"], "on-release")})
     main(["release", "--yes", "--evidence", evidence(root, failing=["word-problems"]), "--root", str(root)])

@@ -61,6 +61,7 @@ def pushed(pusher: EvaluationPusher, package: Package) -> Sequence[str]:
     return [each.outcome for each in pusher.push_all(DESIRED, package)]
 
 
+@pytest.mark.slow
 def test_push_all_pushes_a_baseline_once(tmp_path: Path, hub: EmulatedHub, pusher: EvaluationPusher) -> None:
     package = recorded(tmp_path)
     assert pushed(pusher, package) == ["pushed"]
@@ -72,6 +73,7 @@ def test_push_all_pushes_a_baseline_once(tmp_path: Path, hub: EmulatedHub, pushe
     assert (made["status"], made["total_samples"], made["metrics"]) == ("COMPLETED", 6, {"reward": 0.5})
 
 
+@pytest.mark.slow
 def test_push_all_names_held_out_tasks_separately(tmp_path: Path, hub: EmulatedHub, pusher: EvaluationPusher) -> None:
     assert pushed(pusher, recorded(tmp_path / "train")) == ["pushed"]
     assert pushed(pusher, recorded(tmp_path / "eval", split="eval")) == ["pushed"]
@@ -79,6 +81,7 @@ def test_push_all_names_held_out_tasks_separately(tmp_path: Path, hub: EmulatedH
     assert names == {f"word-sums 0.1.0 by {MODEL}", f"word-sums 0.1.0 by {MODEL} on held-out tasks"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
     [

@@ -54,6 +54,7 @@ def status(prime: Prime, access: HubAccess) -> dict[str, object]:
     return data
 
 
+@pytest.mark.slow
 def test_push_publishes_the_tested_wheel_without_building(
     tmp_path: Path, access: HubAccess, prime: Prime, wheel: Path
 ) -> None:
@@ -86,6 +87,7 @@ def test_push_changed_files_are_not_sent(tmp_path: Path, access: HubAccess, prim
         push_environment(desired_of(package), package, wheel, prime, access, STOP)
 
 
+@pytest.mark.slow
 def test_push_missing_wheel_sends_nothing(tmp_path: Path, access: HubAccess, prime: Prime, wheel: Path) -> None:
     package = package_with(tmp_path, {})
     wheel.unlink()
@@ -95,6 +97,7 @@ def test_push_missing_wheel_sends_nothing(tmp_path: Path, access: HubAccess, pri
     assert answer.outcome == "missing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("owner", "key", "blame"), [("strangers", None, "rights"), ("acme", "another-key-0123456789", "rights")]
 )

@@ -33,7 +33,7 @@ from envwright_emulator.server import EmulatedHub, emulator
 from release_without_loading import QUICK, counted_as_loaded
 from small_repository import small_repository
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 NAME = "reverse-text"
 HUB_WRITES = (

@@ -149,6 +149,7 @@ def _strangers(place: Place) -> list[str]:
     return ["--evidence", place.evidence()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prepare", "expected"),
     [
@@ -199,6 +200,7 @@ def test_release_reports_bad_access_before_any_write(
     assert place.hub.writes() == []
 
 
+@pytest.mark.slow
 def test_release_asks_before_it_publishes(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -240,6 +242,7 @@ def test_plan_failing_read_is_unreadable(place: Place) -> None:
     assert place.report("plan.json")["environments"][0]["action"] == "unreadable"
 
 
+@pytest.mark.slow
 def test_plan_change_without_new_version_fails(place: Place) -> None:
     edit(place.root / "environments/reverse_text/README.md", "#", "# A")
     commit(place)
@@ -267,6 +270,7 @@ def test_plan_is_in_the_summary_of_a_job(place: Place, tmp_path: Path, monkeypat
     assert os.environ["GITHUB_ACTIONS"] == "true"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_release_interrupted_lists_unreached_environments(place: Place, sign: signal.Signals) -> None:
     proof = place.evidence()
@@ -308,6 +312,7 @@ def several(tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -
     return Place(root, hub)
 
 
+@pytest.mark.slow
 def test_plan_shows_drift_owners_and_orphans(several: Place) -> None:
     assert several.run("plan") == 1
     plan = several.report("plan.json")
@@ -337,6 +342,7 @@ def test_plan_in_a_job_names_no_private_environment_of_the_owner(
     assert "forgotten" not in summary.read_text() + capsys.readouterr().out + json.dumps(plan)
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 def test_release_failing_environment_stops_no_other(several: Place) -> None:
     """One of three has evidence that it passed; the orphan stays."""
@@ -347,6 +353,7 @@ def test_release_failing_environment_stops_no_other(several: Place) -> None:
     assert Speaker(several.hub.url, several.hub.key).latest("acme/forgotten") == "0.1.0"
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 def test_release_prints_links_and_reason_of_its_exit_code(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     registry = place.root / "registry.yaml"

@@ -124,6 +124,7 @@ def unpacked(content: bytes) -> bytes:
     return b"\n".join([content, *(zlib.decompress(base64.b64decode(each)) for each in packed if each[:2] == b"eN")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("public", [(), ("gsm8k",)])
 def test_site_of_this_repository_has_no_text_of_private_environments(public: tuple[str, ...], tmp_path: Path) -> None:
     """Every file of the catalogue, packed transcripts too, for reports that quote the packages' own texts, and the

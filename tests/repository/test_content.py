@@ -110,6 +110,7 @@ def test_hub_hash_matches_recorded_prime_hashes(tmp_path: Path, layout: str) -> 
     assert hub_content_hash(write(tmp_path / "sums", LAYOUTS[layout])) == GOLDEN[layout]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Possible nested set")
 @pytest.mark.skipif(prime_python() is None, reason="prime cannot be imported (set ENVWRIGHT_PRIME_PYTHON)")
 def test_hub_hash_matches_installed_prime(tmp_path: Path) -> None:

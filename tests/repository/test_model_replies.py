@@ -166,6 +166,7 @@ def test_results_of_another_environment_are_left_out(package: Package):
     assert (read.replies, list(read.left_out.values())) == ([], [1])
 
 
+@pytest.mark.slow
 def test_million_rows_are_read_up_to_a_limit(package: Package):
     path = results(package, lines(LINE) * 1_000_000)
     read = read_results(package)

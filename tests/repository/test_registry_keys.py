@@ -174,6 +174,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.slow
 def test_declared_key_reaches_schema_reader_page_and_facts_key(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     shutil.copytree(ROOT / "tools", tools, ignore=shutil.ignore_patterns("__pycache__"))

@@ -151,6 +151,7 @@ def assert_case_fails_as_offered(evidence, folder: Path) -> None:
     assert yaml.safe_load(path.read_text(encoding="utf-8"))[0]["reply"] == case.reply
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", [called(odd.name, odd.generation, odd) for odd in ODDITIES if odd.name in ODD])
 def test_worker_search_sound_reward_finds_nothing(
     each: Environment, observations: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -162,6 +163,7 @@ def test_worker_search_sound_reward_finds_nothing(
     assert not fired(each, facts, tmp_path)
 
 
+@pytest.mark.slow
 def test_reward_for_length_is_reported_as_undeclared(observations: Observations, tmp_path: Path) -> None:
     facts = searched(observations, EFFORT, tmp_path)
     (finding,) = fired(EFFORT, facts, tmp_path)
@@ -170,6 +172,7 @@ def test_reward_for_length_is_reported_as_undeclared(observations: Observations,
     assert finding.evidence.details["pattern"] == "length"
 
 
+@pytest.mark.slow
 def test_constant_reply_that_is_partly_right_on_one_task_is_small_form(
     observations: Observations, tmp_path: Path
 ) -> None:
@@ -182,6 +185,7 @@ def test_constant_reply_that_is_partly_right_on_one_task_is_small_form(
     assert "`format_share = 0.2`" in finding.fix
 
 
+@pytest.mark.slow
 def test_reward_that_hangs_and_raises_is_reported_with_replies(
     observations: Observations,
     tmp_path: Path,
@@ -223,6 +227,7 @@ def test_search_that_is_skipped_reports_reason(
     assert not fired(each, facts, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("type", "left_out"), [("none", []), ("label", ["search"])])
 def test_search_that_budget_excludes_is_left_out_if_there_are_answers(
     type: str, left_out: list[str], observations: Observations, tmp_path: Path

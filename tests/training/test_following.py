@@ -257,6 +257,7 @@ def signed_in(hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
     return hub
 
 
+@pytest.mark.slow
 def test_hosted_run_is_followed_by_its_declared_name(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -288,6 +289,7 @@ def test_hosted_run_is_followed_by_its_declared_name(
     assert "first: finished" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_hosted_run_that_failed_shows_the_reason_and_the_full_volume(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -121,6 +121,7 @@ def test_scripts_cover_every_self_managed_trainer() -> None:
     assert {run.spec.backend for run in SCRIPTS.values()} == {run.spec.backend for run in RUNS.values()} - without
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_script_starts_trainer_in_its_own_environment(machine: Machine, name: str) -> None:
     before = sorted(path.name for path in machine.other.glob("lib/*/site-packages/*"))
@@ -139,6 +140,7 @@ def test_script_starts_trainer_in_its_own_environment(machine: Machine, name: st
     assert not (machine.root / ".venv").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, run in SCRIPTS.items() if run.spec.backend in OWN_ENVIRONMENT])
 def test_script_started_again_keeps_its_environment(machine: Machine, name: str) -> None:
     assert machine.launch(name).returncode == 0
@@ -149,6 +151,7 @@ def test_script_started_again_keeps_its_environment(machine: Machine, name: str)
     assert marker.exists()
 
 
+@pytest.mark.slow
 def test_script_started_again_keeps_the_commit_of_its_first_start(machine: Machine) -> None:
     folder = machine.root / "outputs" / "maths-lora"
     assert machine.launch("maths-lora").returncode == 0
@@ -189,6 +192,7 @@ def test_script_stops_if_environment_was_not_installed(machine: Machine) -> None
     assert not Path(machine.variables["RECORDED"]).exists()
 
 
+@pytest.mark.slow
 def test_script_with_unmet_requirement_names_it_and_the_command_that_adds_it(machine: Machine) -> None:
     write_environment(machine.root / "environments", "word-problems", "letters>=1")
     done = machine.launch("maths-lora")
@@ -201,6 +205,7 @@ def test_script_with_unmet_requirement_names_it_and_the_command_that_adds_it(mac
     assert machine.recorded["packages"]["letters"] == "2.0"
 
 
+@pytest.mark.slow
 def test_script_with_other_requirement_than_the_trainer_keeps_the_trainer(machine: Machine) -> None:
     machine.install("letters==1.0")
     write_environment(machine.root / "environments", "word-problems", "letters>=2")
@@ -232,6 +237,7 @@ def test_script_with_environment_that_the_trainer_cannot_import_stops(machine: M
     assert not Path(machine.variables["RECORDED"]).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("locked", "installed"), [("", "2.0"), ("letters==1.0", "1.0")])
 def test_script_with_package_of_the_hub_keeps_the_trainer(machine: Machine, locked: str, installed: str) -> None:
     if locked:

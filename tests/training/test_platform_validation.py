@@ -68,6 +68,7 @@ def text_of(run: DeclaredRun) -> str:
     return next(iter(run.compiled.files.values()))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("checks")
 def test_accepted_run_is_compiled_for_the_platforms_schema(hub: EmulatedHub, platform: Platform) -> None:
     portable = declared()
@@ -186,6 +187,7 @@ def planned(root: Path) -> dict[str, Any]:
     return dict(run)
 
 
+@pytest.mark.slow
 def test_plan_and_train_submit_the_platforms_schema_with_its_price(hub: EmulatedHub, signed_in: Path) -> None:
     run = planned(signed_in)
     assert run["action"] == "submit"
@@ -197,6 +199,7 @@ def test_plan_and_train_submit_the_platforms_schema_with_its_price(hub: Emulated
     assert gates == {"no_signal": {"type": "advantage_range"}}
 
 
+@pytest.mark.slow
 def test_refusal_of_the_platform_stops_plan_and_train(
     hub: EmulatedHub, signed_in: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -213,6 +216,7 @@ def test_refusal_of_the_platform_stops_plan_and_train(
     assert hub.state()["run"] == []
 
 
+@pytest.mark.slow
 def test_train_hub_asks_the_platform_before_it_pays(
     hub: EmulatedHub, signed_in: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -226,6 +230,7 @@ def test_train_hub_asks_the_platform_before_it_pays(
     assert hub.state()["run"] == []
 
 
+@pytest.mark.slow
 def test_run_above_its_budget_by_the_platforms_price_is_refused(hub: EmulatedHub, signed_in: Path) -> None:
     registry = signed_in / "registry.yaml"
     registry.write_text(registry.read_text().replace("{hours: 2}", "{hours: 2, max_dollars: 10}"))
@@ -252,6 +257,7 @@ def test_plan_without_key_says_what_was_not_asked_and_what_a_merge_submits(
     assert size in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("result", "submitted"), [("published", 1), ("refused", 0)])
 def test_run_of_a_release_waits_for_what_its_ledger_left_out(
     result: ReleaseResult, submitted: int, hub: EmulatedHub, signed_in: Path

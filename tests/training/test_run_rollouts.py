@@ -286,6 +286,7 @@ def test_rollouts_of_many_steps_and_large_files_are_read_in_parts(
     )
 
 
+@pytest.mark.slow
 def test_hosted_run_is_judged_by_its_samples(
     tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

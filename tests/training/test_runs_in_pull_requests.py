@@ -19,6 +19,7 @@ from small_repository import git, small_repository
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 @pytest.mark.parametrize("chosen", [(), ("date-arithmetic",)])
 def test_incompatible_run_is_refused_with_alternatives_and_its_environment_judged(
@@ -103,6 +104,7 @@ def test_run_with_stale_config_fails_validation_with_the_command_that_fixes_it(b
     assert main(["validate", "--runs", "second", "--root", str(branch), "--quiet"]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 @pytest.mark.parametrize("declared", [{"second": ""}, {}])
 def test_compiled_file_of_a_removed_run_fails_validation_as_in_ci(declared: dict[str, str], branch: Path) -> None:
@@ -126,6 +128,7 @@ def test_changed_run_is_annotated_and_shown_in_the_comment(
     assert "RUN021 error" in page
 
 
+@pytest.mark.slow
 def test_removed_run_lists_its_submissions(
     branch: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,6 +152,7 @@ def test_removed_run_lists_its_submissions(
     assert len(hub.state()["run"]) == 1
 
 
+@pytest.mark.slow
 def test_run_on_unpublished_environment_waits_with_the_next_command(
     branch: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,6 +44,7 @@ def created(hub: EmulatedHub) -> list[dict[str, Any]]:
     return hub.state().get("run", [])
 
 
+@pytest.mark.slow
 def test_submission_is_created_once_and_found_again(hub: EmulatedHub, platform: Platform) -> None:
     first = submit(RUN, identity(), platform)
     assert (first.outcome, first.name) == ("submitted", identity().run)
@@ -95,6 +96,7 @@ def test_submission_with_fault_never_creates_a_second_run(hub: EmulatedHub, plat
         assert second.outcome in ("unknown", "already-submitted")
 
 
+@pytest.mark.slow
 def test_submission_absent_after_waiting_is_retried(hub: EmulatedHub, platform: Platform) -> None:
     hub.break_with("POST /training/runs reset effect=none")
     at_once = replace(platform, pending_seconds=0.0)
@@ -103,6 +105,7 @@ def test_submission_absent_after_waiting_is_retried(hub: EmulatedHub, platform: 
     assert len(created(hub)) == 1
 
 
+@pytest.mark.slow
 def test_submission_without_readable_list_creates_nothing(hub: EmulatedHub, platform: Platform) -> None:
     hub.break_with("GET /rft/runs status code=500 times=always")
     assert submit(RUN, identity(), platform).outcome == "unknown"
@@ -119,6 +122,7 @@ def others(hub: EmulatedHub, count: int, name: str = "") -> None:
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked, timeout=10).close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assumed", ["page-limit=2", "paging=ignored"])
 def test_submission_is_found_on_any_page(hub: EmulatedHub, platform: Platform, assumed: str) -> None:
     hub.assume(assumed)
@@ -128,6 +132,7 @@ def test_submission_is_found_on_any_page(hub: EmulatedHub, platform: Platform, a
     assert len(created(hub)) == 4
 
 
+@pytest.mark.slow
 def test_run_list_of_invalid_form_is_refused(hub: EmulatedHub, platform: Platform) -> None:
     hub.break_with("GET /rft/runs garbage what=list times=always")
     with pytest.raises(RunsUnreadable, match="could not be read completely"):

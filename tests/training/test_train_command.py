@@ -87,6 +87,7 @@ def test_train_without_key_does_not_query_the_platform(repository: Path, capsys:
     assert states(capsys) == {"own-machine": "manual"}
 
 
+@pytest.mark.slow
 def test_train_asks_before_it_pays(
     repository: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +107,7 @@ def test_train_asks_before_it_pays(
     assert len(signed_in.state()["run"]) == 1
 
 
+@pytest.mark.slow
 def test_train_waits_until_environments_are_published(
     repository: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,6 +143,7 @@ def delete(hub: EmulatedHub, id: str) -> None:
     urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10).close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", ["deleted", "another team"])
 def test_train_submits_no_run_again_that_left_the_platform(
     gone: str,
@@ -170,6 +173,7 @@ def test_train_submits_no_run_again_that_left_the_platform(
     assert len(signed_in.state()["submitted"]) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("latest", "broken", "message", "then"),
     [
@@ -224,6 +228,7 @@ def wheel(**files: str) -> bytes:
     return stream.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("declared", "refusal"),
     [
@@ -251,6 +256,7 @@ def test_train_reads_the_code_of_the_hub_before_it_pays(
     assert len(submitted) == (0 if refusal else 1)
 
 
+@pytest.mark.slow
 def test_train_hub_submits_the_agents_that_the_code_on_the_hub_has(tmp_path: Path, signed_in: EmulatedHub) -> None:
     publish(signed_in, "texts", "0.1.0", "a" * 64, content=wheel(**{"texts.py": TWO_AGENTS}))
     assert train(tmp_path, "acme/texts", "--model", "Qwen/Qwen3-4B", "--yes") == 0
@@ -280,6 +286,7 @@ def test_train_on_a_wheel_that_cannot_be_read_goes_on(content: bytes, tmp_path: 
     assert "agent" in run["config"]["orchestrator"]["train"]["source"][0]["env"]
 
 
+@pytest.mark.slow
 def test_train_hub_version_that_is_gone_names_the_latest(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -291,6 +298,7 @@ def test_train_hub_version_that_is_gone_names_the_latest(
     assert signed_in.state().get("submitted", []) == []
 
 
+@pytest.mark.slow
 def test_train_submits_manual_run_when_named(
     repository: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -311,6 +319,7 @@ def test_train_refuses_run_that_fails_its_rules(
     assert signed_in.state()["run"] == []
 
 
+@pytest.mark.slow
 def test_train_hub_environment_needs_no_registry(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -377,6 +386,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, typed: str) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
 
 
+@pytest.mark.slow
 def test_train_hub_on_terminal_prompts_for_model(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -390,6 +400,7 @@ def test_train_hub_on_terminal_prompts_for_model(
     assert submitted["config"]["model"]["name"] == "Qwen/Qwen3-8B"
 
 
+@pytest.mark.slow
 def test_train_hub_flags_reach_the_configuration(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -453,6 +464,7 @@ def every_dataset(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         server.shutdown()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("every_dataset")
 def test_train_hub_unreadable_environment_is_not_taken_for_a_dataset(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
@@ -462,6 +474,7 @@ def test_train_hub_unreadable_environment_is_not_taken_for_a_dataset(
     assert "openai/gsm8k could not be read on the Hub" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_train_hub_end_of_input_submits_nothing(
     tmp_path: Path, signed_in: EmulatedHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -270,6 +270,7 @@ def signed_in(hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
 NAMED_VOLUME = {"volumeName": "keep"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "message", "fix"),
     [
@@ -354,6 +355,7 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_server_ends_with_the_command(
     ending: signal.Signals,

@@ -97,6 +97,7 @@ def envwright(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_added_trainer_is_compiled_and_judged(checkout: Path) -> None:
     done = envwright(checkout, "train", "compile", "--format", "json")
     assert done.returncode == 1, done.stderr
@@ -110,6 +111,7 @@ def test_added_trainer_is_compiled_and_judged(checkout: Path) -> None:
     assert "100 rollouts per step are not a multiple of the group size 8" in found["RUN020"]
 
 
+@pytest.mark.slow
 def test_added_trainer_has_its_metrics_read(checkout: Path) -> None:
     metrics = checkout / "metrics.jsonl"
     metrics.write_text("".join(f'{{"step": {step}, "money/earned": 0.0}}\n' for step in range(40)))
@@ -119,6 +121,7 @@ def test_added_trainer_has_its_metrics_read(checkout: Path) -> None:
     assert [finding["rule"] for finding in report["findings"]] == ["DGN001"]
 
 
+@pytest.mark.slow
 def test_added_trainer_is_in_the_documented_matrix(checkout: Path) -> None:
     done = envwright(checkout, "docs")
     assert done.returncode == 0, done.stderr
@@ -162,6 +165,7 @@ def test_compiled_run_saves_its_last_step(backend: str, setting: str, checkpoint
     assert value_at(compiled.native.values, setting) == saved
 
 
+@pytest.mark.slow
 def test_trainers_are_named_in_no_other_module() -> None:
     found = [
         f"{path.relative_to(TOOLS)}:{node.lineno}: {ast.unparse(node)}"

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from envwright.rules.engine import Finding
     from envwright.system.workspace import Workspace
 
-pytestmark = pytest.mark.usefixtures("shared_templates")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_templates")]
 GATES = Gates(SmokeGate(tasks=3, rollouts=3, timeout_s=60.0), DistributionGate(min_rollouts=4, group_size=2))
 STAGES = ("rewards", "invariants", "smoke")
 

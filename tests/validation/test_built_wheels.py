@@ -137,6 +137,7 @@ def test_build_variables_do_not_reach_the_next_build(environments: Path, fresh: 
         assert (overlay / name / "seen.txt").read_text() == "nothing"
 
 
+@pytest.mark.slow
 def test_wheels_built_in_parallel_are_all_complete(environments: Path, fresh: Workspace):
     packages = [hooked(environments, f"beside_{number}", LEAVES) for number in range(4)]
     with ThreadPoolExecutor(4) as pool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from envwright.facts.observed import NetworkAttempt
     from envwright.system.workspace import Workspace
 
-pytestmark = pytest.mark.worker
+pytestmark = [pytest.mark.slow, pytest.mark.worker]
 CANARIES = ("PRIME_API_KEY", "PRIME_TEAM_ID", "HF_TOKEN", "OPENAI_API_KEY", "SOME_TOKEN")
 
 

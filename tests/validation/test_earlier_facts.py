@@ -85,6 +85,7 @@ def test_changed_readme_asks_no_worker_for_anything(repository: Path, requests: 
     assert facts.wheel is not None
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 def test_changed_test_runs_the_tests_alone(repository: Path, requests: list[str]) -> None:
     with appended(repository / FOLDER / "tests" / "test_added.py", "\ndef test_wrong() -> None:\n    assert False\n"):
@@ -95,6 +96,7 @@ def test_changed_test_runs_the_tests_alone(repository: Path, requests: list[str]
     assert facts.mutation is not None
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 def test_changed_case_scores_cases_and_mutants_again(repository: Path, requests: list[str]) -> None:
     with appended(repository / FOLDER / "tests" / "cases.yaml", CASE):

@@ -68,6 +68,7 @@ vf.SingleTurnEnv = Shaky
 """
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 @pytest.mark.parametrize(
     ("name", "more", "origin"), [("forking", "", "environment"), ("threading_env", THREAD, "lock")]
@@ -105,6 +106,7 @@ def evaluated(name: str, fails: str, environments: Path, workspace: Workspace, p
     return kept
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 def test_rollouts_that_fail_in_one_process_only_count_as_successes(
     environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
@@ -113,6 +115,7 @@ def test_rollouts_that_fail_in_one_process_only_count_as_successes(
     assert [one.failure for one in facts.rollouts if one.failure] == []
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 def test_rollouts_that_fail_in_every_process_are_failures(
     environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch

@@ -113,6 +113,7 @@ def smoke(package: Package, facts: Facts) -> tuple[str, str]:
     return gate.verdict, gate.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", DIALECTS)
 def test_harness_of_a_package_plays_in_every_dialect(
     path: str, environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
@@ -143,6 +144,7 @@ def test_network_needs_of_a_harness_are_reported_with_a_fix(
     assert facts.rollouts == ()
 
 
+@pytest.mark.slow
 def test_harness_program_finds_uv_on_verifiers_path(
     environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,6 +140,7 @@ def test_worker_system_exit_is_reported_as_raised(
     assert failure.place.file == "hostile.py"
 
 
+@pytest.mark.slow
 def test_hang_at_import_ends_at_the_limit(hostile: Callable[[str], Path], workspace: Workspace):
     overlay = hostile("while True:\n    pass\n")
     failure = lost(overlay, workspace, within=3.0)
@@ -187,6 +188,7 @@ def test_line_without_end_is_a_broken_protocol(hostile: Callable[[str], Path], w
     assert (failure.kind, failure.message) == ("protocol", "the worker sent a line of over 64 MiB")
 
 
+@pytest.mark.slow
 def test_flood_of_errors_is_read_but_not_stored(hostile: Callable[[str], Path], workspace: Workspace):
     module = """
         import sys

@@ -84,6 +84,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 """A package that builds without anything from an index."""
 
 
+@pytest.mark.slow
 def test_module_below_src_under_another_name_is_observed(
     environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +190,7 @@ def write_plain(folder: Path, requires_python: str, dependencies: str = "[]", ta
     return reading.package
 
 
+@pytest.mark.slow
 def test_package_of_another_python_runs_on_it(tmp_path: Path, fresh: Workspace) -> None:
     version = other_python()
     package = write_plain(tmp_path / "environments" / "elsewhere", f"=={version}")

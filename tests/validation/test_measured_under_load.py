@@ -63,6 +63,7 @@ def test_growth_ignores_waiting():
     assert max(growth["seconds"]) < 0.1
 
 
+@pytest.mark.slow
 def test_growth_quadratic_work_is_measured():
     [growth] = growths(session_of(working), TASK, {"letters": lambda n: "a" * n}, 3.0)
     assert growth["timed_out"] or growth["seconds"][-1] > 2 * growth["seconds"][0]

@@ -92,6 +92,7 @@ os._exit(0)
 '''
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 @pytest.mark.parametrize("generation", EXEMPLARS)
 def test_remembered_paths_below_verifiers_are_the_known_ones(generation: str, workspace: Workspace) -> None:

@@ -137,6 +137,7 @@ def test_survivor_has_a_diff_and_a_distinguishing_reply(weak: Mutation):
     assert survivor.apart.original != survivor.apart.mutant
 
 
+@pytest.mark.slow
 def test_distinguishing_reply_is_a_case_that_kills_the_mutant(bench: Bench, weak: Mutation):
     [survivor] = of(weak, "answer_in", "swap method")
     assert survivor.apart is not None
@@ -224,6 +225,7 @@ def test_sample_of_mutants_ends_where_time_did(bench: Bench, strong: Mutation):
     assert decided == [each.id for each in strong.mutants if each.id != marked.id][: len(decided)]
 
 
+@pytest.mark.slow
 def test_mutant_without_all_conversations_does_not_survive(bench: Bench, strong: Mutation):
     noticed = {each.id for each in strong.mutants if each.outcome in ("killed", "timeout")}
     for seconds in (0.05, 0.2, 0.4):
@@ -231,6 +233,7 @@ def test_mutant_without_all_conversations_does_not_survive(bench: Bench, strong:
         assert not noticed & {each.id for each in mutation.survivors}
 
 
+@pytest.mark.slow
 def test_marked_survivor_that_nothing_detects_is_equivalent(bench: Bench, strong: Mutation):
     hidden = [each for each in strong.survivors if each.apart is None]
     assert hidden
@@ -239,6 +242,7 @@ def test_marked_survivor_that_nothing_detects_is_equivalent(bench: Bench, strong
     assert not marked.stale
 
 
+@pytest.mark.slow
 def test_mark_on_a_killed_or_missing_mutant_is_stale(bench: Bench, weak: Mutation):
     killed = next(each.id for each in weak.mutants if each.outcome == "killed")
     apart = next(each.id for each in weak.survivors if each.apart is not None)

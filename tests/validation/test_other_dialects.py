@@ -19,7 +19,7 @@ from envwright_worker.policies.scripted import AnswerSettings, ScriptedPolicies
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
+pytestmark = [pytest.mark.slow, pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 REPOSITORY = Path(__file__).parents[2]
 CALLS = [{"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"at": "the moon"}'}}]
 V0 = """

@@ -101,6 +101,7 @@ def run_program(tools: Path, folder: Path) -> dict[str, Any]:
     return known
 
 
+@pytest.mark.slow
 def test_policy_added_in_one_file_reaches_docs_report_and_key(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     shutil.copytree(TOOLS, tools, ignore=shutil.ignore_patterns("__pycache__"))
@@ -119,6 +120,7 @@ def test_policy_added_in_one_file_reaches_docs_report_and_key(tmp_path: Path) ->
     assert after["digest"] != before["digest"]
 
 
+@pytest.mark.slow
 def test_policy_names_are_written_only_in_the_table() -> None:
     names = {each.name for each in POLICIES} - WORDS
     strays = [

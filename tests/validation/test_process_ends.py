@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from envwright.system.workspace import Workspace
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.worker,
     pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports that the host is gone"),
 ]

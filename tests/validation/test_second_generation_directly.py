@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from envwright.system.workspace import Workspace
 
-pytestmark = pytest.mark.worker
+pytestmark = [pytest.mark.slow, pytest.mark.worker]
 
 MODULE = """
 import asyncio

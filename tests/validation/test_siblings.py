@@ -14,7 +14,7 @@ from sample_packages import REPOSITORY, look_at
 if TYPE_CHECKING:
     from envwright.system.workspace import Workspace
 
-pytestmark = pytest.mark.usefixtures("shared_templates")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_templates")]
 
 
 @pytest.mark.worker

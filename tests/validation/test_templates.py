@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from envwright.facts.observed import Failure
     from envwright.system.workspace import Workspace
 
-pytestmark = pytest.mark.worker
+pytestmark = [pytest.mark.slow, pytest.mark.worker]
 From = Literal["lock", "process"]
 """A fork of a base that a lock template forked, or a new process."""
 FROM: tuple[From, ...] = ("lock", "process")

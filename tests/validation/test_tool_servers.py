@@ -145,6 +145,7 @@ def test_tool_servers_of_jobs_are_separate(environments: Path, workspace: Worksp
     assert len({one["drawn"] for one in scored + played}) == len(scored + played)
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 def test_tool_server_ends_with_its_job(environments: Path, workspace: Workspace) -> None:
     package = looking("looking_ending", "", environments)

@@ -51,6 +51,7 @@ def test_channel_sends_status_with_the_request() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.worker
 @pytest.mark.parametrize(
     ("end", "limits", "how"),

@@ -107,6 +107,7 @@ def test_lock_difference_names_versions_before_and_after() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_propose_names_locks_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     work = origin_with(tmp_path, "reverse_text").work
     assert main(["ci", "propose", "--dry-run", "--root", str(work)]) == exit_codes.PASS

@@ -121,6 +121,7 @@ def test_commit_that_is_not_validated_on_main_is_not_built(
     assert not (runner.artifacts / "dist").exists()
 
 
+@pytest.mark.slow
 def test_package_is_built_from_the_tag_and_handed_over(
     runner: Runner, fake: TagsAndReleases, tagged_commit: str
 ) -> None:
@@ -143,6 +144,7 @@ def test_package_without_the_addresses_of_an_owner_is_not_built(source: dict[str
         refuse_placeholders({"Documentation": owned["Documentation"], **source})
 
 
+@pytest.mark.slow
 def test_package_of_another_version_than_the_tag_is_not_built(
     runner: Runner, fake: TagsAndReleases, tagged_commit: str
 ) -> None:
@@ -154,6 +156,7 @@ def test_package_of_another_version_than_the_tag_is_not_built(
     assert "CHANGELOG.md: its top section is" in done.output
 
 
+@pytest.mark.slow
 def test_release_of_the_tag_has_the_section_and_is_made_once(runner: Runner, fake: TagsAndReleases) -> None:
     (runner.artifacts / "dist").mkdir(parents=True)
     (runner.artifacts / "dist/a.whl").touch()

@@ -23,7 +23,7 @@ from envwright.system.workspace import Workspace
 from envwright_emulator.server import EmulatedHub, emulator
 from merged_repository import Origin, origin_with
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 NAME = "reverse-text"
 STEPS = {

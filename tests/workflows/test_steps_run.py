@@ -50,6 +50,7 @@ def _of_pull_request(origin: Origin) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_pull_request_is_sharded_validated_and_merged(origin: Origin, runner: Runner) -> None:
     head, says = origin.git("rev-parse", "HEAD"), _of_pull_request(origin)
 
@@ -74,6 +75,7 @@ def test_pull_request_is_sharded_validated_and_merged(origin: Origin, runner: Ru
     assert runner.run("validate.yml", "project", head, says).output.endswith("the checks of the team\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("base", "file"), [("origin/main", "README.md"), ("", ""), ("0" * 40, "")])
 def test_pull_request_of_other_files_runs_the_teams_own_checks(
     base: str, file: str, origin: Origin, quiet: Runner
@@ -99,6 +101,7 @@ def test_pull_request_of_runs_alone_has_a_shard_that_judges_them(origin: Origin,
     assert shard.sessions == ["validate --no-cache --runs first"], shard.output
 
 
+@pytest.mark.slow
 def test_pull_request_reads_a_store_that_the_repository_names(origin: Origin, quiet: Runner) -> None:
     store = {
         "github.event_name == 'pull_request' && vars.ENVWRIGHT_STORE || ''": "s3://facts",
@@ -110,6 +113,7 @@ def test_pull_request_reads_a_store_that_the_repository_names(origin: Origin, qu
     assert shard.sessions[1] == "validate word-problems", shard.output
 
 
+@pytest.mark.slow
 def test_pull_request_without_environments_passes_the_gate(origin: Origin, runner: Runner) -> None:
     head = origin.git("rev-parse", "origin/main")
     says = {**_of_pull_request(origin), BASE: head}
@@ -141,6 +145,7 @@ def test_plan_without_base_includes_everything(origin: Origin, runner: Runner) -
     assert sorted(names.split()) == ["reverse-text", "word-problems"]
 
 
+@pytest.mark.slow
 def test_release_jobs_receive_what_the_jobs_before_them_left(origin: Origin, runner: Runner) -> None:
     head, since = origin.git("rev-parse", "HEAD"), "0123abcd"
     says = {**_secrets(), "steps.read.outputs.commit": since, "needs.since.outputs.commit": since}
@@ -162,6 +167,7 @@ def test_release_jobs_receive_what_the_jobs_before_them_left(origin: Origin, run
     }
 
 
+@pytest.mark.slow
 def test_evaluate_jobs_run_claimed_commit_with_endpoints_of_main(origin: Origin, runner: Runner) -> None:
     head = origin.git("rev-parse", "HEAD")
     says = {
@@ -189,6 +195,7 @@ def test_evaluate_jobs_run_claimed_commit_with_endpoints_of_main(origin: Origin,
     assert all(job.passed for job in done), "\n".join(job.output for job in done)
 
 
+@pytest.mark.slow
 def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, quiet: Runner) -> None:
     says = {**_secrets(), "matrix.resolution": "lowest-direct", HAS_LOCKS: "true"}
     jobs = ("drift", "dependencies", "locks", "propose", "together")
@@ -204,6 +211,7 @@ def test_nightly_jobs_check_hub_and_dependencies(origin: Origin, quiet: Runner) 
     ]
 
 
+@pytest.mark.slow
 def test_locks_of_the_night_reach_the_environments_they_are_of(origin: Origin, quiet: Runner) -> None:
     head, says = origin.git("rev-parse", "HEAD"), {HAS_LOCKS: "true"}
     assert quiet.run("nightly.yml", "locks", head, says).passed
@@ -216,6 +224,7 @@ def test_locks_of_the_night_reach_the_environments_they_are_of(origin: Origin, q
     assert lock.read_text() == "renewed"
 
 
+@pytest.mark.slow
 def test_night_of_a_repository_without_environments_proposes_nothing_and_passes(origin: Origin, quiet: Runner) -> None:
     done = quiet.run("nightly.yml", "propose", origin.git("rev-parse", "HEAD"), {HAS_LOCKS: "false"})
     assert (done.passed, done.sessions) == (True, ["ci propose"]), done.output
@@ -234,6 +243,7 @@ def test_failed_night_has_one_open_issue(open_already: bool, origin: Origin, qui
     assert all(line.endswith("https://github.example/acme/envs/actions/runs/7") for line in created)
 
 
+@pytest.mark.slow
 def test_nightly_jobs_of_this_project_run_its_sessions(tool: dict[str, Path], tmp_path: Path) -> None:
     (repository,) = tool.values()
     runner = Runner(repository, tmp_path)
@@ -260,6 +270,7 @@ def test_nightly_jobs_of_this_project_run_its_sessions(tool: dict[str, Path], tm
     ]
 
 
+@pytest.mark.slow
 def test_pages_are_built_from_the_evidence_of_releases(origin: Origin, quiet: Runner) -> None:
     (quiet.artifacts / "evidence" / "timings").mkdir(parents=True)
     (quiet.artifacts / "evidence" / "timings" / "reverse-text.json").write_text("{}")

@@ -48,6 +48,7 @@ def test_zizmor_reports_no_problem(team: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_workflows_match_their_schema(team: Path) -> None:
     checked = {
         "github-workflows": [path for path in (*FILES, *(team / "workflows").iterdir()) if path.name != "action.yml"],

@@ -96,6 +96,7 @@ def test_folder_of_no_trainer_is_refused_with_the_marks(tmp_path: Path, capsys: 
     assert "packages/prime-rl-configs (prime-rl)" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("drifts", "code"), [(False, 0), (True, 1)])
 def test_session_exits_with_1_if_a_trainer_drifts(
     drifts: bool, code: int, prepared: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -32,6 +32,7 @@ def plan_of(generation: str, kind: str, answer: str, *, splits: int = 1) -> Envi
     return EnvironmentPlan("my-task", kind, answer, generation, divided, DataOrigin("q.jsonl", made_up=True), words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("generation", "kind", "answer"), COMBINATIONS)
 def test_files_of_have_all_parts_and_are_short(generation: str, kind: str, answer: str):
     plan = plan_of(generation, kind, answer, splits=1 + (generation == "v0"))

@@ -68,6 +68,7 @@ def replies_of(plan: EnvironmentPlan, files: Mapping[str, str]) -> Replies:
     return [(reply, answers[task]) for reply, task in [*given, *right]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_mutants_of_new_code_are_detected_or_marked(kind: str, answer: str, monkeypatch: pytest.MonkeyPatch):

@@ -113,6 +113,7 @@ def test_new_every_kind_and_format_passes(
     assert len(verdicts) == len(ANSWERS)
 
 
+@pytest.mark.slow
 def test_new_from_a_file_passes_validate(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """The way of a newcomer: an unknown file, two commands, a pass."""
     root = repository(tmp_path / "repository")

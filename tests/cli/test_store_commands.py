@@ -20,6 +20,8 @@ from small_repository import edit, small_repository
 
 PRIVATE, PUBLIC = new_keys("main-1")
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Runner:

@@ -232,6 +232,7 @@ def spelling(number: int, word: str) -> dict[str, Any]:
     return {**rollout(number, "", "", 1.0), "prompt": asked, "completion": turns[:-1], "answer": word}
 
 
+@pytest.mark.slow
 def test_recorded_turns_decide_a_conversation(observe: Observe):
     each = sound("spelling", HANGMAN, environment="Spelling", options="max_turns=8", functions=WON, rows=SPELT)
     facts, judgement = observe(each, [spelling(number, row["answer"]) for number, row in enumerate(SPELT)])
@@ -299,6 +300,26 @@ def test_form_that_the_reward_parses_decides_without_an_oracle(observe: Observe,
     assert {score.task for score in facts.scores if score.policy == "oracle" and score.reward == 1.0} == {*range(8)}
 
 
+HIDDEN_FORM = """
+MARK = "".join(map(chr, (126, 62)))
+
+def grade(reply, answer):
+    return float(reply.endswith(MARK + answer))
+"""
+"""The code does not show that an answer stands behind `~>`."""
+
+
+@pytest.mark.parametrize(("said", "rules"), [("Held out.\n~>{}", []), ("Held out.\n={}", ["RWD001"])])
+def test_form_of_replies_to_held_out_tasks_is_tried_on_these(observe: Observe, said: str, rules: list[str]):
+    asked = [{"question": f"What is {number} * 3?", "answer": str(number * 3)} for number in range(1, 11)]
+    rows = [
+        {**rollout(number, str(number), said.format(7 * number), 1.0), "answer": str(7 * number)}
+        for number in range(1, 6)
+    ]
+    facts, judgement = observe(sound("hidden_form", HIDDEN_FORM, rows=asked), rows)
+    assert deciding(judgement) == rules, in_short(list(judgement.findings), facts)
+
+
 def test_field_is_not_used_where_the_reward_pays_for_any_reply(observe: Observe):
     rows = [{**row, "info": {**row["info"], "hidden": VOWELS[word]}} for word, row in zip(WORDS, ROWS, strict=True)]
     source = WRONG_REWARDS["form"][0]
@@ -322,6 +343,7 @@ def looking_up(number: int, question: str, answer: str) -> dict[str, Any]:
     return {**rollout(number, "", "", 1.0), "prompt": asked, "completion": completion, "answer": answer}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_evaluated", [True, False])
 def test_recorded_calls_prove_tools_that_a_derived_reply_does_not_call(observe: Observe, is_evaluated: bool):
     row = {"environment": "vf.ToolEnv", "options": "tools=[look_up],\nmax_turns=6", "rows": NAMED}

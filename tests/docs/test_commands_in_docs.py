@@ -17,8 +17,6 @@ ALL = [block for page in PAGES for block in blocks(page, (ROOT / page).read_text
 RUN = [
     page for page in PAGES if any(block.language == "sh" and not block.reason for block in ALL if block.page == page)
 ]
-EVERY_DAY = ("docs/tutorial.md",)
-"""The pages whose commands run on every change; the others run with `--slow`."""
 NAMED = [one for page in PAGES for one in documented(page, (ROOT / page).read_text("utf-8"))]
 EXECUTED = [
     one for block in ALL if block.language == "sh" and not block.reason for one in documented(block.page, block.text)
@@ -66,10 +64,9 @@ def test_commands_are_found_in_prose_and_blocks():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.e2e
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=() if page in EVERY_DAY else pytest.mark.slow) for page in RUN]
-)
+@pytest.mark.parametrize("page", RUN)
 def test_page_commands_run_in_order(page: str, tmp_path: Path):
     clone, programs, home = tmp_path / "clone", tmp_path / "bin", tmp_path / "home"
     subprocess.run(["git", "clone", "--quiet", "--no-local", ROOT, clone], check=True)

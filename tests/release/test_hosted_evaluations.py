@@ -120,6 +120,7 @@ def test_followed_returns_the_complete_evaluation(hub: EmulatedHub, side: Hosted
     assert [line.rpartition(": ")[2] for line in notes] == ["pending, 0 samples so far", "running, 1 samples so far"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "status", ["FAILED", *(pytest.param(status, marks=pytest.mark.slow) for status in ("CANCELLED", "TIMEOUT"))]
 )

@@ -79,6 +79,7 @@ OFTEN = ("answer lost after the effect", "an error instead of the effect", "an e
 """What runs on every change: the effect with an error, an error without it, and neither known in time."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
     [pytest.param(each, id=name, marks=() if name in OFTEN else pytest.mark.slow) for name, each in FAULTS.items()],

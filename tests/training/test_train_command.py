@@ -266,6 +266,7 @@ def test_train_hub_submits_the_agents_that_the_code_on_the_hub_has(tmp_path: Pat
     assert "env.ana.harness" in (tmp_path / "configs" / "rl" / "texts-qwen3-4b.toml").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content",
     [

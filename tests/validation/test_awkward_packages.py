@@ -15,7 +15,7 @@ from sample_packages import Seen, line_of, look_at, processes_with, worker_at, w
 if TYPE_CHECKING:
     from envwright.system.workspace import Workspace
 
-pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
+pytestmark = [pytest.mark.slow, pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 SCORING = ObservationRequest(use_cache=False, evaluate=False)
 
 STUBBORN = """

@@ -127,6 +127,7 @@ def test_harness_of_a_package_plays_in_every_dialect(
     assert "distribution" not in facts.completed
 
 
+@pytest.mark.slow
 def test_network_needs_of_a_harness_are_reported_with_a_fix(
     environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 MODULES = {"v0": packages_obeying_replies.V0_MODULE, "v1": packages_obeying_replies.V1_MODULE}
 
 
-@pytest.fixture(scope="module", params=["v0", "v1"])
+@pytest.fixture(scope="module", params=[pytest.param("v0", marks=pytest.mark.slow), "v1"])
 def seen(request: pytest.FixtureRequest, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
     name = f"obedient_{request.param}"
     package = write_package(

@@ -169,6 +169,7 @@ def test_release_of_the_tag_has_the_section_and_is_made_once(runner: Runner, fak
     assert fake.drafts[:2] == [True, False], "a draft until it has its files"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("others", "moves"),
     [({}, True), ({"v0": "a" * 40, "v0.0.9": "a" * 40}, True), ({"v0": "a" * 40, "v0.99.0": "a" * 40}, False)],

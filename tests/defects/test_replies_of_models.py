@@ -309,8 +309,12 @@ def grade(reply, answer):
 """The code does not show that an answer stands behind `~>`."""
 
 
-@pytest.mark.parametrize(("said", "rules"), [("Held out.\n~>{}", []), ("Held out.\n={}", ["RWD001"])])
-def test_form_of_replies_to_held_out_tasks_is_tried_on_these(observe: Observe, said: str, rules: list[str]):
+@pytest.mark.parametrize(
+    ("said", "rules", "is_named"), [("Held out.\n~>{}", [], True), ("Held out.\n={}", ["RWD001"], False)]
+)
+def test_form_of_replies_to_held_out_tasks_is_tried_on_these(
+    observe: Observe, said: str, rules: list[str], is_named: bool
+):
     asked = [{"question": f"What is {number} * 3?", "answer": str(number * 3)} for number in range(1, 11)]
     rows = [
         {**rollout(number, str(number), said.format(7 * number), 1.0), "answer": str(7 * number)}
@@ -318,6 +322,7 @@ def test_form_of_replies_to_held_out_tasks_is_tried_on_these(observe: Observe, s
     ]
     facts, judgement = observe(sound("hidden_form", HIDDEN_FORM, rows=asked), rows)
     assert deciding(judgement) == rules, in_short(list(judgement.findings), facts)
+    assert bool(of_rule(judgement, "RWD100")) == is_named
 
 
 def test_field_is_not_used_where_the_reward_pays_for_any_reply(observe: Observe):

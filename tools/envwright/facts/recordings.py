@@ -118,6 +118,8 @@ class ModelReplies:
     """Those with a rollout."""
     references: tuple[int, ...] = ()
     """The tasks with a reference reply, if enough of them have one."""
+    form: str = ""
+    """The form that only these replies show, if a field of the tasks in this form is the reference reply."""
     refused: Mapping[str, int] = field(default_factory=dict)
     """Why replies with the full reward are not reference replies → the number of their tasks."""
     wrong: tuple[ScoreChange, ...] = ()

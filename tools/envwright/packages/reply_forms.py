@@ -11,8 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
 
 from envwright_worker.messages import text_of
 from envwright_worker.policies.answers import find_payload, frame_of
@@ -33,15 +32,19 @@ _ESCAPED = re.compile(r"\\(\W)")
 _PYTHON_BLOCK = re.compile(r"^```(?:python|py)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-def reply_forms(package: Package, tasks: Sequence[Task], paid: Sequence[tuple[str, str]] = ()) -> list[str]:
-    """The forms that tests, the README, prompts and the code show, each with `VALUE` in the place of the answer.
+def reply_forms(package: Package, tasks: Sequence[Task]) -> list[str]:
+    """The forms that tests, the README, prompts and the code show, each with `VALUE` in the place of the answer."""
+    return _usable(_forms(package, tasks))[:MOST_FORMS]
 
-    Before them come those of replies that were paid, each given with the answer of its task: the most frequent first.
-    """
+
+def forms_of_replies(paid: Sequence[tuple[str, str]]) -> list[str]:
+    """The forms of replies that were paid, each given with the answer of its task: the most frequent ones."""
     shown = Counter(form for reply, answer in paid for form in dict.fromkeys(_forms_of_reply(reply, answer)))
-    of_replies = [form for form, _ in shown.most_common(MOST_OF_REPLIES)]
-    forms = (form for form in (*of_replies, *_forms(package, tasks)) if form.strip() != VALUE)
-    return list(islice((form for form in dict.fromkeys(forms) if len(form) <= LONGEST_FORM), MOST_FORMS))
+    return _usable(form for form, _ in shown.most_common())[:MOST_OF_REPLIES]
+
+
+def _usable(forms: Iterable[str]) -> list[str]:
+    return [form for form in dict.fromkeys(forms) if form.strip() != VALUE and len(form) <= LONGEST_FORM]
 
 
 def _forms_of_reply(reply: str, answer: str) -> Iterator[str]:

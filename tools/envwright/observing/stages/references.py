@@ -33,7 +33,7 @@ from envwright.observing.opened_environment import SendRequest, rescored
 from envwright.observing.stage import Observation, StageJob
 from envwright.observing.stages.recordings import CHANGES_KEPT, RecordedRows
 from envwright.packages.model_replies import ModelReply, ResultsRead, files_of_results, read_results, replies_by_task
-from envwright.packages.reply_forms import endings, reply_forms
+from envwright.packages.reply_forms import endings, forms_of_replies, reply_forms
 from envwright.statistics.declared_range import DeclaredRange, range_of
 
 TASKS_TRIED = 5
@@ -68,9 +68,11 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
         search = _Search(job.request, observation.entry, described, declared, tasks, asked)
         is_derived = search.is_derived()
         read = read_results(observation.package, requests.results[1:]) if requests.results else None
+        of_replies: list[str] = []
         if not is_derived and not described.conversational:
-            forms = reply_forms(observation.package, tasks, _paid(read, declared) if read else ())
-            observation.processes.references = search.field(forms)
+            forms = reply_forms(observation.package, tasks)
+            of_replies = [form for form in forms_of_replies(_paid(read, declared)) if form not in forms] if read else []
+            observation.processes.references = search.field([*forms, *of_replies])
             if not observation.processes.references:
                 for form in forms:
                     observation.collected.add("references", "form", form)
@@ -82,6 +84,8 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
             return
         by_task = replies_by_task(tasks, read.replies)
         facts = _facts_of(read, by_task, len(tasks), declared)
+        used = str(observation.processes.references.get("form", ""))
+        facts = replace(facts, form=used if used in of_replies else "")
         reason = GROUPED if any(function.group for function in described.functions) else ""
         reason = SEVERAL_AGENTS if len(described.agents) > 1 else reason
         if reason:

@@ -273,22 +273,29 @@ def _calls_in(score: Score) -> Iterator[Mapping[str, Any]]:
 def results_are_the_reference(subject: Subject) -> Iterator[Found]:
     """The reference replies come from results of a model.
 
-    What: There is no oracle, and replies of a model that earn the full reward take its place. They are those in
-    `outputs/`, `recordings/` or `--results`. Each was scored again, and is not paid for on other tasks.
+    What: There is no oracle, and replies of a model that earn the full reward take its place, or the form that only
+    they show. They are those in `outputs/`, `recordings/` or `--results`. Each was scored again, and is not paid for on
+    other tasks.
     Why: The verdict holds for these tasks and on this machine. Results are no part of the package, so nobody else can
     repeat it, and a release does not count it.
     Fix: Write tests/oracle.py: `def reply(task, messages)` returns what a perfect model would reply.
     """
     results = subject.facts.model_replies
-    if results is not None and results.references:
+    if results is not None and (results.references or results.form):
         files = results.files[0] + (f" and {len(results.files) - 1} more" if len(results.files) > 1 else "")
+        of_tasks = f"{len(results.references)} of {results.tasks} tasks"
+        source = f"{files}, {', '.join(results.models[:3])}, {results.date}, {of_tasks}"
         yield Found(
-            f"reference replies: {files}, {', '.join(results.models[:3])}, {results.date}, "
-            f"{len(results.references)} of {results.tasks} tasks",
+            f"reference replies: {source}" if results.references else f"the form of reference replies: {files}",
             Evidence(
                 count=len(results.references),
                 of=results.tasks,
-                details={"tasks": list(results.references), "refused": dict(results.refused), **_left_out(results)},
+                details={
+                    "tasks": list(results.references),
+                    "form": results.form,
+                    "refused": dict(results.refused),
+                    **_left_out(results),
+                },
             ),
         )
 

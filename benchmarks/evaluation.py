@@ -128,7 +128,7 @@ def verifiers_own(generation: str, module: str, venv: Path, overlay: Path, url: 
         environment = {
             "PATH": f"{venv / 'bin'}:/usr/bin:/bin",
             "HOME": str(folder),
-            "PYTHONPATH": f"{overlay}:{folder / 'modules'}",
+            "PYTHONPATH": f"{overlay}:{folder / 'modules'}:{ROOT / 'tools'}",
             "ENVWRIGHT_ENDPOINT_KEY": "scripted",
             "PRIME_DISABLE_VERSION_CHECK": "1",
             "NO_PROXY": "127.0.0.1",

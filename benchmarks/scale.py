@@ -395,7 +395,7 @@ def evaluating(folder: Path, module: str, url: str, v1: bool) -> list[str | Path
     options += ["--client.base-url", url, "--client.api-key-var", "ENVWRIGHT_ENDPOINT_KEY", "--no-push", "--no-rich"]
     return [
         "/usr/bin/env",
-        f"PYTHONPATH={site}",
+        f"PYTHONPATH={site}:{ROOT / 'tools'}",  # the harness imports its support
         folder / "venv/bin/vf-eval",
         module,
         *options,

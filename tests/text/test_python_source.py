@@ -3,10 +3,17 @@
 import gc
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from envwright.authoring.dataset.layout import read_tests
+from envwright.models.prompt_placing import NotPlaceable, placement
+from envwright.observing.stages.invariants import follows_hash_order
+from envwright.packages.source import named_datasets
 from envwright.text.python_source import parse_python
 
 LINES = 400
@@ -52,3 +59,25 @@ def test_parse_python_source_with_a_warning_prints_nothing():
 def test_parse_python_text_of_another_language_raises_syntax_error(source: str | bytes):
     with pytest.raises(SyntaxError):
         parse_python(source)
+
+
+def refused_prompt(folder: Path) -> bool:
+    with pytest.raises(NotPlaceable, match="not in the source as a whole"):
+        placement(folder, "Answer.", "Reply.")
+    return False
+
+
+@pytest.mark.parametrize("signs", [3_000, 200_000], ids=["RecursionError", "MemoryError"])
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda folder: follows_hash_order(SimpleNamespace(folder=folder, files={"data.py": b""})),
+        lambda folder: named_datasets(folder, ["data.py"]),
+        lambda folder: read_tests((folder / "data.py").read_text(), ""),
+        refused_prompt,
+    ],
+    ids=["hash order", "datasets", "tests", "prompt"],
+)
+def test_readers_of_source_nested_too_deeply_find_nothing(tmp_path: Path, read: Callable[[Path], Any], signs: int):
+    (tmp_path / "data.py").write_text(f"x = {'-' * signs}1")
+    assert not read(tmp_path)

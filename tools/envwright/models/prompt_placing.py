@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from envwright.text.python_source import parse_python
+from envwright.text.python_source import UNPARSABLE, parse_python
 
 TEXT_FILES = frozenset({".txt", ".md", ".prompt"})
 LONGEST_LINE = 100
@@ -122,7 +122,7 @@ def _literals(path: Path) -> Iterator[_Found]:
     source = path.read_bytes()
     try:
         tree = parse_python(source)
-    except (SyntaxError, ValueError):
+    except UNPARSABLE:
         return
     starts = [0, *(match.end() for match in re.finditer(rb"\n", source))]
     parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}

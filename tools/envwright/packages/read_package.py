@@ -25,7 +25,7 @@ from envwright.packages.environment_lock import read_lock, requirements_to_lock,
 from envwright.packages.pyproject import Pyproject, parse_requirement, read_pyproject, readable_requirement
 from envwright.packages.settings import read_mutation_settings, read_settings
 from envwright.packages.source import generation_of, read_source
-from envwright.text.python_source import parse_python
+from envwright.text.python_source import UNPARSABLE, parse_python
 
 CASES_FILE = "tests/cases.yaml"
 ORACLE_FILE = "tests/oracle.py"
@@ -115,7 +115,7 @@ def _is_skeleton(path: Path) -> bool:
     """Whether every function of an oracle only returns `None`, as in those that `envwright adopt` writes."""
     try:
         functions = [node for node in parse_python(path.read_bytes()).body if isinstance(node, ast.FunctionDef)]
-    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+    except (OSError, *UNPARSABLE):
         return False
     return bool(functions) and all(list(map(ast.unparse, function.body)) == ["return None"] for function in functions)
 

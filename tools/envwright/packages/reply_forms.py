@@ -19,7 +19,7 @@ from envwright_worker.policies.oracle import VALUE
 
 from envwright.declarations.package import Package
 from envwright.facts.observed import Task
-from envwright.text.python_source import parse_python
+from envwright.text.python_source import UNPARSABLE, parse_python
 
 MOST_FORMS, MOST_OF_REPLIES, LONGEST_FORM = 12, 4, 2_000
 MOST_FILES, LONGEST_SOURCE = 40, 200_000
@@ -158,6 +158,6 @@ def _literal(pattern: str) -> str:
 def _nodes(source: str) -> Iterator[ast.AST]:
     try:
         tree = parse_python(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except UNPARSABLE:
         return
     yield from ast.walk(tree)

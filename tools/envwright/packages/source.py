@@ -21,7 +21,7 @@ from envwright.declarations.package import Generation, SourceNote
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry_values import COMMIT, HUB_DATASET
 from envwright.facts.observed import Place, WantedData
-from envwright.text.python_source import parse_python
+from envwright.text.python_source import UNPARSABLE, parse_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -136,7 +136,7 @@ def _helpers(folder: Path, module: str, files: Iterable[str], trees: Mapping[str
         new = named & beside.keys() - found - {own}
         found |= new
         for file in (file for name in new for file in beside[name]):
-            with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            with suppress(OSError, *UNPARSABLE):
                 waiting.append(parse_python((folder / file).read_bytes()))
     return frozenset(found)
 
@@ -175,7 +175,7 @@ def _parse(content: bytes, path: Path, root: Path) -> ast.Module:
     except SyntaxError as error:
         shown = (error.text or "").strip()[:120]
         problem = Problem(relative(path, root), error.lineno, f"is not Python: {error.msg}", found=shown)
-    except (ValueError, RecursionError, MemoryError) as error:
+    except UNPARSABLE as error:
         problem = Problem(relative(path, root), None, f"is not Python: {error or type(error).__name__}")
     raise DeclarationError([problem])
 
@@ -463,7 +463,7 @@ def named_datasets(folder: Path, files: Iterable[str]) -> list[WantedData]:
             continue
         try:
             tree = parse_python((folder / name).read_bytes())
-        except (OSError, SyntaxError, ValueError, RecursionError):
+        except (OSError, *UNPARSABLE):
             continue
         known = {
             target.id: statement.value

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from envwright.declarations.package import Generation
 from envwright.packages.content import list_content
-from envwright.text.python_source import parse_python
+from envwright.text.python_source import UNPARSABLE, parse_python
 
 V1_BASES = ("Taskset", "Harness")
 """A v1 package exports a class that derives from one with such a name."""
@@ -80,7 +80,7 @@ def _parsed(folder: Path) -> Iterator[tuple[str, ast.Module]]:
             continue
         try:
             yield name, parse_python((folder / name).read_bytes())
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+        except UNPARSABLE:
             continue
 
 

@@ -32,7 +32,7 @@ from envwright.authoring.dataset.values import (
     parts_of,
     text_of,
 )
-from envwright.text.python_source import parse_python
+from envwright.text.python_source import UNPARSABLE, parse_python
 
 TOOLS_HEADING = "Tools:"
 _IN_TEXT = re.compile(r"(?:^|(?<=\s))\(?([A-J])[).:]\s+(.+?)(?=\s+\(?[A-J][).:]\s|\n|$)")
@@ -311,7 +311,7 @@ def _in_text(text: str, entry_point: str) -> Iterator[CodeTest]:
             return
     try:
         tree = parse_python(text.strip())
-    except (SyntaxError, ValueError, RecursionError):
+    except UNPARSABLE:
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert):
@@ -338,7 +338,7 @@ def _assertion(test: ast.expr) -> tuple[str, str] | None:
 def _is_literal(node: ast.expr) -> bool:
     try:
         ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+    except (TypeError, *UNPARSABLE):
         return False
     return True
 

@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 from textwrap import dedent
 from typing import Any
 
-from envwright.text.python_source import parse_python
+from envwright.text.python_source import UNPARSABLE, parse_python
 
 LETTERS = "ABCDEFGHIJ"
 _NUMBER = re.compile(
@@ -129,7 +129,7 @@ def parsed(value: Any) -> Any:
     for read in (json.loads, ast.literal_eval):
         try:
             found = read(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
+        except UNPARSABLE:
             continue
         return list(found) if isinstance(found, (tuple, set)) else found
     return value
@@ -191,7 +191,7 @@ def _is_python(text: str) -> bool:
         return False
     try:
         tree = parse_python(dedent(text).strip("\n"))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except UNPARSABLE:
         return False
     blocks = (
         ast.FunctionDef,

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from envwright.authoring.new.plan import EnvironmentPlan
-from envwright.text.python_source import parse_python
+from envwright.text.python_source import UNPARSABLE, parse_python
 
 CaseReply = str | list[Any]
 SAME_WORDS = {"yes": "true", "true": "yes", "no": "false", "false": "no"}
@@ -192,7 +192,7 @@ def _of_the_tests(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
 
 def _function_called(call: str) -> str:
     """The name of the function that a test calls; empty for anything else."""
-    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+    with suppress(*UNPARSABLE):
         match parse_python(call).body:
             case [ast.Expr(value=ast.Call(func=ast.Name(id=name)))]:
                 return name

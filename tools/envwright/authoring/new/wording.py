@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from envwright.authoring.dataset.layout import AnswerFormat, Example
 from envwright.authoring.new.plan import EnvironmentPlan
-from envwright.text.python_source import parse_python
+from envwright.text.python_source import UNPARSABLE, parse_python
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def is_python(plan: EnvironmentPlan) -> bool:
         return False
     try:
         return all(parse_python(str(example.answer)) for example in plan.examples)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except UNPARSABLE:
         return False
 
 

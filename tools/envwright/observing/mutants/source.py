@@ -21,6 +21,7 @@ from envwright.observing.mutants.operators import (
     pattern_of,
     statement_rewrites,
 )
+from envwright.text.python_source import UNPARSABLE
 
 MOST_OF_ONE_CONSTANT = 24
 """Maximum mutants of one constant: a table of words is not reward code, a regular expression is."""
@@ -330,6 +331,6 @@ def _compiles(source: str) -> bool:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compile(source, "mutant", "exec")
-    except (SyntaxError, ValueError):
+    except UNPARSABLE:
         return False
     return True

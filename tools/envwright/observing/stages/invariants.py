@@ -29,7 +29,7 @@ from envwright.observing.budget import current_deadline, fitting
 from envwright.observing.job import Job, StageFailed
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation, StageJob
-from envwright.text.python_source import parse_python
+from envwright.text.python_source import UNPARSABLE, parse_python
 
 DIFFERENCES_KEPT = 20
 SECONDS_PER_ROLLOUT = 60.0
@@ -170,7 +170,7 @@ def follows_hash_order(package: Package) -> bool:
 def _follows(path: Path) -> bool:
     try:
         tree = parse_python(path.read_bytes())
-    except (OSError, SyntaxError, ValueError):
+    except (OSError, *UNPARSABLE):
         return False
     parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
     return any(_is_made(node) and not _is_harmless(node, parents) for node in ast.walk(tree))

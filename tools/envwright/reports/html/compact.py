@@ -18,7 +18,7 @@ from envwright.rules.engine import stops_publishing
 from envwright.rules.evidence import Evidence, of_functions, reply_text
 from envwright.rules.suggested_code import ready_case
 from envwright.text.plain_data import harmless, plain_data
-from envwright.text.python_source import parse_python
+from envwright.text.python_source import UNPARSABLE, parse_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -284,7 +284,7 @@ def _functions_of_file(text: str) -> Iterator[list[range]]:
     """
     try:
         tree = parse_python(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except UNPARSABLE:
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -21,6 +21,7 @@ from envwright.reports.run_report import Curve, CurvePoint, RunReport
 from envwright.reports.written import read_diff, write_page, write_reports
 from envwright.rules.engine import Finding
 from envwright.rules.evidence import Evidence, ShownReply
+from envwright.rules.profiles import Group, RewardProfile
 from sample_results import ALL_PASS, FAILING, HOSTILE, MISSED_GOLD, mixed
 
 
@@ -36,6 +37,14 @@ def test_html_page_shows_finding_with_place_reply_and_scores() -> None:
     assert (finding["file"], finding["line"]) == ("environments/reverse_text/reverse_text/taskset.py", 31)
     assert finding["functions"][0] == ["correct_answer", 0.0, 0.8, "reward"]
     assert ["reply", MISSED_GOLD.evidence.reply.text, True] in finding["evidence"]
+
+
+def test_html_page_has_rewards_in_order_of_tasks_and_exact_bounds() -> None:
+    means = [0.0, 0.01, *[0.5] * 9, 0.99, 1.0]
+    groups = tuple(Group(task, 1, mean, 0.0) for task, mean in enumerate(means))
+    profile = RewardProfile("oracle", "scored", True, len(means), (), groups)
+    [shown] = page_environment(replace(FAILING, profiles=(profile,)), Beside(), 10_000)["profiles"]
+    assert (shown["heat"], shown["reach"]) == ("01iiiiiiiiiyz", [0.0, 1.0])
 
 
 def test_html_page_names_repository_commit_date_and_publication() -> None:

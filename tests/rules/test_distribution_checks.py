@@ -7,6 +7,9 @@ import random
 import pytest
 from cases_of_groups import DEAD, LIVE, grouped, played
 from envwright.declarations.registry import DistributionGate
+from envwright.facts.observed import FunctionScore
+from envwright.reports.html.compact import Beside, page_environment
+from envwright.reports.result import environment_result
 from envwright.rules.engine import findings
 from envwright.rules.verdict import judge
 from envwright.statistics.baseline import answer_of
@@ -15,7 +18,7 @@ from envwright.statistics.declared_range import DeclaredRange
 from envwright.statistics.intervals import Estimate
 from envwright.statistics.measures import advice, distribution_of
 from envwright.statistics.outcomes import RolloutOutcome, RolloutSample
-from subjects import subject
+from subjects import rollout, score, subject
 
 GATE = DistributionGate()
 
@@ -55,9 +58,23 @@ def test_rollout_order_does_not_change_findings():
     assert [each.message for each in before.findings] == [each.message for each in after.findings]
 
 
-def test_extreme_rewards_cause_no_rule_bug():
-    found = list(findings(grouped(*[[0.0, 1e308, -1e308, 1.0]] * 10), ["distribution"]))
-    assert not [each for each in found if each.bug]
+@pytest.mark.parametrize(
+    "rewards", [[0.0, 1e308, -1e308, 1.0], [1e200, -1e200], [1.7e308, -1.7e308], [1.7e308] * 4, [-1.7e308] * 4]
+)
+def test_extreme_rewards_cause_no_rule_bug(rewards):
+    scores = [score("oracle", task, reward=reward) for task, reward in enumerate(rewards)]
+    rollouts = [
+        rollout("blend", task, reward=reward, functions={"sum": FunctionScore(reward, 1.0, "reward")})
+        for task in range(10)
+        for reward in rewards
+    ]
+    made = subject(scores=tuple(scores), rollouts=tuple(rollouts))
+    assert not [each for each in findings(made, ["distribution"]) if each.bug]
+    judged, root = judge(made, ["distribution"]), made.package.folder.parent
+    result = environment_result(made.package, made.facts, judged, root=root, cached=False, seconds=1.0)
+    shown = page_environment(result, Beside(), 10_000)["profiles"]
+    assert [profile["heat"] for profile in shown if profile["source"] == "scored"]
+    assert "NaN" not in str(shown)
 
 
 @pytest.mark.parametrize(

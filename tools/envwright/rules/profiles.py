@@ -38,6 +38,8 @@ MOST_CORRELATED = 12
 """The most functions that are compared with each other."""
 MOST_TASKS = 200
 """Tasks with a group of their own."""
+LARGEST = 1e150
+"""A larger number counts as this one, as the square of 1e155 is no number any more."""
 
 
 @dataclass(frozen=True)
@@ -118,15 +120,15 @@ class _Maker:
 
     def of_scores(self, policy: str, scores: Sequence[Score]) -> RewardProfile:
         outcomes = [
-            RolloutOutcome(
-                score.task, score.reward, score.functions, "environment" if score.failure is not None else None
+            _bounded(
+                RolloutOutcome(score.task, score.reward, score.functions, "environment" if score.failure else None)
             )
             for score in scores
         ]
         return self._made(policy, "scored", outcomes, seconds=math.fsum(score.seconds for score in scores))
 
     def of_rollouts(self, policy: str, model: str | None, rollouts: Sequence[Rollout]) -> RewardProfile:
-        outcomes = [outcome_of_rollout(each) for each in rollouts]
+        outcomes = [_bounded(outcome_of_rollout(each)) for each in rollouts]
         counted = [each.tokens for each in rollouts if each.tokens is not None]
         tokens = (sum(prompt for prompt, _ in counted), sum(reply for _, reply in counted)) if counted else None
         seconds = math.fsum(each.seconds for each in rollouts)
@@ -156,7 +158,7 @@ class _Maker:
         ]
         model = recording.baseline.get("model")
         speaker = model or recording.baseline.get("policy") or recording.file
-        return self._made(str(speaker), "recording", outcomes, model=model)
+        return self._made(str(speaker), "recording", [*map(_bounded, outcomes)], model=model)
 
     def _made(
         self,
@@ -183,6 +185,16 @@ class _Maker:
             seconds=round(seconds, 3),
             correlations=() if source == "scored" else tuple(_correlations(sample.scored)),
         )
+
+
+def _bounded(outcome: RolloutOutcome) -> RolloutOutcome:
+    """The outcome without numbers beyond `LARGEST`."""
+    functions = {name: replace(score, score=_nearer(score.score)) for name, score in outcome.functions.items()}
+    return replace(outcome, reward=_nearer(outcome.reward), functions=functions)
+
+
+def _nearer(value: float | None) -> float | None:
+    return math.copysign(LARGEST, value) if is_reward_number(value) and abs(value) > LARGEST else value
 
 
 def _replies(rollout: Rollout) -> list[Message]:

@@ -54,7 +54,7 @@ def correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
     spreads = [math.fsum(pair[side] ** 2 for pair in moved) for side in (0, 1)]
     if min(spreads) <= 1e-12:
         return None
-    coefficient = math.fsum(first * second for first, second in moved) / math.sqrt(spreads[0] * spreads[1])
+    coefficient = math.fsum(first * second for first, second in moved) / (math.sqrt(spreads[0]) * math.sqrt(spreads[1]))
     return max(-1.0, min(1.0, coefficient))
 
 

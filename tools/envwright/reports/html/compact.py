@@ -34,7 +34,10 @@ PageData = dict[str, Any]
 MOST_FINDINGS, MOST_SURVIVORS, MOST_EXPLOITS, MOST_CHANGED, MOST_TASKS = 60, 40, 20, 40, 60
 """The most items that are listed for one environment; the numbers beside them count all."""
 LEVELS = "0123456789abcdefghijklmnopqrstuvwxyz"
-"""The place of a mean between the lowest and the highest reward, as a letter; `-` without a mean."""
+"""The place of a mean between the lowest and the highest reward, as a letter; `-` without a mean.
+
+The first and the last letter are exactly those two.
+"""
 CASE, GATE, NEVER, NOT_CALLED, NO_CODE = "c", "g", "n", "o", "-"
 """A line that a case of the author reached, one that only policies of the gate did, one that no conversation did,
 one in a function that did not run, such as one that loads, and one that is not a statement of a function."""
@@ -141,12 +144,14 @@ def _profile(profile: RewardProfile, tasks: Sequence[int | str], reach: tuple[fl
         "spreads": [list(vars(spread).values()) for spread in profile.spreads],
         "groups": profile.groups if several else [],
         "heat": _heat(profile, tasks, reach),
+        "reach": reach,
     }
 
 
 def _tasks(profiles: Sequence[RewardProfile]) -> list[int | str]:
     """The tasks that policies were scored on, in their order."""
-    return sorted({group.task for one in profiles if one.source == "scored" for group in one.groups}, key=str)
+    found = {group.task for one in profiles if one.source == "scored" for group in one.groups}
+    return sorted(found, key=lambda task: (isinstance(task, str), task))
 
 
 def _range(profiles: Sequence[RewardProfile]) -> tuple[float, float]:
@@ -157,10 +162,14 @@ def _range(profiles: Sequence[RewardProfile]) -> tuple[float, float]:
 def _heat(profile: RewardProfile, tasks: Sequence[int | str], reach: tuple[float, float]) -> str:
     if profile.source != "scored":
         return ""
-    least, most = reach
-    steps = len(LEVELS) - 1
-    of_task = {group.task: LEVELS[round((group.mean - least) / (most - least) * steps)] for group in profile.groups}
+    of_task = {group.task: _level(group.mean, *reach) for group in profile.groups}
     return "".join(of_task.get(task, "-") for task in tasks)
+
+
+def _level(mean: float, least: float, most: float) -> str:
+    if mean in (least, most):
+        return LEVELS[0 if mean == least else -1]
+    return LEVELS[min(len(LEVELS) - 2, max(1, round((mean - least) / (most - least) * (len(LEVELS) - 1))))]
 
 
 def _mutation(mutation: Mutation | None, longest: int, *, with_source: bool) -> PageData | None:

@@ -71,6 +71,7 @@ function cellOf(value) {
 function number(value) {
   if (value === null || value === undefined) return "–";
   if (typeof value !== "number") return String(value);
+  if (Math.abs(value) >= 1e15) return value.toExponential(2);
   if (Number.isInteger(value)) return value.toLocaleString("en");
   return Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
 }

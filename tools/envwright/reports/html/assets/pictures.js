@@ -59,12 +59,12 @@ function policiesPicture(profiles) {
 function tasksPicture(profiles) {
   const scored = profiles.filter((one) => one.heat);
   if (!scored.length || scored[0].heat.length < 2) return null;
-  const count = scored[0].heat.length;
+  const count = scored[0].heat.length, [least, most] = scored[0].reach;
   const cells = scored.flatMap((one) => Array.from(one.heat, (letter, task) => ({ who: one.policy, task, level: letter === "-" ? null : LEVELS.indexOf(letter) / 35 })));
   return picture({
     title: "Task by task",
     says: `Each column is one of ${count} tasks, in the order of the split; the darker, the higher the reward. Dark cells of a wrong policy are rewards for wrong replies.`,
-    titles: ["policy", "tasks", "full reward", "partial reward", "zero reward", "no reward"],
+    titles: ["policy", "tasks", `reward ${number(most)}`, "between", `reward ${number(least)}`, "no reward"],
     rows: () => scored.map((one) => {
       const levels = Array.from(one.heat, (letter) => (letter === "-" ? null : LEVELS.indexOf(letter)));
       const among = (test) => levels.filter(test).length;

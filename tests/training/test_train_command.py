@@ -434,6 +434,21 @@ def test_train_hub_dry_run_without_key_writes_a_file_that_check_keeps(
     assert "gsm8k" not in capsys.readouterr().err
 
 
+def test_train_hub_output_is_the_file_that_the_heading_names(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = repository / "my runs" / "sums.toml"
+    asked = ("acme/gsm8k", "--model", "Qwen/Qwen3-4B", "--dry-run", "--output")
+    assert train(repository, *asked, str(file)) == 0
+    first, made, *_ = file.read_text().splitlines()
+    assert first.endswith(f"prime train '{file}'")
+    assert f"--output '{file}' --dry-run`" in made
+    assert train(repository, *asked, str(file.parent)) == 2
+    err = capsys.readouterr().err
+    assert f"{file.parent} is a folder; --output names a file" in err
+    assert f"--output '{file.parent / 'gsm8k-qwen3-4b.toml'}'" in err
+
+
 def test_train_hub_keeps_the_file_of_a_declared_run(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(repository, "compile") == 0
     file = repository / "configs" / "rl" / "hosted.toml"

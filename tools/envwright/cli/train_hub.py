@@ -56,9 +56,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--dry-run", action="store_true", help="show the configuration, submit nothing; needs no key")
     arguments.confirmation(command, "submit")
-    command.add_argument(
-        "--output", type=Path, metavar="FILE", help="folder of the configuration (default: configs/rl/)"
-    )
+    what = "file of the configuration (default: configs/rl/NAME.toml)"
+    command.add_argument("--output", type=Path, metavar="FILE", help=what)
     arguments.root(command)
 
 
@@ -82,13 +81,12 @@ def run(options: argparse.Namespace) -> int:
     platform = training_platform(settings)
     settings = settings if settings.model else replace(settings, model=_model(settings, platform.offer))
     try:
-        hub_run = compiled_hub_run(settings, platform, root, options.output)
+        hub_run = compiled_hub_run(settings, platform, root)
     except NotOnHub as error:
         if not is_dataset(error.place):
             raise
         message = f"{error.place} is a dataset of Hugging Face, not an environment of the Hub"
         raise Unusable(message, f"envwright inspect {error.place}") from None
-    hub_run.file.parent.mkdir(parents=True, exist_ok=True)
     write_whole(hub_run.file, hub_run.text)
     print(f"{hub_run.file}:\n\n{hub_run.text}")
     scrub = platform.access.scrubber.text

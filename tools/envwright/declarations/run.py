@@ -381,6 +381,8 @@ class RunSpec(RunKeys):
     """The keys that were written, as `lines` names them."""
     command: str = ""
     """The command line that declares it; empty if a file declares it."""
+    output: str = ""
+    """The file that the command line names for the configuration."""
     rules: Mapping[str, RuleSetting] = field(default_factory=dict)
     """The registry's own `rules`."""
 
@@ -411,8 +413,16 @@ class RunSpec(RunKeys):
         return source.group_size or self.group_size
 
 
-def run_spec(name: str, declared: Mapping[str, Any], lines: Mapping[str, int], file: str, command: str = "") -> RunSpec:
-    """The run that a mapping declares.
+def run_spec(
+    name: str,
+    declared: Mapping[str, Any],
+    lines: Mapping[str, int],
+    file: str,
+    *,
+    command: str = "",
+    output: str = "",
+) -> RunSpec:
+    """The run that a mapping declares; `command` and `output` are those of a command line.
 
     Raises pydantic's `ValidationError` if `RunKeys` does not allow the mapping.
     """
@@ -421,7 +431,7 @@ def run_spec(name: str, declared: Mapping[str, Any], lines: Mapping[str, int], f
     rate = default if keys.learning_rate is None else keys.learning_rate
     written = frozenset(_keys(declared))
     whole = {**vars(keys), "learning_rate": rate}
-    return RunSpec(**whole, name=name, file=file, lines=lines, written=written, command=command)
+    return RunSpec(**whole, name=name, file=file, lines=lines, written=written, command=command, output=output)
 
 
 def _keys(declared: Any, before: str = "") -> Iterator[str]:

@@ -60,6 +60,7 @@ class HubRunSettings:
     """GPUs that train, and GPUs that sample."""
     gpu_type: str | None = None
     volume: str | None = None
+    output: Path | None = None
     dry_run: bool = False
     yes: bool = False
 
@@ -154,7 +155,7 @@ def training_platform(settings: HubRunSettings) -> TrainingPlatform:
     return TrainingPlatform(prime, access, offer, stop)
 
 
-def compiled_hub_run(settings: HubRunSettings, platform: TrainingPlatform, root: Path, output: Path | None) -> HubRun:
+def compiled_hub_run(settings: HubRunSettings, platform: TrainingPlatform, root: Path) -> HubRun:
     """The run as the platform takes it, and the file for its configuration, which is not written yet.
 
     It is judged by the code of its environments on the Hub and by the platform's own check; without a key, or if it
@@ -163,7 +164,8 @@ def compiled_hub_run(settings: HubRunSettings, platform: TrainingPlatform, root:
     external = _external(settings.environments, platform)
     name, declared = settings.name, settings.declared(external)
     try:
-        spec = run_spec(name, declared, {}, "the command line", settings.command())
+        output = str(settings.output or "")
+        spec = run_spec(name, declared, {}, "the command line", command=settings.command(), output=output)
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors())
         raise Unusable(wrong) from None
@@ -171,10 +173,12 @@ def compiled_hub_run(settings: HubRunSettings, platform: TrainingPlatform, root:
     if run.compiled is None:
         raise Unusable("; ".join(finding.message for finding in run.findings))
     path, text = next(iter(run.compiled.files.items()))
-    file = output or root / path
+    file = settings.output or root / path
+    if file.is_dir():
+        raise Unusable(f"{file} is a folder; --output names a file", settings.command(output=file / f"{name}.toml"))
     if file.is_file() and is_compiled(file):
         message = f"{file} is the file of a declared run, and is not overwritten"
-        raise Unusable(message, settings.command("--output", f"{name}.toml"))
+        raise Unusable(message, settings.command(output=Path(f"{name}.toml")))
     hub_run = HubRun(
         run, identity_of(run.request, declared, {}, head_of(root)), file, text, RunDecision("not-asked", "")
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,9 @@ def _compile(request: CompileRequest) -> Compiled:
     config.placed.add(origin(spec, "resume.run"))  # --resume-from
     config = with_overrides(config, spec)
     path = file_path(request, "toml")
-    about = heading(request, LIMITS.title, f"prime train {path}", f"Schema: {spec.schema}; see docs/training.md.")
+    about = heading(
+        request, LIMITS.title, shlex.join(["prime", "train", path]), f"Schema: {spec.schema}; see docs/training.md."
+    )
     command = ["prime", "train", path, "-y", "-o", "json"]
     forwarded = [name for name in spec.secrets if name in FORWARDED]
     for name in forwarded:

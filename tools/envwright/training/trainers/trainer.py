@@ -295,7 +295,7 @@ def script_heading(request: CompileRequest, title: str, file: str, *lines: str) 
 
 def file_path(request: CompileRequest, ending: str) -> str:
     """The path of a compiled file of the run."""
-    return f"{CONFIG_FOLDER}/{request.spec.name}.{ending}"
+    return request.spec.output or f"{CONFIG_FOLDER}/{request.spec.name}.{ending}"
 
 
 PASSED_ON = "Arguments of this script are passed on to the trainer."

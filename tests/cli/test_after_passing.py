@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,12 +39,31 @@ def test_next_step_after_staging_is_git_commit(root: Path) -> None:
     assert proposed(root) == "git commit"
 
 
-def test_next_step_after_commit_with_remote_is_git_push(root: Path, tmp_path: Path) -> None:
+def test_next_step_compares_whole_names_of_all_environments(root: Path) -> None:
+    repository, longer = Repository.load(root), root / "environments" / "reverse_text_99" / "CODEOWNERS"
+    longer.parent.mkdir()
+    longer.touch()
+    entry = repository.registry.environments["reverse-text"]
+    names = ["reverse-text", *(f"reverse-text-{number}" for number in range(100))]
+    registry = replace(repository.registry, environments={name: replace(entry, name=name) for name in names})
+    assert after_passing(replace(repository, registry=registry), names, None) == "git add environments/reverse_text_99"
+
+
+@pytest.mark.parametrize("remote", ["origin", "fork"])
+def test_next_step_after_commit_with_remote_is_git_push(root: Path, tmp_path: Path, remote: str) -> None:
     assert proposed(root) == ""
     git(tmp_path, "init", "-q", "--bare", str(tmp_path / "remote.git"))
-    git(root, "remote", "add", "origin", str(tmp_path / "remote.git"))
+    git(root, "remote", "add", remote, str(tmp_path / "remote.git"))
+    assert proposed(root) == f"git push -u {remote} HEAD"
+    git(root, *proposed(root).split()[1:])
+    assert proposed(root) == ""
+    edit(root / README, "#", "# A")
+    git(root, "commit", "-qam", "second")
     assert proposed(root) == "git push"
-    git(root, "push", "-q", "-u", "origin", "main")
+    git(root, *proposed(root).split()[1:])
+    git(root, "checkout", "-qb", "topic", "--track", f"{remote}/main")
+    assert proposed(root) == f"git push -u {remote} HEAD"
+    git(root, "checkout", "-q", "--detach")
     assert proposed(root) == ""
 
 

@@ -52,17 +52,23 @@ def _of_git(repository: Repository, names: Sequence[str]) -> str:
     """`git add`, `git commit` or `git push`, whichever is due for these environments."""
     root = repository.root
     folders = [f"{ENVIRONMENTS_FOLDER}/{repository.registry.environments[name].folder_name}" for name in names]
-    status = git(root, "status", "--porcelain", "--", *folders[:MOST_COMPARED], *BESIDE)
+    listed = ("--porcelain", "--no-renames", "--untracked-files=all", "-z")
+    status, prefix = git(root, "status", *listed, "--", *folders, *BESIDE), git(root, "rev-parse", "--show-prefix")
     if status.returncode != 0:
         return ""
-    lines = status.stdout.decode(errors="replace").splitlines()
-    if any(line[1:2] != " " for line in lines):
-        touched = [path for path in (*folders, *BESIDE) if any(path in line for line in lines)]
+    lines = status.stdout.decode(errors="replace").split("\0")[:-1]
+    if any(line[1] != " " for line in lines):
+        below = prefix.stdout.decode(errors="replace").strip()
+        changed = [f"{line[3:].removeprefix(below)}/" for line in lines]
+        touched = [path for path in (*folders, *BESIDE) if any(name.startswith(f"{path}/") for name in changed)]
         few = 0 < len(touched) <= 5 and head_of(root)  # a first commit needs what init wrote, too
         return f"git add {' '.join(touched)}" if few else "git add --all"
     if lines:
         return "git commit"
-    ahead = git(root, "rev-list", "--count", "@{upstream}..HEAD")
+    ahead = git(root, "rev-list", "--count", "@{push}..HEAD")
     if ahead.returncode == 0:
         return "" if ahead.stdout.strip() == b"0" else "git push"
-    return "git push" if git(root, "remote").stdout.strip() else ""
+    remotes = git(root, "remote").stdout.decode().split()
+    if not remotes or git(root, "symbolic-ref", "--quiet", "HEAD").returncode != 0:
+        return ""
+    return f"git push -u {'origin' if 'origin' in remotes else remotes[0]} HEAD"

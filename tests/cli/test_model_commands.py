@@ -12,12 +12,18 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.declarations.problem import DeclarationError
+from envwright.facts.observed import Facts
+from envwright.facts.spending import Spending
+from envwright.models.model_evaluation import EvaluationSettings, EvaluationTarget
+from envwright.models.model_gate import _judged
+from envwright.packages.repository import Repository
 from envwright.system.retry_policy import MODEL_ENDPOINT
 from small_repository import held_out, small_repository
 
@@ -115,13 +121,29 @@ def test_smoke_with_provider_faults_loses_no_rollout(
     name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
 ) -> None:
     fake.faults = ["429", "500", "cut", "malformed"]
-    code, output = run("smoke", name, "--model", "fake", "-n", "3", "-r", "2", "--quiet")
+    kept = ("--max-cost", "0.5", "--scripted-judge", "--allow-network")
+    code, output = run("smoke", name, "--model", "fake", "-n", "3", "-r", "2", "--quiet", *kept)
     assert code == exit_codes.PASS, output
     assert "at most $" in output
+    report = json.loads((root / "reports" / "validate.json").read_text())
+    assert report["environments"][0]["judge"] is None
+    assert f"envwright distribution {name} --model fake {' '.join(kept)}" in output
     assert [one["error"] for one in rows(root, name)] == [None] * 6
     assert {(one["model"], one["policy"], one["endpoint"]) for one in rows(root, name)} == {(MODEL, None, "fake")}
     assert {one.authorization for one in fake.seen} == {f"Bearer {KEY}"}
     assert files_with(root, KEY.encode()) == []
+
+
+@pytest.mark.parametrize("refused", [0, 3])
+def test_gate_of_an_environment_counts_its_own_refused_calls(root: Path, refused: int) -> None:
+    repository = Repository.load(root)
+    name = "word-problems"
+    settings = EvaluationSettings()
+    target = EvaluationTarget(root, repository.registry.environments[name], repository.packages[name], settings)
+    relay = SimpleNamespace(refusal=None, ceiling=1.0, ceiling_reached=True, spending=Spending(refused=5))
+    evaluated = SimpleNamespace(facts=Facts(name, "", ""), judge=None)
+    judged = _judged(target, "smoke", relay, evaluated, Spending(refused=refused))  # type: ignore[arg-type]
+    assert (f"ceiling of $1: {refused} calls" in judged.gates["smoke"].reason) == bool(refused)
 
 
 @pytest.mark.slow

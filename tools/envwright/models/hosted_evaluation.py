@@ -40,7 +40,7 @@ from envwright.models.model_evaluation import (
     OpenedTasks,
     sampling_of,
 )
-from envwright.models.model_run import approve, ceiling_of, requested_of
+from envwright.models.model_run import approve, ceiling_of, interruptible, requested_of
 from envwright.models.prime_inference import endpoint_named
 from envwright.observing.job import checked
 from envwright.release.plan import Desired, desired_of
@@ -142,13 +142,11 @@ def evaluate_hosted(target: EvaluationTarget, model: str, reports: Path) -> Path
     )
     side = HostedSide(prime, access, target.workspace.base / "hosted", target.stop, look_seconds=LOOK_SECONDS)
     folder = reports / "rollouts" / f"{entry.name}--{endpoint.name}--hosted".replace("/", "_")
-    try:
+    with interruptible(target.stop):
         evaluation, new = submitted(request, side, again=target.settings.no_cache)
         print_message(f"{evaluation.name}: {'submitted' if new else 'there already'} as {evaluation.id}")
         evaluation = followed(evaluation, request, side, print_message)
         samples = read_samples(prime, access, evaluation.id, target.stop)
-    except Interrupted:
-        raise KeyboardInterrupt from None
     print_message(f"{evaluation.name}: complete, {len(samples)} samples of {request.tasks * request.rollouts}")
     about = {
         "env_id": request.desired.address,

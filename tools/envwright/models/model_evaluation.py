@@ -75,6 +75,14 @@ class EvaluationSettings:
     no_cache: bool = False
     quiet: bool = False
 
+    @property
+    def flags_of_next(self) -> Iterator[str]:
+        """The flags of the next command on the same model; its size is its own."""
+        for name in ("split", "max_cost", "harness", "scripted_judge", "allow_network"):
+            value = getattr(self, name)
+            if value is not None and value is not False:
+                yield from (f"--{name.replace('_', '-')}", *([] if value is True else [str(value)]))
+
 
 @dataclass(frozen=True)
 class EvaluationTarget:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 import time
 from collections import Counter
@@ -14,6 +15,7 @@ from typing import Any
 from envwright import __version__
 from envwright.exit_codes import CommandError
 from envwright.facts.observed import Facts
+from envwright.facts.spending import Spending
 from envwright.facts.stages import needed_by
 from envwright.models.model_evaluation import (
     EvaluationSettings,
@@ -24,6 +26,7 @@ from envwright.models.model_evaluation import (
 from envwright.models.model_run import (
     check_judges,
     evaluate,
+    interruptible,
     judge_cut_short,
     judge_endpoint,
     refused_by,
@@ -41,7 +44,7 @@ from envwright.rules.engine import Gate, Subject, Verdict
 from envwright.rules.settings import set_severities
 from envwright.rules.verdict import GateVerdict, Judgement, judge, worst
 from envwright.statistics.baseline import baseline_for
-from envwright.system.subprocesses import Interrupted, ProgramFailed
+from envwright.system.subprocesses import ProgramFailed
 from envwright.text.visible_text import on_one_line
 
 STAGES = needed_by("smoke", "distribution")
@@ -93,9 +96,10 @@ def validate_with_model(
         rules=set_severities(repository.registry.rules),
         revision=revision_of(repository.root),
     )
-    if result.verdict == "pass" and len(names) == 1 and env_args is None:
-        then = "distribution" if gate == "smoke" else "record"
-        result = replace(result, next_command=f"envwright {then} {names[0]} --model {model}")
+    if result.verdict == "pass" and len(names) == 1 and env_args is None and (gate == "smoke" or not settings.harness):
+        then = "distribution" if gate == "smoke" else "record"  # which takes no harness
+        words = ["envwright", then, names[0], "--model", model, *settings.flags_of_next]
+        result = replace(result, next_command=shlex.join(words))
     return result, refused if relay.refusal is None else refused_by(relay.refusal)
 
 
@@ -108,13 +112,9 @@ def _evaluated(target: EvaluationTarget, gate: Gate, relay: Relay, file: Path) -
         tasks, rollouts = smoke.tasks, smoke.rollouts
     try:
         size = requested_of(target.settings, relay.endpoint, tasks, rollouts)
-        evaluated = evaluate(target, relay, size, file=file)
-        facts, judgement = evaluated.facts, _judged(target, gate, relay, evaluated)
-    except KeyboardInterrupt:
-        target.stop.set()
-        raise
-    except Interrupted:
-        raise KeyboardInterrupt from None
+        with interruptible(target.stop):
+            evaluated = evaluate(target, relay, size, file=file)
+        facts, judgement = evaluated.facts, _judged(target, gate, relay, evaluated, relay.spending.since(before))
     except (StageFailed, ProgramFailed) as error:
         stage = gate if error.failure.kind == "harness" else "load"
         facts = Facts(entry.name, "", package.digest, failures={stage: error.failure})
@@ -122,12 +122,15 @@ def _evaluated(target: EvaluationTarget, gate: Gate, relay: Relay, file: Path) -
     seconds = time.monotonic() - started
     result = environment_result(package, facts, judgement, root=target.root, cached=False, seconds=seconds)
     judging = judge_endpoint(target.root, entry, package, scripted=scripted)
-    by = "scripted" if scripted else judging.model if judging else None
+    has_judge = entry.judge is not None or package.uses_judge
+    by = judging.model if judging else "scripted" if scripted and has_judge else None
     return replace(result, spending=relay.spending.since(before), judge=by)
 
 
-def _judged(target: EvaluationTarget, gate: Gate, relay: Relay, evaluated: ModelEvaluation) -> Judgement:
-    """The gate's judgement; a run that was cut short proves nothing."""
+def _judged(
+    target: EvaluationTarget, gate: Gate, relay: Relay, evaluated: ModelEvaluation, spending: Spending
+) -> Judgement:
+    """The gate's judgement; a run that was cut short proves nothing. `spending` is that of this environment."""
     recordings = [recording.baseline for recording in read_recordings(target.package.folder) if not recording.problems]
     judge_here = judge_name(evaluated.judge) or "scripted"  # recordings that name none were judged by it
     recorded = [baseline for baseline in recordings if (baseline.get("judge") or "scripted") == judge_here]
@@ -137,8 +140,8 @@ def _judged(target: EvaluationTarget, gate: Gate, relay: Relay, evaluated: Model
     reason = judge_cut_short(evaluated.judge)
     if relay.refusal is not None:
         verdict, reason = "error", on_one_line(str(relay.refusal))
-    elif relay.ceiling_reached:
-        reason = f"cut short by the ceiling of ${relay.ceiling:g}: {relay.spending.refused} calls were not made"
+    elif spending.refused:
+        reason = f"cut short by the ceiling of ${relay.ceiling:g}: {spending.refused} calls were not made"
     if not reason:
         return judgement
     return replace(judgement, verdict=verdict, gates={gate: GateVerdict(gate, verdict, reason)})

@@ -113,8 +113,8 @@ def relay_for(
 
 
 @contextmanager
-def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
-    """Turn errors that end an evaluation into `CommandError`, with their exit code."""
+def interruptible(stop: threading.Event) -> Iterator[None]:
+    """Set `stop` at a Ctrl-C, which is also raised for a program that it ended."""
     try:
         yield
     except KeyboardInterrupt:
@@ -122,6 +122,14 @@ def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
         raise
     except Interrupted:
         raise KeyboardInterrupt from None
+
+
+@contextmanager
+def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
+    """Turn errors that end an evaluation into `CommandError`, with their exit code."""
+    try:
+        with interruptible(stop):
+            yield
     except (StageFailed, ProgramFailed) as error:
         own = error.failure.kind in ("raised", "missing-secret", "network")
         message = f"{name} could not be evaluated: {error.failure.type}: {error.failure.message}"

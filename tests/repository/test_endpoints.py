@@ -107,15 +107,30 @@ def test_endpoint_missing_key_is_named(tmp_path: Path, key: str) -> None:
         ("EXAMPLE_KEY", "sk-abcdefghijklmnop"),
         ("https://api", "https://me:sk-abcdefghijklmnop@api"),
         ("/v1/", "/v1?key=sk-abcdefghijklmnop"),
+        ("https://api.example.org/v1/", "sk-abcdefghijklmnop"),
+        ("https://api.example.org/v1/", "ftp://sk-abcdefghijklmnop"),
     ],
 )
 def test_endpoint_secret_in_file_is_refused_and_hidden(tmp_path: Path, old: str, new: str) -> None:
     assert "sk-abc" not in str(only(tmp_path, SOUND.replace(old, new)))
 
 
-@pytest.mark.parametrize("url", ["ftp://x/v1", "api.example.org/v1", "http://", "http://[::1", "http://x:99999/"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("ftp://x/v1", "api.example.org/v1", "http://", "http://[::1", "http://x:99999/"),
+        *("http://x/ v1", "http://x/v1\\u0007", "http://x\\n/v1", "http://@x/v1"),
+    ],
+)
 def test_endpoint_invalid_url_is_refused(tmp_path: Path, url: str) -> None:
     assert only(tmp_path, SOUND.replace("https://api.example.org/v1/", url)).line == 5
+
+
+@pytest.mark.parametrize(("text", "known"), [(None, "there is no such file"), ("# none\n", "the file has no entry")])
+def test_endpoint_without_entries_says_why_none_is_known(tmp_path: Path, text: str | None, known: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        find_endpoint(tmp_path if text is None else write(tmp_path, text), "small")
+    assert caught.value.problems[0].allowed == f"none: {known}"
 
 
 def uncommented() -> str:

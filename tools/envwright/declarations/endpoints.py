@@ -17,6 +17,7 @@ from envwright.declarations.declared_text import read_text, relative
 from envwright.declarations.document import parse_toml
 from envwright.declarations.problem import DeclarationError, Problem, nearest
 from envwright.declarations.tool_source import own_checkout
+from envwright.text.scrubbing import Scrubber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -87,7 +88,8 @@ def find_endpoint(root: Path, name: str) -> Endpoint:
     """
     endpoints = read_endpoints(root)
     if name not in endpoints:
-        known = ", ".join(endpoints) or "none: all examples in the file are commented out"
+        nothing = "none: the file has no entry" if (root / ENDPOINTS_FILE).exists() else "none: there is no such file"
+        known = ", ".join(endpoints) or nothing
         message = "there is no endpoint of this name"
         fix = _entry_to_add(root, name)
         raise DeclarationError(
@@ -158,7 +160,7 @@ def key_variables(root: Path | None) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     own = own_checkout()
-    for checkout in {own, root or own}:
+    for checkout in dict.fromkeys((own, root or own)):
         if (read := _read_entries(checkout)) is not None:
             text, file, entries = read
             lines = _Lines(text)
@@ -247,10 +249,12 @@ def _address_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Proble
         except ValueError:
             yield problem("url", "is not an address", fix='such as "https://api.openai.com/v1"')
             return
-        if parts.username or parts.password or parts.query or parts.fragment:
+        more = "@" in parts.netloc or parts.query or parts.fragment
+        if more or " " in url or not url.isprintable():
             yield problem("url", "contains more than an address", "(not shown)", fix="leave the key to its variable")
         elif not sound:
-            yield problem("url", "is not an http or https address", url, fix='such as "https://api.openai.com/v1"')
+            shown = url if "://" in url and Scrubber().text(url) == url else "(not shown)"
+            yield problem("url", "is not an http or https address", shown, fix='such as "https://api.openai.com/v1"')
 
 
 def _number_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Problem]:

@@ -173,13 +173,33 @@ def _follows(path: Path) -> bool:
     except (OSError, *UNPARSABLE):
         return False
     parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
-    return any(_is_made(node) and not _is_harmless(node, parents) for node in ast.walk(tree))
+    return any(_is_made(node, parents) and not _is_harmless(node, parents) for node in ast.walk(tree))
 
 
-def _is_made(node: ast.AST) -> bool:
-    if isinstance(node, ast.Call):
-        return _name(node.func) in _MAKERS
+def _is_made(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    match node:
+        case ast.Call(func=function):
+            return _name(function) in _MAKERS
+        case ast.Name(id=name, ctx=ast.Load()):  # as in defaultdict(set) and sorted(words, key=hash)
+            return name in _MAKERS and not _is_named_only(node, parents)
+        case ast.BinOp(op=ast.BitAnd() | ast.BitOr() | ast.BitXor() | ast.Sub()):
+            sides = [side.func for side in (node.left, node.right) if isinstance(side, ast.Call)]
+            return any(_name(side) in ("keys", "items") for side in sides)
+        case ast.Attribute(attr="__hash__", ctx=ast.Load()):
+            return True
     return isinstance(node, (ast.Set, ast.SetComp))
+
+
+def _is_named_only(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    """Whether a name is the function of a call, which counts itself, or the type in an annotation or a check."""
+    while isinstance(parents[node], (ast.Tuple, ast.List, ast.BinOp)):
+        node = parents[node]
+    match parents[node]:
+        case ast.Call(func=function):
+            return function is node or _name(function) in ("isinstance", "issubclass")
+        case ast.AnnAssign(annotation=named) | ast.arg(annotation=named) | ast.FunctionDef(returns=named):
+            return named is node
+    return isinstance(parents[node], (ast.Subscript, ast.MatchClass, ast.AsyncFunctionDef))
 
 
 def _name(node: ast.AST) -> str:
@@ -188,13 +208,10 @@ def _name(node: ast.AST) -> str:
 
 def _is_harmless(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
     """Whether only the set's content can matter, and not its order."""
-    parent = parents.get(node)
     if isinstance(node, ast.Call) and _name(node.func) == "hash":
         return False
-    if isinstance(parent, ast.Compare):
-        return True
-    if isinstance(parent, (ast.BinOp, ast.BoolOp, ast.UnaryOp)):
-        return _is_harmless(parent, parents)
+    while isinstance(parent := parents.get(node), (ast.BinOp, ast.BoolOp, ast.UnaryOp)):
+        node = parent
     if isinstance(parent, ast.Call) and node in parent.args:
         return _name(parent.func) in _ORDERLESS
-    return False
+    return isinstance(parent, ast.Compare)

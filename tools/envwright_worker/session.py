@@ -21,7 +21,7 @@ from envwright_worker.confinement import NetworkGuard
 from envwright_worker.effort import set_handler
 from envwright_worker.failures import OutOfTime, Sources, said_as_exception
 from envwright_worker.messages import Message, text_of
-from envwright_worker.policies import POLICIES
+from envwright_worker.policies import REPEATED
 from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.distorted_answers import long_junk
 from envwright_worker.policies.oracle import AskingAgent, NoOracle, oracle_failure
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from envwright_worker.endpoint.server import ScriptedEndpoint
 
 
-REPEATED = frozenset(policy.name for policy in POLICIES if policy.is_repeated)
 LOADING = ("load", "tasks")
 """Stages in which an environment may download data."""
 HUNG_ENOUGH = 2

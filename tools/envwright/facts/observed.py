@@ -345,6 +345,24 @@ class Repetition:
 
 
 @dataclass(frozen=True)
+class Sample:
+    """Conversations on a task that were scored together, for other processes to score them again."""
+
+    task: int
+    policies: tuple[str, ...]
+    completions: tuple[tuple[Message, ...], ...]
+    rewards: tuple[float | None, ...]
+    steady: tuple[bool, ...] = ()
+    """Which rewards were the same at once; empty if each was computed once."""
+    rollouts: int = 1
+
+    def __post_init__(self) -> None:
+        lists = (self.policies, self.completions, self.rewards, self.steady or self.rewards)
+        if not self.policies or len({*map(len, lists)}) > 1:
+            raise ValueError("its lists are empty, or not of one length")
+
+
+@dataclass(frozen=True)
 class Growth:
     """The scoring time of growing replies of one shape."""
 

@@ -19,7 +19,7 @@ from envwright_worker.failures import OutOfTime
 from envwright_worker.guards import EXECUTED, ActGuard
 from envwright_worker.messages import Message, says, text_of
 from envwright_worker.operations.rewards import completions_of
-from envwright_worker.policies import POLICIES
+from envwright_worker.policies import REPEATED, SAMPLED_TASKS
 from envwright_worker.policies.answers import answer_of, detect_type, find_payload
 from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.distorted_answers import near_miss
@@ -27,7 +27,6 @@ from envwright_worker.policies.policy import ReferenceReply
 from envwright_worker.reward_equality import same_reward
 from envwright_worker.session import Session
 
-SAMPLED_TASKS = 8
 PLAYED_TASKS = 3
 LOWEST = 20
 KEPT = 20
@@ -36,7 +35,6 @@ UNIT_SECONDS = 10.0
 PATIENCE_SECONDS = 30.0
 PATIENCE_TIMES = 3.0
 """Maximum time of all units under another circumstance: this minimum, or a multiple of the time before."""
-REPEATED = tuple(policy.name for policy in POLICIES if policy.is_repeated)
 
 
 def answer(session: Session, request: JobRequest) -> None:
@@ -192,11 +190,11 @@ def _play_one_by_one(session: Session, request: JobRequest) -> None:
             continue
         before, rollouts = session.played[row["task"], row["policy"]]
         count += 1
-        if before == row["reward"]:
+        if same_reward(before, row["reward"]):
             one = {"policies": [row["policy"]], "completions": [row["completion"]], "rewards": [before]}
             together = {"rollouts": rollouts if grouped else 1}
             session.channel.item("sample", {"task": row["task"], **one, **together})
-        if before != row["reward"]:
+        else:
             kept = {key: row[key] for key in ("task", "policy", "completion")}
             differences.append({**kept, "reward": before, "again": row["reward"]})
     if count:

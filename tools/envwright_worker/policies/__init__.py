@@ -12,6 +12,8 @@ from envwright_worker.policies.policy import REGISTERED, Policy, UnknownPolicy
 
 __all__ = [
     "POLICIES",
+    "REPEATED",
+    "SAMPLED_TASKS",
     "Policy",
     "UnknownPolicy",
     "baselines",
@@ -25,6 +27,12 @@ POLICIES: tuple[Policy, ...] = tuple(
     sorted(REGISTERED.values(), key=lambda each: float("inf") if each.tasks is None else each.tasks, reverse=True)
 )
 """All policies in the order in which they reply to a task: those that reply to more tasks come first."""
+
+
+REPEATED = tuple(policy.name for policy in POLICIES if policy.is_repeated)
+"""The policies whose conversations are scored again under other circumstances."""
+SAMPLED_TASKS = 8
+"""The number of their tasks if replies are cheap."""
 
 
 def policy_named(name: str) -> Policy:

@@ -17,17 +17,18 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal
 
-from envwright_worker.policies import POLICIES
+from envwright_worker.policies import REPEATED, SAMPLED_TASKS
 from envwright_worker.reward_equality import same_reward
 
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SWEPT
-from envwright.facts.observed import Difference, Repetition
+from envwright.facts.observed import Difference, Repetition, Rollout, Sample
 from envwright.facts.stages import stage_named
 from envwright.observing.budget import current_deadline, fitting
-from envwright.observing.job import Job, StageFailed
+from envwright.observing.job import Job, StageFailed, checked
 from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.opened_environment import rescored
 from envwright.observing.stage import Observation, StageJob
 from envwright.text.python_source import UNPARSABLE, parse_python
 
@@ -35,12 +36,6 @@ DIFFERENCES_KEPT = 20
 SECONDS_PER_ROLLOUT = 60.0
 TIMES_SCORED = 6
 """The number of scorings of a sample conversation: twice at once, in two other circumstances, in two other jobs."""
-SAMPLED_TASKS = 8
-"""The number of tasks if replies are cheap."""
-REPEATED = tuple(policy.name for policy in POLICIES if policy.is_repeated)
-
-_Sample = Sequence[dict[str, Any]]
-"""Units: a task with conversations that are scored together, their policies and rewards, and which are `steady`."""
 OTHER_SEED = 4711
 _MAKERS = {"set", "frozenset", "hash"}
 _ORDERLESS = {"len", "sorted", "any", "all", "bool", "isinstance", "set", "frozenset", "issubset", "issuperset"}
@@ -75,86 +70,78 @@ def _tasks_that_fit(observation: Observation) -> Mapping[str, int]:
 
 def _repeat_sample(observation: Observation) -> None:
     """Score a sample in processes that have scored nothing: a job, and one in which sets have another order."""
-    sample = observation.collected.kept("sample")
-    conversational = observation.description.conversational
-    if not sample:
+    if not observation.collected.kept("sample"):
         return
-    if not conversational:
-        again = _repeated("fresh process", observation.processes.job(), sample, conversational=False)
+    if not observation.description.conversational:
+        again = _repeated("fresh process", observation.processes.job(), observation)
         observation.collected.add("invariants", "repetition", again)
     if follows_hash_order(observation.package):
         with observation.new_processes(OTHER_SEED) as processes:
-            again = _repeated("hash seed", processes.job(), sample, conversational=conversational)
+            again = _repeated("hash seed", processes.job(), observation)
         observation.collected.add("invariants", "repetition", again)
 
 
 def _repeated(
-    circumstance: Literal["fresh process", "hash seed"],
-    job: AbstractContextManager[Job],
-    sample: _Sample,
-    *,
-    conversational: bool,
+    circumstance: Literal["fresh process", "hash seed"], job: AbstractContextManager[Job], observation: Observation
 ) -> Repetition:
     """The sample scored by a job that has scored nothing before, last first.
 
     If rewards compare the replies to a task, they are scored together; in a multi-turn environment the rollouts are
     made again. Conversations with two different rewards in one process do not count.
     """
+    sample: Sequence[Sample] = observation.collected.kept("sample")
     numbered = [
-        (unit["task"], policy, completion, reward, steady)
+        (unit.task, *conversation)
         for unit in sample
-        for policy, completion, reward, steady in zip(
-            unit["policies"],
-            unit["completions"],
-            unit["rewards"],
-            unit.get("steady") or [True] * len(unit["policies"]),
-            strict=True,
+        for conversation in zip(
+            unit.policies, unit.completions, unit.rewards, unit.steady or (True,) * len(unit.rewards), strict=True
         )
     ]
     try:
         with job as asked:
-            again = (_played if conversational else _rescored)(asked, sample)
+            if observation.description.conversational:
+                again = _played(asked, sample)
+            else:
+                again = _rescored(asked, observation.entry, sample)
     except StageFailed as error:
         return Repetition(circumstance, 0, failure=error.failure)
     differences = [
-        Difference(task, policy, tuple(completion), reward, again[number])
+        Difference(task, policy, completion, reward, again[number])
         for number, (task, policy, completion, reward, steady) in enumerate(numbered)
         if steady and number in again and not same_reward(reward, again[number])
     ]
     return Repetition(circumstance, len(again), tuple(differences[:DIFFERENCES_KEPT]), len(differences))
 
 
-def _rescored(job: Job, sample: _Sample) -> dict[int, float | None]:
+def _rescored(job: Job, entry: EnvironmentEntry, sample: Sequence[Sample]) -> dict[int, float | None]:
     """Number of a conversation → its reward; those of one unit are scored together."""
-    conversations = [
-        (group, unit["task"], completion) for group, unit in enumerate(sample) for completion in unit["completions"]
-    ]
     replies = [
-        {"id": number, "group": group, "task": task, "completion": completion}
-        for number, (group, task, completion) in enumerate(conversations)
+        {"group": group, "task": unit.task, "completion": completion}
+        for group, unit in enumerate(sample)
+        for completion in unit.completions
     ]
-    answers = job.request(
-        "rescore", LOAD_SECONDS, stage="invariants", replies=replies[::-1], seconds=SECONDS_PER_REPLY, max_concurrent=8
-    )
-    return {value["id"]: value["reward"] for kind, value in answers if kind == "rescored"}
+    numbered = [{"id": number, **reply} for number, reply in enumerate(replies)]
+    found = rescored(job.request, entry, numbered[::-1], stage="invariants", max_concurrent=8)
+    return {number: found[number].reward for number in range(len(replies)) if number in found}
 
 
-def _played(job: Job, sample: _Sample) -> dict[int, float | None]:
+def _played(job: Job, sample: Sequence[Sample]) -> dict[int, float | None]:
     """Number of a rollout → its reward; one with other messages does not count."""
-    wanted = {(unit["task"], unit["policies"][0]): number for number, unit in enumerate(sample)}
+    wanted = {(unit.task, unit.policies[0]): number for number, unit in enumerate(sample)}
     again: dict[int, float | None] = {}
-    together = {(unit["policies"][0], unit["rollouts"]) for unit in sample}
+    together = {(unit.policies[0], unit.rollouts) for unit in sample}
     for policy, rollouts in sorted(together):
-        indices = [
-            task for (task, one), place in wanted.items() if (one, sample[place]["rollouts"]) == (policy, rollouts)
-        ]
+        indices = [task for (task, one), place in wanted.items() if (one, sample[place].rollouts) == (policy, rollouts)]
         limits = {"rollouts": rollouts, "max_concurrent": 1, "seconds": SECONDS_PER_ROLLOUT}
         for kind, value in job.request(
             "evaluate", LOAD_SECONDS, stage="invariants", policies=[policy], indices=indices, predict=False, **limits
         ):
-            number = wanted[value["task"], policy] if kind == "rollout" and not value["rollout"] else None
-            if number is not None and value["completion"] == sample[number]["completions"][0]:
-                again[number] = value["reward"]
+            if kind != "rollout":
+                continue
+            row: Rollout = checked(Rollout, value)
+            number = wanted.get((row.task, row.policy))
+            if number is not None and not row.rollout and row.completion == sample[number].completions[0]:
+                again[number] = row.reward
     return again
 
 

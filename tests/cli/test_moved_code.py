@@ -271,3 +271,11 @@ def test_migration_of_another_encoding_is_refused_by_name(tmp_path: Path) -> Non
     module.write_bytes(b"# -*- coding: no-such -*-\n" + module.read_bytes())
     with pytest.raises(NotMovable, match="is not valid Python"):
         files_of(package, "old-one", "new-one")
+
+
+def test_migration_copies_data_bytes_and_finds_no_marks_in_them(tmp_path: Path) -> None:
+    package = old_package(tmp_path, "old-one", SIMPLE.format(rubric="None", before="", more="", arguments=""))
+    (package / "old_one" / "notes.txt").write_bytes(b"# MIGRATE: hello\r\n\xe9")
+    files = files_of(package, "old-one", "new-one")
+    assert files["new_one/notes.txt"].encode("utf-8", "surrogateescape") == b"# MIGRATE: hello\r\n\xe9"
+    assert reasons(files) == []

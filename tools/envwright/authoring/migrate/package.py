@@ -67,8 +67,8 @@ def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
         if has_environment(original):
             files[f"{becomes}/env.py"] = limited_environment(original, new)
     for path in sorted((folder / was).rglob("*")):
-        if path.suffix in KEPT:
-            files[f"{becomes}/{path.relative_to(folder / was)}"] = path.read_text("utf-8")
+        if path.suffix in KEPT:  # bytes that are not UTF-8 become surrogates, which `write` turns back into these bytes
+            files[f"{becomes}/{path.relative_to(folder / was)}"] = path.read_bytes().decode("utf-8", "surrogateescape")
     files |= _surroundings(folder, original, old, new)
     return files
 
@@ -83,14 +83,14 @@ def _surroundings(folder: Path, original: Original, old: str, new: str) -> dict[
     was, becomes = old.replace("-", "_"), new.replace("-", "_")
     files = {"pyproject.toml": _pyproject((folder / "pyproject.toml").read_text("utf-8"), new, becomes, original)}
     readme = folder / "README.md"
-    page = readme.read_text("utf-8") if readme.is_file() else f"# {new}\n"
+    page = readme.read_text("utf-8", "surrogateescape") if readme.is_file() else f"# {new}\n"
     files["README.md"] = _readme(page, old, new, original)
     for path in sorted((folder / "tests").glob("*")):
         name = path.name.replace(was, becomes)
         if path.suffix == ".py" and path.name.startswith("test_"):
             files[f"tests/{name}"] = _tests(path.read_text("utf-8"), original, was, becomes)
         elif path.suffix in (".py", ".yaml"):
-            files[f"tests/{name}"] = path.read_text("utf-8")
+            files[f"tests/{name}"] = path.read_bytes().decode("utf-8", "surrogateescape")
     return files
 
 

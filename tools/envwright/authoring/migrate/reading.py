@@ -294,10 +294,11 @@ def marked(reason: str, original: str, indent: str = "") -> str:
 
 
 def unfinished_places(files: dict[str, str]) -> list[UnfinishedPlace]:
-    """Every mark in files, with its reason."""
+    """Every mark in the code, with its reason."""
     return [
         UnfinishedPlace(name, number, line.partition(f"{MARK}: ")[2].removesuffix(" The original:").removesuffix('")'))
         for name, text in files.items()
+        if name.endswith(".py")
         for number, line in enumerate(text.splitlines(), start=1)
         if f"{MARK}: " in line
     ]

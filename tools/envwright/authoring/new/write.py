@@ -112,7 +112,7 @@ def write(
     try:
         for path, text in files.items():
             (unfinished / path).parent.mkdir(parents=True, exist_ok=True)
-            (unfinished / path).write_text(text, "utf-8")
+            (unfinished / path).write_text(text, "utf-8", "surrogateescape")
         (unfinished / LOCK_FILE).write_text(_lock(root, generation), "utf-8")
         unfinished.chmod(0o755)
         declared = _declared(root, before, name, owners, ignored, further)

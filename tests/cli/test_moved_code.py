@@ -22,6 +22,9 @@ def load_environment({arguments}):
 def right(completion, answer, parser):
     return float(parser.parse_answer(completion) == answer)
 '''
+RIGHT = "vf.Rubric(funcs=[right])"
+FILLED = "    rubric = vf.Rubric(funcs=[right])\n    "
+MATCH = "    match mode:\n        case limit: pass\n    "
 
 
 def moved(folder: Path, source: str, **more: str) -> dict[str, str]:
@@ -157,11 +160,13 @@ def test_migration_of_rubric_group_keeps_function_order(tmp_path: Path):
     before = "    first = vf.Rubric(funcs=[right])\n    second = vf.Rubric(funcs=[long], weights=[0.5])\n"
     before += "    second.add_metric(right)\n    def long(completion): return 1"
     files = simple(tmp_path, "vf.RubricGroup(rubrics=[first, second])", before=before)
-    assert reasons(files) == []
+    assert reasons(files) == ["The rubric has two rewards named right; the weight of this one is 0.0."]
     assert "Rubric" not in files["new_one/parts.py"]
-    taskset = files["new_one/taskset.py"]
-    weights = ["@vf.reward(weight=1.0)", "@vf.reward(weight=0.5)", "@vf.metric"]
-    assert [line.strip() for line in taskset.splitlines() if line.strip().startswith("@vf.")][:3] == weights
+    rewards = files["new_one/taskset.py"].split("class NewOne(")[1].split("class NewOneTaskset")[0].splitlines()
+    assert [line.strip().partition("(self")[0] for line in rewards if line.strip().startswith(("@vf.", "async"))] == [
+        "@vf.reward(weight=1.0)", "async def right", "@vf.reward(weight=0.5)", "async def long",
+        "@vf.metric", "async def num_turns",
+    ]  # fmt: skip
 
 
 def test_migration_of_group_with_judge_marks_only_the_judge(tmp_path: Path):
@@ -190,6 +195,15 @@ def test_migration_marks_judge_and_keeps_its_code(tmp_path: Path):
         ("vf.Rubric(funcs=[right])", "", ", parser=vf.XMLParser([tag])", "tag='a'", "The parser depends"),
         ("vf.Rubric(funcs=[right])", "", ", max_workers=3", "", "The argument max_workers"),
         ("vf.Rubric(funcs=[right])", "    vf.ensure_keys(['A'])", "", "", "vf.ensure_keys has no plain"),
+        (RIGHT, "    if tag: parser = vf.XMLParser(['a'])", ", parser=parser", "tag=1", "The parser depends"),
+        (RIGHT, "    parser: vf.Parser = vf.XMLParser(['a'])", ", parser=parser", "", "The parser depends"),
+        ("rubric", FILLED + "if brief: rubric.add_metric(short)", "", "brief=1", "The rubric rubric is moved only"),
+        ("rubric", FILLED + "rubric.weights = [0.5]", "", "", "The rubric rubric is moved only"),
+        ("rubric", FILLED + "rubric.funcs.append(right)", "", "", "The rubric rubric is moved only"),
+        ("vf.Rubric(funcs=[right, right])", "", "", "", "The rubric has two rewards named right"),
+        ("vf.Rubric(funcs=[near])", MATCH + "def near(info): return limit", "", "mode=1", "The reward near uses"),
+        (RIGHT, "", "", "level: str = LEVEL", "The default of level uses names of its module"),
+        (RIGHT, "", "", "kind: Optional[str] = None", "The annotation of kind uses names of its module"),
     ],
 )
 def test_migration_marks_code_for_the_author(
@@ -224,6 +238,9 @@ def test_migration_skips_and_marks_test_of_old_environment(tmp_path: Path):
         ("x = 1\n", "no modules define load_environment"),
         ("import verifiers as vf\ndef load_environment():\n    return vf.EnvGroup([])\n", "makes 0 environments"),
         ("def load_environment(:\n", "is not valid Python"),
+        ("x = b'é'\n", "is not valid Python"),
+        ("{**a for a in b}\n", "is not valid Python"),
+        ("x = " + "(" * 5000 + ")" * 5000, "is not valid Python"),
     ],
 )
 def test_migration_of_unreadable_source_raises_reason(tmp_path: Path, source: str, expected: str):
@@ -239,7 +256,8 @@ def test_migration_of_unreadable_source_raises_reason(tmp_path: Path, source: st
         ("", "vf.Rubric(funcs=[*[right]])", "A list that is not written in place"),
         ("    weights = [0.25]", "vf.Rubric(funcs=[right], weights=weights)", "A list that is not written in place"),
         ("    w = 0.25", "vf.Rubric(funcs=[right], weights=[w])", "A weight that is not a number"),
-        ("    rubric: vf.Rubric = vf.Rubric(funcs=[right])", "rubric", "The rubric is not assigned in one place"),
+        ("    rubric: vf.Rubric = vf.Rubric(funcs=[right])", "rubric", "The rubric rubric is moved only"),
+        ("    rubric = vf.RubricGroup(rubrics=[rubric])", "rubric", "The rubric rubric is moved only"),
     ],
 )
 def test_migration_marks_rewards_and_weights_that_it_cannot_read(
@@ -273,9 +291,49 @@ def test_migration_of_another_encoding_is_refused_by_name(tmp_path: Path) -> Non
         files_of(package, "old-one", "new-one")
 
 
+@pytest.mark.parametrize(
+    ("head", "rubric", "more", "expected"),
+    [
+        ("parser = vf.XMLParser(['a'])", RIGHT, ", parser=parser", "\nparser = XMLParser(['a'])\n"),
+        ("", "vf.Rubric(funcs=[right], parser=vf.XMLParser(['a']))", "", "\nparser = XMLParser(['a'])\n"),
+        ("", RIGHT, ", parser=vf.Parser(lambda text: text.strip())", "\nparser = Parser(lambda text: text.strip())\n"),
+        ("from old_one.util import score as sc", "vf.Rubric(funcs=[sc])", "", "from new_one.util import score\n"),
+        ("import old_one.util as util", "vf.Rubric(funcs=[util.score])", "", "from new_one.util import score\n"),
+        (
+            "import numpy as np",
+            "vf.Rubric(funcs=[np.right])",
+            "",
+            "# MIGRATE: The reward np.right is not a function that",
+        ),
+        ("from a_b import score", "vf.Rubric(funcs=[score])", "", "# MIGRATE: The reward score is not a"),
+    ],
+)
+def test_migration_resolves_names_as_their_module(tmp_path: Path, head: str, rubric: str, more: str, expected: str):
+    source, score = (
+        SIMPLE.format(rubric=rubric, before="    text = ''", more=more, arguments=""),
+        "def score(): return 1\n",
+    )
+    files = moved(tmp_path, f"import verifiers as vf\n{head}\n{source}", first=score, util=score)
+    code = files["new_one/parts.py"] + files["new_one/taskset.py"]
+    assert expected in code
+    assert "old_one" not in code
+    assert code.count("\nparser = ") == 1
+    assert len(reasons(files)) == expected.count("MIGRATE")
+
+
+def test_migration_of_init_with_code_beside_load_environment_is_refused(tmp_path: Path) -> None:
+    source, exported = SIMPLE.format(rubric="None", before="", more="", arguments=""), "from .env_main import right\n"
+    assert "new_one/parts.py" in moved(tmp_path / "exports", f'"""Doc."""\n{exported}', env_main=source)
+    with pytest.raises(NotMovable, match=r"move load_environment\(\) from env_main to __init__.py"):
+        moved(tmp_path / "code", f"{exported}TAGS = ['a']\n", env_main=source)
+
+
 def test_migration_copies_data_bytes_and_finds_no_marks_in_them(tmp_path: Path) -> None:
     package = old_package(tmp_path, "old-one", SIMPLE.format(rubric="None", before="", more="", arguments=""))
     (package / "old_one" / "notes.txt").write_bytes(b"# MIGRATE: hello\r\n\xe9")
     files = files_of(package, "old-one", "new-one")
     assert files["new_one/notes.txt"].encode("utf-8", "surrogateescape") == b"# MIGRATE: hello\r\n\xe9"
     assert reasons(files) == []
+    (package / "tests" / "test_it.py").write_text("def test_it(:\n")
+    with pytest.raises(NotMovable, match=r"test_it.py: is not valid Python"):
+        files_of(package, "old-one", "new-one")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from textwrap import indent
@@ -13,7 +14,19 @@ from typing import Any
 import libcst as cst
 from libcst import matchers as m
 
-from envwright.authoring.migrate.reading import LOAD, MARK, TOOLS, TURNS, Original, Reward, code_of, marked, read
+from envwright.authoring.migrate.reading import (
+    LOAD,
+    MARK,
+    TOOLS,
+    TURNS,
+    Original,
+    Reward,
+    code_of,
+    function_named,
+    marked,
+    parsed,
+    read,
+)
 from envwright.authoring.migrate.rewriting import lists_will_do, parts_of, rewritten, unmoved_places
 
 KEPT = (".toml", ".txt", ".json", ".jsonl", ".csv", ".yaml")
@@ -53,13 +66,13 @@ def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
     files = {
         f"{becomes}/__init__.py": init(original, new, becomes),
         f"{becomes}/plain.py": plain(),
-        f"{becomes}/taskset.py": taskset(original, new, becomes, home.reachable),
+        f"{becomes}/taskset.py": taskset(original, new, becomes),
     }
-    parts = rewritten(original, original.home, was, becomes, home.module, also={"Parts"})
+    parts = rewritten(original, original.home, becomes, home, also={"Parts"})
     files[f"{becomes}/parts.py"] = "\n\n".join([parts.rstrip("\n"), *unmoved_places(original)]).rstrip("\n") + "\n"
     for name in original.modules:
         if name not in ("", original.home):
-            files[f"{becomes}/{name.replace('.', '/')}.py"] = rewritten(original, name, was, becomes)
+            files[f"{becomes}/{name.replace('.', '/')}.py"] = rewritten(original, name, becomes)
     if original.kind == TURNS:
         files[f"{becomes}/env.py"] = environment(new, becomes)
     if original.kind == TOOLS:
@@ -88,7 +101,7 @@ def _surroundings(folder: Path, original: Original, old: str, new: str) -> dict[
     for path in sorted((folder / "tests").glob("*")):
         name = path.name.replace(was, becomes)
         if path.suffix == ".py" and path.name.startswith("test_"):
-            files[f"tests/{name}"] = _tests(path.read_text("utf-8"), original, was, becomes)
+            files[f"tests/{name}"] = _tests(parsed(path), original, becomes)
         elif path.suffix in (".py", ".yaml"):
             files[f"tests/{name}"] = path.read_bytes().decode("utf-8", "surrogateescape")
     return files
@@ -134,23 +147,20 @@ def _readme(text: str, old: str, new: str, original: Original) -> str:
     return text
 
 
-def _tests(text: str, original: Original, was: str, becomes: str) -> str:
+def _tests(module: cst.Module, original: Original, becomes: str) -> str:
     """The tests under the new name; those that load the environment are skipped, and marked."""
-    module = cst.parse_module(text)
     body: list[Any] = []
     skipped = False
     for statement in module.body:
-        uses = isinstance(statement, cst.FunctionDef) and LOAD in code_of(statement)
-        if uses and isinstance(statement, cst.FunctionDef):
+        if isinstance(statement, cst.FunctionDef) and LOAD in code_of(statement):
             skipped = True
             reason = f'@pytest.mark.skip(reason="{MARK}: this test loads the environment as verifiers 0.3 does")'
             mark = cst.Decorator(cst.parse_expression(reason[1:]))
             statement = statement.with_changes(decorators=[mark, *statement.decorators])
         body.append(statement)
     changed = module.with_changes(body=body)
-    probe = Original({**original.modules, "tests": changed}, original.home, original.load, original.kind, original.made,
-                     original.turns, {}, [], [])  # fmt: skip
-    code = rewritten(probe, "tests", was, becomes, changed)
+    probe = replace(original, modules={**original.modules, "tests": changed})
+    code = rewritten(probe, "tests", becomes, changed)
     missing = skipped and not m.findall(module, m.Import(names=[m.ImportAlias(m.Name("pytest"))]))
     return f"import pytest\n{code}" if missing else code
 
@@ -173,11 +183,11 @@ def init(original: Original, name: str, module: str) -> str:
     return "\n".join(lines) + f"\n\n__all__ = [{', '.join(repr(one) for one in exported)}]\n".replace("'", '"')
 
 
-def taskset(original: Original, name: str, module: str, reachable: frozenset[str]) -> str:
+def taskset(original: Original, name: str, module: str) -> str:
     """taskset.py: data, task with its rewards, and the taskset that loads them."""
     base, splits = class_name(name), "eval_dataset" in original.keywords
-    rewards = list(_rewards(original, reachable))
-    columns = sorted({column for one in original.rewards for column in _parameters(one)} - {*KNOWN, "kwargs"})
+    rewards = list(_rewards(original))
+    columns = sorted({column for one in original.rewards for column in one.parameters} - {*KNOWN, "kwargs"})
     used = "\n".join(rewards)
     imported = sorted(
         {"Parts", "opening"} | {one for one in ("completion_of", "messages_of", "state_of") if one in used}
@@ -185,7 +195,7 @@ def taskset(original: Original, name: str, module: str, reachable: frozenset[str
     lines = [f'"""{base}: moved from verifiers 0.3, reward for reward."""\n']
     lines += ["from functools import cached_property", f"from typing import Any{', Literal' if splits else ''}\n"]
     lines += ["import verifiers.v1 as vf\n"]
-    lines += sorted([*_imports(original, module, reachable), f"from {module}.plain import {', '.join(imported)}"])
+    lines += sorted([*_imports(original, module), f"from {module}.plain import {', '.join(imported)}"])
     lines += [f"from {module}.server import {base}Toolset, {base}ToolsetConfig"] if original.kind == TOOLS else []
     lines += ["", "", f"class {base}Config(vf.TasksetConfig):"]
     lines += [
@@ -290,18 +300,14 @@ def server(original: Original, name: str, module: str) -> str:
     """server.py: the tools as methods of a toolset, under their former names."""
     tools = original.keywords.get("tools")
     named = [code_of(element.value) for element in tools.elements] if isinstance(tools, (cst.List, cst.Tuple)) else []
-    functions = {
-        statement.name.value: (key, statement)
-        for key, parsed in original.modules.items()
-        for statement in parsed.body
-        if isinstance(statement, cst.FunctionDef)
-    }
     methods, imports = [], []
     for tool in named:
-        if tool not in functions:
+        found = function_named(original, tool)
+        if found is None:
             methods.append(marked(f"The tool {tool} is not a function of a module.", tool, "    "))
             continue
-        key, function = functions[tool]
+        key, function = found
+        tool = function.name.value
         imports.append(f"from {module}.{'parts' if key == original.home else key} import {tool}")
         parameters = [parameter.name.value for parameter in function.params.params]
         signature = cst.Module([]).code_for_node(function.params)
@@ -319,57 +325,40 @@ def server(original: Original, name: str, module: str) -> str:
     return "\n".join([*head, "", 'if __name__ == "__main__":', f"    {base}Toolset.run()", ""])
 
 
-def _imports(original: Original, module: str, reachable: frozenset[str]) -> list[str]:
+def _imports(original: Original, module: str) -> list[str]:
     """The imports of the taskset's own modules."""
-    wanted: dict[str, set[str]] = {f"{module}.parts": {"parts", "parser"}}
+    wanted: dict[str, set[str]] = {f"{module}.parts": {"parts", "parser"} if original.parsers else {"parts"}}
     for reward in original.rewards:
-        if _is_callable(reward, reachable):
+        if reward.function is not None and not reward.nested:
             place = f"{module}.{'parts' if reward.module == original.home else reward.module}"
-            wanted.setdefault(place, set()).add(reward.code.rpartition(".")[2])
-    if not any("parser" in _parameters(reward) or reward.of_parser for reward in original.rewards):
-        wanted[f"{module}.parts"].remove("parser")
+            wanted.setdefault(place, set()).add(reward.code)
     return [f"from {place} import {', '.join(sorted(names))}" for place, names in sorted(wanted.items())]
 
 
-def _is_callable(reward: Reward, reachable: frozenset[str]) -> bool:
-    return reward.function is not None and (not reward.nested or reward.code in reachable)
-
-
-def _parameters(reward: Reward) -> list[str]:
-    if reward.function is None:
-        return []
-    given = reward.function.params
-    return [parameter.name.value for parameter in (*given.params, *given.kwonly_params)]
-
-
-def _rewards(original: Original, reachable: frozenset[str]) -> Iterator[str]:
+def _rewards(original: Original) -> Iterator[str]:
     """A method for each function of the rubric, or a mark if it cannot be called."""
     for reward in original.rewards:
-        name = reward.code.rpartition(".")[2]
+        name, function = reward.code, reward.function
         if reward.of_parser:
             yield _method(reward, "Whether the form is kept.", "parser.format_reward_func(completion_of(trace))")
             continue
-        if not _is_callable(reward, reachable) or reward.function is None:
-            code = reward.code if reward.function is None else code_of(reward.function)
-            yield marked(
-                f"The reward {name} depends on local variables of load_environment, weight {reward.weight}.",
-                code,
-                "    ",
-            )
+        if function is None or reward.nested:
+            reason = "is not a function that this package defines in one place"
+            reason = reason if function is None else f"uses local variables of {LOAD}, or has a name of its module"
+            code = name if function is None else code_of(function)
+            yield marked(f"The reward {name} {reason}, weight {reward.weight}.", code, "    ")
             continue
-        given = ", ".join(
-            f"{parameter}={KNOWN.get(parameter, f'self.data.{parameter}')}" for parameter in _parameters(reward)
-        )
-        wait = "await " if reward.function.asynchronous is not None else ""
-        document = (reward.function.get_docstring() or f"{name.replace('_', ' ').capitalize()}.").splitlines()[0]
+        given = ", ".join(f"{one}={KNOWN.get(one, f'self.data.{one}')}" for one in reward.parameters)
+        wait = "await " if function.asynchronous is not None else ""
+        document = (function.get_docstring() or f"{name.replace('_', ' ').capitalize()}.").splitlines()[0]
         yield _method(reward, document, f"{wait}{name}({given})")
 
 
 def _method(reward: Reward, document: str, value: str) -> str:
-    name = reward.code.rpartition(".")[2]
     is_metric = re.fullmatch(r"0+(\.0*)?", reward.weight) is not None
     decorator = "@vf.metric" if is_metric else f"@vf.reward(weight={reward.weight})"
     return "\n".join([
-        f"    {decorator}", f"    async def {name}(self, trace: vf.Trace) -> float:", f'        """{document}"""',
+        f"    {decorator}", f"    async def {reward.code}(self, trace: vf.Trace) -> float:",
+        f'        """{document}"""',
         f"        return float({value})", "",
     ])  # fmt: skip

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
+import symtable
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import indent
 
 import libcst as cst
 from libcst import matchers as m
 
 from envwright.exit_codes import CommandError
+from envwright.text.python_source import parse_python
 
 LOAD = "load_environment"
 SINGLE_TURN, TOOLS, TURNS = "SingleTurnEnv", "ToolEnv", "MultiTurnEnv"
 KINDS = (SINGLE_TURN, TOOLS, TURNS)
 USUAL_TURNS = 10
 """Turns of a `ToolEnv` of verifiers 0.3 that names no `max_turns`."""
-PARTS = ("dataset", "eval_dataset", "system_prompt", "few_shot", "parser", "rubric", "tools", "max_turns")
+PARSER = "parser"
+PARTS = ("dataset", "eval_dataset", "system_prompt", "few_shot", PARSER, "rubric", "tools", "max_turns")
 MARK = "MIGRATE"
 
 
@@ -42,19 +48,27 @@ class Reward:
     function: cst.FunctionDef | None
     """`None` if the rubric names no function of the package."""
     module: str
-    """The module that defines it, without the package's name; empty for that of `load_environment`."""
+    """The module that defines it, without the package's name."""
     code: str
-    """Its name in the rubric."""
+    """The function's name, or the code in the rubric."""
     weight: str
+    parser: cst.BaseExpression
+    """That of its rubric, or else of the environment."""
     nested: bool = False
     of_parser: bool = False
     """Whether it is the parser's format reward."""
+
+    @property
+    def parameters(self) -> list[str]:
+        given = self.function.params if self.function is not None else cst.Parameters()
+        return [parameter.name.value for parameter in (*given.params, *given.kwonly_params)]
 
 
 @dataclass
 class Original:
     """A package, taken apart."""
 
+    package: str
     modules: dict[str, cst.Module]
     """Name without the package's → module; the package's own is empty."""
     home: str
@@ -71,8 +85,13 @@ class Original:
     rewards: list[Reward]
     unmoved: list[tuple[str, str]] = field(default_factory=list)
     """Reason and code of parts that cannot be moved."""
-    rubrics: set[str] = field(default_factory=set)
-    """Names of rubrics within `load_environment`."""
+    dropped: list[cst.CSTNode] = field(default_factory=list)
+    """Statements of `load_environment` that `parts` does not keep."""
+
+    @property
+    def parsers(self) -> list[cst.BaseExpression]:
+        """The parsers that rewards are called with."""
+        return [one.parser for one in self.rewards if one.of_parser or PARSER in one.parameters]
 
     @property
     def most_turns(self) -> int | None:
@@ -89,17 +108,23 @@ def read(folder: Path, module: str) -> Original:
 
     Raises `NotMovable` if `load_environment` is not found, or its environment cannot be moved.
     """
-    modules = {_name(path, folder / module): _parsed(path) for path in sorted((folder / module).rglob("*.py"))}
+    modules = {_name(path, folder / module): parsed(path) for path in sorted((folder / module).rglob("*.py"))}
     if (folder / f"{module}.py").is_file() and not modules:
-        modules = {"": _parsed(folder / f"{module}.py")}
-    homes = [name for name, parsed in modules.items() if LOAD in _functions(parsed)]
+        modules = {"": parsed(folder / f"{module}.py")}
+    homes = [name for name, one in modules.items() if LOAD in _functions(one)]
     if len(homes) != 1:
         raise NotMovable(f"{folder / module}: {len(homes) or 'no'} modules define {LOAD}(); one is needed")
-    home = modules[homes[0]]
-    load = _functions(home)[LOAD]
+    home, init = homes[0], modules.get("", cst.Module([]))
+    lines = [ast.unparse(node) for node in parse_python(init.code).body]
+    is_plain = all(line.startswith(("from ", "__all__", '"', "'")) for line in lines)
+    exports_home = all(origin.startswith(f"{module}.{home}.") for origin in _imported(init, module).values())
+    if home and not (is_plain and exports_home and (folder / module / f"{home}.py").is_file()):
+        raise NotMovable(f"{folder / module}: move {LOAD}() from {home} to __init__.py, or other code out of that file")
+    load = _functions(modules[home])[LOAD]
     kind, turns, made = _environment_made(load, modules)
     keywords = _given(made)
-    found = Original(modules, homes[0], load, kind, made, turns, keywords, _arguments(load), [])
+    found = Original(module, modules, home, load, kind, made, turns, keywords, [], [])
+    found.arguments += _arguments(found)
     if len(keywords) < len(made.args):
         found.unmoved.append(("Arguments without a name cannot be distinguished.", code_of(made)))
     for name, value in keywords.items():
@@ -107,7 +132,12 @@ def read(folder: Path, module: str) -> Original:
             found.unmoved.append((f"The argument {name} of {kind} has no counterpart.", code_of(value)))
     if kind == TOOLS and found.most_turns is None:
         found.unmoved.append(("The limit of turns is not a number; set it in env.py.", code_of(keywords["max_turns"])))
-    found.rewards += _rewards(found, found.keywords.get("rubric"))
+    for reward in _rewards(found, found.keywords.get("rubric")):
+        if reward.code in [other.code for other in found.rewards]:
+            reason = f"The rubric has two rewards named {reward.code}; the weight of this one is {reward.weight}."
+            found.unmoved.append((reason, reward.code))
+        else:
+            found.rewards.append(reward)
     return found
 
 
@@ -116,18 +146,26 @@ def code_of(node: cst.CSTNode) -> str:
     return cst.Module([]).code_for_node(node).strip()
 
 
+def scope_of(source: str) -> symtable.SymbolTable:
+    """The names of a module's source, as Python resolves them."""
+    with warnings.catch_warnings(action="ignore"):
+        return symtable.symtable(source, "source", "exec")
+
+
 def local_names(load: cst.FunctionDef) -> set[str]:
-    """The names that a function has as parameters, assigns, imports or defines, in functions inside it too."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(code_of(load))):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
-                names.add(name)
-            case ast.alias():
-                names.add((node.asname or node.name).partition(".")[0])
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                names.add(node.name)
-    return names - {load.name.value}
+    """The names that a function has as parameters, assigns, imports, captures or defines."""
+    scope = scope_of(code_of(load)).lookup(load.name.value).get_namespace()
+    return set(scope.get_locals()) if isinstance(scope, symtable.Function) else set()
+
+
+def borrowed_names(load: cst.FunctionDef, part: cst.CSTNode) -> set[str]:
+    """The local names of a function that an expression or a function inside it needs."""
+    local, code = local_names(load), code_of(part)
+    code = code if isinstance(part, cst.FunctionDef) else f"(\n{code}\n)"
+    (scope,) = scope_of(f"def {LOAD}({', '.join(sorted(local))}):\n{indent(code, '    ')}").get_children()
+    used = {symbol.get_name() for symbol in scope.get_symbols() if symbol.is_referenced()}
+    inside = (one.get_frees() for one in scope.get_children() if isinstance(one, symtable.Function))
+    return used.union(*inside) & local
 
 
 def names_used(node: cst.CSTNode) -> set[str]:
@@ -135,13 +173,47 @@ def names_used(node: cst.CSTNode) -> set[str]:
     return {cst.ensure_type(name, cst.Name).value for name in m.findall(node, m.Name())}
 
 
+def binding_of(load: cst.FunctionDef, name: str) -> cst.SimpleStatementLine | cst.FunctionDef | None:
+    """`name = …` or `def name`, directly in a function; `None` if there is none, or if anything else binds the name."""
+    assignment = m.SimpleStatementLine(body=[m.Assign(targets=[m.AssignTarget(target=m.Name(name))])])
+    body = load.body.body
+    found = [one for one in body if m.matches(one, assignment | m.FunctionDef(name=m.Name(name)))]
+    others = load.with_changes(body=load.body.with_changes(body=[one for one in body if one not in found]))
+    is_declared = m.findall(load, m.NameItem(m.Name(name)))  # as global or nonlocal
+    is_alone = len(found) == 1 and not is_declared and name not in local_names(others)
+    return found[0] if is_alone and isinstance(found[0], (cst.SimpleStatementLine, cst.FunctionDef)) else None
+
+
 def assigned(load: cst.FunctionDef, name: str) -> cst.BaseExpression | None:
-    """The value that is assigned to a name in a function; `None` if there is none, or more than one."""
-    found = [
-        cst.ensure_type(assign, cst.Assign).value
-        for assign in m.findall(load, m.Assign(targets=[m.AssignTarget(target=m.Name(name))]))
-    ]
-    return found[0] if len(found) == 1 else None
+    """The value that a function assigns to a name, in one statement and nowhere else."""
+    binding = binding_of(load, name)
+    return cst.ensure_type(binding.body[0], cst.Assign).value if isinstance(binding, cst.SimpleStatementLine) else None
+
+
+def function_named(found: Original, code: str) -> tuple[str, cst.FunctionDef] | None:
+    """The function that code of `load_environment` names, and its module; `None` if the package does not define it."""
+    home, (head, dot, rest) = found.modules[found.home], code.partition(".")
+    whole = _imported(home, found.package).get(head, "") + dot + rest
+    if code in _functions(home):
+        whole = f"{found.package}.{found.home}.{code}"
+    package, _, path = whole.partition(".")
+    module, _, name = path.rpartition(".")
+    is_own = package == found.package and module in found.modules and head not in local_names(found.load)
+    function = _functions(found.modules[module]).get(name) if is_own else None
+    return (module, function) if function is not None else None
+
+
+def _imported(module: cst.Module, package: str) -> dict[str, str]:
+    """Name in a module directly in the package → full name of what it imports."""
+    names: dict[str, str] = {}
+    for node in parse_python(module.code).body:
+        match node:
+            case ast.ImportFrom(level=0 | 1):
+                origin = ".".join(filter(None, (package if node.level else "", node.module)))
+                names |= {one.asname or one.name: f"{origin}.{one.name}" for one in node.names}
+            case ast.Import():
+                names |= {one.asname: one.name for one in node.names if one.asname is not None}
+    return names
 
 
 def class_named(modules: Mapping[str, cst.Module], name: str) -> cst.ClassDef | None:
@@ -155,13 +227,16 @@ def _name(path: Path, package: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _parsed(path: Path) -> cst.Module:
+def parsed(path: Path) -> cst.Module:
+    """The module at a path. Python parses it first: libcst accepts more, and deep nesting crashes it."""
     try:
-        return cst.parse_module(path.read_bytes())
-    except cst.ParserSyntaxError as error:
-        raise NotMovable(f"{path}:{error.raw_line}: is not valid Python: {error.message}") from None
-    except (SyntaxError, UnicodeDecodeError) as error:  # its encoding
-        raise NotMovable(f"{path}: is not valid Python: {error}") from None
+        source = path.read_bytes()
+        parse_python(source)
+        module = cst.parse_module(source)
+        scope_of(module.code)
+        return module
+    except (SyntaxError, cst.ParserSyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise NotMovable(f"{path}: is not valid Python: {str(error) or 'nested too deeply'}") from None
 
 
 def _functions(module: cst.Module) -> dict[str, cst.FunctionDef]:
@@ -179,7 +254,7 @@ def _environment_made(load: cst.FunctionDef, modules: Mapping[str, cst.Module]) 
         own = class_named(modules, name)
         if own is not None:
             bases = [code_of(base.value).rpartition(".")[2] for base in own.bases]
-            found += [(kind, name, call) for kind in (TURNS,) if kind in bases]
+            found += [(TURNS, name, call)] if TURNS in bases else []
     if len(found) != 1:
         made = ", ".join(f"vf.{kind}" for kind in KINDS)
         raise NotMovable(
@@ -189,42 +264,44 @@ def _environment_made(load: cst.FunctionDef, modules: Mapping[str, cst.Module]) 
     return found[0]
 
 
-def _arguments(load: cst.FunctionDef) -> list[Argument]:
-    return [
-        Argument(
-            parameter.name.value,
-            code_of(parameter.annotation.annotation) if parameter.annotation is not None else "Any",
-            code_of(parameter.default) if parameter.default is not None else None,
-        )
-        for parameter in (*load.params.posonly_params, *load.params.params, *load.params.kwonly_params)
-    ]
+def _arguments(found: Original) -> Iterator[Argument]:
+    params = found.load.params
+    for parameter in (*params.posonly_params, *params.params, *params.kwonly_params):
+        name, annotation = parameter.name.value, parameter.annotation.annotation if parameter.annotation else None
+        default = _portable(found, f"default of {name}", parameter.default, "None")
+        yield Argument(name, _portable(found, f"annotation of {name}", annotation, "Any") or "Any", default)
+
+
+def _portable(found: Original, what: str, node: cst.BaseExpression | None, otherwise: str) -> str | None:
+    """Code that needs no names of its module; other code is noted as unmoved."""
+    forward = otherwise == "Any" and node is not None and m.findall(node, m.SimpleString())
+    if node is None or not (forward or names_used(node) - {*dir(builtins), "Any"}):
+        return None if node is None else code_of(node)
+    found.unmoved.append((f"The {what} uses names of its module; it is {otherwise} here.", code_of(node)))
+    return otherwise
 
 
 def _rewards(found: Original, rubric: cst.BaseExpression | None) -> Iterator[Reward]:
     """The functions of a rubric or of a group of them, in order; other parts are noted as unmoved."""
     added: list[cst.Call] = []
-    if isinstance(rubric, cst.Name):
-        found.rubrics.add(rubric.value)
-        calls = m.findall(found.load, m.Call(func=m.Attribute(value=m.Name(rubric.value))))
-        added = [cst.ensure_type(call, cst.Call) for call in calls]
-        name, rubric = rubric, assigned(found.load, rubric.value)
-        if rubric is None and name.value != "None":
-            found.unmoved.append(("The rubric is not assigned in one place of the function.", code_of(name)))
-    if rubric is None:
+    if isinstance(rubric, cst.Name) and rubric.value != "None":
+        rubric, added = _rubric_named(found, rubric)
+    if rubric is None or code_of(rubric) == "None":
         return
     kind = code_of(rubric.func).rpartition(".")[2] if isinstance(rubric, cst.Call) else ""
     if not isinstance(rubric, cst.Call) or kind not in ("Rubric", "RubricGroup"):
         found.unmoved.append(("Only a vf.Rubric of functions is moved; a judge becomes a vf.Judge.", code_of(rubric)))
         return
-    given = _given(rubric, "funcs", "weights")
+    given = _given(rubric, "funcs", "weights", PARSER)
     if kind == "RubricGroup":
         for member in _elements(found, given.get("rubrics", given.get("funcs"))):
             yield from _rewards(found, member)
         given = {}
+    parser = given.get(PARSER, found.keywords.get(PARSER, cst.Name("None")))
     functions = _elements(found, given.get("funcs"))
     weights = [_weight(found, weight) for weight in _elements(found, given.get("weights"))]
     for position, named in enumerate(functions):
-        yield _reward(found, named, weights[position] if position < len(weights) else "1.0")
+        yield _reward(found, parser, named, weights[position] if position < len(weights) else "1.0")
     for call in added:
         method = cst.ensure_type(call.func, cst.Attribute).attr.value
         if method not in ("add_reward_func", "add_metric") or not call.args:
@@ -234,8 +311,31 @@ def _rewards(found: Original, rubric: cst.BaseExpression | None) -> Iterator[Rew
         if "func" not in values:
             found.unmoved.append(("The function that is added has no known name.", code_of(call)))
             continue
-        usual = "1.0" if method == "add_reward_func" else "0.0"
-        yield _reward(found, values["func"], _weight(found, values["weight"]) if "weight" in values else usual)
+        weight = "1.0" if method == "add_reward_func" else "0.0"
+        weight = _weight(found, values["weight"]) if "weight" in values else weight
+        yield _reward(found, parser, values["func"], weight)
+
+
+def _rubric_named(found: Original, name: cst.Name) -> tuple[cst.BaseExpression | None, list[cst.Call]]:
+    """The value of a rubric's name, and the calls on it; every other use of the name is noted as unmoved."""
+    binding, value = binding_of(found.load, name.value), assigned(found.load, name.value)
+    value = None if binding in found.dropped else value
+    call = m.SimpleStatementLine(body=[m.Expr(m.Call(func=m.Attribute(value=m.Name(name.value))))])
+    calls: list[cst.Call] = []
+    for statement in found.load.body.body:
+        nodes = ast.walk(parse_python(code_of(statement)))
+        uses = sum(isinstance(node, ast.Name) and node.id == name.value for node in nodes)
+        is_plain = uses == 1 and value is not None
+        if uses == 0 or statement in found.dropped or (is_plain and name in m.findall(statement, m.Name())):
+            continue
+        if is_plain and m.matches(statement, call):
+            calls.append(cst.ensure_type(m.findall(statement, m.Call())[0], cst.Call))
+        elif not is_plain or statement is not binding:
+            reason = f"The rubric {name.value} is moved only with one plain assignment and direct calls of it."
+            found.unmoved.append((reason, code_of(statement)))
+        if found.made not in m.findall(statement, m.Call()):
+            found.dropped.append(statement)
+    return value, calls
 
 
 def _given(call: cst.Call, *parameters: str) -> dict[str, cst.BaseExpression]:
@@ -263,19 +363,17 @@ def _weight(found: Original, weight: cst.BaseExpression) -> str:
     return "1.0"
 
 
-def _reward(found: Original, named: cst.BaseExpression, weight: str) -> Reward:
+def _reward(found: Original, parser: cst.BaseExpression, named: cst.BaseExpression, weight: str) -> Reward:
     code = code_of(named)
-    made = assigned(found.load, code) if isinstance(named, cst.Name) else named
-    if made is not None and m.matches(made, m.Call(func=m.Attribute(attr=m.Name("get_format_reward_func")))):
-        return Reward(None, found.home, "format_reward_func", weight, of_parser=True)
-    nested = {one.name.value: one for one in found.load.body.body if isinstance(one, cst.FunctionDef)}
-    if code in nested:
-        return Reward(nested[code], found.home, code, weight, nested=True)
-    for module, parsed in found.modules.items():
-        function = _functions(parsed).get(code.rpartition(".")[2])
-        if function is not None and isinstance(named, (cst.Name, cst.Attribute)):
-            return Reward(function, module, code, weight)
-    return Reward(None, found.home, code, weight)
+    made = assigned(found.load, code) or named
+    if m.matches(made, m.Call(func=m.Attribute(attr=m.Name("get_format_reward_func")))):
+        parser = cst.ensure_type(cst.ensure_type(made, cst.Call).func, cst.Attribute).value
+        return Reward(None, found.home, "format_reward_func", weight, parser, of_parser=True)
+    nested = binding_of(found.load, code)
+    if isinstance(nested, cst.FunctionDef):
+        return Reward(nested, found.home, code, weight, parser, nested=True)
+    module, function = function_named(found, code) or (found.home, None)
+    return Reward(function, module, code if function is None else function.name.value, weight, parser)
 
 
 @dataclass(frozen=True)
@@ -289,6 +387,7 @@ class UnfinishedPlace:
 
 def marked(reason: str, original: str, indent: str = "") -> str:
     """A comment with the reason and the original code."""
+    reason = " ".join(reason.split())
     lines = [f"# {MARK}: {reason} The original:", *(f"#     {line}" for line in original.strip().splitlines())]
     return "".join(f"{indent}{line}\n" for line in lines)
 

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import libcst as cst
 from libcst import matchers as m
 from libcst.codemod import CodemodContext
 from libcst.codemod.visitors import AddImportsVisitor
 
-from envwright.authoring.migrate.reading import LOAD, Original, assigned, code_of, local_names, marked, names_used
+from envwright.authoring.migrate.reading import (
+    LOAD,
+    PARSER,
+    Original,
+    assigned,
+    binding_of,
+    borrowed_names,
+    code_of,
+    marked,
+    names_used,
+    scope_of,
+)
 
 PLAIN = frozenset(
     (
@@ -45,8 +56,9 @@ OF_DATASETS = frozenset(
 class _Plain(cst.CSTTransformer):
     """Replace names of verifiers and `Dataset.from_list` by plain ones, and the package's name by the new one."""
 
-    def __init__(self, old: str, new: str, home: str, turns: str | None, *, lists: bool) -> None:
-        self.old, self.new, self.home, self.turns, self.lists = old, new, home, turns, lists
+    def __init__(self, original: Original, new: str) -> None:
+        self.old, self.new, self.home, self.turns = original.package, new, original.home, original.turns
+        self.modules, self.lists = original.modules.keys(), lists_will_do(original)
         self.alias = "vf"
         self.plain: set[str] = set()
         self.unknown: set[str] = set()
@@ -56,6 +68,13 @@ class _Plain(cst.CSTTransformer):
         for name in node.names:
             if code_of(name.name) == "verifiers" and name.asname is not None:
                 self.alias = code_of(name.asname.name)
+
+    def leave_Import(self, original_node: cst.Import, updated_node: cst.Import) -> cst.Import:
+        names = [
+            name.with_changes(name=cst.parse_expression(self._moved(code_of(name.name)))) if name.asname else name
+            for name in updated_node.names
+        ]
+        return updated_node.with_changes(names=names)
 
     def leave_ImportFrom(
         self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom
@@ -68,6 +87,8 @@ class _Plain(cst.CSTTransformer):
         moved = self._moved(module)
         if moved == module or isinstance(updated_node.names, cst.ImportStar):
             return updated_node
+        if module == self.old and {code_of(name.name) for name in updated_node.names} <= self.modules:
+            moved = self.new
         kept = [name for name in updated_node.names if code_of(name.name) != LOAD]
         if not kept:
             return cst.RemoveFromParent()
@@ -78,7 +99,7 @@ class _Plain(cst.CSTTransformer):
         first, _, rest = module.partition(".")
         if first != self.old:
             return module
-        return f"{self.new}.{'parts' if rest == self.home else rest}"
+        return f"{self.new}.{'parts' if rest in ('', self.home) else rest}"
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         if self.lists and code_of(updated_node.func) == "Dataset.from_list" and len(updated_node.args) == 1:
@@ -108,7 +129,6 @@ class _Plain(cst.CSTTransformer):
 def rewritten(
     original: Original,
     name: str,
-    old: str,
     new: str,
     body: cst.Module | None = None,
     also: Iterable[str] = (),
@@ -118,7 +138,7 @@ def rewritten(
     `also` are names of plain.py that these statements use.
     """
     module = original.modules[name] if body is None else body
-    change = _Plain(old, new, original.home, original.turns, lists=lists_will_do(original))
+    change = _Plain(original, new)
     change.plain |= set(also)
     changed = module.visit(change)
     used = {word for one in changed.body if not _imports(one) for word in names_used(one)}
@@ -146,21 +166,6 @@ def lists_will_do(original: Original) -> bool:
     return not used & OF_DATASETS
 
 
-def without(module: cst.Module, name: str, instead: Sequence[cst.BaseStatement]) -> cst.Module:
-    """The module with other statements in the place of a function."""
-    body: list[cst.BaseStatement] = []
-    for statement in module.body:
-        is_it = isinstance(statement, cst.FunctionDef) and statement.name.value == name
-        body += instead if is_it else [statement]
-    return module.with_changes(body=[one for one in body if not _is_all(one)])
-
-
-def _is_all(statement: cst.CSTNode) -> bool:
-    return bool(
-        m.matches(statement, m.SimpleStatementLine(body=[m.Assign(targets=[m.AssignTarget(m.Name("__all__"))])]))
-    )
-
-
 def _imports(statement: cst.CSTNode) -> bool:
     return bool(m.matches(statement, m.SimpleStatementLine(body=[m.Import() | m.ImportFrom()])))
 
@@ -177,99 +182,61 @@ def _is_unused_import(statement: cst.CSTNode, used: set[str]) -> bool:
     return code_of(line.module) == "datasets" and not any(code_of(name.name) in used for name in line.names)
 
 
-PARSER = "parser"
-
-
-@dataclass(frozen=True)
-class Home:
-    """The module of `load_environment`, and the rewards that can be called from outside it."""
-
-    module: cst.Module
-    reachable: frozenset[str]
-    """Names of nested reward functions that were moved to the module."""
-
-
-def parts_of(original: Original) -> Home:
+def parts_of(original: Original) -> cst.Module:
     """Lift the parser and nested rewards to the module, and let the rest return `Parts`."""
-    local = local_names(original.load)
-    lifted: list[cst.BaseStatement] = []
-    parser = _parser(original)
-    if parser is None or not names_used(parser) & local:
-        lifted.append(_statement(f"{PARSER} = {'vf.Parser()' if parser is None else code_of(parser)}"))
-        local -= {PARSER}
-    else:
-        original.unmoved.append(("The parser depends on the arguments.", code_of(parser)))
-        lifted.append(_statement(f"{PARSER} = vf.Parser()"))
-    reachable = set()
-    for reward in original.rewards:
+    load, module = original.load, original.modules[original.home]
+    names = {symbol.get_name() for symbol in scope_of(module.code).get_symbols() if symbol.is_local()}
+    lifted: list[cst.BaseStatement] = list(_parser(original, names))
+    at_hand = {PARSER} if binding_of(load, PARSER) in original.dropped else set()
+    for position, reward in enumerate(original.rewards):
         if reward.nested and reward.function is not None:
-            needed = (names_used(reward.function) & local) - {reward.function.name.value}
-            if not needed - local_names(reward.function):
+            needed = borrowed_names(load, reward.function) - at_hand - {reward.code}
+            if not needed and reward.code not in names:
                 lifted.append(reward.function.with_changes(leading_lines=[cst.EmptyLine(), cst.EmptyLine()]))
-                reachable.add(reward.code)
-    keep = _Keep(original, reachable | ({PARSER} if PARSER not in local else set()))
-    load = original.load.visit(keep)
-    assert isinstance(load, cst.FunctionDef)
-    load = load.with_changes(
+                original.dropped.append(reward.function)
+                original.rewards[position] = replace(reward, nested=False)
+    body = load.body.with_changes(body=[one for one in load.body.body if one not in original.dropped])
+    parts = load.with_changes(
+        body=body.deep_replace(original.made, cst.parse_expression(_made(original))),
         name=cst.Name("parts"),
         returns=cst.Annotation(cst.Name("Parts")),
         leading_lines=[cst.EmptyLine(), cst.EmptyLine()],
     )
-    return Home(without(original.modules[original.home], LOAD, [*lifted, load]), frozenset(reachable))
+    is_all = m.SimpleStatementLine(body=[m.Assign(targets=[m.AssignTarget(m.Name("__all__"))])])
+    kept = [parts if one is load else one for one in module.body if not m.matches(one, is_all)]
+    return module.with_changes(body=[*kept, *lifted])  # at the end, where all names of the module are known
 
 
-def _parser(original: Original) -> cst.BaseExpression | None:
-    """The expression that makes the parser."""
-    given = original.keywords.get(PARSER)
-    return assigned(original.load, given.value) if isinstance(given, cst.Name) else given
+def _parser(original: Original, names: set[str]) -> Iterator[cst.BaseStatement]:
+    """The definition of the rubric's parser, or else the environment's; one that is not plain is noted as unmoved."""
+    load, default = original.load, cst.parse_expression("vf.Parser()")
+    given = original.parsers or [one.parser for one in original.rewards][:1]
+    given = given or [original.keywords.get(PARSER, cst.Name("None"))]
+    name = code_of(given[0])
+    binding, value = binding_of(load, name), assigned(load, name) or given[0]
+    value = default if code_of(value) == "None" else value
+    is_second = PARSER in names and code_of(value) != PARSER and (original.parsers or binding is not None)
+    if is_second or borrowed_names(load, value) or len({code_of(one) for one in given}) > 1:
+        reason = "The parser depends on local variables, or there is another one."
+        original.unmoved.append((reason, "\n".join(code_of(one) for one in given)))
+        value = default
+    elif name == PARSER and binding is not None:
+        original.dropped.append(binding)
+    if PARSER not in names:
+        yield _statement(f"{PARSER} = {code_of(value)}")
 
 
-class _Keep(cst.CSTTransformer):
-    """Keep everything except the rubric and lifted parts; the environment becomes `Parts`."""
-
-    def __init__(self, original: Original, lifted: set[str]) -> None:
-        self.original = original
-        self.lifted = lifted
-        self.dropped = original.rubrics
-
-    def leave_FunctionDef(
-        self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
-    ) -> cst.FunctionDef | cst.RemovalSentinel:
-        return cst.RemoveFromParent() if original_node.name.value in self.lifted else updated_node
-
-    def leave_SimpleStatementLine(
-        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-    ) -> cst.SimpleStatementLine | cst.RemovalSentinel:
-        for statement in original_node.body:
-            if isinstance(statement, cst.Assign):
-                targets = {code_of(target.target) for target in statement.targets}
-                if targets <= self.lifted | self.dropped:
-                    return cst.RemoveFromParent()
-            on_rubric = m.Expr(m.Call(func=m.Attribute(value=m.OneOf(*map(m.Name, self.dropped or {"\0"})))))
-            if m.matches(statement, on_rubric):
-                return cst.RemoveFromParent()
-        return updated_node
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        if original_node is not self.original.made:
-            return updated_node
-        return cst.ensure_type(cst.parse_expression(self._made()), cst.Call)
-
-    def _made(self) -> str:
-        """`Parts(…)` with the parts of the environment."""
-        given = dict(self.original.keywords)
-        given.pop("rubric", None)
-        given.pop(PARSER, None)
-        arguments = [
-            f"{name}={code_of(given.pop(name))}"
-            for name in ("dataset", "eval_dataset", "system_prompt", "few_shot")
-            if name in given
-        ]
-        given.pop("tools", None)
-        if self.original.kind == "MultiTurnEnv":
-            name = self.original.turns or "Turns"
-            arguments.append(f"turns={name}({', '.join(f'{key}={code_of(value)}' for key, value in given.items())})")
-        return "Parts(\n" + "".join(f"    {argument},\n" for argument in arguments) + ")"
+def _made(original: Original) -> str:
+    """`Parts(…)` with the parts of the environment."""
+    given = {name: code_of(value) for name, value in original.keywords.items()}
+    for name in ("rubric", PARSER, "tools"):
+        given.pop(name, None)
+    names = [name for name in ("dataset", "eval_dataset", "system_prompt", "few_shot") if name in given]
+    arguments = [f"{name}={given.pop(name)}" for name in names]
+    if original.kind == "MultiTurnEnv":
+        more = ", ".join(f"{name}={value}" for name, value in given.items())
+        arguments.append(f"turns={original.turns or 'Turns'}({more})")
+    return "Parts(\n" + "".join(f"    {argument},\n" for argument in arguments) + ")"
 
 
 def unmoved_places(original: Original) -> Iterator[str]:

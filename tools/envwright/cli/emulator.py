@@ -18,6 +18,7 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import load_registry
+from envwright.system.loopback import PortTaken
 
 EXAMPLES = """examples:
   envwright emulator --port 8100        then, with the variables that it prints: prime env list --mine
@@ -84,7 +85,9 @@ def run(options: argparse.Namespace) -> int:
         print(f"envwright emulator: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except OSError as error:
-        print(f"envwright emulator: port {options.port}: {error.strerror}; --port 0 picks a free one", file=sys.stderr)
+        taken = (f"port {options.port}", "; --port 0 picks a free one") if isinstance(error, PortTaken) else None
+        what, fix = taken or (error.filename or "a file", "")
+        print(f"envwright emulator: {what}: {error.strerror}{fix}", file=sys.stderr)
         return exit_codes.USAGE
     print("stopped", file=sys.stderr)
     return exit_codes.PASS

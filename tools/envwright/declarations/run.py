@@ -414,13 +414,7 @@ class RunSpec(RunKeys):
 
 
 def run_spec(
-    name: str,
-    declared: Mapping[str, Any],
-    lines: Mapping[str, int],
-    file: str,
-    *,
-    command: str = "",
-    output: str = "",
+    name: str, declared: Mapping[str, Any], lines: Mapping[str, int], file: str, *, command: str = "", output: str = ""
 ) -> RunSpec:
     """The run that a mapping declares; `command` and `output` are those of a command line.
 

@@ -52,7 +52,7 @@ class Relay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._serving.close()
+        self._serving.__exit__(kind, error, trace)
 
     @property
     def base_url(self) -> str:

@@ -105,7 +105,10 @@ def in_a_command(root: Path, *, allow_network: bool) -> str:
 WAYS: dict[str, Callable[..., str]] = {"gates": in_the_gates, "opened": opened, "command": in_a_command}
 
 
-@pytest.mark.parametrize(("way", "allow_network"), [*((way, False) for way in WAYS), ("gates", True)])
+@pytest.mark.parametrize(
+    ("way", "allow_network"),
+    [*(pytest.param(way, False, marks=pytest.mark.slow) for way in WAYS), ("gates", True)],
+)
 def test_worker_of_registry_that_asks_for_keys_finds_none(root: Path, way: str, allow_network: bool) -> None:
     output = WAYS[way](root, allow_network=allow_network)
 

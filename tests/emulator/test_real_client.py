@@ -16,6 +16,8 @@ from envwright.packages.read_package import read_package
 from envwright_emulator.server import EmulatedHub
 
 PRIME = Path(sys.executable).with_name("prime")
+
+pytestmark = pytest.mark.slow
 PYPROJECT = """[project]
 name = "spelling"
 version = "0.1.0"
@@ -28,8 +30,6 @@ backend-path = ["."]
 """
 BACKEND = """
 import pathlib, zipfile
-
-pytestmark = pytest.mark.slow
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     name = "spelling-0.1.0-py3-none-any.whl"
     with zipfile.ZipFile(pathlib.Path(wheel_directory) / name, "w") as wheel:

@@ -194,7 +194,7 @@ def constants_of(files: Mapping[str, str]) -> Constants:
     for name, text in files.items():
         try:
             tree = ast.parse(text)
-        except (SyntaxError, ValueError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         patterns |= dict.fromkeys(_patterns(tree))
         for node in _constants(tree):

@@ -13,6 +13,7 @@ from typing import Any
 from envwright.declarations.problem import nearest
 from envwright.rules.engine import Found, all_rules, rule
 from envwright.rules.runs.subject import RunSubject, alternatives, refusal_of_environment
+from envwright.text.python_source import UNPARSABLE
 
 SAME = 0.92
 """The similarity of letters from which a name of the same size is taken for a misspelt one."""
@@ -326,7 +327,7 @@ def _is_taken(annotation: str, value: Any) -> bool:
     """Whether pydantic takes a value for an annotation; what is not simple counts as taken."""
     try:
         return value == "None" or _fits(ast.parse(annotation or "Any", mode="eval").body, value)
-    except SyntaxError:
+    except UNPARSABLE:
         return True
 
 

@@ -96,7 +96,6 @@ def test_site_requests_only_itself_and_logs_no_errors(visit: Visit, site: str) -
     assert visit.complaints == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_site_fits_window_at_every_width(visit: Visit, site: str, width: int) -> None:
     visit.page.set_viewport_size({"width": width, "height": 800})
@@ -106,7 +105,6 @@ def test_site_fits_window_at_every_width(visit: Visit, site: str, width: int) ->
         assert visit.too_wide() == [], page
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_site_has_no_axe_violations(visit: Visit, site: str, scheme: str) -> None:
     visit.page.emulate_media(color_scheme=scheme)
@@ -148,7 +146,6 @@ def test_site_readme_is_escaped_and_links_outward(visit: Visit, site: str) -> No
     assert visit.complaints == []
 
 
-@pytest.mark.slow
 def test_site_theme_is_kept_across_pages(visit: Visit, site: str) -> None:
     page = visit.open(site)
     page.get_by_role("button", name="Theme").click()

@@ -122,7 +122,6 @@ def test_report_in_one_file_shows_transcripts_and_names_a_missing_folder(
     assert visit.requested == [f"{alone.as_uri()}#/transcripts/{name}"] or visit.requested == [alone.as_uri()]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_transcripts_have_no_axe_violations_and_fit_at_double_zoom(visit: Visit, page: str, scheme: str) -> None:
     visit.page.emulate_media(color_scheme=scheme)
@@ -165,7 +164,6 @@ def test_transcripts_are_read_by_keyboard_alone(visit: Visit, page: str) -> None
     assert visit.complaints == []
 
 
-@pytest.mark.slow
 def test_transcripts_of_thousands_keep_few_lines_and_load_parts_when_seen(visit: Visit, page: str) -> None:
     shown = visit.open(page)
     parts = lambda: [one.rsplit("/", 1)[1] for one in visit.requested if "part-" in one]  # noqa: E731

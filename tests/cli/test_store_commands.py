@@ -78,7 +78,6 @@ def test_store_that_is_missing_is_one_line_and_then_written(first: str) -> None:
     assert "wrote 4 entries" in lines[2]
 
 
-@pytest.mark.slow
 def test_second_runner_takes_verdicts_and_names_their_signer(reader: Runner) -> None:
     printed = reader.run("schema")
     assert "received 2 of 2 environments" in printed
@@ -104,7 +103,6 @@ def test_push_takes_over_facts_of_another_job(prover: Runner, first: str, reader
     assert "took over facts of 0 of 2 environments" in printed  # those of `schema` do not prove all gates
 
 
-@pytest.mark.slow
 def test_no_store_is_not_written(prover: Runner, first: str) -> None:
     assert first
     assert "wrote 0 entries" in prover.run("schema")

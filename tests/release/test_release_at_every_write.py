@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,11 +51,6 @@ loaded, and at the end; then its page and its hashes."""
 BEFORE_THE_PUSH = 3
 PROGRAM = Path(__file__).with_name("release_without_loading.py")
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def thinned(cases: Iterable[object], *often: int) -> list[Any]:
-    """All cases, of which only those in `often` run on every change: the others run with `--slow`."""
-    return [pytest.param(case, marks=() if place in often else pytest.mark.slow) for place, case in enumerate(cases)]
 
 
 @dataclass(frozen=True)
@@ -185,7 +180,7 @@ def test_release_makes_the_writes_that_are_broken_here(
     assert len(hub.writes()) == len(HUB_WRITES)
 
 
-@pytest.mark.parametrize("write", thinned(HUB_WRITES, 3, 6))
+@pytest.mark.parametrize("write", HUB_WRITES)
 def test_release_killed_at_a_write_is_made_up_for(place: Checkout, hub: EmulatedHub, write: str) -> None:
     process = held_at(hub, place, write, 30)
     process.kill()
@@ -201,7 +196,7 @@ def test_release_killed_at_a_write_is_made_up_for(place: Checkout, hub: Emulated
     assert list((place.root / "reports").glob(".release.json.*")) == []
 
 
-@pytest.mark.parametrize("write", thinned(HUB_WRITES, 6))
+@pytest.mark.parametrize("write", HUB_WRITES)
 def test_release_beside_a_second_one_publishes_once(
     source: Checkout, place: Checkout, hub: EmulatedHub, tmp_path: Path, write: str
 ) -> None:
@@ -255,7 +250,7 @@ def broken_disk(monkeypatch: pytest.MonkeyPatch, at: int) -> list[Path]:
     return tried
 
 
-@pytest.mark.parametrize("at", thinned(range(DISK_WRITES), 3))
+@pytest.mark.parametrize("at", range(DISK_WRITES))
 def test_release_on_a_full_disk_is_made_up_for(
     place: Checkout, hub: EmulatedHub, capsys: pytest.CaptureFixture[str], at: int
 ) -> None:
@@ -284,7 +279,7 @@ FETCH = "envwright.release.release.Verifier.fetch"
     ("part", "error", "message"),
     [
         ("envwright.release.release.shutil.copyfile", FULL, "this machine failed: No space left on device"),
-        pytest.param(FETCH, FULL, "this machine failed: No space left on device", marks=pytest.mark.slow),
+        (FETCH, FULL, "this machine failed: No space left on device"),
         (FETCH, SILENT, SILENT.message),
     ],
 )

@@ -270,10 +270,10 @@ def test_train_hub_submits_the_agents_that_the_code_on_the_hub_has(tmp_path: Pat
 @pytest.mark.parametrize(
     "content",
     [
-        pytest.param(b"no archive", id="no archive", marks=pytest.mark.slow),
-        pytest.param(wheel(**{"other.py": TWO_AGENTS}), id="no module", marks=pytest.mark.slow),
+        pytest.param(b"no archive", id="no archive"),
+        pytest.param(wheel(**{"other.py": TWO_AGENTS}), id="no module"),
         pytest.param(wheel(**{"../texts.py": ""}), id="outside"),
-        pytest.param(wheel(**{"texts.py": "def ("}), id="no Python", marks=pytest.mark.slow),
+        pytest.param(wheel(**{"texts.py": "def ("}), id="no Python"),
     ],
 )
 def test_train_on_a_wheel_that_cannot_be_read_goes_on(content: bytes, tmp_path: Path, signed_in: EmulatedHub) -> None:

@@ -37,7 +37,6 @@ from packages_with_agents import (
 from sample_packages import line_of, write_package
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from envwright.declarations.package import Package
@@ -89,11 +88,6 @@ def observed(
     return Sample(package, observe(entry, package, workspace, request, ProgressListener(), threading.Event()))
 
 
-def often(names: Iterable[str], *chosen: str) -> list[object]:
-    """Those that run on every change, and the others with `--slow`."""
-    return [pytest.param(name, marks=() if name in chosen else pytest.mark.slow) for name in names]
-
-
 SOUND = {
     "group_rewards": ("v0", GROUP_V0, ""),
     "group_rewards_in_turns": ("v0", GROUP_IN_TURNS_V0, ""),
@@ -110,7 +104,7 @@ SOUND = {
 
 
 @pytest.mark.worker
-@pytest.mark.parametrize("name", often(SOUND, "rewards_of_an_episode", "simulated_customer", "self_play"))
+@pytest.mark.parametrize("name", SOUND)
 def test_sound_environment_has_no_failing_finding(name: str, tmp_path: Path, workspace: Workspace) -> None:
     generation, module, oracle = SOUND[name]
     seen = observed(tmp_path / "environments" / name, workspace, generation, module, oracle)
@@ -155,7 +149,7 @@ SILENT = {
 
 
 @pytest.mark.worker
-@pytest.mark.parametrize("name", often(SILENT, "modelled_user"))
+@pytest.mark.parametrize("name", SILENT)
 def test_agent_without_oracle_is_inconclusive_with_skeleton(name: str, tmp_path: Path, workspace: Workspace) -> None:
     generation, module, functions = SILENT[name]
     seen = observed(tmp_path / "environments" / name, workspace, generation, module)
@@ -169,7 +163,6 @@ def test_agent_without_oracle_is_inconclusive_with_skeleton(name: str, tmp_path:
     assert {rollout.reward for rollout in seen.facts.rollouts} == {None}
 
 
-@pytest.mark.slow
 @pytest.mark.worker
 def test_skeleton_shows_the_first_request_of_an_agent(tmp_path: Path, workspace: Workspace) -> None:
     seen = observed(tmp_path / "environments" / "helping", workspace, "v1", USER_V1, stages=("rewards",))

@@ -270,7 +270,6 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("hidden", [None, "verifiers.py"], ids=["forks of a base", "new processes"])
 def test_interrupted_workers_leave_no_file_thread_or_process(hidden: str | None, tmp_path: Path, workspace: Workspace):
     stop = threading.Event()

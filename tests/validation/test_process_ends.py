@@ -188,7 +188,7 @@ def host_of(tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
 
 @pytest.mark.parametrize(
     "number",
-    [pytest.param(signal.SIGINT, id="Ctrl-C", marks=pytest.mark.slow), pytest.param(signal.SIGKILL, id="kill -9")],
+    [pytest.param(signal.SIGINT, id="Ctrl-C"), pytest.param(signal.SIGKILL, id="kill -9")],
 )
 def test_processes_end_with_their_host(
     number: signal.Signals, waiting: Noting, host_of: Callable[[], subprocess.Popen[bytes]], tmp_path: Path
@@ -203,7 +203,6 @@ def test_processes_end_with_their_host(
     assert processes_with(str(tmp_path)) == []
 
 
-@pytest.mark.slow
 def test_processes_of_parallel_runs_are_independent(
     waiting: Noting, host_of: Callable[[], subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
@@ -234,9 +233,7 @@ def process_in(role: str, job: psutil.Process) -> psutil.Process:
     return [job, *job.parents()][ROLES.index(role)]
 
 
-@pytest.mark.parametrize(
-    "role", [pytest.param(role, marks=() if role == "base" else pytest.mark.slow) for role in ROLES]
-)
+@pytest.mark.parametrize("role", ROLES)
 def test_killed_process_fails_only_its_environment(role: str, environments: Path, workspace: Workspace) -> None:
     name = role.replace(" ", "_")
     left, right = (Noting(environments / f"{side}_{name}") for side in ("left", "right"))
@@ -265,7 +262,6 @@ def test_killed_process_fails_only_its_environment(role: str, environments: Path
     assert children() <= before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("role", ["job", "supervisor"])
 def test_killed_fresh_process_fails_its_environment(role: str, environments: Path, workspace: Workspace) -> None:
     """Without templates, each job has a supervisor of its own."""

@@ -148,19 +148,13 @@ def test_v1_direct_scoring_equals_scoring_in_full(tmp_path: Path, workspace: Wor
     assert replies[1][0]["functions"]["right"]["score"] == 0.0
 
 
-def often_not(*kinds: str) -> list[object]:
-    return [pytest.param(kind, marks=pytest.mark.slow) for kind in kinds]
-
-
-@pytest.mark.parametrize("kind", ["Fails", *often_not("NoNumber")])
+@pytest.mark.parametrize("kind", ["Fails", "NoNumber"])
 def test_v1_direct_scoring_reports_same_failure(tmp_path: Path, workspace: Workspace, kind: str):
     for direct, full in scored(kind, tmp_path, workspace):
         assert direct == full
         assert direct["failures"] == ["first"]
 
 
-@pytest.mark.parametrize(
-    "kind", ["OwnScore", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("Waits", "OwnHooks", "WithRuntime"))]
-)
+@pytest.mark.parametrize("kind", ["OwnScore", "Waits", "OwnHooks", "WithRuntime"])
 def test_v1_task_with_own_scoring_is_not_scored_directly(tmp_path: Path, workspace: Workspace, kind: str):
     assert [direct for direct, _ in scored(kind, tmp_path, workspace)] == [None] * 3

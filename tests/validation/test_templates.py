@@ -244,7 +244,6 @@ def timeless(value: Any) -> Any:
     return [timeless(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("generation", "module"), [("v0", V0), ("v1", V1)])
 def test_forked_jobs_observe_the_same_as_new_processes(
     generation: str, module: str, environments: Path, workspace: Workspace
@@ -266,7 +265,7 @@ def test_forked_jobs_observe_the_same_as_new_processes(
 @pytest.mark.parametrize(
     "declared",
     [
-        pytest.param({}, id="nothing declared", marks=pytest.mark.slow),
+        pytest.param({}, id="nothing declared"),
         pytest.param({"DECLARED": "value"}, id="declared"),
     ],
 )

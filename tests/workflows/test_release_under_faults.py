@@ -7,7 +7,6 @@ import itertools
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from envwright.builds.wheel import built_wheel
@@ -46,8 +45,6 @@ MODES = {
     "an effect that shows late": "later reads=2",
     "an error, and an effect that shows late": "later reads=3 answer=504",
 }
-ON_EVERY_CHANGE = ("a lost answer", "an error", "an effect that shows late")
-"""At the last step; the other modes, and all at the other steps, run with `--slow`."""
 QUICK = replace(HUB_PUSH, first_seconds=0.01, longest_seconds=0.02)
 MOST_RELEASES = 3
 
@@ -141,13 +138,7 @@ def _published(hub: EmulatedHub, publisher: Publisher) -> None:
     assert environment["visibility"] == "PRIVATE"
 
 
-def fault(step: str, mode: str) -> Any:
-    """A mode at a step; most of them only with `--slow`."""
-    often = mode in ON_EVERY_CHANGE and step == "source finalize"
-    return pytest.param(step, mode, marks=() if often else pytest.mark.slow, id=f"{step}-{mode}")
-
-
-@pytest.mark.parametrize(("step", "mode"), [fault(*each) for each in itertools.product(STEPS, MODES)])
+@pytest.mark.parametrize(("step", "mode"), itertools.product(STEPS, MODES))
 def test_release_converges_after_every_fault(hub: EmulatedHub, publisher: Publisher, step: str, mode: str) -> None:
     hub.break_with(f"{STEPS[step]} {MODES[mode]}")
 
@@ -158,7 +149,6 @@ def test_release_converges_after_every_fault(hub: EmulatedHub, publisher: Publis
     _published(hub, publisher)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("after", [0, 500])
 @pytest.mark.parametrize("step", ["wheel upload", "source upload"])
 def test_release_converges_after_a_broken_upload(hub: EmulatedHub, publisher: Publisher, step: str, after: int) -> None:
@@ -168,7 +158,6 @@ def test_release_converges_after_a_broken_upload(hub: EmulatedHub, publisher: Pu
     _published(hub, publisher)
 
 
-@pytest.mark.slow
 def test_release_wedged_half_is_reported(hub: EmulatedHub, publisher: Publisher) -> None:
     hub.assume("halves=wedged")
     hub.break_with(f"{STEPS['source']} status code=503")
@@ -177,7 +166,6 @@ def test_release_wedged_half_is_reported(hub: EmulatedHub, publisher: Publisher)
     assert [version for version in hub.state()["version"] if version["complete"]] == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer", ["same-content=400", "same-content=422", "paging=ignored", "page-limit=1", "default-visibility=PUBLIC"]
 )

@@ -270,7 +270,7 @@ def learner(session: nox.Session) -> None:
 
 def longest_first() -> list[str]:
     """The folders of tests, the slowest first, so that no core is idle at the end."""
-    long = ["defects", "docs", "authoring", "e2e", "workflows", "validation"]
+    long = ["defects", "cli", "validation", "attacks", "training", "release"]
     found = [path for path in Path("tests").iterdir() if path.match("test_*.py") or any(path.rglob("test_*.py"))]
     return [str(path) for path in sorted(found, key=lambda path: ([*long, path.name].index(path.name), path))]
 

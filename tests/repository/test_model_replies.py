@@ -64,6 +64,7 @@ def test_results_of_verifiers_are_read_with_model_and_day(package: Package, samp
     read = read_results(named, [str(SAMPLES / sample)])
     assert {(reply.model, reply.date[:7]) for reply in read.replies} == {("blend", "2026-11")}
     assert max(reply.reward for reply in read.replies) >= 1.0
+    assert all(reply.answer for reply in read.replies)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"samples": 1}', "[" * 100_000, '{"samples": [1, null, {}]}'])

@@ -84,10 +84,11 @@ def run(options: argparse.Namespace) -> int:
     except (FaultSyntaxError, UnknownAssumption) as error:
         print(f"envwright emulator: {error}", file=sys.stderr)
         return exit_codes.USAGE
+    except PortTaken as error:
+        print(f"envwright emulator: port {options.port}: {error.strerror}; --port 0 picks a free one", file=sys.stderr)
+        return exit_codes.USAGE
     except OSError as error:
-        taken = (f"port {options.port}", "; --port 0 picks a free one") if isinstance(error, PortTaken) else None
-        what, fix = taken or (error.filename or "a file", "")
-        print(f"envwright emulator: {what}: {error.strerror}{fix}", file=sys.stderr)
+        print(f"envwright emulator: {error.filename or 'a file'}: {error.strerror}", file=sys.stderr)
         return exit_codes.USAGE
     print("stopped", file=sys.stderr)
     return exit_codes.PASS

@@ -193,7 +193,7 @@ class _Reader:
                 self._read.left_out[f"{self._file}: {f'line {number} {problem}' if is_end else UNREADABLE}"] += 1
                 continue
             try:
-                row = self._row(raw)
+                row, answer, day = self._row(raw), _answer_of(raw), _date_of(raw)
             except (MalformedRow, UnreadableRow, AttributeError, KeyError, TypeError, ValueError, RecursionError):
                 self._read.left_out[f"{self._file}: {UNREADABLE}"] += 1
                 continue
@@ -201,7 +201,7 @@ class _Reader:
                 self._read.left_out[f"{self._file}: rollouts of another environment"] += 1
                 continue
             model = row.model or str(self._metadata.get("model") or "an unknown model")
-            _take(self._read, self._file, number, row, model, _date_of(raw) or self._changed, _answer_of(raw))
+            _take(self._read, self._file, number, row, model, day or self._changed, answer)
 
     def _row(self, raw: Any) -> EvaluationRow:
         match format_of(raw):
@@ -258,20 +258,23 @@ def _playable(completion: Sequence[Message]) -> tuple[Message, ...] | None:
     return tuple(messages) if is_said and is_short else None
 
 
+def _first_trace(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The first trace of an episode; empty for a line of another format."""
+    traces = raw.get("traces")
+    first = traces[0] if isinstance(traces, list) and traces else None
+    return first if isinstance(first, Mapping) else {}
+
+
 def _answer_of(raw: Mapping[str, Any]) -> str | None:
     """The answer of a rollout's task; `None` if its line has no field that usually holds it."""
-    traces = raw.get("traces")
-    task = raw.get("task") or (traces[0].get("task") if isinstance(traces, list) and traces else None)
+    task = raw.get("task") or _first_trace(raw).get("task")
     data = task.get("data") if isinstance(task, Mapping) else raw
     return answer_of(dict(data)) if isinstance(data, Mapping) else None
 
 
 def _date_of(raw: Mapping[str, Any]) -> str:
     """The day on which a rollout of verifiers began; empty if its line does not have it."""
-    timing = raw.get("timing")
-    traces = raw.get("traces")
-    if isinstance(traces, list) and traces and isinstance(traces[0], Mapping):
-        timing = traces[0].get("timing")
+    timing = (_first_trace(raw) or raw).get("timing")
     started = (timing.get("start_time") or timing.get("start")) if isinstance(timing, Mapping) else None
     seconds = finite(started)
     if seconds is None or not 0 < seconds < 1e11:

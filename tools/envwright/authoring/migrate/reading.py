@@ -16,7 +16,7 @@ import libcst as cst
 from libcst import matchers as m
 
 from envwright.exit_codes import CommandError
-from envwright.text.python_source import parse_python
+from envwright.text.python_source import UNPARSABLE, parse_python
 
 LOAD = "load_environment"
 SINGLE_TURN, TOOLS, TURNS = "SingleTurnEnv", "ToolEnv", "MultiTurnEnv"
@@ -235,7 +235,7 @@ def parsed(path: Path) -> cst.Module:
         module = cst.parse_module(source)
         scope_of(module.code)
         return module
-    except (SyntaxError, cst.ParserSyntaxError, ValueError, RecursionError, MemoryError) as error:
+    except (cst.ParserSyntaxError, *UNPARSABLE) as error:
         raise NotMovable(f"{path}: is not valid Python: {str(error) or 'nested too deeply'}") from None
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from envwright_worker.messages import Message, assistant_message, says, text_of
@@ -40,6 +41,8 @@ TASKS_TRIED = 5
 """The tasks on which derived replies and fields are tried."""
 MOST_TASKS, MOST_TASKS_PLAYED = 60, 12
 """The tasks whose replies are scored again, or played."""
+MOST_READ = 200
+"""The replies with the full reward whose form is read."""
 MOST_OF_A_TASK = 3
 """The replies of a task that are tried as its reference reply."""
 MOST_WRONG = 6
@@ -102,7 +105,7 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
 def _paid(read: ResultsRead, declared: DeclaredRange) -> list[tuple[str, str]]:
     """The replies with the full reward to tasks of any split, each with the answer of its task."""
     full = (reply for reply in read.replies if declared.reaches(reply.reward, declared.maximum))
-    said = ((_Candidate(0, reply.row.completion or ()).turns, reply.answer) for reply in full)
+    said = ((_Candidate(0, reply.row.completion or ()).turns, reply.answer) for reply in islice(full, MOST_READ))
     return [(text_of(turns[-1]), answer) for turns, answer in said if answer]
 
 

@@ -65,6 +65,8 @@ class Session:
         self.sources = Sources()
         self.kept: dict[int, TaskView] = {}
         """The tasks that policies reply to."""
+        self.without_reference: list[TaskView] = []
+        """The tasks that get only replies that need no reference, because models' replies are known for others."""
         self.played: dict[tuple[int, str], PlayedReward] = {}
         """Rewards of rollouts made for the rewards gate, by task and policy."""
         self.golden: dict[int, list[Message]] = {}

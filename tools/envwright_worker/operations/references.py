@@ -19,6 +19,7 @@ def answer(session: Session, request: JobRequest) -> None:
         session.policies.oracle = FieldOracle(tuple(request["field"]), request["form"], tags)
         return
     replies = {reply["task"]: reply["turns"] for reply in request["replies"]}
+    session.without_reference = [task for index, task in session.kept.items() if index not in replies]
     session.kept = {index: task for index, task in session.kept.items() if index in replies}
     turns = {_content(task.data): [*_shown(task.prompt), *replies[index]] for index, task in session.kept.items()}
     session.policies.oracle = GivenReplies(turns)

@@ -14,7 +14,7 @@ from envwright_worker.checks.tool_trials import tool_trials
 from envwright_worker.failures import OutOfTime
 from envwright_worker.messages import Message, says, text_of
 from envwright_worker.policies import POLICIES, policy_named
-from envwright_worker.policies.baselines import nop, oracle
+from envwright_worker.policies.baselines import echo, nop, oracle
 from envwright_worker.policies.distorted_answers import near_miss
 from envwright_worker.policies.oracle import NoOracle
 from envwright_worker.policies.scripted import MIXED
@@ -49,6 +49,10 @@ def answer(session: Session, request: JobRequest) -> None:
         usual = _usual(session, request)
         session.cut("rewards", "replies", min(done, usual), usual, usual * request.get("cost", 0.0))
     elif oracle.name in request["policies"]:
+        for task in session.without_reference:
+            for name in (nop.name, echo.name):
+                reply = session.policies.reply(name, task.index, task.data, task.prompt)
+                session.score(task, name, [reply], request["seconds"])
         with contextlib.suppress(OutOfTime):
             fields = answer_fields(session, request["seconds"])
             if fields is not None:

@@ -256,9 +256,11 @@ class _Search:
         exchanged: list[tuple[_Candidate, _Candidate]] = []
         for place, candidate in enumerate(candidates):
             around = [*candidates[place + 1 :], *candidates[:place]]
-            others = [other for other in around if other.words != candidate.words][:OTHERS]
-            exchanged += [(candidate, replace(candidate, task=other.task)) for other in others]
-            if not others and len(candidates) > 1:
+            elsewhere = self._tasks_of_another_answer(candidate.task) or [
+                other.task for other in around if other.words != candidate.words
+            ]
+            exchanged += [(candidate, replace(candidate, task=task)) for task in elsewhere[:OTHERS]]
+            if not elsewhere and len(candidates) > 1:
                 self.refused[SAME_EVERYWHERE] += 1
         paid: dict[int, list[bool]] = {}
         results = self._are_full([given for _, given in exchanged])
@@ -267,6 +269,12 @@ class _Search:
         believed = [candidate for candidate in candidates if candidate.task in paid and not all(paid[candidate.task])]
         self._refuse(PAID_ELSEWHERE, sum(all(tries) for tries in paid.values()))
         return self._with_sense(believed)
+
+    def _tasks_of_another_answer(self, index: int) -> list[int]:
+        """The tasks whose answer is known to differ: one reply can be right for all tasks of a class."""
+        known = self._known(index)
+        answers = ((task.index, answer_of(dict(task.data))) for task in self.tasks) if known else ()
+        return [other for other, answer in answers if answer and answer != known]
 
     def _with_sense(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
         """Those whose answer matters."""

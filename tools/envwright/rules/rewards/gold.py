@@ -123,14 +123,15 @@ def gold_is_unknown(subject: Subject) -> Iterator[Found]:
         for score in facts.scores
         if score.policy == oracle.name and (score.failure is None or score.failure.type != NO_ORACLE)
     }
-    lacking = sorted(tried - known)
+    results = facts.model_replies
+    lacking = [] if results is not None and results.references else sorted(tried - known)
     if not lacking:
         return
     data = next((task.data for task in facts.tasks if task.index == lacking[0]), {})
     why = "the oracle returns none" if subject.package.has_oracle else "there is no oracle, and none can be derived"
     agents = [agent.name for agent in agents_without_oracle(facts) if agent.name]
     details: dict[str, object] = {"tasks": lacking[:20], "fields": sorted(data)}
-    if (results := facts.model_replies) is not None:
+    if results is not None:
         details |= {"refused": dict(results.refused), **_left_out(results)}
     skeleton = oracle_skeleton(facts) or ("" if subject.package.has_oracle else oracle_of_one_reply(facts))
     if skeleton:

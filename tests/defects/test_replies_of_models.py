@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts
+from envwright.facts.recordings import HELD_OUT
 from envwright.rules.engine import Subject
 from envwright.rules.verdict import Judgement, judge
 from observed import SCORING, Observations, in_short, written
@@ -370,6 +371,31 @@ def test_form_of_replies_to_held_out_tasks_is_tried_on_these(
     facts, judgement = observe(sound("hidden_form", HIDDEN_FORM, rows=asked), rows)
     assert deciding(judgement) == rules, in_short(list(judgement.findings), facts)
     assert bool(of_rule(judgement, "RWD100")) == is_named
+
+
+@pytest.mark.parametrize("is_conversation", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_replies_to_held_out_tasks_are_references_on_these(observe: Observe, is_conversation: bool):
+    if is_conversation:
+        traits: dict[str, Any] = {
+            "environment": "Spelling",
+            "functions": WON,
+            "rows": [{"question": "?", "answer": "x"}],
+        }
+        held_out, options = list(SPELT), "max_turns=8, "
+        rows = [spelling(number, row["answer"]) for number, row in enumerate(SPELT)]
+    else:
+        traits = {
+            "functions": GRADED,
+            "rows": [{"question": f"In '{word}'?", "info": {"word": word}} for word in WORDS],
+        }
+        held_out, options = list(ROWS), ""
+        rows = [rollout(number, word, honest(word), 1.0) for number, word in enumerate(WORDS[:6])]
+    options = f"{options}eval_dataset=Dataset.from_list({held_out!r})"
+    facts, judgement = observe(sound("held_out", HANGMAN + EXACT, options=options, **traits), rows)
+    assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
+    assert {score.task for score in facts.scores} == {HELD_OUT + number for number in range(len(held_out))}
+    [message] = of_rule(judgement, "RWD100")
+    assert message.endswith(f"{len(rows)} of {len(held_out)} held-out tasks")
 
 
 def test_field_is_not_used_where_the_reward_pays_for_any_reply(observe: Observe):

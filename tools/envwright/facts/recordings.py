@@ -93,6 +93,8 @@ class RecordingFacts:
 
 OTHER_TASKS = "rollouts on tasks that are not among the first ones here"
 """Why rollouts were not used: `vf-eval` plays the tasks held out for evaluation, if there are some."""
+HELD_OUT = 1_000_000
+"""The index of the first task held out for evaluation, where policies reply to these."""
 NOT_NAMED = "files of results that are read only where `--results` names them"
 """Why results were not read: in CI they may be part of a pull request."""
 LFS_POINTER = "a pointer of Git LFS"

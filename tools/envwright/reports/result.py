@@ -24,7 +24,7 @@ from envwright.declarations.package import Generation, Package
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.facts.mutation import Mutation, brief
 from envwright.facts.observed import Facts, Failure, Signer, StartMode, adapter
-from envwright.facts.recordings import NotCompared, RecordingFacts, RecordingProblem
+from envwright.facts.recordings import HELD_OUT, NotCompared, RecordingFacts, RecordingProblem
 from envwright.facts.search import Search
 from envwright.facts.spending import Spending
 from envwright.facts.stages import StageName
@@ -393,7 +393,7 @@ def environment_result(
         gates={gate: judged.verdict for gate, judged in judgement.gates.items()},
         reasons={gate: judged.reason for gate, judged in judgement.gates.items()},
         policies=tuple(dict.fromkeys(spoke)),
-        tasks_count=len(facts.tasks),
+        tasks_count=sum(task.index < HELD_OUT for task in facts.tasks),
         scores_count=len(facts.scores),
         rollouts_count=len(facts.rollouts),
         distributions=judgement.distributions,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from envwright_worker.channel import JobRequest
 from envwright_worker.operations.tasks import task_facts
 from envwright_worker.session import Session
@@ -10,11 +12,13 @@ from envwright_worker.session import Session
 def answer(session: Session, request: JobRequest) -> None:
     """Keep and send the first tasks of a split.
 
-    Send the oracle's reply to the first of them too, if one reply is the whole conversation.
+    Send the oracle's reply to the first of them too, if one reply is the whole conversation. Their indices begin with
+    `first`.
     """
     asked = 0 if session.adapter.conversational else request["asked"]
     session.kept = {}
-    for position, task in enumerate(session.adapter.tasks(request.get("split", "train"), request["limit"])):
+    for position, one in enumerate(session.adapter.tasks(request.get("split", "train"), request["limit"])):
+        task = replace(one, index=request.get("first", 0) + one.index)
         session.kept[task.index] = task
         session.channel.item("task", task_facts(task))
         reply = session.asked_oracle(task, request["seconds"]) if position < asked else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from envwright_worker.channel import JobRequest
@@ -19,6 +20,9 @@ def answer(session: Session, request: JobRequest) -> None:
         session.policies.oracle = FieldOracle(tuple(request["field"]), request["form"], tags)
         return
     replies = {reply["task"]: reply["turns"] for reply in request["replies"]}
+    if "first" in request:  # the replies are to held-out tasks
+        first, held_out = request["first"], session.adapter.tasks("eval", request["limit"])
+        session.kept = {first + task.index: replace(task, index=first + task.index) for task in held_out}
     session.without_reference = [task for index, task in session.kept.items() if index not in replies]
     session.kept = {index: task for index, task in session.kept.items() if index in replies}
     turns = {_content(task.data): [*_shown(task.prompt), *replies[index]] for index, task in session.kept.items()}

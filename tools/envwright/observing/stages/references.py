@@ -4,7 +4,8 @@ First the reply that is derived from a task's answer, then any field of the task
 usual forms and in those that the package's code, tests and examples show, then replies of models in results of
 evaluations. Results prove nothing by themselves: each reply is scored again by the current code. A reply is not
 believed if it earns the full reward on other tasks as well, or with junk in place of its answer, because a wrong reward
-pays for such replies. The gates then judge the reward by wrong replies, as they do beside an oracle.
+pays for such replies. The gates then judge the reward by wrong replies, as they do beside an oracle. Where the results
+are of tasks that are held out for evaluation, as those of `vf-eval` are, the policies reply to these.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from envwright_worker.policies.answers import (
 from envwright_worker.policies.baselines import oracle
 
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.limits import SECONDS_PER_REPLY, STAGE_SECONDS
+from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SCORED
 from envwright.facts.observed import Description, Score, Task
-from envwright.facts.recordings import LEAST_TASKS, NOT_NAMED, OTHER_TASKS, ModelReplies, ScoreChange
+from envwright.facts.recordings import HELD_OUT, LEAST_TASKS, NOT_NAMED, OTHER_TASKS, ModelReplies, ScoreChange
 from envwright.observing.job import checked
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.opened_environment import SendRequest, rescored
@@ -93,11 +94,20 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
         reason = SEVERAL_AGENTS if len(described.agents) > 1 else reason
         if reason:
             facts = replace(facts, left_out={**facts.left_out, reason: facts.rollouts})
-        elif by_task and not is_derived and not observation.processes.references:
+        elif not is_derived and not observation.processes.references:
+            first = {}
+            if len(by_task) < LEAST_TASKS and OTHER_TASKS in facts.left_out:
+                first = {"first": HELD_OUT, "limit": TASKS_SCORED}
+                search.keep_held_out(first)
+                by_task = replies_by_task(search.tasks, read.replies)
+                facts = _facts_of(read, by_task, len(search.tasks), declared)
             facts, replies = search.of(by_task, facts)
             for score in search.failing:
                 observation.collected.add("references", "failing reply", score)
-            observation.processes.references = {"replies": replies} if replies else {}
+            observation.processes.references = {"replies": replies, **first} if replies else {}
+            for task in search.tasks if first else ():
+                if task.index in facts.references:
+                    observation.collected.add("references", "task", task)
         if not reason:
             played = [(task.index, by_task.get(task.index, ())) for task in observation.tasks]
             facts = replace(facts, wrong=search.wrong(played))
@@ -180,6 +190,11 @@ class _Search:
         full = self.declared.maximum - self.declared.tolerance
         answers = self.ask("solutions", STAGE_SECONDS, stage="references", full=full, forms=forms, **self.asked)
         return next((value for kind, value in answers if kind == "field"), {})
+
+    def keep_held_out(self, which: Mapping[str, int]) -> None:
+        """Let the job keep the tasks that are held out for evaluation."""
+        listed = self.ask("listing", LOAD_SECONDS, stage="references", split="eval", asked=0, **which)
+        self.tasks = [checked(Task, value) for kind, value in listed if kind == "task"]
 
     def of(
         self, by_task: Mapping[int, Sequence[ModelReply]], facts: ModelReplies

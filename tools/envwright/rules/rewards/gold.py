@@ -10,7 +10,7 @@ from envwright_worker.failures import shortened
 from envwright_worker.policies.baselines import oracle
 
 from envwright.facts.observed import Failure, Place, Score
-from envwright.facts.recordings import LEAST_TASKS, LFS_POINTER, NOT_NAMED, OTHER_TASKS, ModelReplies
+from envwright.facts.recordings import HELD_OUT, LEAST_TASKS, LFS_POINTER, NOT_NAMED, OTHER_TASKS, ModelReplies
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, merged, rule
 from envwright.rules.evidence import (
@@ -159,7 +159,7 @@ def by_results(subject: Subject) -> str:
         )
     if results is not None and OTHER_TASKS in results.left_out and len(results.played) < LEAST_TASKS:
         return (
-            f"{results.files[0]} is of other tasks, as `vf-eval` plays those that are held out. Play these: `envwright "
+            f"{results.files[0]} is of other tasks than the package has now. Play these: `envwright "
             f"record {subject.package.name} -m MODEL -n 20`; replies with the full reward are reference replies then. "
         )
     if results is not None and NOT_NAMED in results.left_out:
@@ -289,7 +289,8 @@ def results_are_the_reference(subject: Subject) -> Iterator[Found]:
     results = subject.facts.model_replies
     if results is not None and (results.references or results.form):
         files = results.files[0] + (f" and {len(results.files) - 1} more" if len(results.files) > 1 else "")
-        of_tasks = f"{len(results.references)} of {results.tasks} tasks"
+        kind = "held-out tasks" if any(task >= HELD_OUT for task in results.references) else "tasks"
+        of_tasks = f"{len(results.references)} of {results.tasks} {kind}"
         source = f"{files}, {', '.join(results.models[:3])}, {results.date}, {of_tasks}"
         yield Found(
             f"reference replies: {source}" if results.references else f"the form of reference replies: {files}",

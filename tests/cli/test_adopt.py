@@ -119,6 +119,21 @@ def test_adopt_folder_declares_locks_and_bounds_environment(
     assert {name for name in adopted if adopted[name] != before.get(name)} == {"pyproject.toml", "requirements.lock"}
 
 
+def test_adopt_leaves_out_links_into_leftovers_of_tools(repository: Path, theirs: Path):
+    """`prime lab setup` makes them; a link to a folder of the package stays."""
+    source = theirs / "environments/date_arithmetic"
+    (source / ".prime/skills/review").mkdir(parents=True)
+    (source / ".claude/skills").mkdir(parents=True)
+    (source / ".claude/skills/review").symlink_to("../../.prime/skills/review")
+    (source / "examples").mkdir()
+    (source / "examples/dates.txt").write_text("1969-07-20")
+    (source / "more").symlink_to("examples")
+    assert adopt(repository, source) == 0
+    folder = repository / "environments/date_arithmetic"
+    assert not list(folder.glob(".claude/skills/*"))
+    assert (folder / "more/dates.txt").read_text() == "1969-07-20"
+
+
 @pytest.mark.slow
 def test_adopt_folder_without_pyproject_takes_every_environment(
     repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]

@@ -267,3 +267,9 @@ def test_ignore_matcher_agrees_with_parser_of_prime(tmp_path: Path, seed: int) -
                 ignore_matcher(tmp_path)
         else:
             assert list(map(ignore_matcher(tmp_path), names)) == expected, lines
+
+
+def test_content_link_to_nothing_is_a_problem(tmp_path: Path) -> None:
+    folder = write(tmp_path / "environments/sums", BASE)
+    (folder / "data.txt").symlink_to("moved.txt")
+    assert only(list_content(folder, tmp_path).problems).message == "is a symbolic link to nothing"

@@ -123,7 +123,8 @@ def _make(
     for name in package.files:
         target = source / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(package.folder / name, target)
+        is_folder = (package.folder / name).is_dir()  # behind a link
+        shutil.copy(package.folder / name, target, follow_symlinks=not is_folder)
     if changed_since_read(package):
         raise ProgramFailed(CHANGED)
     (unfinished / SOURCES).write_text(json.dumps({"made_by": made_by(interpreter), "files": digests(source)}))

@@ -109,6 +109,8 @@ def _file_problem(path: Path, root: Path, folder: Path) -> Problem | None:
         if not leads_inside(path, folder):
             message = f"is a symbolic link that leaves the {where}"
             return Problem(file, None, message, found=str(path.readlink()), fix="replace it with the file itself")
+        if not path.exists():
+            return Problem(file, None, "is a symbolic link to nothing", found=str(path.readlink()), fix="remove it")
         return None
     if not stat.S_ISREG(mode):
         return Problem(file, None, "is neither a file nor a folder", fix="remove it")

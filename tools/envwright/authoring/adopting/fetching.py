@@ -236,6 +236,8 @@ def _unpulled(source: HubSource, output: str, *, signed_in: bool) -> str:
 def copied(candidate: Candidate, target: Path) -> tuple[str, ...]:
     """Copy a candidate's files without leftovers of tools, and return their names; links stay links.
 
+    A link into a leftover is one itself: `prime lab setup` links `.claude/skills/` to `.prime/skills/`.
+
     Raises `SourceUnreadable` for a file that cannot be part of an environment.
     """
     content = list_content(candidate.folder, candidate.folder)
@@ -250,7 +252,10 @@ def copied(candidate: Candidate, target: Path) -> tuple[str, ...]:
         path = target / name
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(candidate.folder / name, path, follow_symlinks=False)
-    return content.files
+    dangling = {name for name in content.files if not (target / name).exists()}
+    for name in dangling:
+        (target / name).unlink()
+    return tuple(name for name in content.files if name not in dangling)
 
 
 class SourceUnreadable(Exception):

@@ -31,6 +31,7 @@ _NETWORK_TYPES = {
 _NETWORK_TEXT = re.compile(
     r"couldn't reach|offline mode|HF_HUB_OFFLINE|name resolution|could not resolve host|network is unreachable"
     r"|couldn't find cache for"
+    r"|couldn't connect to|could(?:n't| not) download|failed to download|could not load model .* from any source"
     r"|NLTK Downloader|unable to find 'https?://|the gates run offline|network access|internet (?:access|connection)",
     re.I,
 )

@@ -12,6 +12,7 @@ import pytest
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts
 from envwright.facts.recordings import HELD_OUT
+from envwright.observing.stages import references
 from envwright.rules.engine import Subject
 from envwright.rules.verdict import Judgement, judge
 from observed import SCORING, Observations, in_short, written
@@ -371,6 +372,17 @@ def test_form_of_replies_to_held_out_tasks_is_tried_on_these(
     facts, judgement = observe(sound("hidden_form", HIDDEN_FORM, rows=asked), rows)
     assert deciding(judgement) == rules, in_short(list(judgement.findings), facts)
     assert bool(of_rule(judgement, "RWD100")) == is_named
+
+
+def test_best_replies_are_tried_first(observe: Observe, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(references, "MOST_TASKS", 4)
+    rows = [
+        rollout(number, word, honest(word) if number > 3 else "<answer>0</answer>", float(number > 3))
+        for number, word in enumerate(WORDS)
+    ]
+    facts, _ = observe(counting("best", EXACT), rows)
+    assert facts.model_replies is not None
+    assert facts.model_replies.references == (4, 5, 6, 7)
 
 
 @pytest.mark.parametrize("is_conversation", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -201,7 +201,8 @@ class _Search:
     ) -> tuple[ModelReplies, list[dict[str, Any]]]:
         """The facts, and the reference replies for jobs; none unless there are enough."""
         most = MOST_TASKS_PLAYED if self.description.conversational else MOST_TASKS
-        chosen = {task: list(self._tried(replies)) for task, replies in list(by_task.items())[:most]}
+        best = sorted(by_task, key=lambda task: -by_task[task][0].reward)[:most]
+        chosen = {task: list(self._tried(by_task[task])) for task in sorted(best)}
         facts, candidates = self._scored_again(chosen, facts)
         if not self.description.conversational:
             candidates = self._shortened(candidates)

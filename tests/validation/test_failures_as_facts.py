@@ -79,6 +79,14 @@ def test_exception_that_names_a_variable_asks_for_it(tmp_path: Path):
     assert asked("defaulted") == ("raised", [])
 
 
+def test_example_in_a_message_is_not_asked_for(tmp_path: Path):
+    """As `verifiers.ensure_keys` of 0.3.1 says it."""
+    missing = (
+        "Missing required environment variable(s): HF_TOKEN_FLORES\n  - Local: Export (e.g. export OPENAI_API_KEY=...)"
+    )
+    assert Sources(tmp_path).failure(MissingKeyError(missing))["variables"] == ["HF_TOKEN_FLORES"]
+
+
 def test_failure_names_the_cause_and_its_line():
     failure = Sources(Path(__file__).parent).failure(raised(wrap))
     assert (failure["type"], failure["message"]) == ("NetworkBlocked", "files.example.org")

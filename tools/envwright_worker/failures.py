@@ -40,6 +40,8 @@ _ADDRESS = re.compile(r"(?:https?|git|ssh|ftp)://[^/]|[\w.-]+@[\w.-]+:")
 _SECRET_TYPES = {"MissingKeyError", "OpenAIError", "AuthenticationError"}
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
 _READS_VARIABLE = re.compile(r"""(?:\benviron(?:\.get)?\s*[\[(]|\bgetenv\s*\()\s*['"](\w+)['"]\s*[\])](?!\s*or\b)""")
+_EXAMPLE = re.compile(r"\(e\.g\.[^)]*\)")
+"""verifiers' MissingKeyError ends with `(e.g. export OPENAI_API_KEY=...)`, whichever key is missing."""
 _OF_NONE = {"AssertionError", "AttributeError", "KeyError", "TypeError"}
 """Exceptions that a missing variable raises without naming it."""
 _IS_ABOUT_VARIABLES = re.compile(r"environment variable|\benv(?:ironment)?[ -]var|\bos\.environ\b|\bexport [A-Z]", re.I)
@@ -104,7 +106,8 @@ class Sources:
         last line reads without a default, in exceptions that its absence raises.
         """
         names: dict[str, None] = {}
-        for raised, message in messages:
+        for raised, said in messages:
+            message = _EXAMPLE.sub("", said)
             if raised in _SECRET_TYPES or raised == "KeyError":
                 names |= dict.fromkeys(_SECRET_NAME.findall(message))
             for name in _VARIABLE.findall(message):

@@ -21,7 +21,7 @@ from envwright.declarations.package import CaseDeclaration, Lock, Package, folde
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.packages.cases import read_cases
 from envwright.packages.content import UnreadablePatternError, hub_content_hash, list_content, strict_digest
-from envwright.packages.environment_lock import read_lock, requirements_to_lock, sources_left_out
+from envwright.packages.lock import read_lock, requirements_to_lock, sources_left_out
 from envwright.packages.pyproject import Pyproject, parse_requirement, read_pyproject, readable_requirement
 from envwright.packages.settings import read_mutation_settings, read_settings
 from envwright.packages.source import generation_of, read_source

@@ -89,16 +89,9 @@ def find_endpoint(root: Path, name: str) -> Endpoint:
     endpoints = read_endpoints(root)
     if name not in endpoints:
         nothing = "none: the file has no entry" if (root / ENDPOINTS_FILE).exists() else "none: there is no such file"
-        known = ", ".join(endpoints) or nothing
-        message = "there is no endpoint of this name"
-        fix = _entry_to_add(root, name)
-        raise DeclarationError(
-            [
-                Problem(
-                    ENDPOINTS_FILE, None, message, found=name, allowed=known, nearest=nearest(name, endpoints), fix=fix
-                )
-            ]
-        )
+        known, near = ", ".join(endpoints) or nothing, nearest(name, endpoints)
+        message, fix = "there is no endpoint of this name", _entry_to_add(root, name)
+        raise DeclarationError([Problem(ENDPOINTS_FILE, None, message, "", name, known, near, fix)])
     return endpoints[name]
 
 
@@ -215,6 +208,10 @@ _REQUIRED: Mapping[str, tuple[str, str]] = {
 """A required key → its name in older files, and the fix where neither is there."""
 
 
+_LEAST = {"input_price": 0.0, "output_price": 0.0, "timeout_s": 1.0, "concurrency": 1, "max_tokens": 1}
+"""A number → the least that it can be; those that are whole here must be whole."""
+
+
 def _problems(entry: Mapping[str, Any], file: str, lines: _Lines, index: int) -> Iterator[Problem]:
     def problem(key: str, message: str, found: object = "", **more: str) -> Problem:
         return Problem(file, lines.of(index, key), message, f"endpoint[{index}].{key}", str(found), **more)
@@ -258,16 +255,10 @@ def _address_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Proble
 
 
 def _number_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Problem]:
-    for key, least, whole in (
-        ("input_price", 0.0, False),
-        ("output_price", 0.0, False),
-        ("timeout_s", 1.0, False),
-        ("concurrency", 1, True),
-        ("max_tokens", 1, True),
-    ):
+    for key, least in _LEAST.items():
         if key not in entry:
             continue
-        value = entry[key]
+        value, whole = entry[key], isinstance(least, int)
         kind = int if whole else (int, float)
         if not isinstance(value, kind) or isinstance(value, bool) or not math.isfinite(value) or value < least:
             allowed = f"a {'whole ' if whole else ''}number of at least {least:g}"

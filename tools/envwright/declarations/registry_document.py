@@ -36,7 +36,11 @@ def with_canonical_names(document: Document) -> Document:
     problems = list(_repeated(document, canonical))
     environments = {str(canonical.get(name, name)): entry for name, entry in declared.items()}
     renamed = _with_names_in_runs({**data, "environments": environments}, set(environments))
-    lines = {_renamed(steps, canonical): line for steps, line in document.lines.items()}
+    lines: dict[Steps, int] = {}
+    for steps, line in document.lines.items():
+        if len(steps) > 1 and steps[0] == "environments":
+            steps = ("environments", canonical.get(str(steps[1]), steps[1]), *steps[2:])
+        lines[steps] = line
     return Document(document.file, renamed, lines, (*document.problems, *problems))
 
 
@@ -48,12 +52,6 @@ def _repeated(document: Document, canonical: Mapping[str, str]) -> Iterator[Prob
             steps: Steps = ("environments", name)
             message = f"is the same name as {known}, on line {document.line(('environments', known))}"
             yield Problem(document.file, document.line(steps), message, place(steps), name, fix="keep one of them")
-
-
-def _renamed(steps: Steps, canonical: Mapping[str, str]) -> Steps:
-    if len(steps) < 2 or steps[0] != "environments":
-        return steps
-    return ("environments", canonical.get(str(steps[1]), steps[1]), *steps[2:])
 
 
 def _with_names_in_runs(data: Mapping[str, Any], names: set[str]) -> dict[str, Any]:

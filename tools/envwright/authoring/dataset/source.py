@@ -7,9 +7,9 @@ import gzip
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -181,27 +181,16 @@ def _separated(file: Path) -> Iterator[DatasetRow]:
         first = next(lines, "")
         separator = "\t" if ".tsv" in file.suffixes else max(",;\t|", key=first.count)
         try:
-            reader = csv.DictReader(_again(first, lines), delimiter=separator)
-            _refuse_data_for_names(reader.fieldnames or (), file)
+            reader = csv.DictReader(chain([first], lines), delimiter=separator)
+            if any("?" in name or len(name.split()) > LONGEST_COLUMN_NAME for name in reader.fieldnames or ()):
+                message = f"{file}:1: the first line is a row, not a header"
+                raise SourceProblem(message, "Add a header, such as question,answer.")
             for row in reader:
                 yield {name: value for name, value in row.items() if name is not None}
         except csv.Error as error:
             raise SourceProblem(
                 f"{file}: is not CSV: {error}", "Quote fields that contain separators or line breaks."
             ) from None
-
-
-def _refuse_data_for_names(names: Sequence[str], file: Path) -> None:
-    """Refuse a first line that is a row and not the names of columns."""
-    if any("?" in name or len(name.split()) > LONGEST_COLUMN_NAME for name in names):
-        raise SourceProblem(
-            f"{file}:1: the first line is a row, not a header", "Add a header, such as question,answer."
-        )
-
-
-def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from rest
 
 
 def _parquet(file: Path) -> Iterator[DatasetRow]:

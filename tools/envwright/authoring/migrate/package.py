@@ -6,7 +6,6 @@ import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -27,7 +26,7 @@ from envwright.authoring.migrate.reading import (
     parsed,
     read,
 )
-from envwright.authoring.migrate.rewriting import lists_will_do, parts_of, rewritten, unmoved_places
+from envwright.authoring.migrate.rewriting import lists_will_do, parts_of, rewritten
 
 KEPT = (".toml", ".txt", ".json", ".jsonl", ".csv", ".yaml")
 """Data files of a package, copied unchanged."""
@@ -65,11 +64,12 @@ def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
     home = parts_of(original)
     files = {
         f"{becomes}/__init__.py": init(original, new, becomes),
-        f"{becomes}/plain.py": plain(),
+        f"{becomes}/plain.py": Path(__file__).with_name("plain.py.txt").read_text("utf-8"),
         f"{becomes}/taskset.py": taskset(original, new, becomes),
     }
-    parts = rewritten(original, original.home, becomes, home, also={"Parts"})
-    files[f"{becomes}/parts.py"] = "\n\n".join([parts.rstrip("\n"), *unmoved_places(original)]).rstrip("\n") + "\n"
+    parts = [rewritten(original, original.home, becomes, home, also={"Parts"}).rstrip("\n")]
+    parts += [marked(reason, code) for reason, code in original.unmoved]
+    files[f"{becomes}/parts.py"] = "\n\n".join(parts).rstrip("\n") + "\n"
     for name, module in original.modules.items():
         if name not in ("", original.home):
             files[f"{becomes}/{name.replace('.', '/')}.py"] = rewritten(original, name, becomes, module)
@@ -82,19 +82,7 @@ def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
     for path in sorted((folder / was).rglob("*")):
         if path.suffix in KEPT:  # bytes that are not UTF-8 become surrogates, which `write` turns back into these bytes
             files[f"{becomes}/{path.relative_to(folder / was)}"] = path.read_bytes().decode("utf-8", "surrogateescape")
-    files |= _surroundings(folder, original, old, new)
-    return files
-
-
-def needs_more(pyproject: str) -> bool:
-    """Whether a moved package depends on more than verifiers."""
-    return len(tomllib.loads(pyproject)["project"]["dependencies"]) > 1
-
-
-def _surroundings(folder: Path, original: Original, old: str, new: str) -> dict[str, str]:
-    """pyproject.toml, README and tests."""
-    was, becomes = old.replace("-", "_"), new.replace("-", "_")
-    files = {"pyproject.toml": _pyproject((folder / "pyproject.toml").read_text("utf-8"), new, becomes, original)}
+    files["pyproject.toml"] = _pyproject((folder / "pyproject.toml").read_text("utf-8"), new, becomes, original)
     readme = folder / "README.md"
     page = readme.read_text("utf-8", "surrogateescape") if readme.is_file() else f"# {new}\n"
     files["README.md"] = _readme(page, old, new, original)
@@ -165,14 +153,14 @@ def _tests(module: cst.Module, original: Original, becomes: str) -> str:
     return f"import pytest\n{code}" if missing else code
 
 
-def plain() -> str:
-    """plain.py: the same for every package."""
-    return files("envwright.authoring.migrate").joinpath("plain.py.txt").read_text("utf-8")
-
-
 def class_name(name: str) -> str:
     """`date-arithmetic-v1` → `DateArithmeticV1`."""
     return "".join(word.capitalize() for word in name.split("-"))
+
+
+def needs_more(pyproject: str) -> bool:
+    """Whether a moved package depends on more than verifiers."""
+    return len(tomllib.loads(pyproject)["project"]["dependencies"]) > 1
 
 
 def init(original: Original, name: str, module: str) -> str:

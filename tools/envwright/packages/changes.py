@@ -120,17 +120,14 @@ def _renamed(root: Path, fork: str, gone: list[str], new: list[str]) -> dict[str
     """Each new environment and the removed one that most of its files come from, by distribution name."""
     found: dict[str, str] = {}
     for folder in new if gone else ():
-        held = _objects_in(root, folder)
-        shares = {old: _share_of(root, fork, old, held) for old in gone}
+        held, shares = _objects_in(root, folder), {}
+        for old in gone:
+            files = files_at(root, fork, f"environments/{old}")
+            shares[old] = sum(file.object in held for file in files) / len(files) if files else 0.0
         closest = max(gone, key=lambda old: shares[old])
         if shares[closest] >= ALIKE:
             found[canonicalize_name(folder)] = canonicalize_name(closest)
     return found
-
-
-def _share_of(root: Path, fork: str, folder: str, held: set[str]) -> float:
-    files = [file.object for file in files_at(root, fork, f"environments/{folder}")]
-    return sum(name in held for name in files) / len(files) if files else 0.0
 
 
 def _objects_in(root: Path, folder: str) -> set[str]:

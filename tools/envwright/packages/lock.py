@@ -81,10 +81,6 @@ class Pin:
         between = " @ " if self.is_commit else "=="
         return f"{self.name}{between}{self.version}" + (f" ; {self.marker}" if self.marker else "")
 
-    def applies(self, python: Mapping[str, str]) -> bool:
-        """Whether the entry's marker holds for a Python."""
-        return not self.marker or Marker(self.marker).evaluate(dict(python))
-
 
 @dataclass(frozen=True)
 class ParsedLock:
@@ -103,7 +99,7 @@ class ParsedLock:
         python = python_used(requires_python)
         chosen: dict[str, str] = {}
         for pin in self.pins:
-            if pin.name not in chosen or pin.applies(python):
+            if pin.name not in chosen or not pin.marker or Marker(pin.marker).evaluate(dict(python)):
                 chosen[pin.name] = pin.version
         return chosen
 

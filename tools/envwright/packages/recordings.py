@@ -61,7 +61,7 @@ class Packed:
     @property
     def digest(self) -> str:
         """The digest of the unpacked rows, because another zlib may pack them to other bytes."""
-        return digest_of_lines(row_line(row) for row in self.rows)
+        return f"sha256:{hashlib.sha256(b''.join(map(row_line, self.rows))).hexdigest()}"
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,6 @@ def row_line(row: EvaluationRow) -> bytes:
         raw.pop(name, None)
     text = json.dumps(raw, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=str)
     return text.encode("utf-8", "replace") + b"\n"
-
-
-def digest_of_lines(lines: Iterable[bytes]) -> str:
-    digest = hashlib.sha256()
-    for line in lines:
-        digest.update(line)
-    return f"sha256:{digest.hexdigest()}"
 
 
 def packed(rows: Sequence[EvaluationRow], limit: int = MAX_BYTES - 50_000) -> Packed:

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from statistics import median
 from typing import Any
 
-from envwright.authoring.dataset.source import DatasetRow, DatasetSource, DatasetSplit, NumberedRow, numbered
+from envwright.authoring.dataset.source import DatasetSource, DatasetSplit, NumberedRow, numbered
 
 SAMPLE_ROWS = 2_000
 TYPES = {str: "text", bool: "boolean", int: "number", float: "number", list: "list", dict: "object"}
@@ -159,8 +159,3 @@ def _split(split: DatasetSplit, most_rows: int | None) -> SplitProfile:
 
 def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
-
-
-def row_text(row: DatasetRow) -> str:
-    """A row as one line of JSON."""
-    return json.dumps(row, ensure_ascii=False, default=str)

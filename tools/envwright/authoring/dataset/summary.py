@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from envwright.authoring.dataset.profile import DatasetProfile, SplitProfile, row_text
+from envwright.authoring.dataset.profile import DatasetProfile, SplitProfile
 from envwright.authoring.dataset.recognition import Recognised
 from envwright.text.plain_data import counted
 
@@ -106,7 +106,8 @@ def _print_split(console: Console, split: SplitProfile) -> None:
         table.add_row(escape(column.name), types, f"{column.missing:,}", f"{column.distinct:,}", length)
     console.print(table)
     for number, row in split.sample[:SAMPLE_ROWS]:
-        console.print(f"  [dim]row {number}[/dim]  {escape(_short(row_text(row)))}", soft_wrap=True)
+        text = _short(json.dumps(row, ensure_ascii=False, default=str))
+        console.print(f"  [dim]row {number}[/dim]  {escape(text)}", soft_wrap=True)
     console.print()
 
 

@@ -115,10 +115,8 @@ def _begin(
         if is_one_of_many:
             outcome.passed_over.append(f"{name} ({error})")
         else:
-            reason = (
-                f"it is not a verifiers environment: {error}. Name the folder of a package that verifiers can load."
-            )
-            outcome.refused.append(Refusal(str(candidate.folder), reason))
+            fix = "Name the folder of a package that verifiers can load."
+            outcome.refused.append(Refusal(str(candidate.folder), f"it is not a verifiers environment: {error}. {fix}"))
 
 
 def _finish(staging: Staging, outcome: Outcome, report: Progress) -> None:

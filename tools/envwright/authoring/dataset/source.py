@@ -7,8 +7,9 @@ import gzip
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
@@ -80,7 +81,7 @@ def open_local(path: Path, split: str = "") -> DatasetSource:
             raise SourceProblem(f"{path} has no split {split}", f"It has {', '.join(splits)}.")
         splits = {split: splits[split]}
     return DatasetSource(
-        str(path), tuple(DatasetSplit(name, _reader(tuple(members))) for name, members in splits.items())
+        str(path), tuple(DatasetSplit(name, partial(_rows, members)) for name, members in splits.items())
     )
 
 
@@ -111,16 +112,13 @@ def _format_of(file: Path) -> str | None:
     return suffixes[-1] if suffixes and suffixes[-1] in _READERS else None
 
 
-def _reader(files: tuple[Path, ...]) -> Callable[[], Iterator[DatasetRow]]:
-    def rows() -> Iterator[DatasetRow]:
-        for file in files:
-            form = _format_of(file)
-            if form is None:
-                known = ", ".join(sorted(_READERS))
-                raise SourceProblem(f"{file} has an unknown format", f"Supported are {known}, also with .gz.")
-            yield from _READERS[form](file)
-
-    return rows
+def _rows(files: Sequence[Path]) -> Iterator[DatasetRow]:
+    for file in files:
+        form = _format_of(file)
+        if form is None:
+            known = ", ".join(sorted(_READERS))
+            raise SourceProblem(f"{file} has an unknown format", f"Supported are {known}, also with .gz.")
+        yield from _READERS[form](file)
 
 
 def _opened(file: Path) -> IO[str]:

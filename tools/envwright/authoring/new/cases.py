@@ -77,12 +77,8 @@ def _cases(plan: EnvironmentPlan) -> Iterator[WrittenCase]:
     yield WrittenCase("an answer after thinking counts, whatever was drafted while thinking",
                f"<think>Perhaps {wrong}? No.</think>\n{right}", True, True)  # fmt: skip
     yield WrittenCase("another answer is wrong", wrong, False, True)
-    yield WrittenCase(
-        "an answer inside the thinking earns nothing",
-        f"<think>\n{right}\n</think> I would rather not say.",
-        False,
-        False,
-    )
+    hidden = f"<think>\n{right}\n</think> I would rather not say."
+    yield WrittenCase("an answer inside the thinking earns nothing", hidden, False, False)
     yield WrittenCase("an answer in thinking that never ends earns nothing", f"<think>\n{right}", False, False)
     yield WrittenCase("thinking again and answering again earns nothing",
                f"<think>A.</think>\n{right}\n<think>B.</think>\n{right}", False, False)  # fmt: skip

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from envwright.authoring.adopting.recognition import Recognition
 from envwright.authoring.adopting.screen import decisions_of, next_command
-from envwright.authoring.adopting.skeleton import ORACLE_FILE
 from envwright.authoring.adopting.staging import Adoption
+from envwright.packages.read_package import ORACLE_FILE
 from envwright.reports.result import EnvironmentResult
 from envwright.rules.engine import Finding, Verdict
 
@@ -38,7 +38,7 @@ def test_decisions_of_an_adoption_list_its_open_questions():
     adoption = replace(
         ADOPTION, owners=(), added=(ORACLE_FILE,), known={"RWD020": 1}, questions=("which commit of its data to use",)
     )
-    assert [decision.question for decision in decisions_of(adoption, result("fail", "SCH042"))] == [
+    assert [question for question, _ in decisions_of(adoption, result("fail", "SCH042"))] == [
         "which commit of its data to use",
         "which variables to pass to its code: loading needs a secret",
         "the reply of a perfect model (oracle)",

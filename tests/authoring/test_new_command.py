@@ -12,6 +12,7 @@ from envwright.authoring.new.wording import JUDGE_MODEL
 from envwright.cli.main import main
 from envwright.declarations.codeowners import render
 from envwright.declarations.registry import load_registry
+from envwright.files.atomic_write import write_whole
 from envwright.packages.repository import Repository
 from envwright.statistics.before_after import least_tasks
 
@@ -182,10 +183,12 @@ def test_new_failed_write_leaves_nothing(repository: Path, monkeypatch: pytest.M
     registry.write_bytes(registry.read_bytes().replace(b"\n", b"\r\n"))
     before = contents(repository)
 
-    def full(_registry: object) -> str:
-        raise OSError("no space left on device")
+    def full(path: Path, content: bytes) -> None:
+        if path.name == "CODEOWNERS":
+            raise OSError("no space left on device")
+        write_whole(path, content)
 
-    monkeypatch.setattr("envwright.declarations.codeowners.render", full)
+    monkeypatch.setattr("envwright.files.atomic_write.write_whole", full)
     with pytest.raises(OSError, match="no space left"):
         new(repository, "more-sums")
     assert contents(repository) == before

@@ -44,11 +44,6 @@ def test_with_entry_stays_before_the_comment_behind_the_block():
     assert with_entry(text, "bananas", []) == text.replace("apples: {}\n", "apples: {}\n  bananas: {}\n")
 
 
-def test_with_entry_writes_ignored_rules_with_reasons():
-    text = with_entry(REGISTRY, "bananas", ["@a/b"], {"RWD052": 'it is "jailed"'})
-    assert yaml.safe_load(text)["environments"]["bananas"]["ignore"] == {"RWD052": 'it is "jailed"'}
-
-
 def test_with_entry_fills_an_empty_registry():
     text = with_entry("version: 1\nenvironments: {}\n", "bananas", ["@a/b"])
     assert yaml.safe_load(text) == {"version": 1, "environments": {"bananas": {"owners": ["@a/b"]}}}

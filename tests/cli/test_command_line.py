@@ -33,8 +33,6 @@ def test_help_imports_no_command_and_no_package() -> None:
         "envwright.cli",
         "envwright.cli.main",
         "envwright.exit_codes",
-        "envwright.system",
-        "envwright.system.hidden_memory",
     }
     assert found & (HEAVY | {"yaml", "packaging", "pydantic"}) == set()
 

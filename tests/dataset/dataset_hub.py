@@ -18,6 +18,24 @@ from pyarrow import parquet
 
 WANTED_COMMIT = re.compile(r"/(?:resolve|revision|tree|paths-info)/([^/]+)")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+ROWS = [{"question": f"What is {n} plus 1?", "answer": str(n + 1)} for n in range(20)]
+LOADS_SUMS = """
+    import verifiers as vf
+    from datasets import load_dataset
+
+    __all__ = ["load_environment"]
+
+
+    def load_environment() -> vf.Environment:
+        rows = load_dataset("acme/sums", split="train")
+        return vf.SingleTurnEnv(dataset=rows, rubric=vf.Rubric(funcs=[correct]))
+
+
+    def correct(completion, answer) -> float:
+        return float(completion[-1]["content"] == answer)
+"""
+"""The module of an environment that loads the dataset `acme/sums`."""
+NOWHERE = "http://127.0.0.1:9"
 CARD = "---\nlicense: mit\nconfigs:\n- config_name: main\n  data_files: main/train.parquet\n---\n# Sums\n"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from dataset_hub import COMMIT, dataset_hub
+from dataset_hub import COMMIT, LOADS_SUMS, NOWHERE, ROWS, dataset_hub
 from envwright.declarations.registry import load_registry
 
 pytestmark = pytest.mark.slow
@@ -17,21 +17,6 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 SIBLING = ROOT / "environments/date_arithmetic"
 """Its lock has `datasets`, and is copied."""
-NOWHERE = "http://127.0.0.1:9"
-ROWS = [{"question": f"What is {n} plus 1?", "answer": str(n + 1)} for n in range(20)]
-MODULE = """
-    import verifiers as vf
-    from datasets import load_dataset
-
-
-    def load_environment() -> vf.Environment:
-        rows = load_dataset("acme/sums", split="train")
-        return vf.SingleTurnEnv(dataset=rows, rubric=vf.Rubric(funcs=[correct]))
-
-
-    def correct(completion, answer) -> float:
-        return float(completion[-1]["content"] == answer)
-"""
 PYPROJECT = """
     [project]
     name = "sums"
@@ -54,7 +39,7 @@ PYPROJECT = """
 def source(tmp_path: Path) -> Path:
     folder = tmp_path / "theirs/sums"
     folder.mkdir(parents=True)
-    (folder / "sums.py").write_text(dedent(MODULE))
+    (folder / "sums.py").write_text(dedent(LOADS_SUMS))
     (folder / "pyproject.toml").write_text(dedent(PYPROJECT))
     return folder
 

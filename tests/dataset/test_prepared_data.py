@@ -16,29 +16,12 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from dataset_hub import COMMIT, dataset_hub
+from dataset_hub import COMMIT, LOADS_SUMS, NOWHERE, ROWS, dataset_hub
 
 ROOT = Path(__file__).parents[2]
 LOCKED = ROOT / "environments" / "date_arithmetic"
 """Whose requirements, lock and virtual environment the environments here share: it has `datasets`."""
-NOWHERE = "http://127.0.0.1:9"
-ROWS = [{"question": f"What is {n} plus 1?", "answer": str(n + 1)} for n in range(20)]
 SECRETS = {"HF_TOKEN": "hf_plantedplantedplanted", "OPENAI_API_KEY": "sk-plantedplantedplanted"}
-OF_THE_HUB = """
-    import verifiers as vf
-    from datasets import load_dataset
-
-    __all__ = ["load_environment"]
-
-
-    def load_environment() -> vf.Environment:
-        rows = load_dataset("acme/sums", split="train")
-        return vf.SingleTurnEnv(dataset=rows, rubric=vf.Rubric(funcs=[correct]))
-
-
-    def correct(completion, answer) -> float:
-        return float(completion[-1]["content"] == answer)
-"""
 OF_A_COMMAND = """
     from pathlib import Path
 
@@ -135,7 +118,7 @@ def repository(tmp_path: Path, modules: Mapping[str, str]) -> SmallRepository:
 
 @pytest.fixture
 def sums(tmp_path: Path) -> SmallRepository:
-    return repository(tmp_path, {"__init__.py": OF_THE_HUB})
+    return repository(tmp_path, {"__init__.py": LOADS_SUMS})
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from envwright.declarations.package import Lock
 from envwright.declarations.problem import Problem
-from envwright.packages.environment_lock import read_lock, requirements_to_lock, sources_left_out
-from envwright.packages.lock import inputs_digest, render
+from envwright.packages.lock import inputs_digest, read_lock, render, requirements_to_lock, sources_left_out
 from envwright.packages.pyproject import read_pyproject
 from sample_repository import lock_text, only, write, write_environment
 

@@ -7,27 +7,26 @@ from typing import TYPE_CHECKING
 import pytest
 from envwright.declarations.package import EquivalentMutant
 from envwright.packages.pyproject import read_pyproject
-from envwright.packages.settings import read_mutation_settings, read_settings
+from envwright.packages.settings import read_equivalent_mutants, read_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envwright.declarations.package import MutationDeclaration
     from envwright.declarations.problem import Problem
 
 
-def read(folder: Path, text: str) -> tuple[MutationDeclaration, list[Problem]]:
+def read(folder: Path, text: str) -> tuple[tuple[EquivalentMutant, ...], list[Problem]]:
     (folder / "pyproject.toml").write_text(text)
     pyproject = read_pyproject(folder / "pyproject.toml", folder)
-    declaration, problems = read_mutation_settings(pyproject)
-    return declaration, [*read_settings(pyproject)[-1], *problems]
+    marks, problems = read_equivalent_mutants(pyproject)
+    return marks, [*read_settings(pyproject)[-1], *problems]
 
 
 def test_mutation_marks_are_read(tmp_path: Path):
     entry = '[tool.envwright.mutation]\nequivalent = [{ mutant = "a.b:c:0", reason = "same result" }]\n'
-    declaration, problems = read(tmp_path, entry)
+    marks, problems = read(tmp_path, entry)
     assert not problems
-    assert declaration.equivalent == (EquivalentMutant("a.b:c:0", "same result"),)
+    assert marks == (EquivalentMutant("a.b:c:0", "same result"),)
 
 
 @pytest.mark.parametrize(
@@ -42,10 +41,10 @@ def test_mutation_marks_are_read(tmp_path: Path):
     ],
 )
 def test_mutation_mark_that_is_wrong_is_a_problem_with_line(tmp_path: Path, entry: str, message: str):
-    declaration, problems = read(tmp_path, f"[tool.envwright.mutation]\nequivalent = [\n  {entry},\n]\n")
+    marks, problems = read(tmp_path, f"[tool.envwright.mutation]\nequivalent = [\n  {entry},\n]\n")
     assert message in {problem.message for problem in problems}
     assert all(problem.line in (2, 3) for problem in problems)
-    assert declaration.equivalent == ()
+    assert marks == ()
 
 
 def test_mutation_table_with_unknown_key_or_type_is_a_problem(tmp_path: Path):

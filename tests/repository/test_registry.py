@@ -68,18 +68,14 @@ def test_registry_entry_with_all_keys_is_read() -> None:
 
 
 def test_registry_defaults_apply_unless_overridden() -> None:
-    defaults = "defaults: {visibility: PUBLIC, gates: {smoke: {tasks: 4, rollouts: 2}}}\n"
-    found = read(
-        f"{HEAD}{defaults}environments:\n  one: {{gates: {{smoke: {{tasks: 7}}}}}}\n  two: {{visibility: PRIVATE}}\n"
-    )
-    assert [found.environments[name].visibility for name in ("one", "two")] == ["PUBLIC", "PRIVATE"]
-    assert (found.environments["one"].gates.smoke.tasks, found.environments["one"].gates.smoke.rollouts) == (7, 2)
-
-
-def test_registry_memory_limit_applies_unless_overridden() -> None:
-    defaults = "defaults: {gates: {memory_mib: 6000}}\n"
-    found = read(f"{HEAD}{defaults}environments:\n  one: {{gates: {{memory_mib: 512}}}}\n  two: {{}}\n")
-    assert [found.environments[name].gates.memory_mib for name in ("one", "two")] == [512, 6000]
+    defaults = "defaults: {visibility: PUBLIC, gates: {memory_mib: 6000, smoke: {tasks: 4, rollouts: 2}}}\n"
+    one, two = read(
+        f"{HEAD}{defaults}environments:\n  one: {{gates: {{memory_mib: 512, smoke: {{tasks: 7}}}}}}\n"
+        "  two: {visibility: PRIVATE}\n"
+    ).environments.values()
+    assert (one.visibility, two.visibility) == ("PUBLIC", "PRIVATE")
+    assert (one.gates.memory_mib, two.gates.memory_mib) == (512, 6000)
+    assert (one.gates.smoke.tasks, one.gates.smoke.rollouts) == (7, 2)
 
 
 def test_registry_entry_on_hub_is_external() -> None:

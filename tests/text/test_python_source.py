@@ -73,7 +73,7 @@ def refused_prompt(folder: Path) -> bool:
     [
         lambda folder: follows_hash_order(SimpleNamespace(folder=folder, files={"data.py": b""})),
         lambda folder: named_datasets(folder, ["data.py"]),
-        lambda folder: read_tests((folder / "data.py").read_text(), ""),
+        lambda folder: list(read_tests((folder / "data.py").read_text(), "")),
         refused_prompt,
     ],
     ids=["hash order", "datasets", "tests", "prompt"],

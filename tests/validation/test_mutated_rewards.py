@@ -10,7 +10,7 @@ import packages_with_weak_rewards
 import pytest
 from envwright.builds.venv import venv_for
 from envwright.builds.wheel import built_wheel
-from envwright.declarations.package import EquivalentMutant, MutationDeclaration
+from envwright.declarations.package import EquivalentMutant
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import POLICIES
 from envwright.facts.observed import Case, Description, Score
@@ -49,7 +49,7 @@ class Bench:
         """Mutation testing with the named cases alone, or with all of them."""
         chosen = [case for case in self.cases if not names or case.name in names]
         equivalent = tuple(EquivalentMutant(mutant, reason) for mutant, reason in (marks or {}).items())
-        package = replace(self.package, mutation=MutationDeclaration(equivalent))
+        package = replace(self.package, equivalent_mutants=equivalent)
         new_job = self.processes.job
         return mutation_of(new_job, package, self.site, self.description, self.scores, chosen, limits)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import jinja2
 
 
 def text_templates(folder: Path) -> jinja2.Environment:
     """The templates of a folder; a variable that is missing is an error."""
-    return jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -17,3 +19,10 @@ def text_templates(folder: Path) -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=False,  # Python, TOML, YAML and Markdown, not HTML
     )
+    templates.filters["quoted"] = quoted
+    return templates
+
+
+def quoted(value: Any) -> str:
+    """A text or a list of texts in double quotes, as TOML, YAML and Python read them."""
+    return json.dumps(value, ensure_ascii=False)

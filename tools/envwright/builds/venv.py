@@ -26,8 +26,7 @@ from envwright.builds.uv import NO_SETTINGS, uv_environment, uv_program
 from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError
 from envwright.facts.observed import Failure
-from envwright.packages.environment_lock import installable
-from envwright.packages.lock import LOCK_FILE
+from envwright.packages.lock import LOCK_FILE, installable
 from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.subprocesses import ProgramFailed, run_program
 from envwright.system.workspace import Workspace, made_once, mark_used

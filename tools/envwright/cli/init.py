@@ -21,7 +21,7 @@ from envwright.authoring.setup.answers import (
     is_placeholder,
     read_record,
 )
-from envwright.authoring.setup.initial import InitialFiles, enclosing_repository, plan_files, write_files
+from envwright.authoring.setup.initial import InitialFiles, enclosing_repository, plan_files
 from envwright.authoring.setup.screen import initial_data, render_initial
 from envwright.cli import arguments
 from envwright.cli.questions import answer, can_ask
@@ -29,6 +29,7 @@ from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import load_registry
 from envwright.declarations.registry_values import OWNER, SLUG
 from envwright.declarations.tool_source import REGISTRY_FILE, TOOL_FOLDER, holds_tool
+from envwright.files.atomic_write import write_together
 from envwright.packages.git import default_branch, git
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
 from envwright.reports.printing import for_terminal, print_text
@@ -120,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
                 print(f"reading {ENVIRONMENTS_FOLDER}/ …", file=sys.stderr, flush=True)
             plan = plan_files(root, answers) if record is None else InitialFiles()
             if plan.written and not options.dry_run:
-                write_files(root, plan.written)
+                write_together(root, plan.written)
                 _warn_of_tag(answers.tool)
     except NotInitialised as error:
         print(f"{visible(str(error))}\n\nNothing was written.", file=sys.stderr)

@@ -11,19 +11,22 @@ name of such a second word is reached with `envwright rewards -- diff`.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import errno
 import gc
 import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
 from envwright import __version__, exit_codes
-from envwright.system.hidden_memory import hide_memory
+
+PR_SET_DUMPABLE = 4
 
 
 @dataclass(frozen=True)
@@ -205,9 +208,19 @@ def _environment_of(root: Path, name: str) -> str:
     return folder.name if folder.parent == root.resolve() / "environments" else name
 
 
+def _hide_memory() -> None:
+    """Prevent other processes of the same user from reading this one's memory and initial variables (Linux).
+
+    Without it, an environment's code could find keys in `/proc/PID/environ`. Root still can, and programs that this
+    process starts are not covered.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
 def run() -> None:
     """The entry point of the `envwright` script."""
-    hide_memory()  # before anything else runs: its variables may hold keys, and it runs the code of others
+    _hide_memory()  # before anything else runs: its variables may hold keys, and it runs the code of others
     gc.disable()  # until the command is imported: imported objects stay
     from envwright.declarations.problem import DeclarationError
 

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return exit_codes.ERROR
-    print("\n  ".join([f"{new}: written", *map(str, written)]))
+    print("\n  ".join([f"{new}: written", *written]))
     left = _print_unfinished(new, files)
     if options.no_proof:
         return exit_codes.FAIL if left else exit_codes.PASS

@@ -10,7 +10,7 @@ from envwright import exit_codes
 from envwright.authoring.dataset.layout import AnswerFormat
 from envwright.authoring.new.gather import NewSettings, plan_environment
 from envwright.authoring.new.plan import EnvironmentKind
-from envwright.authoring.new.render import files_of, ignored_by
+from envwright.authoring.new.render import files_of
 from envwright.authoring.new.wording import declared_by
 from envwright.authoring.new.write import usual_owners, write
 from envwright.cli import arguments
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
             _prompt(options)
         plan = plan_environment(options.name, arguments.settings(NewSettings, options), registry, root)
         owners = tuple(options.owner or usual_owners(registry))
-        written = write(root, plan.name, files_of(plan), plan.generation, owners, ignored_by(plan), declared_by(plan))
+        written = write(root, plan.name, files_of(plan), plan.generation, owners, declared_by(plan))
     except ProgramFailed as error:
         print(f"uv could not resolve the lock, and nothing was written:\n{error.failure.message}", file=sys.stderr)
         return exit_codes.ERROR

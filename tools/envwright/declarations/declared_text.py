@@ -36,7 +36,8 @@ def read_bytes(path: Path, root: Path, limit: int = MAX_BYTES) -> bytes:
                 raise refuse("is a symbolic link that leaves the repository", fix="replace it with the file itself")
             found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise refuse(f"is {_kind(found.st_mode)}, not a file", fix="replace it with a file")
+            kind = "a folder" if stat.S_ISDIR(found.st_mode) else "a pipe, socket or device"
+            raise refuse(f"is {kind}, not a file", fix="replace it with a file")
         if found.st_size > limit:
             raise refuse("is too large to be read", found=f"{found.st_size:,} bytes", allowed=f"{limit:,} bytes")
         with path.open("rb", buffering=0) as file:
@@ -52,39 +53,20 @@ def read_text(path: Path, root: Path, limit: int = MAX_BYTES) -> str:
 
     Raises `DeclarationError` as `read_bytes` does, and for anything that is not such text.
     """
-    return text_of(read_bytes(path, root, limit), path, root)
+    content = read_bytes(path, root, limit)
 
+    def refusal(start: int, message: str, fix: str) -> DeclarationError:
+        line, found = content.count(b"\n", 0, start) + 1, f"byte 0x{content[start]:02x}"
+        return DeclarationError([Problem(relative(path, root), line, message, found=found, fix=fix)])
 
-def text_of(content: bytes, path: Path, root: Path) -> str:
-    """Text of given content, checked in the same way."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DeclarationError(
-            [
-                Problem(
-                    relative(path, root),
-                    content.count(b"\n", 0, error.start) + 1,
-                    "is not UTF-8 text",
-                    found=f"byte 0x{content[error.start]:02x}",
-                    fix="save the file as UTF-8",
-                )
-            ]
-        ) from None
+        raise refusal(error.start, "is not UTF-8 text", "save the file as UTF-8") from None
     # Deleting is many times faster than searching, and nearly every file has none.
     if len(content.translate(None, _CONTROL)) != len(content):
         start = next(offset for offset, byte in enumerate(content) if byte in _CONTROL)
-        raise DeclarationError(
-            [
-                Problem(
-                    relative(path, root),
-                    content.count(b"\n", 0, start) + 1,
-                    "contains a control character",
-                    found=f"byte 0x{content[start]:02x}",
-                    fix="remove it",
-                )
-            ]
-        )
+        raise refusal(start, "contains a control character", "remove it")
     return text
 
 
@@ -94,9 +76,3 @@ def leads_inside(path: Path, folder: Path) -> bool:
         return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
     except OSError:
         return False
-
-
-def _kind(mode: int) -> str:
-    if stat.S_ISDIR(mode):
-        return "a folder"
-    return "a pipe, socket or device"

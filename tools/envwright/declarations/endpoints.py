@@ -89,16 +89,9 @@ def find_endpoint(root: Path, name: str) -> Endpoint:
     endpoints = read_endpoints(root)
     if name not in endpoints:
         nothing = "none: the file has no entry" if (root / ENDPOINTS_FILE).exists() else "none: there is no such file"
-        known = ", ".join(endpoints) or nothing
-        message = "there is no endpoint of this name"
-        fix = _entry_to_add(root, name)
-        raise DeclarationError(
-            [
-                Problem(
-                    ENDPOINTS_FILE, None, message, found=name, allowed=known, nearest=nearest(name, endpoints), fix=fix
-                )
-            ]
-        )
+        known, near = ", ".join(endpoints) or nothing, nearest(name, endpoints)
+        message, fix = "there is no endpoint of this name", _entry_to_add(root, name)
+        raise DeclarationError([Problem(ENDPOINTS_FILE, None, message, "", name, known, near, fix)])
     return endpoints[name]
 
 
@@ -141,13 +134,13 @@ def read_endpoints(root: Path) -> dict[str, Endpoint]:
     if read is None:
         return {}
     text, file, entries = read
-    lines = _Lines(text)
+    lines = _lines_of(text)
     problems = [problem for index, entry in enumerate(entries) for problem in _problems(entry, file, lines, index)]
     if problems:
         raise DeclarationError(problems)
     endpoints: dict[str, Endpoint] = {}
     for index, entry in enumerate(entries):
-        made = _endpoint(entry, lines.of(index))
+        made = _endpoint(entry, lines.get((index, "")))
         endpoints.setdefault(made.name, made)
     return endpoints
 
@@ -163,11 +156,11 @@ def key_variables(root: Path | None) -> dict[str, str]:
     for checkout in dict.fromkeys((own, root or own)):
         if (read := _read_entries(checkout)) is not None:
             text, file, entries = read
-            lines = _Lines(text)
+            lines = _lines_of(text)
             for index, entry in enumerate(entries):
                 for key in ("key", "api_key_var"):
                     if isinstance(entry.get(key), str):
-                        found[entry[key].strip()] = f"{file}:{lines.of(index, key)}"
+                        found[entry[key].strip()] = f"{file}:{lines.get((index, key), lines.get((index, '')))}"
     return found
 
 
@@ -215,9 +208,16 @@ _REQUIRED: Mapping[str, tuple[str, str]] = {
 """A required key → its name in older files, and the fix where neither is there."""
 
 
-def _problems(entry: Mapping[str, Any], file: str, lines: _Lines, index: int) -> Iterator[Problem]:
+_LEAST = {"input_price": 0.0, "output_price": 0.0, "timeout_s": 1.0, "concurrency": 1, "max_tokens": 1}
+"""A number → the least that it can be; those that are whole here must be whole."""
+
+
+def _problems(
+    entry: Mapping[str, Any], file: str, lines: Mapping[tuple[int, str], int], index: int
+) -> Iterator[Problem]:
     def problem(key: str, message: str, found: object = "", **more: str) -> Problem:
-        return Problem(file, lines.of(index, key), message, f"endpoint[{index}].{key}", str(found), **more)
+        line = lines.get((index, key), lines.get((index, "")))
+        return Problem(file, line, message, f"endpoint[{index}].{key}", str(found), **more)
 
     for key in entry:
         if key not in _KEYS:
@@ -258,16 +258,10 @@ def _address_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Proble
 
 
 def _number_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Problem]:
-    for key, least, whole in (
-        ("input_price", 0.0, False),
-        ("output_price", 0.0, False),
-        ("timeout_s", 1.0, False),
-        ("concurrency", 1, True),
-        ("max_tokens", 1, True),
-    ):
+    for key, least in _LEAST.items():
         if key not in entry:
             continue
-        value = entry[key]
+        value, whole = entry[key], isinstance(least, int)
         kind = int if whole else (int, float)
         if not isinstance(value, kind) or isinstance(value, bool) or not math.isfinite(value) or value < least:
             allowed = f"a {'whole ' if whole else ''}number of at least {least:g}"
@@ -279,20 +273,14 @@ def _number_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Problem
         )
 
 
-class _Lines:
-    """The lines of the entries and their keys."""
-
-    def __init__(self, text: str) -> None:
-        self._rows = text.splitlines()
-        self._starts = [number for number, row in enumerate(self._rows) if _HEADER.match(row)]
-
-    def of(self, index: int, key: str = "") -> int | None:
-        """Line of a key of an entry, or of the entry if the key cannot be found."""
-        if index >= len(self._starts):
-            return None
-        start = self._starts[index]
-        end = self._starts[index + 1] if index + 1 < len(self._starts) else len(self._rows)
-        for number in range(start + 1, end):
-            if key and re.match(rf"[ \t]*[\"']?{re.escape(key)}[\"']?[ \t]*=", self._rows[number]):
-                return number + 1
-        return start + 1
+def _lines_of(text: str) -> dict[tuple[int, str], int]:
+    """The lines of the entries, each under an empty key, and of their keys."""
+    found: dict[tuple[int, str], int] = {}
+    index = -1
+    for number, row in enumerate(text.splitlines(), start=1):
+        if _HEADER.match(row):
+            index += 1
+            found[index, ""] = number
+        elif key := re.match(r"[ \t]*[\"']?([\w-]+)[\"']?[ \t]*=", row):
+            found.setdefault((index, key[1]), number)
+    return found

@@ -46,13 +46,6 @@ class EquivalentMutant:
 
 
 @dataclass(frozen=True)
-class MutationDeclaration:
-    """The author's declarations on mutants of the reward code."""
-
-    equivalent: tuple[EquivalentMutant, ...] = ()
-
-
-@dataclass(frozen=True)
 class Lock:
     """requirements.lock: exact versions with hashes."""
 
@@ -122,7 +115,7 @@ class Package:
     eval_settings: Mapping[str, Any] = field(default_factory=dict)
     reward: RewardDeclaration = RewardDeclaration()
     answer: AnswerDeclaration = AnswerDeclaration()
-    mutation: MutationDeclaration = field(default_factory=MutationDeclaration)
+    equivalent_mutants: tuple[EquivalentMutant, ...] = ()
     fresh_process: bool = False
     """Whether its worker must import verifiers itself."""
     has_oracle: bool = False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from envwright.declarations.registry_values import KEYS, Commit, Filled, HubDataset, Omissible, Text, Unique
+from envwright.declarations.registry_values import Commit, Filled, HubDataset, Keys, Omissible, Text, Unique
 
 if TYPE_CHECKING:
     from envwright.facts.observed import WantedData
@@ -18,10 +18,8 @@ UNKNOWN_COMMIT = "<commit>"
 
 
 @dataclass(frozen=True)
-class PreparedDataset:
+class PreparedDataset(Keys):
     """One dataset of the Hugging Face Hub."""
-
-    __pydantic_config__ = KEYS
 
     name: Annotated[HubDataset, Field(description="owner/name of the dataset on the Hub.")]
     revision: Annotated[Commit, Field(description="The commit that is downloaded.")]
@@ -31,10 +29,8 @@ class PreparedDataset:
 
 
 @dataclass(frozen=True)
-class Preparation:
+class Preparation(Keys):
     """Data that its code downloads. `envwright prepare` downloads it once; the gates stay offline and read it."""
-
-    __pydantic_config__ = KEYS
 
     datasets: Annotated[
         Unique[PreparedDataset], Field(description="Datasets of the Hugging Face Hub that it loads.")
@@ -77,32 +73,22 @@ def proposed_preparation(wanted: Iterable[WantedData]) -> ProposedPreparation:
     seen = list(dict.fromkeys(replace(one, place=None) for one in wanted))
     commits = {one.name: one.revision for one in seen if one.revision}
     seen = [replace(one, revision=one.revision or commits.get(one.name, "")) for one in seen]
-    loaded = {one.name for one in seen if one.kind == "dataset"}
-    datasets = [
+    loaded = [one for one in seen if one.kind == "dataset"]
+    rest = [one for one in seen if one.kind != "dataset" and one.name not in {each.name for each in loaded}]
+    # one without a configuration is the same as one that names it; of a repository, single files are enough
+    configured = {one.name for one in loaded if one.config and not one.files}
+    in_files = {(one.kind, one.name) for one in rest if one.files}
+    datasets = dict.fromkeys(
         PreparedDataset(one.name, one.revision, one.config or None)
-        for one in seen
-        if one.kind == "dataset" and not one.files
-    ]
-    rest = [one for one in seen if one.kind != "dataset" and one.name not in loaded]
-    statements = dict.fromkeys(statement for one in _most_exact(rest) for statement in _statements(one))
+        for one in loaded
+        if not one.files and (one.config or one.name not in configured)
+    )
+    exact = (one for one in rest if one.files or (one.kind, one.name) not in in_files)
+    statements = dict.fromkeys(statement for one in exact for statement in _statements(one))
     command = f'python -c "{"; ".join(statements)}"' if statements else ""
-    in_part = [f"{one.name} ({one.files})" for one in seen if one.kind == "dataset" and one.files]
+    in_part = [f"{one.name} ({one.files})" for one in loaded if one.files]
     hosts = [] if datasets or command or in_part else [one.name for one in seen if one.kind == "host"]
-    return ProposedPreparation(Preparation(_least(datasets), command), tuple(dict.fromkeys((*in_part, *hosts))))
-
-
-def _most_exact(wanted: Iterable[WantedData]) -> list[WantedData]:
-    """Leave out whole repositories of which single files are named."""
-    kept = list(dict.fromkeys(wanted))
-    named = {(one.kind, one.name) for one in kept if one.files}
-    return [one for one in kept if one.files or (one.kind, one.name) not in named]
-
-
-def _least(datasets: Iterable[PreparedDataset]) -> tuple[PreparedDataset, ...]:
-    """Each dataset once: one without a configuration is the same as one that names it."""
-    kept = list(dict.fromkeys(datasets))
-    named = {one.name for one in kept if one.config}
-    return tuple(one for one in kept if one.config or one.name not in named)
+    return ProposedPreparation(Preparation(tuple(datasets), command), tuple(dict.fromkeys((*in_part, *hosts))))
 
 
 def _statements(wanted: WantedData) -> list[str]:

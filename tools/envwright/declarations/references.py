@@ -43,18 +43,15 @@ def reference_problems(
     keys of models, and the place that names each.
     """
     return [
-        *_environment_problems(document),
+        *(
+            _problem(document, ("environments", name), why, name, fix="choose another name")
+            for name in _mapping(document.data, "environments")
+            if (why := reason_against_name(name))
+        ),
         *_secret_problems(document, model_keys),
         *_gate_problems(document, default_means),
         *_run_problems(document),
     ]
-
-
-def _environment_problems(document: Document) -> Iterator[Problem]:
-    for name in _mapping(document.data, "environments"):
-        if why := reason_against_name(name):
-            steps: Steps = ("environments", name)
-            yield _problem(document, steps, why, name, fix="choose another name")
 
 
 def reason_against_name(name: str) -> str:
@@ -108,16 +105,12 @@ def _run_problems(document: Document) -> Iterator[Problem]:
             yield from _source_problems(document, name, place_of, known)
         yield from _size_problems(document, name, run)
         if isinstance(backend := run.get("backend"), str) and "." in backend:
-            yield from _plugin_problems(document, ("runs", name, "backend"), backend)
+            installed = [plugin.name for plugin in plugins(TRAINERS)]
+            if backend not in installed:
+                message, near = "is not the trainer of an installed package", nearest(backend, installed)
+                fix = "correct the name, or install the package that brings the trainer beside the tool"
+                yield _problem(document, ("runs", name, "backend"), message, backend, nearest=near, fix=fix)
         yield from contradictions(document, ("runs", name), run)
-
-
-def _plugin_problems(document: Document, steps: Steps, backend: str) -> Iterator[Problem]:
-    installed = [plugin.name for plugin in plugins(TRAINERS)]
-    if backend not in installed:
-        message, near = "is not the trainer of an installed package", nearest(backend, installed)
-        fix = "correct the name, or install the package that brings the trainer beside the tool"
-        yield _problem(document, steps, message, backend, nearest=near, fix=fix)
 
 
 def _source_problems(document: Document, run: str, key: Steps, known: list[str]) -> Iterator[Problem]:
@@ -191,9 +184,8 @@ def _at(data: Any, steps: Steps) -> Any:
 
 def _mapping(data: Any, *steps: str | int) -> Mapping[str, Any]:
     """The mapping at a place, or an empty one if there is none."""
-    for step in steps:
-        data = data.get(step) if isinstance(data, dict) else None
-    return data if isinstance(data, dict) else {}
+    found = _at(data, steps)
+    return found if isinstance(found, dict) else {}
 
 
 def _is_number(value: Any) -> bool:

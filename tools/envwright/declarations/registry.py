@@ -18,7 +18,6 @@ from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.references import reference_problems
 from envwright.declarations.registry_document import version_problem, with_canonical_names
 from envwright.declarations.registry_values import (
-    KEYS,
     Count,
     Day,
     EnvironmentName,
@@ -27,6 +26,7 @@ from envwright.declarations.registry_values import (
     GroupSize,
     HubAddress,
     Ignored,
+    Keys,
     Omissible,
     OneKey,
     OpenShare,
@@ -62,10 +62,8 @@ SandboxMode = Annotated[
 
 
 @dataclass(frozen=True)
-class SmokeGate:
+class SmokeGate(Keys):
     """The smoke evaluation: size and limits."""
-
-    __pydantic_config__ = KEYS
 
     tasks: Annotated[Count, Field(description="Tasks that are evaluated.")] = 10
     rollouts: Annotated[Count, Field(description="Rollouts of each task.")] = 3
@@ -74,10 +72,8 @@ class SmokeGate:
 
 
 @dataclass(frozen=True)
-class DistributionGate:
+class DistributionGate(Keys):
     """The distribution gate: thresholds. Rewards are taken as a share of the declared range."""
-
-    __pydantic_config__ = KEYS
 
     min_rollouts: Annotated[Count, Field(description="Scored rollouts below which the gate is inconclusive.")] = 20
     min_mean: Annotated[Share, Field(description="Lowest mean reward.")] = 0.05
@@ -101,10 +97,8 @@ class DistributionGate:
 
 
 @dataclass(frozen=True)
-class Gates:
+class Gates(Keys):
     """Settings of the gates."""
-
-    __pydantic_config__ = KEYS
 
     smoke: SmokeGate = SmokeGate()
     distribution: DistributionGate = DistributionGate()
@@ -121,10 +115,8 @@ class Gates:
 
 
 @dataclass(frozen=True)
-class Probe:
+class Probe(Keys):
     """Settings of `envwright train probe NAME`, which trains a tiny model on it."""
-
-    __pydantic_config__ = KEYS
 
     args: Annotated[
         Table, Field(description="Arguments on top of `args` that make its tasks small enough for a tiny model.")
@@ -132,10 +124,8 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class KnownFindings:
+class KnownFindings(Keys):
     """Accepted findings of one rule in an adopted environment."""
-
-    __pydantic_config__ = KEYS
 
     count: Annotated[Count, Field(description="Number of findings that do not block. It may fall, never rise.")]
     since: Annotated[Day, Field(description="The day on which they were accepted.")]
@@ -143,10 +133,8 @@ class KnownFindings:
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOut(Keys):
     """The tasks that runs evaluate on: a split of the environment, or those of other arguments."""
-
-    __pydantic_config__ = KEYS
 
     split: Annotated[
         Omissible[Filled],
@@ -177,10 +165,8 @@ def declare_eval(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class DeclaredJudge:
+class DeclaredJudge(Keys):
     """The judge's model in evaluations of a real model; its key stays on the host."""
-
-    __pydantic_config__ = KEYS
 
     endpoint: Annotated[
         Filled,
@@ -192,10 +178,8 @@ class DeclaredJudge:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EnvironmentKeys:
+class EnvironmentKeys(Keys):
     """An environment of this repository."""
-
-    __pydantic_config__ = KEYS
 
     visibility: Visibility = "PRIVATE"
     owner: Annotated[
@@ -251,10 +235,8 @@ class EnvironmentEntry(EnvironmentKeys):
 
 
 @dataclass(frozen=True)
-class ExternalKeys:
+class ExternalKeys(Keys):
     """An environment that is on the Hub already: without local code, used by runs only."""
-
-    __pydantic_config__ = KEYS
 
     hub: Annotated[HubAddress, Field(description="owner/name@version, with an exact version.")]
     generation: Annotated[
@@ -265,7 +247,7 @@ class ExternalKeys:
 
 
 @dataclass(frozen=True)
-class ExternalEntry:
+class ExternalEntry(Keys):
     """An environment that is on the Hub already and only used by runs."""
 
     name: str
@@ -280,8 +262,6 @@ class ExternalEntry:
 @dataclass(frozen=True)
 class Defaults:
     """Values for every environment that does not set its own."""
-
-    __pydantic_config__ = KEYS
 
     visibility: Visibility = "PRIVATE"
     sandbox: SandboxMode = "preferred"
@@ -298,10 +278,8 @@ AnyEnvironment = Annotated[
 
 
 @dataclass(frozen=True)
-class RegistryKeys:
+class RegistryKeys(Keys):
     """The published environments and the training runs of this repository."""
-
-    __pydantic_config__ = KEYS
 
     version: Annotated[Literal[1], Whole, Field(description="Version of this format. There is only one.")]
     owner: Annotated[Slug, Field(description="Slug of the Hub user or team that the environments belong to.")]
@@ -414,33 +392,23 @@ def _build(keys: RegistryKeys, document: Document) -> Registry:
     for name, found in keys.environments.items():
         line = document.line(("environments", name))
         if isinstance(found, ExternalKeys):
-            external[name] = _external(name, found, line)
+            address, _, version = found.hub.partition("@")
+            owner, _, hub_name = address.partition("/")
+            external[name] = ExternalEntry(name, owner, hub_name, version, line, found.generation, found.eval)
         else:
             declared = data["environments"][name] or {}
             entry = _entry(name, found or EnvironmentKeys(), declared, defaults, line)
             environments[name] = replace(entry, owner=entry.owner or keys.owner, rules=keys.rules)
     runs = data.get("runs", {})
-    lines = _lines_of_runs(document)
+    lines: dict[str, dict[str, int]] = {}
+    for steps, line in document.lines.items():
+        if len(steps) > 1 and steps[0] == "runs":
+            lines.setdefault(str(steps[1]), {})[place(steps[2:])] = line
     specs = {name: run_spec(name, run, lines.get(name, {}), document.file) for name, run in runs.items()}
     specs = {name: replace(spec, rules=keys.rules) for name, spec in specs.items()}
     rule_lines = {rule: document.line(("rules", rule)) or 1 for rule in keys.rules}
     maintainers = tuple(keys.maintainers)
     return Registry(data["owner"], environments, external, runs, specs, maintainers, keys.rules, rule_lines)
-
-
-def _external(name: str, keys: ExternalKeys, line: int | None) -> ExternalEntry:
-    address, _, version = keys.hub.partition("@")
-    owner, _, hub_name = address.partition("/")
-    return ExternalEntry(name, owner, hub_name, version, line, keys.generation, keys.eval)
-
-
-def _lines_of_runs(document: Document) -> dict[str, dict[str, int]]:
-    """Run → the line of each of its keys."""
-    found: dict[str, dict[str, int]] = {}
-    for steps, line in document.lines.items():
-        if len(steps) > 1 and steps[0] == "runs":
-            found.setdefault(str(steps[1]), {})[place(steps[2:])] = line
-    return found
 
 
 def _entry(

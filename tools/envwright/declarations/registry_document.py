@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
@@ -29,14 +28,19 @@ def with_canonical_names(document: Document) -> Document:
     declared = data.get("environments")
     if not isinstance(declared, dict):
         return document
-    usable = [name for name in declared if re.search(ENVIRONMENT_NAME, name)]
-    canonical: dict[str, str] = {name: canonicalize_name(name) for name in usable}
-    if all(name == form for name, form in canonical.items()):
-        return replace(document, data=_with_names_in_runs(data, set(declared)))
+    canonical: dict[str, str] = {
+        name: canonicalize_name(name) for name in declared if re.search(ENVIRONMENT_NAME, name)
+    }
     problems = list(_repeated(document, canonical))
     environments = {str(canonical.get(name, name)): entry for name, entry in declared.items()}
-    renamed = _with_names_in_runs({**data, "environments": environments}, set(environments))
-    lines = {_renamed(steps, canonical): line for steps, line in document.lines.items()}
+    renamed = {**data, "environments": environments}
+    if isinstance(runs := data.get("runs"), dict):
+        renamed["runs"] = {name: _with_names_in_run(run, set(environments)) for name, run in runs.items()}
+    lines: dict[Steps, int] = {}
+    for steps, line in document.lines.items():
+        if len(steps) > 1 and steps[0] == "environments":
+            steps = ("environments", canonical.get(str(steps[1]), steps[1]), *steps[2:])
+        lines[steps] = line
     return Document(document.file, renamed, lines, (*document.problems, *problems))
 
 
@@ -50,29 +54,15 @@ def _repeated(document: Document, canonical: Mapping[str, str]) -> Iterator[Prob
             yield Problem(document.file, document.line(steps), message, place(steps), name, fix="keep one of them")
 
 
-def _renamed(steps: Steps, canonical: Mapping[str, str]) -> Steps:
-    if len(steps) < 2 or steps[0] != "environments":
-        return steps
-    return ("environments", canonical.get(str(steps[1]), steps[1]), *steps[2:])
-
-
-def _with_names_in_runs(data: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
-    """The data with the ids of sources that name an environment in another form."""
-    runs = data.get("runs")
-    if not isinstance(runs, dict):
-        return dict(data)
-    return {**data, "runs": {name: _with_names_in_run(run, names) for name, run in runs.items()}}
-
-
 def _with_names_in_run(run: Any, names: set[str]) -> Any:
+    """The run with the ids of sources that name an environment in another form."""
     if not isinstance(run, dict):
         return run
     changed = dict(run)
     if isinstance(run.get("environments"), list):
         changed["environments"] = [_named(source, names) for source in run["environments"]]
-    evaluation = run.get("eval")
-    if isinstance(evaluation, dict) and isinstance(evaluation.get("environments"), list):
-        changed["eval"] = {**evaluation, "environments": [_named(each, names) for each in evaluation["environments"]]}
+    if "eval" in run:
+        changed["eval"] = _with_names_in_run(run["eval"], names)
     return changed
 
 

@@ -20,8 +20,13 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 T = TypeVar("T")
 RuleSeverity = Literal["error", "warning", "advice", "off"]
-KEYS = ConfigDict(extra="forbid")
-"""The setting of every class of keys, as `__pydantic_config__`: an undeclared key is a mistake."""
+
+
+class Keys:
+    """The base of every class of keys: an undeclared key is a mistake."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
 
 SLUG = r"^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*$"
 ENVIRONMENT_NAME = r"^[A-Za-z][A-Za-z0-9]*([-_.][A-Za-z0-9]+)*$"
@@ -96,7 +101,7 @@ Ignored = Annotated[
 ]
 
 
-class _Off:
+class _Off(Keys):
     """Reads `off` without quotes, which is false in YAML."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], CoreSchema]) -> CoreSchema:
@@ -112,8 +117,6 @@ class _Off:
 @dataclass(frozen=True)
 class RuleSetting:
     """The severity of a rule in this repository."""
-
-    __pydantic_config__ = KEYS
 
     severity: Annotated[
         RuleSeverity, _Off(), Field(description="Severity of its findings; `off` shows them without effect.")

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field
 
 from envwright.declarations.registry_values import (
-    KEYS,
     WORDS,
     Count,
     CountOrZero,
@@ -17,6 +16,7 @@ from envwright.declarations.registry_values import (
     FiniteNumber,
     Flag,
     Ignored,
+    Keys,
     Omissible,
     OneKey,
     OpenShare,
@@ -49,10 +49,8 @@ EXAMPLE_MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 
 
 @dataclass(frozen=True)
-class AgentSettings:
+class AgentSettings(Keys):
     """One agent of an environment of several, where it differs from the others."""
-
-    __pydantic_config__ = KEYS
 
     harness: Annotated[
         Omissible[Table], Field(description="Its harness, with its id; that of the environment by default.")
@@ -64,10 +62,8 @@ class AgentSettings:
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(Keys):
     """One environment that a run trains or evaluates on."""
-
-    __pydantic_config__ = KEYS
 
     id: Annotated[Text, Field(description="Name of an environment of this registry.")]
     name: Annotated[
@@ -109,10 +105,8 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Sampling:
+class Sampling(Keys):
     """Sampling of replies."""
-
-    __pydantic_config__ = KEYS
 
     max_tokens: Annotated[Count, Field(description="Maximum tokens of one reply.")] = 1024
     temperature: Annotated[Temperature, Field(description="Sampling temperature.")] = 1.0
@@ -120,20 +114,16 @@ class Sampling:
 
 
 @dataclass(frozen=True)
-class Lora:
+class Lora(Keys):
     """Low-rank adaptation; leave out for full fine-tuning."""
-
-    __pydantic_config__ = KEYS
 
     rank: Annotated[Count, Field(description="Rank of the adapter.")] = 16
     alpha: Annotated[Positive, Field(description="Scale of the adapter.")] = 32.0
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(Keys):
     """Evaluation while training."""
-
-    __pydantic_config__ = KEYS
 
     interval: Annotated[Count, Field(description="Steps between evaluations.")] = EVAL_INTERVAL
     tasks: Annotated[Omissible[Count], Field(description="Tasks of one evaluation; all by default.")] = None
@@ -147,20 +137,16 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Checkpoints:
+class Checkpoints(Keys):
     """Checkpoints while training; the last step is always kept, where the trainer can."""
-
-    __pydantic_config__ = KEYS
 
     interval: Annotated[Omissible[Count], Field(description="Steps between checkpoints.")] = None
     keep: Annotated[Omissible[Count], Field(description="Latest checkpoints that are kept.")] = None
 
 
 @dataclass(frozen=True)
-class Difficulty:
+class Difficulty(Keys):
     """The mean rewards of a task between which it is drawn most often."""
-
-    __pydantic_config__ = KEYS
 
     above: Annotated[FiniteNumber, Field(description="Tasks with this mean reward or less are drawn less often.")]
     up_to: Annotated[FiniteNumber, Field(description="Tasks with a higher mean reward are drawn less often.")]
@@ -171,10 +157,8 @@ class Difficulty:
 
 
 @dataclass(frozen=True)
-class Volume:
+class Volume(Keys):
     """The volume of the hosted service that keeps a run's outputs."""
-
-    __pydantic_config__ = KEYS
 
     name: Annotated[Slug, Field(description="Name of the volume; created if it does not exist.")]
     size: Annotated[
@@ -183,10 +167,8 @@ class Volume:
 
 
 @dataclass(frozen=True)
-class Resume:
+class Resume(Keys):
     """A checkpoint to start from: a step of this run, a folder, or a run of the platform."""
-
-    __pydantic_config__ = KEYS
 
     step: Annotated[Omissible[Count], Field(description="Step of this run's own checkpoint.")] = None
     folder: Annotated[Omissible[Filled], Field(description="Folder of a checkpoint, ending with step_N.")] = None
@@ -194,10 +176,8 @@ class Resume:
 
 
 @dataclass(frozen=True)
-class Wandb:
+class Wandb(Keys):
     """Weights & Biases; leave out to log on this machine only."""
-
-    __pydantic_config__ = KEYS
 
     project: Annotated[Filled, Field(description="Project.")]
     entity: Annotated[Omissible[Filled], Field(description="User or team.")] = None
@@ -206,10 +186,8 @@ class Wandb:
 
 
 @dataclass(frozen=True)
-class Gpus:
+class Gpus(Keys):
     """The GPUs of the run."""
-
-    __pydantic_config__ = KEYS
 
     train: Annotated[Count, Field(description="GPUs that train (of each node, with several).")] = 1
     inference: Annotated[Count, Field(description="GPUs that sample.")] = 1
@@ -238,10 +216,8 @@ class Gpus:
 
 
 @dataclass(frozen=True)
-class RunBudget:
+class RunBudget(Keys):
     """The limit on the run's cost."""
-
-    __pydantic_config__ = KEYS
 
     max_gpu_hours: Annotated[Omissible[Positive], Field(description="Maximum GPU hours.")] = None
     max_dollars: Annotated[Omissible[Positive], Field(description="Dollars at most.")] = None
@@ -250,10 +226,8 @@ class RunBudget:
 
 
 @dataclass(frozen=True)
-class RunBaseline:
+class RunBaseline(Keys):
     """The author's reason for a run without a recording of a model."""
-
-    __pydantic_config__ = KEYS
 
     none: Annotated[
         Filled, Field(description="Why the run may start on an environment without a recording of a model (RUN051).")
@@ -261,10 +235,8 @@ class RunBaseline:
 
 
 @dataclass(frozen=True)
-class Goal:
+class Goal(Keys):
     """What the result of a run is judged by; fixed when the run starts."""
-
-    __pydantic_config__ = KEYS
 
     smallest_effect: Annotated[
         OpenShare,
@@ -284,10 +256,8 @@ class Goal:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunKeys:
+class RunKeys(Keys):
     """One training run."""
-
-    __pydantic_config__ = KEYS
 
     backend: Annotated[
         Text,

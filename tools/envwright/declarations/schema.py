@@ -1,6 +1,6 @@
 """Documents checked against the keys that dataclasses declare, and the JSON Schema of these keys.
 
-A key is a field of a frozen dataclass with `__pydantic_config__ = KEYS`; its description is in
+A key is a field of a frozen dataclass that derives from `Keys`; its description is in
 the annotation. `checked` reads a document into such a class, `json_schema` describes it to
 editors, and both follow from the class alone.
 """
@@ -23,7 +23,7 @@ from envwright.declarations.problem import Problem, nearest
 from envwright.declarations.registry_values import WORDS
 from envwright.facts.observed import adapter
 
-Keys = TypeVar("Keys")
+Declared = TypeVar("Declared")
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _KINDS = {
     "object": "a mapping",
@@ -61,11 +61,11 @@ class ToldApartBy:
         return {"if": {"type": "object", "required": [self.key]}, "then": then, "else": otherwise}
 
 
-def checked(kind: type[Keys], document: Document) -> tuple[Keys | None, list[Problem]]:
+def checked(kind: type[Declared], document: Document) -> tuple[Declared | None, list[Problem]]:
     """The document as `kind`, or `None` and every problem."""
     declared: type = kind
     try:
-        keys: Keys = adapter(declared).validate_python(document.data)
+        keys: Declared = adapter(declared).validate_python(document.data)
     except ValidationError as error:
         reported = {problem.path for problem in document.problems}
         found = error.errors(include_url=False)
@@ -121,7 +121,10 @@ def _problem_of(error: ErrorDetails, schema: Mapping[str, Any], document: Docume
     kind, limits, found = error["type"], error.get("ctx", {}), error["input"]
     steps = _steps(error["loc"], schema)
     if error["loc"][-1:] == ("[key]",):
-        return _problem_of_name(found, kind, limits, _node(schema, error["loc"][:-2])["propertyNames"], steps, document)
+        names = _node(schema, error["loc"][:-2])["propertyNames"]
+        usable = re.sub(r"[-_.\s]+", "-", found).strip("-").lower()
+        near = usable if usable != found and re.search(names["pattern"], usable) else ""
+        return _problem(document, steps, "is not a valid name", found, _wanted(kind, limits, names), near)
     node = _node(schema, error["loc"])
     if kind == "unexpected_keyword_argument":
         allowed = list(_node(schema, error["loc"][:-1])["properties"])
@@ -141,14 +144,6 @@ def _problem_of(error: ErrorDetails, schema: Mapping[str, Any], document: Docume
     required = node.get("required", ())
     fix = f"write {{{required[0]}: {found}}}" if isinstance(found, str) and len(required) == 1 else ""
     return _problem(document, steps, "is not an allowed value", found, _wanted(kind, limits, node), near, fix)
-
-
-def _problem_of_name(
-    found: str, kind: str, limits: Mapping[str, Any], node: Mapping[str, Any], steps: Steps, document: Document
-) -> Problem:
-    usable = re.sub(r"[-_.\s]+", "-", found).strip("-").lower()
-    near = usable if usable != found and re.search(node["pattern"], usable) else ""
-    return _problem(document, steps, "is not a valid name", found, _wanted(kind, limits, node), near)
 
 
 def _wanted(kind: str, limits: Mapping[str, Any], node: Mapping[str, Any]) -> str:
@@ -206,10 +201,6 @@ def _problem(
     nearest: str = "",
     fix: str = "",
 ) -> Problem:
-    shown = "" if found is _NOTHING else _shown(found)
+    shown = "" if found is _NOTHING else json.dumps(found, ensure_ascii=False, default=str)
+    shown = shown if len(shown) <= 120 else shown[:117] + "..."
     return Problem(document.file, document.line(steps), message, place(steps), shown, allowed, nearest, fix)
-
-
-def _shown(found: Any) -> str:
-    text = json.dumps(found, ensure_ascii=False, default=str)
-    return text if len(text) <= 120 else text[:117] + "..."

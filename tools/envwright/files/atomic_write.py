@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from stat import S_IMODE
@@ -28,6 +28,14 @@ def write_whole(path: Path, content: str | bytes | Iterable[str]) -> None:
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def write_together(root: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files below a root, or none of them if a step fails."""
+    with ExitStack() as undo:
+        for path, content in contents.items():
+            write_undoable(root / path, content, undo)
+        undo.pop_all()
 
 
 def write_undoable(file: Path, content: bytes, undo: ExitStack) -> None:

@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from envwright.declarations.document import parse_document
 from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError, Problem
-from envwright.declarations.registry import EnvironmentEntry, Registry, load_registry, registry_of
-from envwright.declarations.tool_source import REGISTRY_FILE
-from envwright.packages.git import ContentMissing, files_at, git, is_shallow, write_files
+from envwright.declarations.registry import EnvironmentEntry, load_registry
+from envwright.packages.changes import read_registry_at
+from envwright.packages.git import ContentMissing, commit_named, files_at, git, is_shallow, write_files
 from envwright.packages.lock import LOCK_FILE
 from envwright.packages.read_package import read_package
 
@@ -62,7 +61,7 @@ class Base:
     def _entry_of(self, name: str, otherwise: EnvironmentEntry) -> EnvironmentEntry:
         """The entry of the base's own registry, or else the current one; it gets no variable that this one does not."""
         try:
-            registry = load_registry(self.root) if self.commit is None else registry_at(self.root, self.commit)
+            registry = load_registry(self.root) if self.commit is None else read_registry_at(self.root, self.commit)
         except (DeclarationError, UnicodeDecodeError):
             return replace(otherwise, name=name)
         found = registry.environments.get(name, replace(otherwise, name=name))
@@ -78,7 +77,7 @@ def find_base(root: Path, given: str) -> Base:
     for folder in (path, root / path):
         if (folder / "pyproject.toml").is_file() and (folder.absolute() != root.absolute()):
             return Base(root, given, folder=folder.absolute())
-    commit = _commit(root, given)
+    commit = commit_named(root, given)
     if commit is None:
         raise DeclarationError([_no_such_base(root, given, is_folder=path.is_dir())])
     return Base(root, given, commit=commit)
@@ -97,11 +96,6 @@ def _no_such_base(root: Path, given: str, *, is_folder: bool) -> Problem:
     return Problem(given, None, "is neither a package's folder nor a known git revision", fix=fix)
 
 
-def _commit(root: Path, name: str) -> str | None:
-    found = git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    return found.stdout.decode().split()[-1] if found.returncode == 0 else None
-
-
 def _read(folder: Path, root: Path, label: str) -> Package:
     reading = read_package(folder, root)
     if reading.package is None or not reading.package.files:
@@ -110,9 +104,3 @@ def _read(folder: Path, root: Path, label: str) -> Package:
     if reading.package.lock is None:
         raise NoBase(f"the package at {label} has no valid {LOCK_FILE}, so its code cannot be run")
     return reading.package
-
-
-def registry_at(root: Path, commit: str) -> Registry:
-    """The registry at a commit. Raises `DeclarationError`, or `UnicodeDecodeError`."""
-    shown = git(root, "show", f"{commit}:./{REGISTRY_FILE}")
-    return registry_of(parse_document(shown.stdout.decode(), REGISTRY_FILE))

@@ -1,4 +1,4 @@
-"""tests/cases.yaml: reward unit tests, and the expectations in them."""
+"""tests/cases.yaml: reward unit tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from envwright_worker.author_tests.expectation import FORMS, TOLERANCE, Expectation, parse_expectation
+from envwright_worker.author_tests.expectation import FORMS, parse_expectation
 
 from envwright.declarations.document import Document, Steps, load_document, place
 from envwright.declarations.package import CaseDeclaration
@@ -15,8 +15,6 @@ from envwright.declarations.problem import Problem, nearest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
-
-__all__ = ["TOLERANCE", "CaseDeclaration", "Expectation", "parse_expectation", "read_cases", "with_cases"]
 
 _KEYS = ("name", "task", "reply", "expect")
 
@@ -38,7 +36,10 @@ def read_cases(path: Path, root: Path) -> tuple[tuple[CaseDeclaration, ...], lis
     for index, entry in enumerate(document.data):
         mistakes = list(_entry_problems(document, index, entry))
         if not mistakes:
-            case = _case(document, index, entry)
+            reply, line = entry["reply"], document.line((index,)) or 1
+            reply = tuple(reply) if isinstance(reply, list) else reply
+            expect = {name: str(expected) for name, expected in entry["expect"].items()}
+            case = CaseDeclaration(entry["name"], entry["task"], reply, expect, line)
             cases.append(case)
             first = names.setdefault(case.name, case.line)
             if first != case.line:
@@ -46,17 +47,6 @@ def read_cases(path: Path, root: Path) -> tuple[tuple[CaseDeclaration, ...], lis
                 mistakes.append(_problem(document, (index, "name"), message, case.name, fix="give it another name"))
         problems += mistakes
     return tuple(cases), problems
-
-
-def _case(document: Document, index: int, entry: dict[str, Any]) -> CaseDeclaration:
-    reply = entry["reply"]
-    return CaseDeclaration(
-        name=entry["name"],
-        task=entry["task"],
-        reply=tuple(reply) if isinstance(reply, list) else reply,
-        expect={name: str(expected) for name, expected in entry["expect"].items()},
-        line=document.line((index,)) or 1,
-    )
 
 
 def _entry_problems(document: Document, index: int, entry: Any) -> Iterator[Problem]:
@@ -73,19 +63,15 @@ def _entry_problems(document: Document, index: int, entry: Any) -> Iterator[Prob
     if "name" in entry and not (isinstance(entry["name"], str) and entry["name"].strip()):
         yield _problem(document, (index, "name"), "is not text", entry["name"], fix="put it in quotes")
     if "task" in entry:
-        yield from _task_problems(document, (index, "task"), entry["task"])
+        task, allowed = entry["task"], "an index from 0, or {field: value} to match on"
+        if isinstance(task, bool) or not isinstance(task, int | dict) or task == {}:
+            yield _problem(document, (index, "task"), "does not name a task", task, allowed=allowed)
+        elif isinstance(task, int) and task < 0:
+            yield _problem(document, (index, "task"), "is a negative index", task, allowed=allowed)
     if "reply" in entry:
         yield from _reply_problems(document, (index, "reply"), entry["reply"])
     if "expect" in entry:
         yield from _expect_problems(document, (index, "expect"), entry["expect"])
-
-
-def _task_problems(document: Document, steps: Steps, task: Any) -> Iterator[Problem]:
-    allowed = "an index from 0, or {field: value} to match on"
-    if isinstance(task, bool) or not isinstance(task, int | dict) or task == {}:
-        yield _problem(document, steps, "does not name a task", task, allowed=allowed)
-    elif isinstance(task, int) and task < 0:
-        yield _problem(document, steps, "is a negative index", task, allowed=allowed)
 
 
 def _reply_problems(document: Document, steps: Steps, reply: Any) -> Iterator[Problem]:

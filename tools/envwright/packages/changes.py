@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,7 +15,7 @@ from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry import EnvironmentEntry, ExternalEntry, Registry, load_registry, registry_of
 from envwright.declarations.registry_values import RuleSetting
 from envwright.declarations.tool_source import REGISTRY_FILE, TOOL_FOLDER, holds_tool
-from envwright.packages.git import files_at, git, is_shallow
+from envwright.packages.git import commit_named, files_at, git, is_shallow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,8 +67,13 @@ def changed_environments(root: Path, base: str | None = None) -> Change:
     files = _changed_files(root, fork)
     folders = {file.split("/")[1] for file in files if file.startswith("environments/") and file.count("/") > 1}
     existing = {folder for folder in folders if (root / "environments" / folder / "pyproject.toml").exists()}
-    before = {folder for folder in folders if _was_environment(root, fork, folder)}
-    names, removed = _names(existing), _names(before - existing)
+    before = {
+        folder
+        for folder in folders
+        if git(root, "cat-file", "-e", f"{fork}:./environments/{folder}/pyproject.toml").returncode == 0
+    }
+    names: set[str] = set(map(canonicalize_name, existing))
+    removed: set[str] = set(map(canonicalize_name, before - existing))
     runs: set[str] = set()
     removed_runs: set[str] = set()
     reason = ""
@@ -103,10 +108,6 @@ def changed_environments(root: Path, base: str | None = None) -> Change:
     )
 
 
-def _names(folders: Iterable[str]) -> set[str]:
-    return {canonicalize_name(folder) for folder in folders}
-
-
 def _summary(names: set[str], runs: set[str], removed_runs: set[str], fork: str) -> str:
     since = f"since {fork[:12]}"
     parts = [f"changed {since}: {', '.join(sorted(names))}" if names else f"no environment changed {since}"]
@@ -115,25 +116,18 @@ def _summary(names: set[str], runs: set[str], removed_runs: set[str], fork: str)
     return "; ".join(parts)
 
 
-def _was_environment(root: Path, commit: str, folder: str) -> bool:
-    return git(root, "cat-file", "-e", f"{commit}:./environments/{folder}/pyproject.toml").returncode == 0
-
-
 def _renamed(root: Path, fork: str, gone: list[str], new: list[str]) -> dict[str, str]:
     """Each new environment and the removed one that most of its files come from, by distribution name."""
     found: dict[str, str] = {}
     for folder in new if gone else ():
-        held = _objects_in(root, folder)
-        shares = {old: _share_of(root, fork, old, held) for old in gone}
+        held, shares = _objects_in(root, folder), {}
+        for old in gone:
+            files = files_at(root, fork, f"environments/{old}")
+            shares[old] = sum(file.object in held for file in files) / len(files) if files else 0.0
         closest = max(gone, key=lambda old: shares[old])
         if shares[closest] >= ALIKE:
             found[canonicalize_name(folder)] = canonicalize_name(closest)
     return found
-
-
-def _share_of(root: Path, fork: str, folder: str, held: set[str]) -> float:
-    files = [file.object for file in files_at(root, fork, f"environments/{folder}")]
-    return sum(name in held for name in files) / len(files) if files else 0.0
 
 
 def _objects_in(root: Path, folder: str) -> set[str]:
@@ -183,13 +177,16 @@ def changed_keys(before: Registry | None, now: Registry, run: str) -> tuple[str,
 
 def registry_at(root: Path, commit: str) -> Registry | None:
     """The declarations of registry.yaml at a commit; `None` if it cannot be read."""
-    shown = git(root, "show", f"{commit}:./{REGISTRY_FILE}")
-    if shown.returncode != 0:
-        return None
     try:
-        return registry_of(parse_document(shown.stdout.decode(), REGISTRY_FILE))
+        return read_registry_at(root, commit)
     except (DeclarationError, UnicodeDecodeError):
         return None
+
+
+def read_registry_at(root: Path, commit: str) -> Registry:
+    """The registry at a commit. Raises `DeclarationError`, or `UnicodeDecodeError`."""
+    shown = git(root, "show", f"{commit}:./{REGISTRY_FILE}")
+    return registry_of(parse_document(shown.stdout.decode(), REGISTRY_FILE))
 
 
 def _changed_files(root: Path, fork: str) -> set[str]:
@@ -207,9 +204,11 @@ def _fork_point(root: Path, base: str | None) -> str | None:
     if head.returncode != 0:
         found = head.stderr.decode(errors="replace").strip() or str(root)
         raise _refusal("there is no commit here to compare with", found)
-    if base is not None and (_NOTHING.fullmatch(base) or _before_the_first(root, base)):
+    if base is not None and _NOTHING.fullmatch(base):
         return None
-    commit = _commit(root, [base] if base else DEFAULT_BASES)
+    if base is not None and _BEFORE_HEAD.fullmatch(base) and not is_shallow(root) and not commit_named(root, "HEAD^1"):
+        return None  # HEAD is the first commit
+    commit = commit_named(root, *([base] if base else DEFAULT_BASES))
     if commit is None:
         found = base or ", ".join(DEFAULT_BASES)
         raise _refusal("the commit to compare with does not exist", found, fix=_fix_for_history(root, base))
@@ -218,21 +217,6 @@ def _fork_point(root: Path, base: str | None) -> str | None:
         message = "the local history does not reach the commit where this branch left its base"
         raise _refusal(message, base or commit[:12], fix=_fix_for_history(root, base))
     return fork.stdout.decode().strip()
-
-
-def _before_the_first(root: Path, base: str) -> bool:
-    """Whether this is HEAD's parent, and HEAD is the first commit."""
-    if not _BEFORE_HEAD.fullmatch(base) or is_shallow(root):
-        return False
-    return git(root, "rev-parse", "--verify", "--quiet", "HEAD^1").returncode != 0
-
-
-def _commit(root: Path, names: Iterable[str]) -> str | None:
-    for name in names:
-        found = git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-        if found.returncode == 0:
-            return found.stdout.decode().split()[-1]
-    return None
 
 
 def _fix_for_history(root: Path, base: str | None) -> str:

@@ -72,11 +72,9 @@ class Content:
 def list_content(folder: Path, root: Path) -> Content:
     """The environment's files and links, and a problem for each that cannot be part of an environment."""
     found = sorted(_walk(str(folder), "", at_root=True))
-    problems: list[Problem] = []
-    for name, ordinary in found:
-        if not ordinary and (problem := _file_problem(folder / name, root, folder)):
-            problems.append(problem)
-    return Content(tuple(name for name, _ in found), tuple(problems), all(ordinary for _, ordinary in found))
+    problems = (_file_problem(folder / name, root, folder) for name, ordinary in found if not ordinary)
+    names = tuple(name for name, _ in found)
+    return Content(names, tuple(filter(None, problems)), all(ordinary for _, ordinary in found))
 
 
 def _walk(folder: str, prefix: str, *, at_root: bool) -> Iterator[tuple[str, bool]]:
@@ -105,8 +103,8 @@ def _file_problem(path: Path, root: Path, folder: Path) -> Problem | None:
         return Problem(file, None, message, fix="remove it, or rename it to .venv")
     mode = path.lstat().st_mode
     if stat.S_ISLNK(mode):
-        where = "repository" if not leads_inside(path, root) else "environment's folder"
         if not leads_inside(path, folder):
+            where = "environment's folder" if leads_inside(path, root) else "repository"
             message = f"is a symbolic link that leaves the {where}"
             return Problem(file, None, message, found=str(path.readlink()), fix="replace it with the file itself")
         if not path.exists():
@@ -191,7 +189,17 @@ def hub_files(folder: Path) -> list[str]:
 
     Raises `UnreadablePatternError` like `hub_content_hash`.
     """
-    return sorted(_published(folder))
+    ignored = ignore_matcher(folder)
+    names: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name
+            if _is_published_folder(entry) and not ignored(name):
+                # At the top a link to a folder is followed, below it is not.
+                names += _published_below(entry.path, f"{name}/", ignored)
+            elif name in ("README.md", "pyproject.toml") or name.endswith(".py"):
+                names += [name] if _is_published_file(entry) and not ignored(name) else []
+    return sorted(names)
 
 
 class UnreadablePatternError(ValueError):
@@ -233,18 +241,6 @@ def ignore_matcher(folder: Path) -> Callable[[str], bool]:
     return is_ignored
 
 
-def _published(folder: Path) -> Iterator[str]:
-    ignored = ignore_matcher(folder)
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            name = entry.name
-            if _is_published_folder(entry) and not ignored(name):
-                # At the top a link to a folder is followed, below it is not.
-                yield from _published_below(entry.path, f"{name}/", ignored)
-            elif _is_published_at_root(name) and _is_published_file(entry) and not ignored(name):
-                yield name
-
-
 def _published_below(folder: str, prefix: str, ignored: Callable[[str], bool]) -> Iterator[str]:
     try:
         listed = os.scandir(folder)
@@ -258,10 +254,6 @@ def _published_below(folder: str, prefix: str, ignored: Callable[[str], bool]) -
                     yield from _published_below(entry.path, f"{name}/", ignored)
             elif _is_published_file(entry) and not ignored(name):
                 yield name
-
-
-def _is_published_at_root(name: str) -> bool:
-    return name in ("README.md", "pyproject.toml") or name.endswith(".py")
 
 
 def _is_published_file(entry: os.DirEntry[str]) -> bool:

@@ -85,6 +85,15 @@ def head_of(root: Path) -> str:
     return git(root, "rev-parse", "--verify", "--quiet", "HEAD").stdout.decode("ascii", "replace").strip()
 
 
+def commit_named(root: Path, *names: str) -> str | None:
+    """The commit that the first known one of some revisions names; `None` if none is known."""
+    for name in names:
+        found = git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        if found.returncode == 0:
+            return found.stdout.decode().split()[-1]
+    return None
+
+
 def revision_of(root: Path) -> Revision:
     """The revision of a checkout; without git, its folder and the time."""
     date = datetime.now(UTC).isoformat(timespec="seconds")
@@ -162,36 +171,24 @@ def refuse_committed_results(root: Path, *evidence: Path | None) -> None:
     top = root.resolve()
     if not any(os.path.lexists(folder / ".git") for folder in (top, *top.parents)):
         return
-    names = [*RESULTS, *_inside(top, *evidence, users_folder())]
+    places = [place.resolve() for place in (*evidence, users_folder()) if place is not None]
+    inside = [str(place.relative_to(top)) for place in places if place != top and place.is_relative_to(top)]
     # another spelling is the same folder on some file systems
-    listed = git(top, "--icase-pathspecs", "ls-files", "-z", "--", *names)
+    listed = git(top, "--icase-pathspecs", "ls-files", "-z", "--", *RESULTS, *inside)
     if listed.returncode != 0:
         said = listed.stderr.decode(errors="replace").strip()
         raise DeclarationError([Problem(".git", None, "git cannot list the files that it tracks", found=said)])
-    tracked = [os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
-    if tracked:
-        raise DeclarationError(_problems(tracked))
-
-
-def _inside(root: Path, *places: Path | None) -> list[str]:
-    found = (place.resolve() for place in places if place is not None)
-    return [str(place.relative_to(root)) for place in found if place != root and place.is_relative_to(root)]
-
-
-def _problems(tracked: list[str]) -> list[Problem]:
-    by_folder: dict[str, list[str]] = {}
-    for name in tracked:
-        by_folder.setdefault(name.partition("/")[0], []).append(name)
-    return [
-        Problem(
-            names[0].encode(errors="backslashreplace").decode(),
-            None,
-            "is tracked by git, but may only be written by commands on this machine",
-            found=f"{len(names)} tracked in {folder}" if len(names) > 1 else "",
-            fix=f"git rm -r --cached {folder}",
-        )
-        for folder, names in by_folder.items()
-    ]
+    tracked: dict[str, list[str]] = {}
+    for name in map(os.fsdecode, filter(None, listed.stdout.split(b"\0"))):
+        tracked.setdefault(name.partition("/")[0], []).append(name)
+    message = "is tracked by git, but may only be written by commands on this machine"
+    problems = []
+    for folder, names in tracked.items():
+        first = names[0].encode(errors="backslashreplace").decode()
+        found = f"{len(names)} tracked in {folder}" if len(names) > 1 else ""
+        problems.append(Problem(first, None, message, found=found, fix=f"git rm -r --cached {folder}"))
+    if problems:
+        raise DeclarationError(problems)
 
 
 def is_lfs_pointer(file: Path) -> bool:

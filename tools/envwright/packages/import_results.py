@@ -111,8 +111,6 @@ def metadata_beside(path: Path, imported: Imported) -> Mapping[str, Any]:
 
 
 class _Reader:
-    """Reader of the lines of a file."""
-
     def __init__(self, imported: Imported, expected: Expected, metadata: Mapping[str, Any]) -> None:
         self._imported = imported
         self._expected = expected
@@ -126,10 +124,8 @@ class _Reader:
 
     def take(self, number: int, raw: Any, problem: str | None) -> None:
         found = None if problem else format_of(raw)
-        if problem is None and found is None:
-            problem = "is not a result of a known format"
-        if problem is not None or found is None:
-            self._unreadable(number, str(problem))
+        if found is None:
+            self._unreadable(number, problem or "is not a result of a known format")
             return
         self._imported.format = self._imported.format or found
         if found != self._imported.format:
@@ -137,19 +133,14 @@ class _Reader:
             self._imported.refusals.append(LineProblem(number, message))
             return
         try:
-            row = self._row(found, raw)
+            row = row_of_line(raw, self._metadata, self._known)
         except (MalformedRow, UnreadableRow) as error:
             self._unreadable(number, str(error))
             return
+        if found != "envwright":
+            row = replace(row, rollout=self._numbers[row.speaker, row.task_key])
+            self._numbers[row.speaker, row.task_key] += 1
         self._check(number, raw, row)
-
-    def _row(self, found: Format, raw: Mapping[str, Any]) -> EvaluationRow:
-        if found == "envwright":
-            return row_of(raw)
-        row = row_of_v0(raw, self._metadata, self._known) if found == "v0" else row_of_episode(raw, self._known)
-        count = self._numbers[row.speaker, row.task_key]
-        self._numbers[row.speaker, row.task_key] += 1
-        return replace(row, rollout=count)
 
     def _check(self, number: int, raw: Mapping[str, Any], row: EvaluationRow) -> None:
         expected, refuse = self._expected, self._imported.refusals.append
@@ -169,7 +160,9 @@ class _Reader:
             self._imported.problems.append(LineProblem(number, message))
             return
         if row.reward is None and row.error is None:
-            message = _why_no_reward(raw)
+            message = "has neither a reward nor an error: it counts as missing"
+            if raw.get("reward") is not None:
+                message = f"reward is {raw['reward']!r}, which is not a finite number: it counts as missing"
             self._imported.problems.append(LineProblem(number, message))
             row = replace(row, error=RowError("environment", "MissingReward", message))
         self._imported.rows.append(row)
@@ -220,12 +213,6 @@ def format_of(raw: Any) -> Format | None:
 def plain_name(name: str) -> str:
     """A name without owner, version, environment class and spelling: `acme/agentic+gsm-8k@1` is `gsm_8k`."""
     return name.partition("@")[0].rpartition("/")[2].rpartition("+")[2].replace("-", "_").replace(".", "_").lower()
-
-
-def _why_no_reward(raw: Mapping[str, Any]) -> str:
-    if "reward" in raw and raw["reward"] is not None:
-        return f"reward is {raw['reward']!r}, which is not a finite number: it counts as missing"
-    return "has neither a reward nor an error: it counts as missing"
 
 
 def print_problems(path: Path, problems: Sequence[LineProblem], what: str) -> None:
@@ -281,8 +268,20 @@ class KnownEnvironment:
         return self.tasks[key]
 
 
+def row_of_line(raw: Any, metadata: Mapping[str, Any], known: KnownEnvironment) -> EvaluationRow:
+    """A line of any format. Raises `UnreadableRow` and `MalformedRow`."""
+    match format_of(raw):
+        case "envwright":
+            return row_of(raw)
+        case "v0":
+            return row_of_v0(raw, metadata, known)
+        case "v1":
+            return row_of_episode(raw, known)
+    raise UnreadableRow("is not a result of a known format")
+
+
 def row_of_v0(raw: Mapping[str, Any], metadata: Mapping[str, Any], known: KnownEnvironment) -> EvaluationRow:
-    """A line of results.jsonl. Raises `UnreadableRow`."""
+    """A line of results.jsonl."""
     prompt = _messages(raw.get("prompt"))
     key = task_key(prompt, raw)
     stop = raw.get("stop_condition")
@@ -318,15 +317,19 @@ def row_of_v0(raw: Mapping[str, Any], metadata: Mapping[str, Any], known: KnownE
 
 
 def row_of_episode(raw: Mapping[str, Any], known: KnownEnvironment) -> EvaluationRow:
-    """A line of traces.jsonl: an episode, or (0.2.1) a trace. Raises `UnreadableRow`."""
+    """A line of traces.jsonl: an episode, or (0.2.1) a trace."""
     traces = [_mapping(trace, "a trace") for trace in raw["traces"]] if "traces" in raw else [raw]
     mine = [trace for trace in traces if (trace.get("agent") or {}).get("trainable", True)]
     data = _mapping((raw.get("task") or (traces[0].get("task") if traces else None) or {}).get("data"), "task.data")
-    key = task_key(_prompt_v1(data), data)
+    system = data.get("system_prompt")
+    prompt = [*([{"role": "system", "content": system}] if system else []), *_messages(data.get("prompt"))]
+    key = task_key(prompt, data)
     first = mine[0] if mine else {}
     error, timed_out = _error_v1(raw, traces)
-    functions = _functions_v1(mine, known)
-    calls = [call.get("usage") or {} for trace in mine for call in trace.get("calls") or []]
+    calls = [call for trace in mine for call in trace.get("calls") or []]
+    usages = (_tokens(call.get("usage"), "prompt_tokens", "completion_tokens") for call in calls)
+    tokens = [usage for usage in usages if usage is not None]
+    used = Tokens(sum(each.prompt for each in tokens), sum(each.completion for each in tokens)) if tokens else None
     agent = (first.get("agent") or {}).get("config") or {}
     stops = [trace.get("stop_condition") for trace in mine]
     return EvaluationRow(
@@ -338,15 +341,15 @@ def row_of_episode(raw: Mapping[str, Any], known: KnownEnvironment) -> Evaluatio
         group=str((raw.get("group") or {}).get("id") or key),
         rollout=0,
         reward=None if error else _reward_v1(mine),
-        functions=functions,
+        functions=_functions_v1(mine, known),
         model=agent.get("model"),
         endpoint=(agent.get("client") or {}).get("base_url"),
         sampling={name: value for name, value in (agent.get("sampling") or {}).items() if value is not None},
         error=error,
         stop=stops[0] if stops else None,
-        truncated=any(call.get("finish_reason") == "length" for trace in mine for call in trace.get("calls") or []),
+        truncated=any(call.get("finish_reason") == "length" for call in calls),
         timed_out=timed_out,
-        tokens=_sum_of(calls),
+        tokens=used,
         seconds=_seconds_v1(first.get("timing")),
         completion=_completion_v1(first),
     )
@@ -450,11 +453,6 @@ def _reward_v1(traces: list[Mapping[str, Any]]) -> float | None:
     return math.fsum(found) if found and len(found) == len(values) else None
 
 
-def _prompt_v1(data: Mapping[str, Any]) -> list[Message]:
-    system = data.get("system_prompt")
-    return [*([{"role": "system", "content": system}] if system else []), *_messages(data.get("prompt"))]
-
-
 def _completion_v1(trace: Mapping[str, Any]) -> tuple[Message, ...]:
     nodes = trace.get("nodes") or []
     first = next((position for position, node in enumerate(nodes) if node.get("sampled")), len(nodes))
@@ -465,11 +463,6 @@ def _tokens(usage: Any, fed: str, counted: str) -> Tokens | None:
     if not isinstance(usage, Mapping) or finite(usage.get(fed)) is None:
         return None
     return Tokens(int(usage[fed]), int(usage.get(counted) or 0))
-
-
-def _sum_of(usages: Iterable[Mapping[str, Any]]) -> Tokens | None:
-    found = [one for usage in usages if (one := _tokens(usage, "prompt_tokens", "completion_tokens")) is not None]
-    return Tokens(sum(tokens.prompt for tokens in found), sum(tokens.completion for tokens in found)) if found else None
 
 
 def _seconds(timing: Any) -> float:

@@ -11,6 +11,9 @@ The header's digest covers the inputs of the resolution. It detects a lock that 
 without resolving anything. The requirements below it show the changes since.
 
 A requirement at a git address has the address with the commit in place of a version; the commit serves as its hash.
+
+`[tool.uv.sources]` is uv's own table. uv reads it for a project, but not for a list of requirements. So each address is
+written into its requirement here.
 """
 
 from __future__ import annotations
@@ -21,21 +24,24 @@ import re
 import sys
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from packaging.markers import InvalidMarker, Marker
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from envwright.declarations.declared_text import text_of
+from envwright.declarations.declared_text import read_text, relative
 from envwright.declarations.document import long_number
+from envwright.declarations.package import Lock
+from envwright.declarations.problem import DeclarationError, Problem
 from envwright.packages.pyproject import readable_requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from envwright.packages.pyproject import Pyproject
 
 LOCK_FILE = "requirements.lock"
 
@@ -52,6 +58,7 @@ _COMMIT = re.compile(
     r"\s*(?:;\s*(?P<marker>.*?))?\s*"
 )
 """An entry at a git address, with its commit and without a password."""
+_SSH_AS_GIT_WRITES_IT = re.compile(r"(?P<user>[\w.-]+@[\w.-]+):(?!//)(?P<path>.+)")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})(?=\s|$)")
 
 
@@ -74,10 +81,6 @@ class Pin:
         between = " @ " if self.is_commit else "=="
         return f"{self.name}{between}{self.version}" + (f" ; {self.marker}" if self.marker else "")
 
-    def applies(self, python: Mapping[str, str]) -> bool:
-        """Whether the entry's marker holds for a Python."""
-        return not self.marker or Marker(self.marker).evaluate(dict(python))
-
 
 @dataclass(frozen=True)
 class ParsedLock:
@@ -96,7 +99,7 @@ class ParsedLock:
         python = python_used(requires_python)
         chosen: dict[str, str] = {}
         for pin in self.pins:
-            if pin.name not in chosen or pin.applies(python):
+            if pin.name not in chosen or not pin.marker or Marker(pin.marker).evaluate(dict(python)):
                 chosen[pin.name] = pin.version
         return chosen
 
@@ -127,11 +130,7 @@ def render(resolved: str, requires: Iterable[str], requires_python: str) -> str:
     `ValueError` when an entry is neither an exact version with hashes nor at a commit.
     """
     requires, requires_python = tuple(requires), "".join(requires_python.split())
-    kept = []
-    for _, text in _logical_lines(resolved):
-        if not text.startswith("-"):
-            kept.append(text)
-    parsed = parse_lock("\n".join(kept))
+    parsed = parse_lock("\n".join(text for _, text in _logical_lines(resolved) if not text.startswith("-")))
     if parsed.mistakes:
         line, message, found = parsed.mistakes[0]
         raise ValueError(f"resolved entry {line}: {message}: {found}")
@@ -174,37 +173,22 @@ def stated_requirement(text: str) -> str:
     return _without_password(_canonical(text))
 
 
-_parsed: dict[bytes, ParsedLock] = {}
-_MOST_PARSED = 64
-
-
-def parse_content(content: bytes, path: Path, root: Path) -> ParsedLock:
-    """Parsed once per content: many environments of one repository have equal locks.
-
-    Raises `DeclarationError` as `text_of` does.
-    """
-    key = hashlib.sha256(content).digest()
-    if key not in _parsed:
-        if len(_parsed) >= _MOST_PARSED:
-            _parsed.clear()
-        _parsed[key] = parse_lock(text_of(content, path, root))
-    return _parsed[key]
-
-
+@lru_cache(maxsize=64)  # many environments of one repository have equal locks
 def parse_lock(text: str) -> ParsedLock:
     pins: list[Pin] = []
     mistakes: list[tuple[int, str, str]] = []
-    inputs = ""
+    inputs, line_of_inputs = "", 1
     stated: dict[str, list[str]] = {"requires": [], "requires-python": []}
     for line, row in enumerate(text.split("\n"), start=1):
         if len(row.splitlines()) > 1:
-            mistakes.append((line, "contains a character at which uv begins another line", _visible(row)))
+            shown = row.strip().encode("unicode_escape").decode()[:120]
+            mistakes.append((line, "contains a character at which uv begins another line", shown))
         if header := _RESOLVED_FROM.fullmatch(row.strip()):
             stated[header[1]].append(header[2])
         elif "://" in row and not _COMMIT.fullmatch(row.strip()):
             mistakes.append((line, "contains an address", _without_password(row.strip())[:120]))
         if not inputs and (header := _INPUTS.fullmatch(row.strip())):
-            inputs = header[1]
+            inputs, line_of_inputs = header[1], line
     for line, entry in _logical_lines(text):
         commit = _COMMIT.fullmatch(entry)
         if commit or "://" not in entry:
@@ -216,7 +200,7 @@ def parse_lock(text: str) -> ParsedLock:
     mistakes += _repeated(pins)
     digest = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
     resolved_from, pythons = tuple(stated["requires"]), "".join(stated["requires-python"])
-    return ParsedLock(digest, tuple(pins), inputs, _line_of_inputs(text), resolved_from, pythons, tuple(mistakes))
+    return ParsedLock(digest, tuple(pins), inputs, line_of_inputs, resolved_from, pythons, tuple(mistakes))
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -269,10 +253,6 @@ def _is_marker(text: str) -> bool:
     return True
 
 
-def _visible(row: str) -> str:
-    return row.strip().encode("unicode_escape").decode()[:120]
-
-
 def _without_password(text: str) -> str:
     return re.sub(r"(https?://)[^/\s@]+@", r"\1…@", text)
 
@@ -285,6 +265,133 @@ def _repeated(pins: Iterable[Pin]) -> Iterator[tuple[int, str, str]]:
             yield pin.line, f"is a duplicate of line {known.line}", pin.entry
 
 
-def _line_of_inputs(text: str) -> int:
-    rows = text.split("\n")
-    return next((line for line, row in enumerate(rows, start=1) if _INPUTS.fullmatch(row.strip())), 1)
+def installable(lock: Path) -> str:
+    """The text that an installer reads in place of a lock: the entries that this parser found, and nothing else.
+
+    Another parser could find more in the file. Raises `DeclarationError` and `ValueError`.
+    """
+    parsed = parse_lock(read_text(lock, lock.parent))
+    if parsed.mistakes:
+        line, message, found = parsed.mistakes[0]
+        raise ValueError(f"{lock.name}:{line} {message}: {found}")
+    return "".join(f"{with_hashes(pin)}\n" for pin in parsed.pins)
+
+
+def read_lock(folder: Path, root: Path, name: str, pyproject: Pyproject) -> tuple[Lock | None, list[Problem]]:
+    """The environment's lock and its problems; `None` if it cannot be used."""
+    path = folder / LOCK_FILE
+    file, fix = relative(path, root), f"envwright lock {name}"
+    if not path.exists() and not path.is_symlink():
+        return None, [Problem(file, None, "does not exist", fix=fix)]
+    try:
+        parsed = parse_lock(read_text(path, root))
+    except DeclarationError as error:
+        return None, list(error.problems)
+    problems = [Problem(file, line, message, found=found, fix=fix) for line, message, found in parsed.mistakes]
+    requires = requirements_to_lock(pyproject)
+    requires_python = str(pyproject.table("project").get("requires-python", ""))
+    changes: list[str] = []
+    if not parsed.inputs:
+        problems.append(Problem(file, 1, "has no line `# inputs: sha256:…`", fix=fix))
+    elif parsed.inputs != inputs_digest(requires, requires_python):
+        changes = list(_changes(parsed, requires, requires_python)) if parsed.resolved_from else []
+        problems.append(Problem(file, parsed.line_of_inputs, "is out of date", found="; ".join(changes), fix=fix))
+    if not changes:
+        problems += _unsatisfied(pyproject, parsed.by_name, python_used(requires_python), fix)
+    return Lock(parsed.digest, parsed.inputs, parsed.applicable(requires_python), parsed.entries), problems
+
+
+def _changes(parsed: ParsedLock, requires: Iterable[str], requires_python: str) -> Iterator[str]:
+    """The differences between the requirements of a lock and the current ones."""
+    before, now = _by_name(parsed.resolved_from), _by_name(map(stated_requirement, requires))
+    for name in sorted(before.keys() | now.keys()):
+        was, is_now = before.get(name), now.get(name)
+        if was is None:
+            yield f"{is_now} is new"
+        elif is_now is None:
+            yield f"{was} is gone"
+        elif was != is_now:
+            yield f"{is_now} was {was}"
+    python = "".join(requires_python.split())
+    if parsed.requires_python != python:
+        yield f"requires-python {python or 'nothing'} was {parsed.requires_python or 'nothing'}"
+
+
+def _by_name(requires: Iterable[str]) -> dict[str, str]:
+    """The requirements of each name in a form that does not depend on their order."""
+    found: dict[str, list[str]] = {}
+    for text in requires:
+        requirement = readable_requirement(text)
+        found.setdefault(canonicalize_name(requirement.name) if requirement else text, []).append(text)
+    return {name: ", ".join(sorted(texts)) for name, texts in found.items()}
+
+
+def _unsatisfied(
+    pyproject: Pyproject, by_name: Mapping[str, Sequence[Pin]], python: Mapping[str, str], fix: str
+) -> Iterator[Problem]:
+    requires = pyproject.table("project").get("dependencies", ())
+    for index, text in enumerate(requires if isinstance(requires, list) else ()):
+        requirement = readable_requirement(text) if isinstance(text, str) else None
+        if requirement is None or (requirement.marker and not requirement.marker.evaluate({**python, "extra": ""})):
+            continue
+        key = f"project.dependencies[{index}]"
+        candidates, bounds = by_name.get(canonicalize_name(requirement.name), []), requirement.specifier
+        if not candidates:
+            yield pyproject.problem(key, "is not in requirements.lock", text, fix=fix)
+        elif not any(pin.is_commit or bounds.contains(pin.version, prereleases=True) for pin in candidates):
+            locked = ", ".join(pin.version for pin in candidates)
+            yield pyproject.problem(key, f"is not satisfied by requirements.lock, which has {locked}", text, fix=fix)
+
+
+def requirements_to_lock(pyproject: Pyproject) -> tuple[str, ...]:
+    """The package's requirements, in which a source that is a git repository is the requirement's address."""
+    sources = _sources(pyproject)
+    return tuple(located for text in _requires(pyproject) for located in _located(text, sources))
+
+
+def sources_left_out(pyproject: Pyproject) -> tuple[str, ...]:
+    """Requirements with a source other than a git repository: a folder or an index. They lock from the usual index."""
+    requirements = map(readable_requirement, _requires(pyproject))
+    names = {canonicalize_name(requirement.name) for requirement in requirements if requirement}
+    return tuple(name for name, found in _sources(pyproject).items() if name in names and not any(map(_is_git, found)))
+
+
+def _requires(pyproject: Pyproject) -> list[str]:
+    requires = pyproject.table("project").get("dependencies", ())
+    return [text for text in requires if isinstance(text, str)] if isinstance(requires, list) else []
+
+
+def _sources(pyproject: Pyproject) -> dict[str, list[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for name, declared in pyproject.table("tool", "uv", "sources").items():
+        several = declared if isinstance(declared, list) else [declared]
+        found[canonicalize_name(name)] = [each for each in several if isinstance(each, dict)]
+    return found
+
+
+def _is_git(source: Mapping[str, Any]) -> bool:
+    return isinstance(source.get("git"), str)
+
+
+def _located(text: str, sources: Mapping[str, list[Mapping[str, Any]]]) -> Iterator[str]:
+    requirement = readable_requirement(text)
+    found = sources.get(canonicalize_name(requirement.name), []) if requirement else []
+    repositories = [source for source in found if _is_git(source)]
+    if requirement is None or requirement.url or not repositories:
+        yield text
+        return
+    extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+    for source in repositories:
+        markers = [str(marker) for marker in (requirement.marker, source.get("marker")) if marker]
+        marker = " and ".join(f"({each})" for each in markers) if len(markers) > 1 else "".join(markers)
+        yield f"{requirement.name}{extras} @ {_address(source)}" + (f" ; {marker}" if marker else "")
+
+
+def _address(source: Mapping[str, Any]) -> str:
+    url = str(source["git"])
+    if found := _SSH_AS_GIT_WRITES_IT.fullmatch(url):
+        url = f"ssh://{found['user']}/{found['path']}"
+    revision = next((str(source[key]) for key in ("rev", "tag", "branch") if source.get(key)), "")
+    folder = source.get("subdirectory")
+    address = url if url.startswith("git+") else f"git+{url}"
+    return address + (f"@{revision}" if revision else "") + (f"#subdirectory={folder}" if folder else "")

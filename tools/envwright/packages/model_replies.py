@@ -29,7 +29,7 @@ from envwright_worker.policies.answers import answer_of
 from envwright.declarations.package import Package
 from envwright.facts.observed import Task
 from envwright.facts.recordings import LFS_POINTER
-from envwright.facts.results import EvaluationRow, MalformedRow, objects_of, row_of, task_key
+from envwright.facts.results import EvaluationRow, MalformedRow, objects_of, task_key
 from envwright.packages.git import is_lfs_pointer
 from envwright.packages.import_results import (
     FILES,
@@ -37,11 +37,9 @@ from envwright.packages.import_results import (
     KnownEnvironment,
     UnreadableRow,
     finite,
-    format_of,
     metadata_beside,
     plain_name,
-    row_of_episode,
-    row_of_v0,
+    row_of_line,
 )
 from envwright.packages.recordings import read_recordings, recordings_content
 from envwright.text.visible_text import on_one_line
@@ -157,7 +155,7 @@ def read_results(package: Package, named: Sequence[str] = ()) -> ResultsRead:
     """Read all results of an environment."""
     read = ResultsRead()
     for path in result_files(package, named):
-        _Reader(read, package, path).read()
+        _read_file(read, package, path)
     for recording in read_recordings(package.folder):
         if recording.is_sound and recording.is_of_model:
             read.files.append(recording.file)
@@ -167,51 +165,33 @@ def read_results(package: Package, named: Sequence[str] = ()) -> ResultsRead:
     return read
 
 
-class _Reader:
-    def __init__(self, read: ResultsRead, package: Package, path: Path) -> None:
-        self._read = read
-        self._package = package
-        self._path = path
-        self._file = _shown(path, package)
-        self._metadata = metadata_beside(path, Imported(path))
-        self._known = KnownEnvironment(package.name, {}, {}, is_complete=True)
-        self._changed = datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
-
-    def read(self) -> None:
-        self._read.files.append(self._file)
-        if is_lfs_pointer(self._path):
-            self._read.left_out[f"{self._file}: {LFS_POINTER}"] += 1
+def _read_file(read: ResultsRead, package: Package, path: Path) -> None:
+    file, metadata = _shown(path, package), metadata_beside(path, Imported(path))
+    known = KnownEnvironment(package.name, {}, {}, is_complete=True)
+    changed = datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
+    read.files.append(file)
+    if is_lfs_pointer(path):
+        read.left_out[f"{file}: {LFS_POINTER}"] += 1
+        return
+    most = MOST_BYTES - read.bytes
+    read.bytes += path.stat().st_size
+    for count, (number, raw, problem) in enumerate(_values_of(path, most)):
+        if count == MOST_ROWS or len(read.replies) >= MOST_ROWS:
+            read.left_out[f"{file}: line {number} and all after it, the limit is {MOST_ROWS:,}"] += 1
             return
-        most = MOST_BYTES - self._read.bytes
-        self._read.bytes += self._path.stat().st_size
-        for count, (number, raw, problem) in enumerate(_values_of(self._path, most)):
-            if count == MOST_ROWS or len(self._read.replies) >= MOST_ROWS:
-                self._read.left_out[f"{self._file}: line {number} and all after it, the limit is {MOST_ROWS:,}"] += 1
-                return
-            if problem is not None:
-                is_end = "not read" in problem
-                self._read.left_out[f"{self._file}: {f'line {number} {problem}' if is_end else UNREADABLE}"] += 1
-                continue
-            try:
-                row, answer, day = self._row(raw), _answer_of(raw), _date_of(raw)
-            except (MalformedRow, UnreadableRow, AttributeError, KeyError, TypeError, ValueError, RecursionError):
-                self._read.left_out[f"{self._file}: {UNREADABLE}"] += 1
-                continue
-            if plain_name(row.environment) not in {plain_name(self._package.name), plain_name(self._package.module)}:
-                self._read.left_out[f"{self._file}: rollouts of another environment"] += 1
-                continue
-            model = row.model or str(self._metadata.get("model") or "an unknown model")
-            _take(self._read, self._file, number, row, model, day or self._changed, answer)
-
-    def _row(self, raw: Any) -> EvaluationRow:
-        match format_of(raw):
-            case "envwright":
-                return row_of(raw)
-            case "v0":
-                return row_of_v0(raw, self._metadata, self._known)
-            case "v1":
-                return row_of_episode(raw, self._known)
-        raise UnreadableRow("is not a result of a known format")
+        if problem is not None:
+            read.left_out[f"{file}: {f'line {number} {problem}' if 'not read' in problem else UNREADABLE}"] += 1
+            continue
+        try:
+            row, answer, day = row_of_line(raw, metadata, known), _answer_of(raw), _date_of(raw)
+        except (MalformedRow, UnreadableRow, AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            read.left_out[f"{file}: {UNREADABLE}"] += 1
+            continue
+        if plain_name(row.environment) not in {plain_name(package.name), plain_name(package.module)}:
+            read.left_out[f"{file}: rollouts of another environment"] += 1
+            continue
+        model = row.model or str(metadata.get("model") or "an unknown model")
+        _take(read, file, number, row, model, day or changed, answer)
 
 
 def _values_of(path: Path, most: int) -> Iterator[tuple[int, Any, str | None]]:

@@ -25,6 +25,11 @@ _TABLE = re.compile(rf"[ \t]*(\[\[?)[ \t]*({_KEY})[ \t]*\]\]?")
 _ASSIGNMENT = re.compile(rf"[ \t]*({_KEY})[ \t]*=")
 _PART = re.compile(_WORD)
 _TOKEN = re.compile(r'"""|\'\'\'|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|[\[\]{}]|#[^\n]*|\n')
+_LONG_STRING = {
+    '"""': re.compile(r'(?:[^"\\]|\\.|"(?!""))*"{3,5}', re.DOTALL),
+    "'''": re.compile(r"(?:[^']|'(?!''))*'{3,5}", re.DOTALL),
+}
+"""The rest of a text, by the quotes that opened it."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +50,9 @@ class Pyproject:
 
     def line(self, key: str) -> int | None:
         """Line of the key, or of the nearest table that contains it."""
-        while key:
-            if key in self.lines:
-                return self.lines[key]
+        while key and key not in self.lines:
             key = key.rpartition(".")[0]
-        return None
+        return self.lines.get(key)
 
     def problem(self, key: str, message: str, found: object = "", **more: str) -> Problem:
         """A problem at one key of this file."""
@@ -105,16 +108,11 @@ def _end_of_value(text: str, offset: int, key: str, line: int, lines: dict[str, 
                 lines.setdefault(f"{key}[{entry}]", line)
                 entry += 1
             if len(found) == 3 and found in ('"""', "'''"):
-                end = _end_of_long_string(text, offset, found)
+                closed = _LONG_STRING[found].match(text, offset)
+                end = closed.end() if closed else len(text)
                 line += text.count("\n", offset, end)
                 offset = end
     return len(text)
-
-
-def _end_of_long_string(text: str, offset: int, quotes: str) -> int:
-    closing = re.compile(r'(?:[^"\\]|\\.|"(?!""))*"{3,5}' if quotes == '"""' else r"(?:[^']|'(?!''))*'{3,5}", re.DOTALL)
-    match = closing.match(text, offset)
-    return match.end() if match else len(text)
 
 
 def _name(key: str) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ from envwright.declarations.package import CaseDeclaration, Lock, Package, folde
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.packages.cases import read_cases
 from envwright.packages.content import UnreadablePatternError, hub_content_hash, list_content, strict_digest
-from envwright.packages.environment_lock import read_lock, requirements_to_lock, sources_left_out
+from envwright.packages.lock import read_lock, requirements_to_lock, sources_left_out
 from envwright.packages.pyproject import Pyproject, parse_requirement, read_pyproject, readable_requirement
-from envwright.packages.settings import read_mutation_settings, read_settings
+from envwright.packages.settings import read_equivalent_mutants, read_settings
 from envwright.packages.source import generation_of, read_source
 from envwright.text.python_source import UNPARSABLE, parse_python
 
@@ -63,33 +64,74 @@ def read_package(folder: Path, root: Path, *, with_lock: bool = True) -> Package
     name = _text(pyproject.table("project"), "name")
     if not name:
         return PackageReading(None, tuple(problems))
-    problems += _folder_problems(folder, root, folder_of(name))
+    if folder.name != folder_of(name):
+        file, message = relative(folder, root), "is not the name of the distribution with underscores"
+        fix = "rename the folder or the project"
+        problems.append(Problem(file, None, message, found=folder.name, allowed=folder_of(name), fix=fix))
     modules = find_modules(folder, content.files, pyproject)
     problems += _module_problems(folder, root, folder_of(name), content.files, modules)
     module = modules[0] if modules else ModulePlace(folder_of(name))
-    reading = _read(folder, root, pyproject, content.files, module, with_lock)
-    return PackageReading(reading.package, (*problems, *reading.problems))
+    return _read(folder, root, pyproject, content.files, module, problems, with_lock=with_lock)
 
 
 def _read(
-    folder: Path, root: Path, pyproject: Pyproject, files: tuple[str, ...], module: ModulePlace, with_lock: bool
+    folder: Path,
+    root: Path,
+    pyproject: Pyproject,
+    files: tuple[str, ...],
+    module: ModulePlace,
+    problems: list[Problem],
+    *,
+    with_lock: bool,
 ) -> PackageReading:
-    package, problems = _declared(folder, pyproject, module)
+    project, build = pyproject.table("project"), pyproject.table("build-system")
+    name, requires = canonicalize_name(_text(project, "name")), _texts(project, "dependencies")
+    reward, answer, found = read_settings(pyproject)
+    problems += found
+    mutants, found = read_equivalent_mutants(pyproject)
+    problems += found
     source, found = read_source(folder, root, f"{module.root}{module.name}", files)
     problems += found
-    cases, found = _cases(folder, root, files)
-    problems += found
-    readme, found = _readme(folder, root, files)
-    problems += found
-    hub_hash, found = _hub_hash(folder, root)
-    problems += found
+    cases: tuple[CaseDeclaration, ...] = ()
+    readme: str | None = None
+    if CASES_FILE in files:
+        with _noted(problems):
+            cases, found = read_cases(folder / CASES_FILE, root)
+            problems += found
+    if "README.md" in files:
+        with _noted(problems):
+            readme = read_text(folder / "README.md", root)
+    hub_hash = ""
+    try:
+        hub_hash = hub_content_hash(folder)
+    except UnreadablePatternError as error:
+        file, message = relative(folder / ".gitignore", root), "has a pattern on which prime env push fails or hangs"
+        problems.append(Problem(file, error.line, message, found=error.pattern, fix="write the pattern another way"))
     lock: Lock | None = None
     if with_lock:
-        lock, found = read_lock(folder, root, package.name, pyproject)
+        lock, found = read_lock(folder, root, name, pyproject)
         problems += found
-    package = replace(
-        package,
-        generation=generation_of(_verifiers_bound(package.requires), source),
+    package = Package(
+        name=name,
+        folder=folder,
+        module=module.name,
+        module_root=module.root,
+        declared_name=_text(project, "name"),
+        version=_text(project, "version"),
+        description=_text(project, "description"),
+        tags=_texts(project, "tags"),
+        requires_python=_text(project, "requires-python"),
+        requires=requires,
+        requires_to_lock=requirements_to_lock(pyproject),
+        sources_left_out=sources_left_out(pyproject),
+        build_requires=_texts(build, "requires"),
+        eval_settings=pyproject.table("tool", "verifiers", "eval"),
+        reward=reward,
+        answer=answer,
+        equivalent_mutants=mutants,
+        fresh_process=pyproject.table("tool", "envwright", "worker").get("fresh") is True,
+        lines=pyproject.lines,
+        generation=generation_of(_verifiers_bound(requires), source),
         readme=readme,
         has_oracle=ORACLE_FILE in files and not _is_skeleton(folder / ORACLE_FILE),
         cases=cases,
@@ -111,6 +153,15 @@ def _read(
     return PackageReading(package, tuple(problems))
 
 
+@contextmanager
+def _noted(problems: list[Problem]) -> Iterator[None]:
+    """Note the problems of a file that cannot be read, instead of raising them."""
+    try:
+        yield
+    except DeclarationError as error:
+        problems += error.problems
+
+
 def _is_skeleton(path: Path) -> bool:
     """Whether every function of an oracle only returns `None`, as in those that `envwright adopt` writes."""
     try:
@@ -118,38 +169,6 @@ def _is_skeleton(path: Path) -> bool:
     except (OSError, *UNPARSABLE):
         return False
     return bool(functions) and all(list(map(ast.unparse, function.body)) == ["return None"] for function in functions)
-
-
-def _declared(folder: Path, pyproject: Pyproject, module: ModulePlace) -> tuple[Package, list[Problem]]:
-    """The declarations of pyproject.toml alone; everything else is empty."""
-    project, build = pyproject.table("project"), pyproject.table("build-system")
-    reward, answer, problems = read_settings(pyproject)
-    mutation, found = read_mutation_settings(pyproject)
-    problems += found
-    package = Package(
-        name=canonicalize_name(_text(project, "name")),
-        folder=folder,
-        module=module.name,
-        module_root=module.root,
-        declared_name=_text(project, "name"),
-        version=_text(project, "version"),
-        description=_text(project, "description"),
-        tags=_texts(project, "tags"),
-        requires_python=_text(project, "requires-python"),
-        requires=_texts(project, "dependencies"),
-        requires_to_lock=requirements_to_lock(pyproject),
-        sources_left_out=sources_left_out(pyproject),
-        build_requires=_texts(build, "requires"),
-        generation=None,
-        readme=None,
-        eval_settings=pyproject.table("tool", "verifiers", "eval"),
-        reward=reward,
-        answer=answer,
-        mutation=mutation,
-        fresh_process=pyproject.table("tool", "envwright", "worker").get("fresh") is True,
-        lines=pyproject.lines,
-    )
-    return package, problems
 
 
 def _project_problems(pyproject: Pyproject) -> Iterator[Problem]:
@@ -162,19 +181,17 @@ def _project_problems(pyproject: Pyproject) -> Iterator[Problem]:
     for key in ("name", "version", "description", "requires-python"):
         if key in project and not isinstance(project[key], str):
             yield pyproject.problem(f"project.{key}", "is not text", project[key], fix="put it in quotes")
-    tables: tuple[tuple[str, Mapping[str, Any], str], ...] = (
-        ("project.dependencies", project, "dependencies"),
-        ("project.tags", project, "tags"),
-        ("build-system.requires", pyproject.table("build-system"), "requires"),
-    )
-    for place, table, key in tables:
-        found = table.get(key, [])
+    for table, key in (("project", "dependencies"), ("project", "tags"), ("build-system", "requires")):
+        found = pyproject.table(table).get(key, [])
         if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
-            yield pyproject.problem(place, "is not a list of texts", found)
-    yield from _requirement_problems(pyproject, "project.dependencies", _texts(project, "dependencies"))
-    yield from _requirement_problems(
-        pyproject, "build-system.requires", _texts(pyproject.table("build-system"), "requires")
-    )
+            yield pyproject.problem(f"{table}.{key}", "is not a list of texts", found)
+    for table, key in (("project", "dependencies"), ("build-system", "requires")):
+        for index, text in enumerate(_texts(pyproject.table(table), key)):
+            try:
+                parse_requirement(text)
+            except InvalidRequirement as error:
+                reason = str(error).splitlines()[0]
+                yield pyproject.problem(f"{table}.{key}[{index}]", f"is not a valid requirement: {reason}", text)
     try:
         SpecifierSet(_text(project, "requires-python"))
     except InvalidSpecifier:
@@ -182,22 +199,6 @@ def _project_problems(pyproject: Pyproject) -> Iterator[Problem]:
         yield pyproject.problem(
             "project.requires-python", "is not a version bound", found, allowed='such as ">=3.11,<3.14"'
         )
-
-
-def _requirement_problems(pyproject: Pyproject, place: str, requires: tuple[str, ...]) -> Iterator[Problem]:
-    for index, text in enumerate(requires):
-        try:
-            parse_requirement(text)
-        except InvalidRequirement as error:
-            reason = str(error).splitlines()[0]
-            yield pyproject.problem(f"{place}[{index}]", f"is not a valid requirement: {reason}", text)
-
-
-def _folder_problems(folder: Path, root: Path, expected: str) -> Iterator[Problem]:
-    if folder.name != expected:
-        message = "is not the name of the distribution with underscores"
-        fix = "rename the folder or the project"
-        yield Problem(relative(folder, root), None, message, found=folder.name, allowed=expected, fix=fix)
 
 
 def _module_problems(
@@ -227,32 +228,6 @@ def _verifiers_bound(requires: tuple[str, ...]) -> SpecifierSet | None:
         if requirement and canonicalize_name(requirement.name) == "verifiers":
             return requirement.specifier
     return None
-
-
-def _hub_hash(folder: Path, root: Path) -> tuple[str, list[Problem]]:
-    try:
-        return hub_content_hash(folder), []
-    except UnreadablePatternError as error:
-        file, message = relative(folder / ".gitignore", root), "has a pattern on which prime env push fails or hangs"
-        return "", [Problem(file, error.line, message, found=error.pattern, fix="write the pattern another way")]
-
-
-def _cases(folder: Path, root: Path, files: tuple[str, ...]) -> tuple[tuple[CaseDeclaration, ...], list[Problem]]:
-    if CASES_FILE not in files:
-        return (), []
-    try:
-        return read_cases(folder / CASES_FILE, root)
-    except DeclarationError as error:
-        return (), list(error.problems)
-
-
-def _readme(folder: Path, root: Path, files: tuple[str, ...]) -> tuple[str | None, list[Problem]]:
-    if "README.md" not in files:
-        return None, []
-    try:
-        return read_text(folder / "README.md", root), []
-    except DeclarationError as error:
-        return None, list(error.problems)
 
 
 def _text(table: Mapping[str, Any], key: str) -> str:
@@ -291,8 +266,10 @@ def find_modules(folder: Path, files: Sequence[str], pyproject: Pyproject) -> li
     It is the one with the distribution's name, or the only one that the build backend's table names, that exists, or
     that defines an object for verifiers to load.
     """
-    declared = list(_declared_paths(pyproject))
-    roots = dict.fromkeys((*USUAL_ROOTS, *_declared_roots(pyproject), *(f"{_parent(path)}" for path in declared)))
+    texts = (path.replace("\\", "/").strip().strip("/") for path in _declared_paths(pyproject))
+    declared = [path.removeprefix("./").rstrip("*").rstrip("/").removesuffix(".py") for path in texts]
+    parents = (path[: path.rfind("/") + 1] for path in declared)
+    roots = dict.fromkeys((*USUAL_ROOTS, *_declared_roots(pyproject), *parents))
     found = [place for root in roots for place in _modules_below(root, files)]
     name = canonicalize_name(str(pyproject.table("project").get("name", "")))
     named = [place for place in found if canonicalize_name(place.name) == name]
@@ -301,8 +278,7 @@ def find_modules(folder: Path, files: Sequence[str], pyproject: Pyproject) -> li
     shipped = [place for place in found if place.name in declared or f"{place.root}{place.name}" in declared]
     remaining = shipped or found
     if len(remaining) > 1:
-        loaded = [place for place in remaining if _has_what_is_loaded(folder / place.file)]
-        remaining = loaded or remaining
+        return [place for place in remaining if _has_what_is_loaded(folder / place.file)] or remaining
     return remaining
 
 
@@ -327,17 +303,8 @@ def _has_what_is_loaded(path: Path) -> bool:
         return False
 
 
-def _parent(path: str) -> str:
-    return path[: path.rfind("/") + 1]
-
-
 def _declared_paths(pyproject: Pyproject) -> Iterator[str]:
-    """The modules that the build backend's own table ships: paths and module names, without `.py`."""
-    for path in _declared_texts(pyproject):
-        yield path.replace("\\", "/").strip().strip("/").removeprefix("./").rstrip("*").rstrip("/").removesuffix(".py")
-
-
-def _declared_texts(pyproject: Pyproject) -> Iterator[str]:
+    """The modules that the build backend's own table ships: paths and module names, as they are written."""
     hatch = (pyproject.table("tool", "hatch", "build"), pyproject.table("tool", "hatch", "build", "targets", "wheel"))
     for table in hatch:
         for key in _PATHS_OF_HATCH:
@@ -348,8 +315,10 @@ def _declared_texts(pyproject: Pyproject) -> Iterator[str]:
     yield from _texts_in(setuptools.get("packages"))
     mapped = pyproject.table("tool", "setuptools", "package-dir")
     yield from _texts_in({name: folder for name, folder in mapped.items() if name})
-    for each in _tables(pyproject.table("tool", "poetry").get("packages")):
-        yield "/".join(filter(None, (str(each.get("from", "")), str(each.get("include", "")))))
+    packages = pyproject.table("tool", "poetry").get("packages")
+    for each in packages if isinstance(packages, list) else ():
+        if isinstance(each, dict):
+            yield "/".join(filter(None, (str(each.get("from", "")), str(each.get("include", "")))))
     yield from _texts_in(pyproject.table("tool", "uv", "build-backend").get("module-name"))
     yield from _texts_in(pyproject.table("tool", "flit", "module").get("name"))
 
@@ -372,7 +341,3 @@ def _texts_in(value: Any) -> list[str]:
         value = list(value.values())
     found = value if isinstance(value, list) else [value]
     return [text for text in found if isinstance(text, str)]
-
-
-def _tables(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

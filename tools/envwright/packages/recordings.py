@@ -12,6 +12,7 @@ import io
 import json
 import re
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,7 +61,7 @@ class Packed:
     @property
     def digest(self) -> str:
         """The digest of the unpacked rows, because another zlib may pack them to other bytes."""
-        return digest_of_lines(row_line(row) for row in self.rows)
+        return f"sha256:{hashlib.sha256(b''.join(map(row_line, self.rows))).hexdigest()}"
 
 
 @dataclass(frozen=True)
@@ -95,13 +96,6 @@ def row_line(row: EvaluationRow) -> bytes:
     return text.encode("utf-8", "replace") + b"\n"
 
 
-def digest_of_lines(lines: Iterable[bytes]) -> str:
-    digest = hashlib.sha256()
-    for line in lines:
-        digest.update(line)
-    return f"sha256:{digest.hexdigest()}"
-
-
 def packed(rows: Sequence[EvaluationRow], limit: int = MAX_BYTES - 50_000) -> Packed:
     """The rows in their fixed order, at most `limit` bytes, and no more than can be read again.
 
@@ -112,16 +106,13 @@ def packed(rows: Sequence[EvaluationRow], limit: int = MAX_BYTES - 50_000) -> Pa
     if _fits(ordered, limit):
         return Packed(tuple(ordered), _zipped(ordered), 0)
     keys = sorted({row.task_key for row in ordered}, key=lambda key: hashlib.sha256(key.encode()).hexdigest())
-    low, high = 0, len(keys)
-    while high - low > 1:  # as many tasks as fit
-        middle = (low + high) // 2
-        chosen = set(keys[:middle])
-        if _fits([row for row in ordered if row.task_key in chosen], limit):
-            low = middle
-        else:
-            high = middle
-    chosen = set(keys[:low])
-    kept = [row for row in ordered if row.task_key in chosen]
+
+    def of_tasks(count: int) -> list[EvaluationRow]:
+        chosen = set(keys[:count])
+        return [row for row in ordered if row.task_key in chosen]
+
+    most = bisect_left(range(1, len(keys)), True, key=lambda count: not _fits(of_tasks(count), limit))
+    kept = of_tasks(most)
     return Packed(tuple(kept), _zipped(kept), len(ordered) - len(kept))
 
 
@@ -245,69 +236,58 @@ def _read(folder: Path, name: str) -> RecordingOnDisk:
 
 
 def _rows(path: Path, file: str) -> tuple[tuple[Line, ...], str, list[RecordingProblem]]:
+    """The rows of a recording, line by line: a small archive may unpack to more than memory holds."""
+    rows: list[Line] = []
+    problems: list[RecordingProblem] = []
+    digest, seen = hashlib.sha256(), set[tuple[str, str, int]]()
+    size = values = lines = 0
+
+    def report(line: int | None, message: str) -> None:
+        problems.append(RecordingProblem(file, line, message))
+
     if not path.is_file():
-        return (), "", [RecordingProblem(file, None, "is missing: the baseline has no rollouts")]
-    read = _RowsRead(file)
+        report(None, "is missing: the baseline has no rollouts")
+        return (), "", problems
     try:
         with gzip.open(path) as stream:
             while line := stream.readline(LINE_LIMIT + 1):
-                read.add(line)
-    except _TooMuch as problem:
-        read.report(None, str(problem))
+                size += len(line)
+                values += sum(map(line.count, _BEFORE_VALUES))
+                if too_much := _too_much(len(line), size, values, lines):
+                    report(None, too_much)
+                    break
+                lines += 1
+                digest.update(line)
+                try:
+                    row = row_of(json.loads(line))
+                    if row.identity in seen:
+                        raise MalformedRow(f"rollout {row.rollout} on task {row.task} is a duplicate")
+                    seen.add(row.identity)
+                    rows.append((lines, row))
+                    if SECRETS.search(line.decode("utf-8", "replace")):
+                        report(lines, "contains what looks like an API key; revoke it")
+                except (ValueError, RecursionError) as error:
+                    message = str(error) if isinstance(error, MalformedRow) else f"is not JSON: {error}"
+                    report(lines, message[:300])
+                if len(problems) == MOST_PROBLEMS:
+                    report(None, f"has {MOST_PROBLEMS} problems up to line {lines}, and was not read further")
+                    break
     except (OSError, EOFError, zlib.error) as error:
-        read.report(read.lines or None, f"is damaged after {read.lines} complete lines: {error}")
-    if not read.rows and not read.problems:
-        read.report(None, "contains no rollout")
-    return tuple(read.rows), f"sha256:{read.digest.hexdigest()}", read.problems
+        report(lines or None, f"is damaged after {lines} complete lines: {error}")
+    if not rows and not problems:
+        report(None, "contains no rollout")
+    return tuple(rows), f"sha256:{digest.hexdigest()}", problems
 
 
-class _TooMuch(Exception):
-    """A recording is not read further; the message is the reason."""
-
-
-class _RowsRead:
-    """The rows of a recording, line by line: a small archive may unpack to more than memory holds."""
-
-    def __init__(self, file: str) -> None:
-        self.rows: list[Line] = []
-        self.problems: list[RecordingProblem] = []
-        self.digest = hashlib.sha256()
-        self.lines = 0
-        self._file = file
-        self._bytes = 0
-        self._values = 0
-        self._seen: set[tuple[str, str, int]] = set()
-
-    def report(self, line: int | None, message: str) -> None:
-        self.problems.append(RecordingProblem(self._file, line, message))
-
-    def add(self, line: bytes) -> None:
-        """Read one more line. Raises `_TooMuch` where no further line is read."""
-        self._bytes += len(line)
-        self._values += sum(map(line.count, _BEFORE_VALUES))
-        if len(line) > LINE_LIMIT:
-            raise _TooMuch(f"has more than {LINE_LIMIT:,} bytes in line {self.lines + 1}")
-        if self._bytes > MAX_UNPACKED:
-            raise _TooMuch(f"unpacks to more than a recording may hold ({MAX_UNPACKED >> 20} MiB)")
-        if self._values > MAX_VALUES:
-            raise _TooMuch(f"contains more values than a recording may hold ({MAX_VALUES:,})")
-        if self.lines == MAX_LINES:
-            raise _TooMuch(f"has more lines than a recording may hold ({MAX_LINES:,})")
-        self.lines += 1
-        self.digest.update(line)
-        try:
-            row = row_of(json.loads(line))
-            if row.identity in self._seen:
-                raise MalformedRow(f"rollout {row.rollout} on task {row.task} is a duplicate")
-            self._seen.add(row.identity)
-            self.rows.append((self.lines, row))
-            if SECRETS.search(line.decode("utf-8", "replace")):
-                self.report(self.lines, "contains what looks like an API key; revoke it")
-        except (ValueError, RecursionError) as error:
-            message = str(error) if isinstance(error, MalformedRow) else f"is not JSON: {error}"
-            self.report(self.lines, message[:300])
-        if len(self.problems) == MOST_PROBLEMS:
-            raise _TooMuch(f"has {MOST_PROBLEMS} problems up to line {self.lines}, and was not read further")
+def _too_much(length: int, size: int, values: int, lines: int) -> str:
+    """Why a recording is not read further, if its next line makes it too large."""
+    if length > LINE_LIMIT:
+        return f"has more than {LINE_LIMIT:,} bytes in line {lines + 1}"
+    if size > MAX_UNPACKED:
+        return f"unpacks to more than a recording may hold ({MAX_UNPACKED >> 20} MiB)"
+    if values > MAX_VALUES:
+        return f"contains more values than a recording may hold ({MAX_VALUES:,})"
+    return f"has more lines than a recording may hold ({MAX_LINES:,})" if lines == MAX_LINES else ""
 
 
 def _baseline(path: Path, file: str) -> tuple[Mapping[str, Any], list[RecordingProblem]]:

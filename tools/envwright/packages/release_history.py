@@ -85,29 +85,24 @@ def release_history(
     registry = registry_at(root, base)
     declared = registry.environments.get(renamed_from or entry.name) if registry else None
     known = None if declared is None else {rule: findings.count for rule, findings in declared.known.items()}
-    return replace(_contents_before(root, entry, package, base, renamed_from), known_before=known)
-
-
-def _contents_before(
-    root: Path, entry: EnvironmentEntry, package: Package, base: str, renamed_from: str | None
-) -> ReleaseHistory:
     folder = f"environments/{entry.folder_name}"
-    whole = not is_shallow(root)
     used = tuple(_versions(root, base, folder))
+    new = ReleaseHistory(base, used=used, renamed_from=renamed_from, known_before=known, whole=not is_shallow(root))
     files = files_at(root, base, folder)
     if not files:
-        return ReleaseHistory(base, used=used, renamed_from=renamed_from, whole=whole)
+        return new
     with TemporaryDirectory(prefix="envwright-base-") as scratch:
         place = Path(scratch) / folder
         write_files(root, files, folder, place)
         reading = read_package(place, Path(scratch))
         before = reading.package
         if before is None:  # there was no package before: this is its first version
-            return ReleaseHistory(base, used=used, renamed_from=renamed_from, whole=whole)
-        changed = _differences(released_files(place, before.files), released_files(package.folder, package.files))
+            return new
+        then, now = released_files(place, before.files), released_files(package.folder, package.files)
+        changed = tuple(sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name)))
         rewards_differ = reward_digest(entry, before) != reward_digest(entry, package)
     same = _same_content(root, base, folder, package) if before.hub_hash != package.hub_hash else None
-    return ReleaseHistory(base, before.version, changed, rewards_differ, used, same, renamed_from, whole=whole)
+    return replace(new, version=before.version, changed=changed, reward_changed=rewards_differ, same_content=same)
 
 
 def released_files(folder: Path, files: tuple[str, ...]) -> dict[str, str]:
@@ -118,10 +113,6 @@ def released_files(folder: Path, files: tuple[str, ...]) -> dict[str, str]:
     except UnreadablePatternError:
         names = set(files)
     return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in sorted(names)}
-
-
-def _differences(before: dict[str, str], now: dict[str, str]) -> tuple[str, ...]:
-    return tuple(sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name)))
 
 
 def _versions(root: Path, base: str, folder: str) -> Iterator[tuple[str, str]]:

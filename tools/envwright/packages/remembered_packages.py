@@ -134,19 +134,15 @@ def read_packages(folders: Sequence[Path], root: Path, *, with_locks: bool) -> l
 
 
 def _read_and_keep(folder: Path, root: Path, remembered: RememberedPackages) -> PackageReading:
-    before = _digest_of(folder, remembered)
+    before = None
+    with suppress(OSError):  # reading reports or raises it
+        before = remembered.digest_of(folder)
     reading = read_package(folder, root)
     package = reading.package
     # A file that changed while it was read would be cached with its old content under its new digest.
     if package and not reading.problems and package.digest == before:
         remembered.keep(package)
     return reading
-
-
-def _digest_of(folder: Path, remembered: RememberedPackages) -> str | None:
-    with suppress(OSError):  # reading reports or raises it
-        return remembered.digest_of(folder)
-    return None
 
 
 def _read_side_by_side(read: partial[PackageReading], folders: Sequence[Path]) -> list[PackageReading]:
@@ -157,16 +153,11 @@ def _read_side_by_side(read: partial[PackageReading], folders: Sequence[Path]) -
     import multiprocessing
 
     size = -(-len(folders) // (processes * PARTS))
-    parts = [folders[start : start + size] for start in range(0, len(folders), size)]
     # The processes live for seconds, and garbage collection of syntax trees would take a fifth of that.
     with multiprocessing.get_context("fork").Pool(processes, gc.disable) as pool:
-        readings = [reading for part in pool.imap(partial(_read_part, read), parts) for reading in part]
+        readings = pool.map(read, folders, size)
         # Leaving the block sends SIGTERM and waits. Where that has a handler, a process that has just been forked loses
         # the signal and never ends: in a loop of such pools within 15 s, and in 900 of these never.
         pool.close()
         pool.join()
     return readings
-
-
-def _read_part(read: partial[PackageReading], folders: Sequence[Path]) -> list[PackageReading]:
-    return [read(folder) for folder in folders]

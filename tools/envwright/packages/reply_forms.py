@@ -110,13 +110,9 @@ def forms_of_calls(source: str) -> Iterator[str]:
             for reply in sorted((word for word in words if isinstance(word, str)), key=len, reverse=True)[:1]:
                 for answer in sorted(words - {reply}, key=len, reverse=True):
                     before, found, after = reply.rpartition(answer)
-                    if found and _is_whole(before, after):
+                    if found and not (before[-1:].isalnum() or after[:1].isalnum()):
                         yield f"{before}{VALUE}{after}"
                         break
-
-
-def _is_whole(before: str, after: str) -> bool:
-    return not (before[-1:].isalnum() or after[:1].isalnum())
 
 
 def forms_of_reward(source: str) -> Iterator[str]:

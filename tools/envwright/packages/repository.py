@@ -15,7 +15,7 @@ from envwright.packages.content import list_content
 from envwright.packages.remembered_packages import read_packages
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
     from envwright.declarations.package import Package
@@ -54,11 +54,15 @@ class Repository:
         Raises `DeclarationError` with every problem; with `set_apart`, of the registry alone.
         """
         root = root.resolve()
-        registry, problems = (registry, []) if registry is not None else _read_registry(root)
-        if names is not None and problems:
-            raise DeclarationError(problems)
-        folders, found, broken = _folders(root)
-        problems += found
+        problems: list[Problem] = []
+        if registry is None:
+            try:
+                registry = load_registry(root)
+            except DeclarationError as error:
+                if names is not None:
+                    raise
+                registry, problems = Registry("", {}), list(error.problems)
+        folders, broken = _folders(root, problems)
         unregistered = list(map(canonicalize_name, folders)) if set_apart else []
         chosen = None if names is None else {folder_of(name) for name in _chosen(registry, names, unregistered)}
         read = chosen if only is None else {folder_of(name) for name in only}
@@ -101,38 +105,26 @@ def _chosen(registry: Registry, names: Iterable[str], others: Iterable[str] = ()
     return tuple(sorted(set(chosen), key=order.index)) if chosen else tuple(order)
 
 
-def _read_registry(root: Path) -> tuple[Registry, list[Problem]]:
-    try:
-        return load_registry(root), []
-    except DeclarationError as error:
-        return Registry("", {}), list(error.problems)
-
-
-def _folders(root: Path) -> tuple[dict[str, Path], list[Problem], dict[str, list[Problem]]]:
-    """Folders below environments/ by name, the problems of the folder itself, and those of each environment.
+def _folders(root: Path, problems: list[Problem]) -> tuple[dict[str, Path], dict[str, list[Problem]]]:
+    """Folders below environments/ by name, and problems by environment; those of the folder itself go to `problems`.
 
     Empty folders are skipped.
     """
     parent = root / ENVIRONMENTS_FOLDER
-    if parent.is_symlink():
-        return (
-            {},
-            [Problem(ENVIRONMENTS_FOLDER, None, "is a symbolic link", fix="replace it with the folder itself")],
-            {},
-        )
-    if not parent.is_dir():
-        return {}, [], {}
     folders: dict[str, Path] = {}
     broken: dict[str, list[Problem]] = {}
-    for entry in sorted(parent.iterdir()):
+    message, fix = "is a symbolic link", "replace it with the folder itself"
+    if parent.is_symlink():
+        problems.append(Problem(ENVIRONMENTS_FOLDER, None, message, fix=fix))
+        return folders, broken
+    for entry in sorted(parent.iterdir()) if parent.is_dir() else ():
         if entry.name.startswith(".") or entry.name == "__pycache__":
             continue
         if entry.is_symlink():
-            file = f"{ENVIRONMENTS_FOLDER}/{entry.name}"
-            _add(broken, entry.name, Problem(file, None, "is a symbolic link", fix="replace it with the folder itself"))
+            _add(broken, entry.name, Problem(f"{ENVIRONMENTS_FOLDER}/{entry.name}", None, message, fix=fix))
         elif entry.is_dir() and ((entry / "pyproject.toml").exists() or list_content(entry, root).files):
             folders[entry.name] = entry
-    return folders, [], broken
+    return folders, broken
 
 
 def _add(broken: dict[str, list[Problem]], name: str, *problems: Problem) -> None:
@@ -157,27 +149,18 @@ def _read_packages(
         if reading.package and folder_of(reading.package.name) == folder.name:
             packages[reading.package.name] = reading.package
         elif reading.package and folder_of(reading.package.name) in folders:
-            _add(broken, folder.name, _taken(reading.package, root))
-    for first, second in _with_one_module(packages.values()):
-        _add(broken, first.name, _one_module(first, second, root))
-        _add(broken, second.name, _one_module(second, first, root))
-    return packages
-
-
-def _taken(package: Package, root: Path) -> Problem:
-    file = (package.folder / "pyproject.toml").relative_to(root).as_posix()
-    message = f"is also the name of {ENVIRONMENTS_FOLDER}/{folder_of(package.name)}"
-    line = package.lines.get("project.name")
-    return Problem(file, line, message, "project.name", package.name, fix="give one of them another name")
-
-
-def _with_one_module(packages: Iterable[Package]) -> Iterator[tuple[Package, Package]]:
-    """Packages that have the same module, the first one with each of the others."""
+            name, line = reading.package.name, reading.package.lines.get("project.name")
+            file = (folder / "pyproject.toml").relative_to(root).as_posix()
+            message = f"is also the name of {ENVIRONMENTS_FOLDER}/{folder_of(name)}"
+            fix = "give one of them another name"
+            _add(broken, folder.name, Problem(file, line, message, "project.name", name, fix=fix))
     first: dict[str, Package] = {}
-    for package in packages:
+    for package in packages.values():
         known = first.setdefault(package.module.lower(), package)
         if known is not package:
-            yield known, package
+            _add(broken, known.name, _one_module(known, package, root))
+            _add(broken, package.name, _one_module(package, known, root))
+    return packages
 
 
 def _one_module(package: Package, other: Package, root: Path) -> Problem:

@@ -10,21 +10,18 @@ from envwright.declarations.package import (
     AnswerDeclaration,
     AnswerType,
     EquivalentMutant,
-    MutationDeclaration,
     RewardDeclaration,
 )
 from envwright.declarations.problem import Problem, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from envwright.packages.pyproject import Pyproject
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """The allowed values of a key."""
-
     words: str
     holds: Callable[[Any], bool]
 
@@ -69,8 +66,16 @@ def read_settings(pyproject: Pyproject) -> tuple[RewardDeclaration, AnswerDeclar
         elif not isinstance(values, dict):
             problems.append(pyproject.problem(f"tool.envwright.{name}", "is not a table", values))
         else:
-            problems += _value_problems(pyproject, name, values)
-            usable[name] = {key: value for key, value in values.items() if _fits(name, key, value)}
+            for key, value in values.items():
+                place, kind = f"tool.envwright.{name}.{key}", _TABLES[name].get(key)
+                if kind is None:
+                    problems.append(_unknown(pyproject, place, key, _TABLES[name]))
+                elif kind.holds(value):
+                    usable[name][key] = value
+                else:
+                    near = nearest(str(value), get_args(AnswerType)) if kind is _ANSWER_TYPE else ""
+                    message = "is not an allowed value"
+                    problems.append(pyproject.problem(place, message, repr(value), allowed=kind.words, nearest=near))
     reward = usable["reward"]
     for name in {"format", "check"} & reward.keys():
         reward[name] = tuple(reward[name])
@@ -80,29 +85,12 @@ def read_settings(pyproject: Pyproject) -> tuple[RewardDeclaration, AnswerDeclar
     return RewardDeclaration(**reward), AnswerDeclaration(**usable["answer"]), problems
 
 
-def _fits(table: str, key: str, value: Any) -> bool:
-    return key in _TABLES[table] and _TABLES[table][key].holds(value)
-
-
-def _value_problems(pyproject: Pyproject, table: str, values: Mapping[str, Any]) -> Iterator[Problem]:
-    kinds = _TABLES[table]
-    for key, value in values.items():
-        place = f"tool.envwright.{table}.{key}"
-        if key not in kinds:
-            yield _unknown(pyproject, place, key, kinds)
-        elif not kinds[key].holds(value):
-            near = nearest(value, get_args(AnswerType)) if kinds[key] is _ANSWER_TYPE and isinstance(value, str) else ""
-            yield pyproject.problem(
-                place, "is not an allowed value", repr(value), allowed=kinds[key].words, nearest=near
-            )
-
-
-def _unknown(pyproject: Pyproject, place: str, key: str, known: Mapping[str, Any]) -> Problem:
+def _unknown(pyproject: Pyproject, place: str, key: str, known: Collection[str]) -> Problem:
     return pyproject.problem(place, "is not a known key", key, allowed=", ".join(known), nearest=nearest(key, known))
 
 
-def read_mutation_settings(pyproject: Pyproject) -> tuple[MutationDeclaration, list[Problem]]:
-    """The declaration and its problems; an entry with a problem is left out.
+def read_equivalent_mutants(pyproject: Pyproject) -> tuple[tuple[EquivalentMutant, ...], list[Problem]]:
+    """The marked mutants and the problems of marks; an entry with a problem is left out.
 
     The reader of the tables checks that `equivalent` is a list.
     """
@@ -118,17 +106,14 @@ def read_mutation_settings(pyproject: Pyproject) -> tuple[MutationDeclaration, l
         if not found:
             marks[entry["mutant"]] = EquivalentMutant(entry["mutant"], entry["reason"])
         problems += found
-    return MutationDeclaration(tuple(marks.values())), problems
+    return tuple(marks.values()), problems
 
 
 def _entry_problems(pyproject: Pyproject, place: str, entry: Any) -> Iterator[Problem]:
     if not isinstance(entry, dict):
         yield pyproject.problem(place, "is not a mark of a mutant", repr(entry), allowed=_MARK_EXAMPLE)
         return
-    for key in entry:
-        if key not in _MARK_KEYS:
-            near = nearest(key, _MARK_KEYS)
-            yield pyproject.problem(place, "is not a known key", key, allowed=", ".join(_MARK_KEYS), nearest=near)
+    yield from (_unknown(pyproject, place, key, _MARK_KEYS) for key in entry if key not in _MARK_KEYS)
     for key in _MARK_KEYS:
         value = entry.get(key)
         if key not in entry:

@@ -63,7 +63,6 @@ _RELEASED = (
     "99.0.0",
 )
 
-
 _JUDGES = ("Judge", "JudgeConfig", "JudgeRubric")
 _CLIENTS = ("OpenAI", "AsyncOpenAI")
 
@@ -117,12 +116,22 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
     if main is None:
         return ModuleSource(notes=tuple(notes)), problems
     exports = _exports(main)
-    taskset, harness = (bool(_derived(trees.values(), base) & set(exports)) for base in ("Taskset", "Harness"))
     loads = "load_environment" in _bound_names(main)
     split, judged = _eval_split(trees.values()), any(map(_calls_model, trees.values()))
-    agents, settings = agents_of(trees.values(), exports), settings_of(trees.values(), exports)
+    statements = [statement for tree in trees.values() for statement in _statements(tree)]
+    classes = {each.name: each for each in statements if isinstance(each, ast.ClassDef)}
+    environments, tasksets, harnesses = (
+        sorted(_derived(trees.values(), base) & set(exports)) for base in ("Env", "Taskset", "Harness")
+    )
+    agents: tuple[str, ...] | None = ("agent",)  # of verifiers' SingleAgentEnv
+    if environments:
+        agents = _agents_of_environment(environments[0], classes) if len(environments) == 1 else None
+    settings = _arguments_of_loader(statements)
+    if tasksets:
+        settings = _settings_of_taskset(tasksets[0], classes) if len(tasksets) == 1 else None
     helpers = _helpers(folder, module, everything, trees)
-    source = ModuleSource(exports, loads, taskset, harness, split, judged, agents, settings, helpers, tuple(notes))
+    exported = bool(tasksets), bool(harnesses)
+    source = ModuleSource(exports, loads, *exported, split, judged, agents, settings, helpers, tuple(notes))
     return source, problems
 
 
@@ -239,7 +248,7 @@ def _derived(trees: Iterable[ast.Module], ending: str) -> set[str]:
     imported: dict[str, str] = {}
     for statement in (statement for tree in trees for statement in _statements(tree)):
         if isinstance(statement, ast.ClassDef):
-            bases.setdefault(statement.name, set()).update(filter(None, map(_last_name, statement.bases)))
+            bases.setdefault(statement.name, set()).update(filter(None, map(last_name, statement.bases)))
         elif isinstance(statement, ast.ImportFrom):
             imported.update({alias.asname or alias.name: alias.name for alias in statement.names})
     found = {name for name, original in imported.items() if original.endswith(ending) and original not in bases}
@@ -264,30 +273,18 @@ _AGENTS: Mapping[str, tuple[str, ...]] = {
 """Class of verifiers → the agents of its configuration (verifiers/v1/envs/*/env.py@a60a606ec)."""
 
 
-def agents_of(trees: Iterable[ast.Module], exports: Iterable[str]) -> tuple[str, ...] | None:
-    """The agents of the environment that a v1 package exports; `None` if the source does not show them.
-
-    They are the fields of its configuration that have an `AgentConfig` (verifiers/v1/configs/env.py@a60a606ec,
-    _declared_agent_configs); a package without an `Env` has the one agent of verifiers' SingleAgentEnv.
-    """
-    trees = tuple(trees)
-    statements = [statement for tree in trees for statement in _statements(tree)]
-    classes = {each.name: each for each in statements if isinstance(each, ast.ClassDef)}
-    exported = sorted(_derived(trees, "Env") & set(exports))
-    if not exported:
-        return ("agent",)
-    return _agents_of_environment(exported[0], classes) if len(exported) == 1 else None
-
-
 def _agents_of_environment(name: str, classes: Mapping[str, ast.ClassDef]) -> tuple[str, ...] | None:
-    """The agents of an Env class: those of the configuration in `Env[…]`, else those of its parent."""
+    """The agents of an Env class: those of the configuration in `Env[…]`, else those of its parent.
+
+    They are the fields with an `AgentConfig` (verifiers/v1/configs/env.py@a60a606ec, _declared_agent_configs).
+    """
     if name not in classes:
         return _AGENTS.get(name)
     others = {each: definition for each, definition in classes.items() if each != name}
     for base in classes[name].bases:
-        parent = _last_name(base) or ""
+        parent = last_name(base) or ""
         if isinstance(base, ast.Subscript):
-            return _agents_of_config(_last_name(base.slice) or "", others)
+            return _agents_of_config(last_name(base.slice) or "", others)
         if parent in others or parent.endswith("Env"):
             return _agents_of_environment(parent, others)
     return None
@@ -299,7 +296,7 @@ def _agents_of_config(name: str, classes: Mapping[str, ast.ClassDef]) -> tuple[s
     others = {each: definition for each, definition in classes.items() if each != name}
     above: tuple[str, ...] | None = None
     for base in classes[name].bases:
-        parent = _last_name(base) or ""
+        parent = last_name(base) or ""
         if parent in others or parent.endswith("EnvConfig"):
             above = _agents_of_config(parent, others)
     if above is None:
@@ -314,10 +311,8 @@ def _agents_of_config(name: str, classes: Mapping[str, ast.ClassDef]) -> tuple[s
 
 def _is_agent(field: ast.AnnAssign, classes: Mapping[str, ast.ClassDef]) -> bool:
     """Whether a field's annotation names `AgentConfig`, or a class of the package that derives from it."""
-    names = {
-        _last_name(node) or "" for node in ast.walk(field.annotation) if isinstance(node, ast.Name | ast.Attribute)
-    }
-    own = {name for name in names if name in classes and "AgentConfig" in map(_last_name, classes[name].bases)}
+    names = {last_name(node) or "" for node in ast.walk(field.annotation) if isinstance(node, ast.Name | ast.Attribute)}
+    own = {name for name in names if name in classes and "AgentConfig" in map(last_name, classes[name].bases)}
     return bool(own) or "AgentConfig" in names
 
 
@@ -325,18 +320,8 @@ _TASKSET_FIELDS = {"id": "str", "task": "", "system_prompt": ""}
 """Fields of verifiers' TasksetConfig (verifiers/v1/configs/taskset.py@a60a606ec)."""
 
 
-def settings_of(trees: Iterable[ast.Module], exports: Iterable[str]) -> Mapping[str, str] | None:
-    """The keys that an environment's configuration takes; `None` if the source does not show them.
-
-    In v1 they are the fields of the configuration in `Taskset[…, Config]` (verifiers/v1/utils/loaders.py@a60a606ec,
-    taskset_config_type), which refuses other keys. In v0 they are the arguments of load_environment.
-    """
-    trees = tuple(trees)
-    statements = [statement for tree in trees for statement in _statements(tree)]
-    classes = {each.name: each for each in statements if isinstance(each, ast.ClassDef)}
-    exported = sorted(_derived(trees, "Taskset") & set(exports))
-    if exported:
-        return _settings_of_taskset(exported[0], classes) if len(exported) == 1 else None
+def _arguments_of_loader(statements: Iterable[ast.stmt]) -> Mapping[str, str] | None:
+    """The arguments of the one load_environment (v0)."""
     loaders = [
         each.args
         for each in statements
@@ -348,15 +333,19 @@ def settings_of(trees: Iterable[ast.Module], exports: Iterable[str]) -> Mapping[
 
 
 def _settings_of_taskset(name: str, classes: Mapping[str, ast.ClassDef]) -> Mapping[str, str] | None:
-    """The keys of a Taskset class: those of the configuration in its base, else those of its parent."""
+    """The keys of a Taskset class: those of the configuration in its base, else those of its parent.
+
+    verifiers refuses keys other than the fields in `Taskset[…, Config]` (verifiers/v1/utils/loaders.py@a60a606ec,
+    taskset_config_type).
+    """
     if name not in classes:
         return None
     others = {each: definition for each, definition in classes.items() if each != name}
     for base in classes[name].bases:
-        parent = _last_name(base) or ""
+        parent = last_name(base) or ""
         if parent == "Taskset":
             given = base.slice.elts if isinstance(base, ast.Subscript) and isinstance(base.slice, ast.Tuple) else []
-            return _settings_of_config(_last_name(given[1]) or "", others) if len(given) > 1 else _TASKSET_FIELDS
+            return _settings_of_config(last_name(given[1]) or "", others) if len(given) > 1 else _TASKSET_FIELDS
         if parent in others or parent.endswith("Taskset"):
             return _settings_of_taskset(parent, others)
     return None
@@ -367,7 +356,7 @@ def _settings_of_config(name: str, classes: Mapping[str, ast.ClassDef]) -> Mappi
     if name not in classes:
         return _TASKSET_FIELDS if name == "TasksetConfig" else None
     others = {each: definition for each, definition in classes.items() if each != name}
-    above = [_settings_of_config(_last_name(base) or "", others) for base in classes[name].bases]
+    above = [_settings_of_config(last_name(base) or "", others) for base in classes[name].bases]
     if not above or any(map(_changes_keys, classes[name].body)):
         return None
     found = {
@@ -397,7 +386,7 @@ def _eval_split(trees: Iterable[ast.Module]) -> str:
     for node in (node for tree in trees for node in ast.walk(tree)):
         match node:
             case ast.ClassDef(bases=bases, body=body) if any(
-                (_last_name(base) or "").endswith("Config") for base in bases
+                (last_name(base) or "").endswith("Config") for base in bases
             ):
                 if found := next(filter(None, map(_evaluation_value, body)), None):
                     return found
@@ -411,9 +400,9 @@ def _eval_split(trees: Iterable[ast.Module]) -> str:
 def _calls_model(tree: ast.Module) -> bool:
     """Whether the code has a judge of verifiers, or makes a client of a model itself."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute | ast.Name) and _last_name(node) in _JUDGES:
+        if isinstance(node, ast.Attribute | ast.Name) and last_name(node) in _JUDGES:
             return True
-        if isinstance(node, ast.Call) and _last_name(node.func) in _CLIENTS:
+        if isinstance(node, ast.Call) and last_name(node.func) in _CLIENTS:
             return True
     return False
 
@@ -423,12 +412,12 @@ def _evaluation_value(field: ast.stmt) -> str | None:
     match field:
         case ast.AnnAssign(
             target=ast.Name(id="split"), annotation=ast.Subscript(value=kind, slice=ast.Tuple() as names), value=current
-        ) if _last_name(kind) == "Literal":
+        ) if last_name(kind) == "Literal":
             return evaluation_split(_strings(names), current.value if isinstance(current, ast.Constant) else None)
     return None
 
 
-def _last_name(base: ast.expr) -> str | None:
+def last_name(base: ast.expr) -> str | None:
     """`Taskset` of `vf.Taskset[Data]`."""
     if isinstance(base, ast.Subscript):
         base = base.value
@@ -439,41 +428,26 @@ def _last_name(base: ast.expr) -> str | None:
 
 def _notes(tree: ast.Module, file: str) -> Iterator[SourceNote]:
     nodes = list(ast.walk(tree))
-    for name, line in _size_arguments(tree):
-        yield SourceNote("size-argument", name, file, line)
-    for line in _lines_of_tasks(nodes):
+    functions = (each for each in _statements(tree) if isinstance(each, ast.FunctionDef))
+    loaders = (each.args for each in functions if each.name == "load_environment")
+    for argument in (argument for each in loaders for argument in (*each.args, *each.kwonlyargs)):
+        if re.fullmatch(_SIZE, argument.arg):
+            yield SourceNote("size-argument", argument.arg, file, argument.lineno)
+    # what a row holds does not count
+    within = {id(value) for node in nodes if isinstance(node, ast.Dict) for value in node.values}
+    for line in sorted({line for node in nodes if id(node) not in within for line in _lines_of_task(node)}):
         yield SourceNote("task-column", "task", file, line)
-    for name, line in _hooks(nodes):
-        yield SourceNote("hook", name, file, line)
+    for node in nodes:
+        if isinstance(node, ast.ClassDef):
+            for method in node.body:
+                if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.name in _HOOKS:
+                    yield SourceNote("hook", f"{node.name}.{method.name}", file, method.lineno)
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
         if _loads_moving_dataset(call):
             yield SourceNote("unpinned-dataset", _shown(call), file, call.lineno)
         elif _executes_text(call):
             yield SourceNote("model-output-executed", _shown(call), file, call.lineno)
-
-
-def _size_arguments(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """The arguments of `load_environment` for the number of tasks, and their lines."""
-    functions = (each for each in _statements(tree) if isinstance(each, ast.FunctionDef))
-    loaders = (each.args for each in functions if each.name == "load_environment")
-    arguments = (argument for each in loaders for argument in (*each.args, *each.kwonlyargs))
-    return ((each.arg, each.lineno) for each in arguments if re.fullmatch(_SIZE, each.arg))
-
-
-def _hooks(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
-    """The methods that verifiers calls, with their classes, and their lines."""
-    classes = (node for node in nodes if isinstance(node, ast.ClassDef))
-    statements = ((each.name, statement) for each in classes for statement in each.body)
-    for name, method in statements:
-        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.name in _HOOKS:
-            yield f"{name}.{method.name}", method.lineno
-
-
-def _lines_of_tasks(nodes: Sequence[ast.AST]) -> list[int]:
-    """The lines that set the column `task` of rows, not of what a row holds."""
-    within = {id(value) for node in nodes if isinstance(node, ast.Dict) for value in node.values}
-    return sorted({line for node in nodes if id(node) not in within for line in _lines_of_task(node)})
 
 
 def _lines_of_task(node: ast.AST) -> Iterator[int]:
@@ -491,7 +465,7 @@ def _lines_of_task(node: ast.AST) -> Iterator[int]:
 
 
 def _loads_moving_dataset(call: ast.Call) -> bool:
-    if _last_name(call.func) != "load_dataset":
+    if last_name(call.func) != "load_dataset":
         return False
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     if None in keywords:
@@ -502,7 +476,9 @@ def _loads_moving_dataset(call: ast.Call) -> bool:
     path = call.args[0] if call.args else keywords.get("path")
     named_format = isinstance(path, ast.Constant) and path.value in LOCAL_FORMATS
     files = keywords.get("data_files") or keywords.get("data_dir")
-    return not (named_format and files is not None and not _is_remote(files))
+    nodes = ast.walk(files) if files is not None else ()
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return not named_format or files is None or any("://" in text for text in texts)
 
 
 def named_datasets(folder: Path, files: Iterable[str]) -> list[WantedData]:
@@ -530,11 +506,15 @@ def named_datasets(folder: Path, files: Iterable[str]) -> list[WantedData]:
 def _named_dataset(call: ast.Call, known: Mapping[str, ast.expr], file: str) -> WantedData | None:
     """The dataset that a call names by text or by a constant of the module; calls with files of their own are left
     out."""
-    if _last_name(call.func) != "load_dataset":
+    if last_name(call.func) != "load_dataset":
         return None
     given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     given |= dict(zip(("path", "name", "data_dir", "data_files"), call.args, strict=False))
-    texts = {name: _text(value, known) for name, value in given.items()}
+    values = {name: known.get(value.id) if isinstance(value, ast.Name) else value for name, value in given.items()}
+    texts = {
+        name: value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
+        for name, value in values.items()
+    }
     path = texts.get("path", "")
     if path in LOCAL_FORMATS or not re.fullmatch(HUB_DATASET, path) or {"data_files", "data_dir"} & given.keys():
         return None
@@ -545,37 +525,22 @@ def _named_dataset(call: ast.Call, known: Mapping[str, ast.expr], file: str) -> 
     return WantedData("dataset", path, texts.get("name", ""), pinned, place=Place(file, call.lineno))
 
 
-def _text(value: ast.expr, known: Mapping[str, ast.expr]) -> str:
-    """The text that an expression evaluates to, or nothing."""
-    value = known.get(value.id, value) if isinstance(value, ast.Name) else value
-    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
-
-
 def _is_none(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and value.value is None
 
 
-def _is_remote(files: ast.expr) -> bool:
-    texts = [node.value for node in ast.walk(files) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    return any("://" in text for text in texts)
-
-
 def _executes_text(call: ast.Call) -> bool:
     match call.func:
-        case ast.Name(id="exec" | "eval"):
-            pass
-        case ast.Attribute(value=ast.Name(id="builtins"), attr="exec" | "eval"):
-            pass
-        case _:
-            return False
-    return bool(call.args) and not isinstance(call.args[0], ast.Constant)
+        case ast.Name(id="exec" | "eval") | ast.Attribute(value=ast.Name(id="builtins"), attr="exec" | "eval"):
+            return bool(call.args) and not isinstance(call.args[0], ast.Constant)
+    return False
 
 
 def _shown(call: ast.Call) -> str:
     try:
         text = " ".join(ast.unparse(call).split())
     except RecursionError:
-        text = f"{_last_name(call.func)}(…)"
+        text = f"{last_name(call.func)}(…)"
     return text if len(text) <= 120 else text[:117] + "..."
 
 

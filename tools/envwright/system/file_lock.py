@@ -38,11 +38,9 @@ def locked(
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags, 0o666)
     try:
         kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        if wait and stop is None:
-            fcntl.flock(descriptor, kind)
-        while not (wait and stop is None):
+        while True:
             try:
-                fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, kind if wait and stop is None else kind | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
                 if stop is None:

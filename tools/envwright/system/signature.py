@@ -80,9 +80,7 @@ def _read(path: Path) -> bytes | None:
     """The key; `None` where there is none, or one that others may know or have written."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    except OSError:  # a link, or a file of another user
+    except OSError:  # none, a link, or a file of another user
         return None
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)

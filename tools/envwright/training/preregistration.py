@@ -21,7 +21,8 @@ from envwright.exit_codes import CommandError
 from envwright.facts.observed import adapter
 from envwright.facts.recordings import split_of
 from envwright.files.atomic_write import write_whole
-from envwright.packages.base_revision import NoBase, find_base, registry_at
+from envwright.packages.base_revision import NoBase, find_base
+from envwright.packages.changes import read_registry_at
 from envwright.packages.content import reward_digest
 from envwright.packages.recordings import read_recordings
 from envwright.system.scratch_folder import temporary_scratch
@@ -137,7 +138,7 @@ def registered_at(root: Path, run: str, commit: str) -> Preregistration | None:
     try:
         base = find_base(root, commit)
         assert base.commit is not None
-        registry = registry_at(root, base.commit)
+        registry = read_registry_at(root, base.commit)
         spec = registry.specs.get(run)
         if spec is None:
             return None

@@ -115,10 +115,8 @@ def _begin(
         if is_one_of_many:
             outcome.passed_over.append(f"{name} ({error})")
         else:
-            reason = (
-                f"it is not a verifiers environment: {error}. Name the folder of a package that verifiers can load."
-            )
-            outcome.refused.append(Refusal(str(candidate.folder), reason))
+            fix = "Name the folder of a package that verifiers can load."
+            outcome.refused.append(Refusal(str(candidate.folder), f"it is not a verifiers environment: {error}. {fix}"))
 
 
 def _finish(staging: Staging, outcome: Outcome, report: Progress) -> None:
@@ -166,7 +164,11 @@ def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunVali
     if declared := _declare_data(staging, request, report):
         request = validation_of(staging)
         results |= validated(request, declared)
-    listed = [one.name for one in staging.ready if _list_known(staging, one, results[one.name])]
+    listed = []
+    for adoption in list(staging.ready):
+        if counts := known_counts(results[adoption.name]):
+            staging.replace(replace(adoption, known=counts))
+            listed.append(adoption.name)
     if listed:
         request = validation_of(staging)
         # without a kept observation, the environment would be observed again only to apply the known findings
@@ -186,29 +188,27 @@ def _declare_data(staging: Staging, request: ValidationRequest, report: Progress
     for adoption in list(staging.ready):
         facts = _facts_of(adoption, request)
         entry, package = _entry_and_package(adoption.name, request)
-        proposal = facts and proposed_data(entry, package, staging.workspace, facts, staging.stop, report)
-        if not proposal:
+        failures = facts.failures if facts else {}
+        lacks_data = any(stage in failures and failures[stage].kind == "network" for stage in ("load", "tasks"))
+        if facts is None or entry.prepare.needed or not facts.wanted or not lacks_data:
             continue
-        questions = (*adoption.questions, *([proposal.question] if proposal.question else []))
-        rows = (*adoption.rows, *proposal.rows)
-        staging.replace(replace(adoption, rows=rows, questions=questions, lacks_data=proposal.can_be_prepared))
-        if proposal.rows:
+        proposal = _proposal(entry, package, facts, staging, report)
+        if proposal.is_complete and proposal.preparation.needed:
+            rows = (*adoption.rows, *preparation_lines(proposal.preparation))
+            staging.replace(replace(adoption, rows=rows))
             declared.append(adoption.name)
+        else:
+            questions = (*adoption.questions, _question(adoption.name, proposal))
+            staging.replace(replace(adoption, questions=questions, lacks_data=proposal.preparation.needed))
     request = validation_of(staging) if declared else request
     for adoption in [one for one in staging.ready if one.name in declared]:
         entry, package = _entry_and_package(adoption.name, request)
-        if problem := prepared(entry, package, staging.workspace, staging.stop, report):
-            report(f"{adoption.name}: its data is declared and could not be downloaded: {problem}")
+        try:
+            prepare(entry, package, staging.workspace, staging.stop, report)
+        except PreparationFailed as error:
+            report(f"{adoption.name}: its data is declared and could not be downloaded: {error.problem.message}")
             staging.replace(replace(adoption, lacks_data=True))
     return declared
-
-
-def _list_known(staging: Staging, adoption: Adoption, result: EnvironmentResult) -> bool:
-    """List the findings that make an environment fail as known; returns whether there are any."""
-    counts = known_counts(result)
-    if counts:
-        staging.replace(replace(adoption, known=counts))
-    return bool(counts)
 
 
 def _facts_of(adoption: Adoption, request: ValidationRequest) -> Facts | None:
@@ -221,61 +221,22 @@ def _entry_and_package(name: str, request: ValidationRequest) -> tuple[Environme
     return request.repository.registry.environments[name], request.repository.packages[name]
 
 
-@dataclass(frozen=True)
-class DataProposal:
-    """The declaration, or the question to the author."""
-
-    rows: tuple[str, ...] = ()
-    """Lines of the entry in registry.yaml; none if a part is unknown."""
-    question: str = ""
-    can_be_prepared: bool = False
-    """Whether `envwright prepare` completes the declaration, with a network."""
-
-
-def proposed_data(
-    entry: EnvironmentEntry,
-    package: Package,
-    workspace: Workspace,
-    facts: Facts,
-    stop: threading.Event,
-    note: Callable[[str], None],
-) -> DataProposal | None:
-    """The declaration for the data that loading tried to read; `None` if it read none.
+def _proposal(
+    entry: EnvironmentEntry, package: Package, facts: Facts, staging: Staging, report: Progress
+) -> ProposedPreparation:
+    """The declaration for the data that loading tried to read.
 
     Commits that the code does not name are looked up, and if the Hub answers, the environment is loaded once with the
     network, because loading stops at the first missing data.
     """
-    if entry.prepare.needed or not facts.wanted or not _lacks_data(facts):
-        return None
     proposal = proposed_preparation(facts.wanted)
     unpinned = [dataset.name for dataset in proposal.preparation.datasets if not dataset.revision]
     if unpinned and commit_of(unpinned[0]):
         try:
-            proposal = proposed_preparation(explored(entry, package, workspace, stop, note).wanted)
+            return proposed_preparation(explored(entry, package, staging.workspace, staging.stop, report).wanted)
         except ProgramFailed as error:
-            note(f"{entry.name}: loading it with the network failed: {error.failure.message}")
-    if proposal.is_complete and proposal.preparation.needed:
-        return DataProposal(preparation_lines(proposal.preparation))
-    return DataProposal(question=_question(entry.name, proposal), can_be_prepared=proposal.preparation.needed)
-
-
-def prepared(
-    entry: EnvironmentEntry,
-    package: Package,
-    workspace: Workspace,
-    stop: threading.Event,
-    note: Callable[[str], None],
-) -> str:
-    """Download an entry's data; returns why that failed, or an empty text."""
-    try:
-        prepare(entry, package, workspace, stop, note)
-    except PreparationFailed as error:
-        return error.problem.message
-    return ""
-
-
-def _lacks_data(facts: Facts) -> bool:
-    return any(failure.kind == "network" for stage, failure in facts.failures.items() if stage in ("load", "tasks"))
+            report(f"{entry.name}: loading it with the network failed: {error.failure.message}")
+    return proposal
 
 
 def _question(name: str, proposal: ProposedPreparation) -> str:
@@ -323,7 +284,11 @@ def write_adoptions(staging: Staging) -> None:
     with ExitStack() as undo:
         for adoption in staging.ready:
             if adoption.replaces is None:
-                _move(staging.folder / adoption.folder, root / adoption.folder, undo)
+                target = root / adoption.folder
+                if target.exists():
+                    raise RepositoryChanged(adoption.folder)
+                undo.callback(shutil.rmtree, target, ignore_errors=True)
+                shutil.move(staging.folder / adoption.folder, target)  # .envwright may be on another disk
             else:
                 _complete(adoption, staging.folder / adoption.folder, root / adoption.folder, undo)
         write_undoable(registry_file, staging.text.encode(), undo)
@@ -337,13 +302,6 @@ class RepositoryChanged(CommandError):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} changed in the meantime, and nothing was written. Run the command again.")
-
-
-def _move(ready: Path, target: Path, undo: ExitStack) -> None:
-    if target.exists():
-        raise RepositoryChanged(f"{ENVIRONMENTS_FOLDER}/{target.name}")
-    undo.callback(shutil.rmtree, target, ignore_errors=True)
-    shutil.move(ready, target)  # .envwright may be on another disk
 
 
 def _complete(adoption: Adoption, ready: Path, target: Path, undo: ExitStack) -> None:

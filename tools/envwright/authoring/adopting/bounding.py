@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from packaging.requirements import Requirement
-from packaging.specifiers import Specifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -54,7 +54,8 @@ def bounded(text: str, generation: Generation) -> Bounded:
         raise NotBounded(
             f"pyproject.toml: {keys} cannot be bounded in `dynamic`. Write them in [project], then adopt again."
         )
-    old = next((require for require in requires if _is_verifiers(require)), None)
+    readable = ((text, readable_requirement(text)) for text in requires)
+    old = next((text for text, found in readable if found and canonicalize_name(found.name) == "verifiers"), None)
     wanted = REQUIRES[generation][0] if old is None else bounded_requirement(old, generation)
     if old is None:
         text = _with_dependency(text, wanted)
@@ -76,12 +77,14 @@ def bounded_requirement(text: str, generation: Generation) -> str:
     if requirement.url is not None or (is_bounded_above(requirement) and misfit(requirement, generation) is None):
         return text
     limit = _first_unknown(requirement, generation)
-    kept = [str(part) for part in requirement.specifier if not _is_ceiling(part, limit)]
+    kept = [
+        str(part) for part in requirement.specifier if part.operator not in ("<", "<=") or Version(part.version) < limit
+    ]
     requirement.specifier = SpecifierSet(",".join([*kept, f"<{limit}"]))
     if kept and misfit(requirement, generation) is None and _admits_some(requirement):
         return _written(requirement, [*kept, f"<{limit}"])
-    recommended = Requirement(REQUIRES[generation][0])
-    return _written(requirement, _lower_first(recommended))
+    recommended = map(str, Requirement(REQUIRES[generation][0]).specifier)
+    return _written(requirement, sorted(recommended, key=lambda part: part.startswith("<")))
 
 
 def _first_unknown(requirement: Requirement, generation: Generation) -> Version:
@@ -93,18 +96,10 @@ def _first_unknown(requirement: Requirement, generation: Generation) -> Version:
     return limit
 
 
-def _is_ceiling(part: Specifier, limit: Version) -> bool:
-    return part.operator in ("<", "<=") and Version(part.version) >= limit
-
-
 def _written(requirement: Requirement, parts: list[str]) -> str:
     extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
     marker = f" ; {requirement.marker}" if requirement.marker else ""
     return f"{requirement.name}{extras}{','.join(parts)}{marker}"
-
-
-def _lower_first(requirement: Requirement) -> list[str]:
-    return sorted(map(str, requirement.specifier), key=lambda part: part.startswith("<"))
 
 
 def _admits_some(requirement: Requirement) -> bool:
@@ -114,18 +109,13 @@ def _admits_some(requirement: Requirement) -> bool:
     return any(requirement.specifier.contains(version, prereleases=True) for version in (*named, *near))
 
 
-def _is_verifiers(text: str) -> bool:
-    requirement = readable_requirement(text)
-    return requirement is not None and canonicalize_name(requirement.name) == "verifiers"
-
-
 def _with_other_dependency(text: str, old: str, new: str) -> str:
     """The text with one requirement replaced, inside the project's own list."""
     start, end = _dependencies(text)
     for quote in ('"', "'"):
-        if f"{quote}{old}{quote}" in text[start:end]:
-            changed = text[start:end].replace(f"{quote}{old}{quote}", f"{quote}{new}{quote}", 1)
-            return text[:start] + changed + text[end:]
+        before, found, after = text[start:end].partition(f"{quote}{old}{quote}")
+        if found:
+            return f"{text[:start]}{before}{quote}{new}{quote}{after}{text[end:]}"
     raise NotBounded(f'pyproject.toml: write "{new}" in place of {old} in project.dependencies, then adopt again.')
 
 
@@ -160,13 +150,11 @@ def _dependencies(text: str) -> tuple[int, int]:
     """The beginning and the end of the assignment of project.dependencies."""
     lines = key_lines(text)
     first = lines["project.dependencies"]
-    after = min((line for line in lines.values() if line > first and _begins_a_key(text, line)), default=None)
+    rows = text.splitlines()
+    keys = (line for line in lines.values() if re.match(r"\s*(\[|[\w\"'.-]+\s*=)", rows[line - 1]))
+    after = min((line for line in keys if line > first), default=None)
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
     return starts[first - 1], starts[after - 1] if after is not None else len(text)
-
-
-def _begins_a_key(text: str, line: int) -> bool:
-    return re.match(r"\s*(\[|[\w\"'.-]+\s*=)", text.splitlines()[line - 1]) is not None
 
 
 def _check(text: str, wanted: str) -> None:

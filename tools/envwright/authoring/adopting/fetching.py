@@ -96,9 +96,12 @@ def _from_git(source: GitSource, room: Path, stop: threading.Event) -> FetchedSo
     top = source.path or "."
     files = files_at(repository, commit, top)
     if not files:
+        listed = git(repository, "ls-tree", "-r", "--name-only", commit).stdout.decode(errors="replace").splitlines()
+        packages = sorted(name.removesuffix("/pyproject.toml") for name in listed if name.endswith("/pyproject.toml"))
+        shown = ", ".join(packages[:8]) + (", …" if len(packages) > 8 else "")
         raise SourceUnreadable(
             f"{_shown(source.repository)} has no folder {source.path or '/'} at {source.ref or 'its default branch'}"
-            f" ({commit[:12]}).{_folders_there(repository, commit)}"
+            f" ({commit[:12]})." + (f" It has packages in: {shown}." if packages else "")
         )
     write_files(repository, files, top, folder)
     origin = f"{_shown(source.repository)}@{commit}" + (f"#{source.path}" if source.path else "")
@@ -194,13 +197,6 @@ def _unreached(source: GitSource, output: str) -> str:
         f"{address} cannot be reached: {reason}\n  Check the address with `git ls-remote {address}`. A private"
         " repository needs a key or a credential helper, because adopt asks for no password."
     )
-
-
-def _folders_there(repository: Path, commit: str) -> str:
-    listed = git(repository, "ls-tree", "-r", "--name-only", commit).stdout.decode(errors="replace").splitlines()
-    packages = sorted(name.removesuffix("/pyproject.toml") for name in listed if name.endswith("/pyproject.toml"))
-    shown = ", ".join(packages[:8]) + (", …" if len(packages) > 8 else "")
-    return f" It has packages in: {shown}." if packages else ""
 
 
 def _shown(address: str) -> str:

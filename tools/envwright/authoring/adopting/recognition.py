@@ -6,12 +6,13 @@ The requirement on verifiers is ignored: without an upper bound it allows releas
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from envwright.declarations.package import Generation
 from envwright.packages.content import list_content
+from envwright.packages.source import last_name
 from envwright.text.python_source import UNPARSABLE, parse_python
 
 V1_BASES = ("Taskset", "Harness")
@@ -36,8 +37,6 @@ class Recognition:
 
 @dataclass(frozen=True)
 class _Seen:
-    """The facts from a package's syntax."""
-
     file: str
     line: int
     what: str
@@ -52,7 +51,12 @@ def recognise_environment(folder: Path) -> Recognition:
         raise NoEnvironment("it has no Python code")
     imports = [seen for name, tree in trees.items() for seen in _imports(name, tree)]
     v1_classes = list(_v1_classes(trees))
-    loaders = list(_loaders(trees))
+    loaders = [
+        _Seen(file, node.lineno, f"{LOADER}()")
+        for file, tree in trees.items()
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == LOADER
+    ]
     uses_v1 = [seen for seen in imports if seen.what.startswith(V1_MODULE)]
     if v1_classes and (uses_v1 or not loaders):
         return Recognition("v1", _place_of(v1_classes[0]))
@@ -98,37 +102,19 @@ def _imports(file: str, tree: ast.Module) -> Iterator[_Seen]:
                 yield _Seen(file, node.lineno, module)
 
 
-def _loaders(trees: dict[str, ast.Module]) -> Iterator[_Seen]:
-    for file, tree in trees.items():
-        for node in tree.body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == LOADER:
-                yield _Seen(file, node.lineno, f"{LOADER}()")
-
-
 def _v1_classes(trees: dict[str, ast.Module]) -> Iterator[_Seen]:
     """Classes that derive, by however many steps, from one called …Taskset or …Harness."""
     classes = [
         (file, node) for file, tree in trees.items() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
     ]
+    bases = [list(filter(None, map(last_name, node.bases))) for _, node in classes]
     known: set[str] = set()
     grown = True
     while grown:
-        more = {node.name for _, node in classes if _derives(node, known)} - known
-        grown = bool(more)
-        known |= more
-    for file, node in classes:
+        before = len(known)
+        for (_, node), names in zip(classes, bases, strict=True):
+            known |= {node.name} if any(name in known or name.endswith(V1_BASES) for name in names) else set()
+        grown = len(known) > before
+    for (file, node), names in zip(classes, bases, strict=True):
         if node.name in known:
-            yield _Seen(file, node.lineno, f"class {node.name}({', '.join(_base_names(node.bases))})")
-
-
-def _derives(node: ast.ClassDef, known: set[str]) -> bool:
-    return any(base in known or base.endswith(V1_BASES) for base in _base_names(node.bases))
-
-
-def _base_names(bases: Iterable[ast.expr]) -> list[str]:
-    names = []
-    for base in bases:
-        inner = base.value if isinstance(base, ast.Subscript) else base
-        if isinstance(inner, ast.Attribute | ast.Name):
-            names.append(inner.attr if isinstance(inner, ast.Attribute) else inner.id)
-    return names
+            yield _Seen(file, node.lineno, f"class {node.name}({', '.join(names)})")

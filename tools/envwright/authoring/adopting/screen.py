@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from envwright.authoring.adopting.adopt import Outcome
-from envwright.authoring.adopting.skeleton import ORACLE_FILE
 from envwright.authoring.adopting.staging import Adoption
+from envwright.packages.read_package import ORACLE_FILE
 from envwright.reports.page import VERDICT_STYLES, Page, TableColumn
 from envwright.reports.result import DECIDING, EnvironmentResult, ValidationResult, finding_kind
 from envwright.reports.summary import LONGEST_COMMAND_NAMES
@@ -85,37 +84,24 @@ def _table(
 ) -> None:
     columns = [TableColumn("adopted" if not dry_run else "would be adopted"), TableColumn(""), TableColumn("verdict")]
     columns.append(TableColumn("first cause", shrinking=True))
-    page.table(columns, [_row(adoption, results.get(adoption.name)) for adoption in adoptions])
+    rows = []
+    for adoption in adoptions:
+        result = results.get(adoption.name)
+        deciding = (each for each in (result.findings if result else ()) if finding_kind(each) in DECIDING)
+        cause = next((f"{each.rule} {each.message}"[:LONGEST_CAUSE] for each in deciding), "")
+        verdict = (result.verdict, VERDICT_STYLES[result.verdict]) if result else ("–", "dim")
+        generation = (adoption.recognition.generation, "dim")
+        rows.append([(adoption.name, "bold"), generation, verdict, (cause, "")])
+    page.table(columns, rows)
     page.blank()
-
-
-def _row(adoption: Adoption, result: EnvironmentResult | None) -> list[tuple[str, str]]:
-    return [
-        (adoption.name, "bold"),
-        (adoption.recognition.generation, "dim"),
-        (result.verdict, VERDICT_STYLES[result.verdict]) if result else ("–", "dim"),
-        (_first_cause(result), ""),
-    ]
-
-
-def _first_cause(result: EnvironmentResult | None) -> str:
-    findings = result.findings if result else ()
-    return next(
-        (
-            f"{finding.rule} {finding.message}"[:LONGEST_CAUSE]
-            for finding in findings
-            if finding_kind(finding) in DECIDING
-        ),
-        "",
-    )
 
 
 def _decisions(page: Page, adoptions: Iterable[Adoption], results: Mapping[str, EnvironmentResult]) -> None:
     """The open questions, each once with the places of all environments that have it."""
     asked: dict[str, list[str]] = {}
     for adoption in adoptions:
-        for decision in decisions_of(adoption, results.get(adoption.name)):
-            asked.setdefault(decision.question, []).append(decision.where)
+        for question, place in decisions_of(adoption, results.get(adoption.name)):
+            asked.setdefault(question, []).append(place)
     if asked:
         page.line(("For you to decide:", "bold"))
         for question, places in asked.items():
@@ -137,29 +123,20 @@ def _listed(texts: list[str]) -> str:
     return shown if len(texts) <= MOST_LISTED else f"{shown} and {len(texts) - MOST_LISTED} more"
 
 
-@dataclass(frozen=True)
-class Decision:
-    """A question that the code leaves open."""
-
-    question: str
-    where: str
-    """What to edit."""
-
-
-def decisions_of(adoption: Adoption, result: EnvironmentResult | None) -> Iterator[Decision]:
-    """The open questions of one environment, the most important first."""
+def decisions_of(adoption: Adoption, result: EnvironmentResult | None) -> Iterator[tuple[str, str]]:
+    """The questions that the code of one environment leaves open, the most important first, and what to edit."""
     entry = f"registry.yaml, {adoption.name}"
     for question in adoption.questions:
-        yield Decision(question, entry)
+        yield (question, entry)
     if result and any(finding.rule == SECRET_RULE for finding in result.findings):
-        yield Decision("which variables to pass to its code: loading needs a secret", f"{entry}: secrets")
+        yield ("which variables to pass to its code: loading needs a secret", f"{entry}: secrets")
     if ORACLE_FILE in adoption.added:
-        yield Decision("the reply of a perfect model (oracle)", f"{adoption.folder}/{ORACLE_FILE}")
+        yield ("the reply of a perfect model (oracle)", f"{adoption.folder}/{ORACLE_FILE}")
     if not adoption.owners:
-        yield Decision("who reviews it", f"{entry}: owners")
+        yield ("who reviews it", f"{entry}: owners")
     if adoption.known:
         rules = ", ".join(adoption.known)
-        yield Decision(f"when to fix the known findings ({rules})", f"{entry}: known")
+        yield (f"when to fix the known findings ({rules})", f"{entry}: known")
 
 
 def next_command(adoptions: Sequence[Adoption], results: Sequence[EnvironmentResult]) -> str:

@@ -10,10 +10,9 @@ from typing import Any
 from envwright_worker.policies.baselines import oracle
 
 from envwright.facts.observed import Facts, Task
+from envwright.packages.read_package import CASES_FILE, ORACLE_FILE
 from envwright.rules.suggested_code import oracle_skeleton
 
-ORACLE_FILE = "tests/oracle.py"
-CASES_FILE = "tests/cases.yaml"
 MOST_FIELDS = 12
 LONGEST_VALUE = 60
 LONGEST_PROMPT_LINE = 96
@@ -61,16 +60,12 @@ def skeletons(facts: Facts, files: frozenset[str]) -> dict[str, str]:
     if ORACLE_FILE in files or not lacks_reference(facts):
         return {}
     task = facts.tasks[0]
+    functions = oracle_skeleton(facts).replace('return "…"', "return None") or _REPLY  # for each agent without one
     rendered = {
-        ORACLE_FILE: _ORACLE.format(about=_about(facts, task), functions=_functions(facts)),
+        ORACLE_FILE: _ORACLE.format(about=_about(facts, task), functions=functions),
         CASES_FILE: _CASES.format(task=task.index),
     }
     return {file: text for file, text in rendered.items() if file not in files}
-
-
-def _functions(facts: Facts) -> str:
-    """A skeleton function for each agent without a reference reply."""
-    return oracle_skeleton(facts).replace('return "…"', "return None") or _REPLY
 
 
 def _about(facts: Facts, task: Task) -> str:
@@ -81,7 +76,8 @@ def _about(facts: Facts, task: Task) -> str:
     tools = facts.description.tools if facts.description else ()
     if tools:
         rows += ["", f"Tools: {', '.join(tools)}"]
-    return _harmless("\n".join(rows))
+    text = "\n".join(rows).replace("\\", "\\\\").replace('"""', "'''")
+    return re.sub(r'"\s*$', "'", text)  # which would end the docstring
 
 
 def _fields(data: Mapping[str, Any]) -> list[str]:
@@ -99,9 +95,3 @@ def _prompt(task: Task) -> str:
     texts = [message.get("content") for message in task.prompt if message.get("role") == "user"]
     lines = [line.strip() for line in str(texts[-1] if texts else "").splitlines() if line.strip()]
     return lines[-1][:LONGEST_PROMPT_LINE] if lines else ""
-
-
-def _harmless(text: str) -> str:
-    """Text for a docstring: without its end marker and without escapes."""
-    text = text.replace("\\", "\\\\").replace('"""', "'''")
-    return re.sub(r'"\s*$', "'", text)

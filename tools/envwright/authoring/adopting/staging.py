@@ -6,6 +6,7 @@ repository works on it unchanged.
 
 from __future__ import annotations
 
+import filecmp
 import re
 import shutil
 import threading
@@ -135,7 +136,7 @@ class Staging:
         self.text = self.before.decode("utf-8")
         (self.folder / ENVIRONMENTS_FOLDER).mkdir()
 
-    def begin(self, candidate: Candidate, owners: Sequence[str]) -> Adoption:
+    def begin(self, candidate: Candidate, owners: Sequence[str]) -> None:
         """Copy a candidate, bound its requirements and declare it.
 
         Raises `NoEnvironment`, `AlreadyAdopted` and `NotAdopted`; the candidate is then removed.
@@ -155,7 +156,6 @@ class Staging:
             self._set(before)
             raise
         self.ready.append(adoption)
-        return adoption
 
     def replace(self, adoption: Adoption) -> None:
         """Replace an environment's data by its new state, and declare it."""
@@ -210,10 +210,8 @@ class Staging:
 
     @cached_property
     def _registered(self) -> list[Package]:
-        folders = [
-            self.root / ENVIRONMENTS_FOLDER / environment.folder_name
-            for environment in self.registry.environments.values()
-        ]
+        names = (environment.folder_name for environment in self.registry.environments.values())
+        folders = (self.root / ENVIRONMENTS_FOLDER / name for name in names)
         readings = [read_package(folder, self.root, with_lock=False) for folder in folders if folder.is_dir()]
         return [reading.package for reading in readings if reading.package is not None]
 
@@ -223,20 +221,17 @@ class Staging:
         except ProgramFailed:
             return frozenset()  # its own validation reports it
 
-    def add_files(self, adoption: Adoption, files: Mapping[str, str]) -> Adoption:
+    def add_files(self, adoption: Adoption, files: Mapping[str, str]) -> None:
         """Write further files into a package that is ready."""
         for name, text in files.items():
             write_whole(self.folder / adoption.folder / name, text)
-        complete = replace(adoption, added=(*adoption.added, *files))
-        self.replace(complete)
-        return complete
+        self.replace(replace(adoption, added=(*adoption.added, *files)))
 
     def repository(self) -> Repository:
         """The part of the staging repository that is ready. Raises `DeclarationError`."""
         return Repository.load(self.folder, [one.name for one in self.ready])
 
     def _name_of(self, candidate: Candidate) -> str:
-        """The name of a candidate in the registry."""
         try:
             project = read_pyproject(candidate.folder / PYPROJECT, candidate.folder).table("project")
         except DeclarationError as error:
@@ -305,13 +300,12 @@ class Staging:
         return replace(adoption, files=files, changes=edited.changes)
 
     def _declare(self, adoptions: Sequence[Adoption]) -> None:
-        """Add the entries to the future registry."""
         try:
             text = self.before.decode("utf-8")
             for adoption in adoptions:
                 remark = f"adopted from {adoption.published}" if adoption.published else ""
                 rows = (*adoption.rows, *known_rows(adoption.known, self.day))
-                text = with_entry(text, adoption.name, adoption.owners, further=rows, remark=remark)
+                text = with_entry(text, adoption.name, adoption.owners, rows, remark)
             self._set(text)
             known = load_registry(self.folder).environments
         except (NoPlace, DeclarationError) as error:
@@ -349,7 +343,8 @@ def _compared(source: Path, target: Path, *, inside: bool) -> str:
     if inside or source == target.resolve():
         return f"{place} is adopted. Nothing to do."
     names = [name for name in list_content(source, source).files if name != PYPROJECT]
-    differing = [name for name in names if not _equal(source / name, target / name)]
+    _, differing, missing = filecmp.cmpfiles(source, target, names, shallow=False)
+    differing = sorted([*differing, *missing])
     if not differing:
         return f"{place} is adopted. Nothing to do."
     shown = ", ".join(differing[:3]) + (", …" if len(differing) > 3 else "")
@@ -357,10 +352,6 @@ def _compared(source: Path, target: Path, *, inside: bool) -> str:
         f"{place} is adopted already, and {len(differing)} of its files differ from the source ({shown})."
         " adopt does not overwrite them: copy the changes by hand."
     )
-
-
-def _equal(one: Path, other: Path) -> bool:
-    return other.is_file() and one.read_bytes() == other.read_bytes()
 
 
 def _unlocked(error: ProgramFailed) -> NotAdopted:
@@ -393,11 +384,7 @@ def _telling(error: ProgramFailed) -> str:
 
 def known_counts(result: EnvironmentResult) -> Mapping[str, int]:
     """The number of failing findings of each rule; empty if the environment could not be checked."""
-    failing = [
-        finding
-        for finding in result.findings
-        if finding.counts and finding.severity == "error" and not finding.inconclusive
-    ]
+    failing = [one for one in result.findings if one.counts and one.severity == "error" and not one.inconclusive]
     if result.verdict == "error" or any(one.bug or one.rule in NEVER_KNOWN for one in failing):
         return {}
     return dict(sorted(Counter(one.rule for one in failing).items()))

@@ -81,11 +81,10 @@ def _rows(name: str, commit: str, split: Any) -> Iterator[DatasetRow]:
     }
     with _explained(name, commit):
         for row in split:
-            yield {column: _named(value, named.get(column)) for column, value in row.items()}
-
-
-def _named(value: Any, to_name: Callable[[int], str] | None) -> Any:
-    return to_name(value) if to_name is not None and isinstance(value, int) and value >= 0 else value
+            yield {
+                column: named[column](value) if column in named and isinstance(value, int) and value >= 0 else value
+                for column, value in row.items()
+            }
 
 
 @contextmanager
@@ -107,35 +106,32 @@ def _explained(name: str, revision: str) -> Iterator[None]:
 
         message = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
         token = "is set" if os.environ.get("HF_TOKEN") else "is not set"
+        reason = f"{name} cannot be read: {type(error).__name__}: {message}"
+        remedy = f"Check {page}, or name a local file."
         if among(errors.GatedRepoError):
+            reason = f"{name} is gated: {message}"
             remedy = f"Accept its terms at {page}, then set HF_TOKEN to a token of that account (HF_TOKEN {token})."
-            raise SourceProblem(f"{name} is gated: {message}", remedy) from None
-        if among(errors.RevisionNotFoundError):
-            raise SourceProblem(
-                f"{name} has no revision {revision}", f"Name a commit, tag or branch; {page}/commits shows them."
-            ) from None
-        if among(errors.RepositoryNotFoundError) or type(error).__name__ == "DatasetNotFoundError":
+        elif among(errors.RevisionNotFoundError):
+            reason = f"{name} has no revision {revision}"
+            remedy = f"Name a commit, tag or branch; {page}/commits shows them."
+        elif among(errors.RepositoryNotFoundError) or type(error).__name__ == "DatasetNotFoundError":
+            reason = f"{name} does not exist on the Hub, or is private"
             remedy = f"Check the spelling at {page}. A private one needs HF_TOKEN, which {token}."
-            raise SourceProblem(f"{name} does not exist on the Hub, or is private", remedy) from None
-        if is_offline_mode() and among(ConnectionError, FileNotFoundError):
-            remedy = (
-                "Unset HF_HUB_OFFLINE, or read it once online so that it is cached (HF_HOME), or name a local file."
-            )
-            raise SourceProblem(f"{name} is not in the cache, and HF_HUB_OFFLINE is set", remedy) from None
-        if among(ConnectionError, TimeoutError) or any("Connect" in type(cause).__name__ for cause in causes):
+        elif is_offline_mode() and among(ConnectionError, FileNotFoundError):
+            reason = f"{name} is not in the cache, and HF_HUB_OFFLINE is set"
+            remedy = "Unset HF_HUB_OFFLINE, or read it once online, so that it is cached (HF_HOME)"
+            remedy += ", or name a local file."
+        elif among(ConnectionError, TimeoutError) or any("Connect" in type(cause).__name__ for cause in causes):
+            reason = f"{name}: the Hub cannot be reached: {message}"
             remedy = "Check the network and HF_ENDPOINT, or name a local file that you downloaded."
-            raise SourceProblem(f"{name}: the Hub cannot be reached: {message}", remedy) from None
-        if "dataset script" in message.lower():
+        elif "dataset script" in message.lower():
+            reason = f"{name} requires a loading script, which is not executed"
             remedy = "Use the converted files: --revision refs/convert/parquet."
-            raise SourceProblem(f"{name} requires a loading script, which is not executed", remedy) from None
-        raise SourceProblem(
-            f"{name} cannot be read: {type(error).__name__}: {message}", f"Check {page}, or name a local file."
-        ) from None
+        raise SourceProblem(reason, remedy) from None
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    seen = 0
-    one: BaseException | None = error
-    while one is not None and seen < 10:
-        yield one
-        one, seen = one.__cause__ or one.__context__, seen + 1
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    for _ in range(10):
+        if error is not None:
+            yield error
+            error = error.__cause__ or error.__context__

@@ -220,7 +220,7 @@ def example_of(row: DatasetRow, layout: RowLayout) -> Example:
     if layout.answer == "code" and roles.entry_point and f"def {row.get(roles.entry_point)}" not in str(answer):
         answer = f"{example.question.rstrip()}\n{str(answer).rstrip()}"  # only the body: the question is the head
     if layout.answer == "code" and roles.tests:
-        tests = read_tests(row.get(roles.tests), str(row.get(roles.entry_point) or ""))
+        tests = tuple(read_tests(row.get(roles.tests), str(row.get(roles.entry_point) or "")))
         if not tests:
             raise UnreadableExample("has no test that compares a call, or an input, with a value")
     return Example(example.question, answer, choices, example.document, tests, solution)
@@ -234,7 +234,11 @@ def read_answer(raw: Any, layout: RowLayout, choices: Sequence[str] = ()) -> str
         case "number":
             return as_number_of(layout.unit, raw)
         case "boolean":
-            return _as_word(raw, layout)
+            truth = as_boolean(raw)
+            if layout.first_index == 0 and str(raw).strip() in ("0", "1"):
+                truth = bool(int(raw))
+            yes, no = layout.vocabulary or ("yes", "no")
+            return None if truth is None else yes if truth else no
         case "choice":
             return chosen(raw, choices, layout.first_index)
         case "label":
@@ -252,13 +256,6 @@ def read_answer(raw: Any, layout: RowLayout, choices: Sequence[str] = ()) -> str
             return as_code(raw)
         case _:
             return text_of(raw) if not isinstance(raw, (dict, list)) else None
-
-
-def _as_word(raw: Any, layout: RowLayout) -> str | None:
-    """A boolean in the dataset's own two words, the one for true first."""
-    truth = bool(int(raw)) if str(raw).strip() in ("0", "1") and layout.first_index == 0 else as_boolean(raw)
-    yes, no = layout.vocabulary or ("yes", "no")
-    return None if truth is None else (yes if truth else no)
 
 
 def chosen(raw: Any, choices: Sequence[str], first_index: int | None) -> str | None:
@@ -286,25 +283,21 @@ class CodeTest:
     """The expected value: a Python literal for a call, else the text to be printed."""
 
 
-def read_tests(value: Any, entry_point: str = "") -> tuple[CodeTest, ...]:
+def read_tests(value: Any, entry_point: str = "") -> Iterator[CodeTest]:
     """Every test of a row that can be parsed; others are left out."""
-    return tuple(_tests(value, entry_point))
-
-
-def _tests(value: Any, entry_point: str) -> Iterator[CodeTest]:
     if isinstance(value, str):
         yield from _in_text(value, entry_point)
     elif isinstance(value, Mapping):
         yield from _pairs(value)
     elif isinstance(value, list):
         for one in value:
-            yield from _tests(one, entry_point)
+            yield from read_tests(one, entry_point)
 
 
 def _in_text(text: str, entry_point: str) -> Iterator[CodeTest]:
     if text.strip()[:1] in ("{", "["):
         try:
-            yield from _tests(json.loads(text), entry_point)
+            yield from read_tests(json.loads(text), entry_point)
         except (ValueError, RecursionError):
             pass
         else:

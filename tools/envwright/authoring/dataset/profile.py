@@ -11,7 +11,7 @@ from hashlib import blake2b
 from statistics import median
 from typing import Any
 
-from envwright.authoring.dataset.source import DatasetRow, DatasetSource, DatasetSplit, NumberedRow, numbered
+from envwright.authoring.dataset.source import DatasetSource, DatasetSplit, NumberedRow, numbered
 
 SAMPLE_ROWS = 2_000
 TYPES = {str: "text", bool: "boolean", int: "number", float: "number", list: "list", dict: "object"}
@@ -120,7 +120,7 @@ class _Tally:
         self.texts: set[int] = set()
 
     def take(self, value: Any) -> None:
-        self.types[type_of(value)] += 1
+        self.types[TYPES.get(type(value), type(value).__name__)] += 1
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         self.shortest, self.longest = min(self.shortest, len(text)), max(self.longest, len(text))
         if len(self.lengths) < SAMPLE_ROWS:
@@ -129,6 +129,11 @@ class _Tally:
             self.digests.add(_digest(text))
             if isinstance(value, str):
                 self.texts.add(_digest(" ".join(text.casefold().split())))
+
+    def column(self, name: str, rows: int) -> ColumnProfile:
+        filled = sum(self.types.values())
+        shortest, typical = (self.shortest, int(median(self.lengths))) if filled else (0, 0)
+        return ColumnProfile(name, dict(self.types), rows - filled, len(self.digests), shortest, typical, self.longest)
 
 
 def _split(split: DatasetSplit, most_rows: int | None) -> SplitProfile:
@@ -144,35 +149,13 @@ def _split(split: DatasetSplit, most_rows: int | None) -> SplitProfile:
             seen.add(digest)
         for name, value in row.items():
             tally = tallies.setdefault(name, _Tally())
-            if not is_gap(value):
+            if value is not None and (not isinstance(value, str) or value.strip()):
                 tally.take(value)
-    columns = tuple(_column(name, tally, count) for name, tally in tallies.items())
+    columns = tuple(tally.column(name, count) for name, tally in tallies.items())
     complete = most_rows is None or count < most_rows
     digests = {name: frozenset(tally.texts) for name, tally in tallies.items()}
     return SplitProfile(split.name, count, complete, columns, repeated, tuple(sample.rows()), digests)
 
 
-def _column(name: str, tally: _Tally, rows: int) -> ColumnProfile:
-    filled = sum(tally.types.values())
-    typical = int(median(tally.lengths)) if tally.lengths else 0
-    shortest = tally.shortest if filled else 0
-    return ColumnProfile(name, dict(tally.types), rows - filled, len(tally.digests), shortest, typical, tally.longest)
-
-
-def is_gap(value: Any) -> bool:
-    """Whether a value is missing: null, or a blank text."""
-    return value is None or (isinstance(value, str) and not value.strip())
-
-
-def type_of(value: Any) -> str:
-    """The type of a value under its JSON name."""
-    return TYPES.get(type(value), type(value).__name__)
-
-
 def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
-
-
-def row_text(row: DatasetRow) -> str:
-    """A row as one line of JSON."""
-    return json.dumps(row, ensure_ascii=False, default=str)

@@ -167,6 +167,8 @@ def _shares(evidence: _Evidence) -> dict[str, float]:
     """Format → the share of answers that could have it."""
     distinct = Counter(text_of(value).casefold() for value in evidence.raw)
     repeated = sum(count for count in distinct.values() if count > 1) / max(1, len(evidence.raw))
+    is_few = 1 < len(distinct) <= MOST_LABELS and len(distinct) * 2.5 <= len(evidence.raw)
+    is_brief = all(not isinstance(each, (dict, list)) and words(text_of(each)) <= LABEL_WORDS for each in evidence.raw)
     return {
         "code": evidence.share(as_code),
         "boolean": evidence.share(lambda value: as_boolean(value) is not None),
@@ -175,7 +177,7 @@ def _shares(evidence: _Evidence) -> dict[str, float]:
         "json": evidence.share(as_json),
         "list": evidence.share(as_list),
         "latex": evidence.share(as_latex) if evidence.share(has_latex) >= SOME_LATEX else 0.0,
-        "label": repeated if _few(distinct, len(evidence.raw)) and _brief(evidence.raw, LABEL_WORDS) else 0.0,
+        "label": repeated if is_few and is_brief else 0.0,
     }
 
 
@@ -201,14 +203,6 @@ def _first_index(evidence: _Evidence) -> int | None:
     return 1 if 0 not in values and most in values else 0
 
 
-def _few(distinct: Counter[str], rows: int) -> bool:
-    return 1 < len(distinct) <= MOST_LABELS and len(distinct) * 2.5 <= rows
-
-
-def _brief(values: Sequence[Any], most: int) -> bool:
-    return all(not isinstance(value, (dict, list)) and words(text_of(value)) <= most for value in values)
-
-
 def _layout(evidence: _Evidence, shares: Mapping[str, float]) -> RowLayout:
     """The most specific format that explains enough."""
     wanted = _format(evidence, shares)
@@ -230,7 +224,9 @@ def _format(evidence: _Evidence, shares: Mapping[str, float]) -> AnswerFormat:
     named_label = bool(LABEL_NAMES.search(evidence.roles.answer))
     if "code" in enough:
         return "code"
-    two_words = not _third_word(evidence)
+    # a frequent third word, such as "uncertain", makes it no boolean
+    others = Counter(text_of(value).casefold() for value in evidence.raw if _truth(value) is None)
+    two_words = all(count <= 2 for count in others.values())
     if "boolean" in enough and two_words:
         return "boolean"
     if "choice" in enough:
@@ -240,8 +236,10 @@ def _format(evidence: _Evidence, shares: Mapping[str, float]) -> AnswerFormat:
     if shares["boolean"] and two_words and evidence.share(lambda value: _truth(value) is not None) >= ENOUGH:
         return "boolean"
     if "number" in enough and shares["label"] >= ENOUGH:
-        if _zero_or_one(evidence) and (not named_label or _asks_yes_or_no(evidence)):
-            return "boolean" if _asks_yes_or_no(evidence) or not _asks(evidence) else "number"
+        yes_or_no = _asks_yes_or_no(evidence)
+        if {as_number(value) for value in evidence.raw} <= {"0", "1", None} and (not named_label or yes_or_no):
+            asks = any("?" in example.question for example in evidence.examples)  # others state a property
+            return "boolean" if yes_or_no or not asks else "number"
         if named_label:
             return "label"
     if "latex" in enough and shares["number"] + SOME_LATEX < 1.0:
@@ -249,26 +247,17 @@ def _format(evidence: _Evidence, shares: Mapping[str, float]) -> AnswerFormat:
     if unit_of(evidence.raw):
         return "number"
     order: tuple[AnswerFormat, ...] = ("number", "json", "list", "label")
+    real_lists = evidence.share(lambda value: isinstance(value, list) or str(value).strip()[:1] == "[") >= ENOUGH
     for name in order:
-        if name == "list" and not _real_lists(evidence) and (shares["label"] >= ENOUGH or always_two(evidence.raw)):
+        if name == "list" and not real_lists and (shares["label"] >= ENOUGH or always_two(evidence.raw)):
             continue
         if name in enough:
             return name
     return "text"
 
 
-def _third_word(evidence: _Evidence) -> bool:
-    """Whether a third word beside the two of a boolean is frequent, such as "uncertain"."""
-    others = Counter(text_of(value).casefold() for value in evidence.raw if _truth(value) is None)
-    return any(count > 2 for count in others.values())
-
-
 def _truth(value: Any) -> bool | None:
     return {"0": False, "1": True}.get(str(value).strip(), as_boolean(value))
-
-
-def _zero_or_one(evidence: _Evidence) -> bool:
-    return {as_number(value) for value in evidence.raw} <= {"0", "1", None}
 
 
 def _from_questions(evidence: _Evidence) -> bool:
@@ -281,11 +270,6 @@ def _from_questions(evidence: _Evidence) -> bool:
     return sum(found) * 2 > len(found)
 
 
-def _asks(evidence: _Evidence) -> bool:
-    """Whether some texts are questions; other texts with 0 or 1 are statements about a property."""
-    return any("?" in example.question for example in evidence.examples)
-
-
 def _asks_yes_or_no(evidence: _Evidence) -> bool:
     """Whether most questions, or the name of the column, begin as those with the answer yes or no."""
     if re.match(r"(?:is|has|can|was|does|are)_", evidence.roles.answer, re.IGNORECASE):
@@ -294,17 +278,11 @@ def _asks_yes_or_no(evidence: _Evidence) -> bool:
     return sum(bool(ASKS_YES_OR_NO.match(text.strip())) for text in asking) > ENOUGH * len(asking)
 
 
-def _real_lists(evidence: _Evidence) -> bool:
-    return evidence.share(lambda value: isinstance(value, list) or str(value).strip()[:1] == "[") >= ENOUGH
-
-
 def _vocabulary(wanted: str, values: Sequence[Any]) -> tuple[str, ...]:
     if wanted == "boolean":
         texts = {text_of(value).lower().rstrip(".") for value in values if not isinstance(value, bool)}
         return ("true", "false") if texts & {"true", "false", "t", "f"} or not texts else ("yes", "no")
-    if wanted != "label":
-        return ()
-    return _spelled(values)
+    return _spelled(values) if wanted == "label" else ()
 
 
 def _labels_of(values: Sequence[Any], separator: str) -> tuple[str, ...]:
@@ -364,7 +342,7 @@ def _calls_tools(evidence: _Evidence) -> bool:
             for call in calls
         )
 
-    return bool(evidence.raw) and evidence.share(lambda value: is_call(parsed(value))) >= ENOUGH
+    return evidence.share(lambda value: is_call(parsed(value))) >= ENOUGH
 
 
 def _in_words(layout: RowLayout, evidence: _Evidence, calls: bool, typical: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import median
 from typing import Any
 
@@ -107,11 +107,9 @@ def plain(name: str) -> str:
     return re.sub(r"[\W_]+", "_", spaced).strip("_").lower()
 
 
-def ending_with(columns: Columns, words: Iterable[str], fits: Any = lambda _: True) -> str:
+def ending_with(columns: Columns, words: Iterable[str]) -> str:
     """The first column of several words of which one of these is the last; empty if there is none."""
-    return next(
-        (name for word in words for name in columns if plain(name).endswith(f"_{word}") and fits(columns[name])), ""
-    )
+    return next((name for word in words for name in columns if plain(name).endswith(f"_{word}")), "")
 
 
 def named(columns: Columns, names: Iterable[str], fits: Any = lambda _: True) -> str:
@@ -139,16 +137,8 @@ class ColumnRoles:
     @property
     def columns(self) -> set[str]:
         """The columns that have a role."""
-        one_each = (
-            self.question,
-            self.answer,
-            self.context,
-            self.tests,
-            self.entry_point,
-            self.conversation,
-            self.tools,
-        )
-        fields = {*one_each, *self.choices, *self.wrong_choices} - {""}
+        values = ((each,) if isinstance(each, str) else each for each in vars(self).values())
+        fields = set(chain.from_iterable(values)) - {""}
         return fields | {name.partition(".")[0] for name in fields}
 
 
@@ -176,7 +166,11 @@ def assign(rows: Sequence[DatasetRow], question: str = "", answer: str = "") -> 
         within = question.rpartition(".")[0]
         left = {n: v for n, v in fields_of(free).items() if n.rpartition(".")[0] == within} if within else free
         answer = _what_is_left(left, question, repeated=bool(tests))
-    first, second = _pair(free, question)
+    # of a numbered pair the second text is read after the first
+    paired = PAIRED.fullmatch(question)
+    first, second = (f"{paired[1]}{number}" for number in "12") if paired else ("", "")
+    if not {first, second} <= free.keys():
+        first = second = ""
     question = second or question
     context = first or named({n: v for n, v in free.items() if n not in (question, answer)}, CONTEXT, _is_text)
     if conversation and (not question or not answer):
@@ -236,19 +230,13 @@ def _what_is_left(free: Columns, question: str, *, repeated: bool) -> str:
     program.
     """
     left = [name for name in free if name != question and not NEVER_ANSWERS.fullmatch(plain(name))]
-    left = [name for name in left if not _always_the_same(free[name]) and plain(name) not in CONTEXT]
+    distinct = {name: len({text_of(value) for value in free[name]}) for name in left}
+    left = [name for name in left if (distinct[name] > 1 or len(free[name]) <= 2) and plain(name) not in CONTEXT]
     left = [name for name in left if not _numbered(free[name])] or [name for name in left if plain(name) != "key"]
     telling = [name for name in left if not DESCRIBES.fullmatch(plain(name))]
-    described = [] if repeated else [name for name in left if _comes_again(free[name])]
+    described = [] if repeated else [name for name in left if distinct[name] * 2 <= len(free[name])]
     short = sorted(telling or described, key=lambda name: median(len(text_of(value)) for value in free[name]))
     return short[0] if short else ""
-
-
-def _pair(free: Columns, question: str) -> tuple[str, str]:
-    """The two columns of a numbered pair that the question is one of: the second text is read after the first."""
-    found = PAIRED.fullmatch(question)
-    first, second = (f"{found[1]}{number}" for number in "12") if found else ("", "")
-    return (first, second) if first in free and second in free else ("", "")
 
 
 def _numbered(values: Sequence[Any]) -> bool:
@@ -257,19 +245,10 @@ def _numbered(values: Sequence[Any]) -> bool:
     return len(whole) == len(values) > 2 and all(b > a for a, b in pairwise(whole))
 
 
-def _always_the_same(values: Sequence[Any]) -> bool:
-    return len(values) > 2 and len({text_of(value) for value in values}) == 1
-
-
-def _comes_again(values: Sequence[Any]) -> bool:
-    return len({text_of(value) for value in values}) * 2 <= len(values)
-
-
 def _choice_columns(filled: Columns) -> tuple[str, ...]:
     for name, values in filled.items():
-        if plain(name) in CHOICES and all(isinstance(value, (list, dict)) for value in values):
-            return (name,)
-        if plain(name) in CHOICES and any(isinstance(value, str) and value.strip()[:1] in "[{(" for value in values):
+        written = any(isinstance(value, str) and value.strip()[:1] in "[{(" for value in values)
+        if plain(name) in CHOICES and (written or all(isinstance(value, (list, dict)) for value in values)):
             return (name,)
     groups: dict[str, list[tuple[str, str]]] = {}
     for name in filled:
@@ -279,7 +258,8 @@ def _choice_columns(filled: Columns) -> tuple[str, ...]:
             groups.setdefault(stem, []).append((found[1].lower(), name))
     for members in groups.values():
         marks = sorted(mark for mark, _ in members)
-        if len(marks) > 1 and _follow_each_other(marks) and not all(_only_letters(filled[name]) for _, name in members):
+        letters_only = all(as_letter(value) for _, name in members for value in filled[name])
+        if len(marks) > 1 and _follow_each_other(marks) and not letters_only:
             return tuple(name for _, name in sorted(members))
     return ()
 
@@ -290,7 +270,3 @@ def _follow_each_other(marks: Sequence[str]) -> bool:
         return False
     codes = [int(mark) if mark.isdigit() else ord(mark) for mark in marks]
     return all(b - a == 1 for a, b in pairwise(codes))
-
-
-def _only_letters(values: Sequence[Any]) -> bool:
-    return all(as_letter(value) for value in values)

@@ -9,7 +9,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -80,7 +81,7 @@ def open_local(path: Path, split: str = "") -> DatasetSource:
             raise SourceProblem(f"{path} has no split {split}", f"It has {', '.join(splits)}.")
         splits = {split: splits[split]}
     return DatasetSource(
-        str(path), tuple(DatasetSplit(name, _reader(tuple(members))) for name, members in splits.items())
+        str(path), tuple(DatasetSplit(name, partial(_rows, members)) for name, members in splits.items())
     )
 
 
@@ -111,16 +112,13 @@ def _format_of(file: Path) -> str | None:
     return suffixes[-1] if suffixes and suffixes[-1] in _READERS else None
 
 
-def _reader(files: tuple[Path, ...]) -> Callable[[], Iterator[DatasetRow]]:
-    def rows() -> Iterator[DatasetRow]:
-        for file in files:
-            form = _format_of(file)
-            if form is None:
-                known = ", ".join(sorted(_READERS))
-                raise SourceProblem(f"{file} has an unknown format", f"Supported are {known}, also with .gz.")
-            yield from _READERS[form](file)
-
-    return rows
+def _rows(files: Sequence[Path]) -> Iterator[DatasetRow]:
+    for file in files:
+        form = _format_of(file)
+        if form is None:
+            known = ", ".join(sorted(_READERS))
+            raise SourceProblem(f"{file} has an unknown format", f"Supported are {known}, also with .gz.")
+        yield from _READERS[form](file)
 
 
 def _opened(file: Path) -> IO[str]:
@@ -181,27 +179,16 @@ def _separated(file: Path) -> Iterator[DatasetRow]:
         first = next(lines, "")
         separator = "\t" if ".tsv" in file.suffixes else max(",;\t|", key=first.count)
         try:
-            reader = csv.DictReader(_again(first, lines), delimiter=separator)
-            _refuse_data_for_names(reader.fieldnames or (), file)
+            reader = csv.DictReader(chain([first], lines), delimiter=separator)
+            if any("?" in name or len(name.split()) > LONGEST_COLUMN_NAME for name in reader.fieldnames or ()):
+                message = f"{file}:1: the first line is a row, not a header"
+                raise SourceProblem(message, "Add a header, such as question,answer.")
             for row in reader:
                 yield {name: value for name, value in row.items() if name is not None}
         except csv.Error as error:
             raise SourceProblem(
                 f"{file}: is not CSV: {error}", "Quote fields that contain separators or line breaks."
             ) from None
-
-
-def _refuse_data_for_names(names: Sequence[str], file: Path) -> None:
-    """Refuse a first line that is a row and not the names of columns."""
-    if any("?" in name or len(name.split()) > LONGEST_COLUMN_NAME for name in names):
-        raise SourceProblem(
-            f"{file}:1: the first line is a row, not a header", "Add a header, such as question,answer."
-        )
-
-
-def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from rest
 
 
 def _parquet(file: Path) -> Iterator[DatasetRow]:

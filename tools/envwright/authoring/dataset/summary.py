@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,8 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from envwright.authoring.dataset.layout import AnswerFormat
-from envwright.authoring.dataset.profile import DatasetProfile, SplitProfile, row_text
+from envwright.authoring.dataset.profile import DatasetProfile, SplitProfile
 from envwright.authoring.dataset.recognition import Recognised
 from envwright.text.plain_data import counted
 
@@ -28,7 +26,17 @@ def as_json(profile: DatasetProfile, found: Recognised | None, advice: DatasetAd
         "source": profile.name,
         "config": profile.config,
         "revision": profile.revision,
-        "splits": [_split(split) for split in profile.splits],
+        "splits": [
+            {
+                "name": split.name,
+                "rows": split.rows,
+                "complete": split.complete,
+                "repeated_rows": split.repeated,
+                "columns": [vars(column) for column in split.columns],
+                "sample": [{"row": number, "data": row} for number, row in split.sample[:SAMPLE_ROWS]],
+            }
+            for split in profile.splits
+        ],
         "problem": problem,
     }
     if found is not None:
@@ -62,17 +70,6 @@ def as_json(profile: DatasetProfile, found: Recognised | None, advice: DatasetAd
     return json.dumps(data, indent=2, ensure_ascii=False, default=str)
 
 
-def _split(split: SplitProfile) -> dict[str, Any]:
-    return {
-        "name": split.name,
-        "rows": split.rows,
-        "complete": split.complete,
-        "repeated_rows": split.repeated,
-        "columns": [vars(column) for column in split.columns],
-        "sample": [{"row": number, "data": row} for number, row in split.sample[:SAMPLE_ROWS]],
-    }
-
-
 def print_dataset(
     profile: DatasetProfile, found: Recognised | None, advice: DatasetAdvice | None, problem: str
 ) -> None:
@@ -89,7 +86,9 @@ def print_dataset(
         message = f"{counted(count, 'question')} of {one} are also in {other}"
         console.print(f"[bold red]{'overlap':<12}[/bold red]{escape(message)}")
     _print_answers(console, found)
-    _print_advice(console, advice)
+    for name, value in (("kind", advice.kind), ("caution", advice.caution), ("next", advice.command)):
+        if value:
+            console.print(f"[bold]{name:<12}[/bold]{escape(value)}", soft_wrap=True)
 
 
 def _print_split(console: Console, split: SplitProfile) -> None:
@@ -107,7 +106,8 @@ def _print_split(console: Console, split: SplitProfile) -> None:
         table.add_row(escape(column.name), types, f"{column.missing:,}", f"{column.distinct:,}", length)
     console.print(table)
     for number, row in split.sample[:SAMPLE_ROWS]:
-        console.print(f"  [dim]row {number}[/dim]  {escape(_short(row_text(row)))}", soft_wrap=True)
+        text = _short(json.dumps(row, ensure_ascii=False, default=str))
+        console.print(f"  [dim]row {number}[/dim]  {escape(text)}", soft_wrap=True)
     console.print()
 
 
@@ -136,14 +136,6 @@ def _print_answers(console: Console, found: Recognised) -> None:
     console.print()
 
 
-def _print_advice(console: Console, advice: DatasetAdvice) -> None:
-    for name in ("kind", "prompt", "parser", "reward", "near_misses", "caution"):
-        value = getattr(advice, name)
-        if value:
-            console.print(f"[bold]{name.replace('_', ' '):<12}[/bold]{escape(value)}", soft_wrap=True)
-    console.print(f"\n[bold]{'next':<12}[/bold]{escape(advice.command)}", soft_wrap=True)
-
-
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
@@ -153,71 +145,8 @@ class DatasetAdvice:
     """The advised environment."""
 
     kind: str
-    prompt: str
-    parser: str
-    reward: str
-    near_misses: str
     command: str
     caution: str = ""
-
-
-_TAG = "the one <answer> tag behind any thinking"
-_BY_FORMAT: Mapping[AnswerFormat, tuple[str, str, str, str]] = {
-    "number": (
-        "ask for a number in <answer>…</answer>",
-        f"{_TAG}; a number with or without separators and currency, as a Decimal",
-        "equal numbers",
-        "off by one, another sign, ten times as large, two digits swapped",
-    ),
-    "choice": (
-        "show the options with letters, ask for one letter in <answer>…</answer>",
-        f"{_TAG}; one letter, in any case, perhaps in parentheses",
-        "equal letters; guessing earns 1 / number of options",
-        "every other option, several letters at once",
-    ),
-    "boolean": (
-        "ask for one of the two words in <answer>…</answer>",
-        f"{_TAG}; yes, no, true or false in any case",
-        "equal words; guessing earns half, so add harder questions or several at once",
-        "the other word, both words",
-    ),
-    "label": (
-        "name all labels, ask for one in <answer>…</answer>",
-        f"{_TAG}; one of the labels, in any case",
-        "equal labels; look at how often the most frequent one is right",
-        "every other label, several labels at once",
-    ),
-    "json": (
-        "name the keys, ask for JSON in <answer>…</answer>",
-        f"{_TAG}; parsed, with no key twice",
-        "equal values, whatever the order of keys",
-        "a key missing, a value changed, a key too many",
-    ),
-    "list": (
-        "ask for one element per line in <answer>…</answer>",
-        f"{_TAG}; lines, without case and repeated spaces",
-        "equal lists; in any order if they are labels of one thing",
-        "an element missing, one too many, two swapped",
-    ),
-    "latex": (
-        "ask for one \\boxed{…}",
-        "the one box behind any thinking; spacing and sizes removed",
-        "numbers by value, other formulas as they are written",
-        "another sign, another numerator, a digit changed",
-    ),
-    "code": (
-        "ask for one fenced block",
-        "the one fenced block behind any thinking",
-        "run the program in a sandbox against tests that it does not see",
-        "an operator exchanged, a bound moved, a program that ends at once",
-    ),
-    "text": (
-        "ask for the answer alone in <answer>…</answer>",
-        f"{_TAG}; without case, repeated spaces and a full stop",
-        "equal texts",
-        "an edit, a word missing, two answers at once",
-    ),
-}
 
 
 def recommended_kind(found: Recognised) -> Literal["single-turn", "judge", "code"]:
@@ -230,17 +159,13 @@ def recommended_kind(found: Recognised) -> Literal["single-turn", "judge", "code
 def advice_on(found: Recognised, source: str, *, hub: bool = False, options: str = "") -> DatasetAdvice:
     """The advice for a recognised dataset; `source` is its name on the command line."""
     kind = recommended_kind(found)
-    prompt, parser, reward, near_misses = _BY_FORMAT[found.layout.answer]
     caution = ""
     if kind == "judge":
-        reward = "equal texts first; if they differ, a judge model decides"
         caution = "a judge costs money and errs: prefer short or testable answers"
     if found.layout.answer == "choice" and not found.has_options:
         caution = "the data has no options: without them a letter can only be guessed"
     if found.layout.answer == "code" and not found.layout.roles.tests:
         caution = "there are no tests: a column of assertions would let programs be run instead of judged"
-    named = shlex.quote(source)
-    command = f"envwright new NAME {'--dataset' if hub else '--data'} {named}{options} --kind {kind}"
-    return DatasetAdvice(
-        kind, prompt, parser, reward, near_misses, f"{command} --answer {found.layout.answer}", caution
-    )
+    flags = f"{'--dataset' if hub else '--data'} {shlex.quote(source)}{options} --kind {kind}"
+    command = f"envwright new NAME {flags} --answer {found.layout.answer}"
+    return DatasetAdvice(kind, command, caution)

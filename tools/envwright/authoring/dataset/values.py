@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from textwrap import dedent
 from typing import Any
 
@@ -217,9 +218,9 @@ _TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 _SAID = re.compile(r"\banswer(?: is|:)[ \t]*:?[ \t]*(.+?)[.!]?[ \t]*$", re.IGNORECASE | re.MULTILINE)
 
 
-def behind_hashes(text: str) -> str | None:
-    found = _HASHES.findall(text)
-    return found[-1].strip() if found else None
+def _last(pattern: re.Pattern[str], text: str) -> str | None:
+    found = pattern.findall(text)
+    return found[-1].strip() or None if found else None
 
 
 def in_box(text: str) -> str | None:
@@ -236,16 +237,6 @@ def in_box(text: str) -> str | None:
     return None
 
 
-def in_tag(text: str) -> str | None:
-    found = _TAG.findall(text)
-    return found[-1].strip() or None if found else None
-
-
-def behind_words(text: str) -> str | None:
-    found = _SAID.findall(text)
-    return found[-1].strip() if found and "\n" in text.strip() else None
-
-
 def behind_thinking(text: str) -> str | None:
     """The text after the last `</think>`."""
     thought, tag, answer = text.rpartition("</think>")
@@ -253,11 +244,11 @@ def behind_thinking(text: str) -> str | None:
 
 
 MARKS: Mapping[str, Callable[[str], str | None]] = {
-    "####": behind_hashes,
+    "####": partial(_last, _HASHES),
     "\\boxed{}": in_box,
-    "<answer>": in_tag,
+    "<answer>": partial(_last, _TAG),
     "</think>": behind_thinking,
-    "the answer is": behind_words,
+    "the answer is": lambda text: _last(_SAID, text) if "\n" in text.strip() else None,
 }
 
 
@@ -290,10 +281,7 @@ def separator_of(values: Sequence[Any]) -> str:
 
 def _recombine(texts: set[str], separator: str) -> bool:
     """Whether most parts occur in more than one of the texts, and none is a clause of a sentence."""
-    seen: dict[str, int] = {}
-    for text in texts:
-        for part in parts_of(text, separator):
-            seen[part.casefold()] = seen.get(part.casefold(), 0) + 1
+    seen = Counter(part.casefold() for text in texts for part in parts_of(text, separator))
     if not seen or len(seen) > MOST_PARTS or any(len(part.split()) > LONGEST_ELEMENT for part in seen):
         return False
     return sum(count > 1 for count in seen.values()) >= MOST_RECOMBINE * len(seen) and not all(map(as_number, seen))

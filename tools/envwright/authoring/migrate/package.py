@@ -6,7 +6,6 @@ import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -27,8 +26,10 @@ from envwright.authoring.migrate.reading import (
     parsed,
     read,
 )
-from envwright.authoring.migrate.rewriting import lists_will_do, parts_of, rewritten, unmoved_places
+from envwright.authoring.migrate.rewriting import lists_will_do, parts_of, rewritten
+from envwright.authoring.text_templates import text_templates
 
+TEMPLATES = Path(__file__).parent / "templates"
 KEPT = (".toml", ".txt", ".json", ".jsonl", ".csv", ".yaml")
 """Data files of a package, copied unchanged."""
 VERIFIERS = "verifiers>=0.4.0,<0.5"
@@ -43,16 +44,6 @@ KNOWN = {
     "state": "state_of(trace, answer=self.data.answer, info=self.data.info, task=self.data.task)",
 }
 """Parameter of a reward function → the expression that gives its value in 0.4."""
-TOOL_CALLS = '''    @vf.metric
-    async def total_tool_calls(self, trace: vf.Trace) -> float:
-        """How many tools the model called."""
-        return float(sum(len(message.tool_calls or []) for message in trace.assistant_messages))
-'''
-NUM_TURNS = '''    @vf.metric
-    async def num_turns(self, trace: vf.Trace) -> float:
-        """How many messages the model wrote."""
-        return float(len(trace.assistant_messages))
-'''
 
 
 def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
@@ -65,36 +56,25 @@ def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
     home = parts_of(original)
     files = {
         f"{becomes}/__init__.py": init(original, new, becomes),
-        f"{becomes}/plain.py": plain(),
+        f"{becomes}/plain.py": Path(__file__).with_name("plain.py.txt").read_text("utf-8"),
         f"{becomes}/taskset.py": taskset(original, new, becomes),
     }
-    parts = rewritten(original, original.home, becomes, home, also={"Parts"})
-    files[f"{becomes}/parts.py"] = "\n\n".join([parts.rstrip("\n"), *unmoved_places(original)]).rstrip("\n") + "\n"
+    parts = [rewritten(original, original.home, becomes, home, also={"Parts"}).rstrip("\n")]
+    parts += [marked(reason, code) for reason, code in original.unmoved]
+    files[f"{becomes}/parts.py"] = "\n\n".join(parts).rstrip("\n") + "\n"
     for name, module in original.modules.items():
         if name not in ("", original.home):
             files[f"{becomes}/{name.replace('.', '/')}.py"] = rewritten(original, name, becomes, module)
     if original.kind == TURNS:
-        files[f"{becomes}/env.py"] = environment(new, becomes)
+        files[f"{becomes}/env.py"] = _rendered("turns", new, module=becomes)
     if original.kind == TOOLS:
         files[f"{becomes}/server.py"] = server(original, new, becomes)
         if has_environment(original):
-            files[f"{becomes}/env.py"] = limited_environment(original, new)
+            files[f"{becomes}/env.py"] = _rendered("limit", new, most_turns=original.most_turns)
     for path in sorted((folder / was).rglob("*")):
         if path.suffix in KEPT:  # bytes that are not UTF-8 become surrogates, which `write` turns back into these bytes
             files[f"{becomes}/{path.relative_to(folder / was)}"] = path.read_bytes().decode("utf-8", "surrogateescape")
-    files |= _surroundings(folder, original, old, new)
-    return files
-
-
-def needs_more(pyproject: str) -> bool:
-    """Whether a moved package depends on more than verifiers."""
-    return len(tomllib.loads(pyproject)["project"]["dependencies"]) > 1
-
-
-def _surroundings(folder: Path, original: Original, old: str, new: str) -> dict[str, str]:
-    """pyproject.toml, README and tests."""
-    was, becomes = old.replace("-", "_"), new.replace("-", "_")
-    files = {"pyproject.toml": _pyproject((folder / "pyproject.toml").read_text("utf-8"), new, becomes, original)}
+    files["pyproject.toml"] = _pyproject((folder / "pyproject.toml").read_text("utf-8"), new, becomes, original)
     readme = folder / "README.md"
     page = readme.read_text("utf-8", "surrogateescape") if readme.is_file() else f"# {new}\n"
     files["README.md"] = _readme(page, old, new, original)
@@ -165,14 +145,18 @@ def _tests(module: cst.Module, original: Original, becomes: str) -> str:
     return f"import pytest\n{code}" if missing else code
 
 
-def plain() -> str:
-    """plain.py: the same for every package."""
-    return files("envwright.authoring.migrate").joinpath("plain.py.txt").read_text("utf-8")
+def _rendered(template: str, name: str, **context: Any) -> str:
+    return text_templates(TEMPLATES).get_template(f"{template}.py.j2").render(base=class_name(name), **context)
 
 
 def class_name(name: str) -> str:
     """`date-arithmetic-v1` → `DateArithmeticV1`."""
     return "".join(word.capitalize() for word in name.split("-"))
+
+
+def needs_more(pyproject: str) -> bool:
+    """Whether a moved package depends on more than verifiers."""
+    return len(tomllib.loads(pyproject)["project"]["dependencies"]) > 1
 
 
 def init(original: Original, name: str, module: str) -> str:
@@ -185,115 +169,26 @@ def init(original: Original, name: str, module: str) -> str:
 
 def taskset(original: Original, name: str, module: str) -> str:
     """taskset.py: data, task with its rewards, and the taskset that loads them."""
-    base, splits = class_name(name), "eval_dataset" in original.keywords
     rewards = list(_rewards(original))
-    columns = sorted({column for one in original.rewards for column in one.parameters} - {*KNOWN, "kwargs"})
+    columns = {column for one in original.rewards for column in one.parameters} - {*KNOWN, "kwargs"}
     used = "\n".join(rewards)
-    imported = sorted(
-        {"Parts", "opening"} | {one for one in ("completion_of", "messages_of", "state_of") if one in used}
+    plain = {"Parts", "opening", *(one for one in ("completion_of", "messages_of", "state_of") if one in used)}
+    return _rendered(
+        "taskset",
+        name,
+        module=module,
+        imports=sorted([*_imports(original, module), f"from {module}.plain import {', '.join(sorted(plain))}"]),
+        tools=original.kind == TOOLS,
+        splits="eval_dataset" in original.keywords,
+        arguments=original.arguments,
+        columns=sorted(columns),
+        rewards=rewards,
     )
-    lines = [f'"""{base}: moved from verifiers 0.3, reward for reward."""\n']
-    lines += ["from functools import cached_property", f"from typing import Any{', Literal' if splits else ''}\n"]
-    lines += ["import verifiers.v1 as vf\n"]
-    lines += sorted([*_imports(original, module), f"from {module}.plain import {', '.join(imported)}"])
-    lines += [f"from {module}.server import {base}Toolset, {base}ToolsetConfig"] if original.kind == TOOLS else []
-    lines += ["", "", f"class {base}Config(vf.TasksetConfig):"]
-    lines += [
-        f"    {argument.name}: {argument.annotation}" + (f" = {argument.default}" if argument.default else "")
-        for argument in original.arguments
-    ]
-    lines += ['    split: Literal["train", "eval"] = "train"'] if splits else []
-    lines += [f"    tools: {base}ToolsetConfig = {base}ToolsetConfig()"] if original.kind == TOOLS else []
-    lines += ["    pass"] if not original.arguments and not splits and original.kind != TOOLS else []
-    lines += ["", "", f"class {base}Data(vf.TaskData):", '    answer: Any = ""', "    info: dict[str, Any] = {}"]
-    lines += ['    task: str = "default"', *(f"    {column}: Any = None" for column in columns)]
-    lines += ["", "", f"class {base}(vf.Task[{base}Data]):", "\n".join(rewards)]
-    lines += [TOOL_CALLS] * (original.kind == TOOLS) + [NUM_TURNS]
-    lines += ["", f"class {base}Taskset(vf.Taskset[{base}, {base}Config]):"]
-    if original.kind == TOOLS:
-        lines += ["    @classmethod", f"    def toolsets(cls, config: {base}Config) -> list[vf.Toolset]:"]
-        lines += [f"        return [{base}Toolset(config.tools)]", ""]
-    named = ", ".join(f"{argument.name}=self.config.{argument.name}" for argument in original.arguments)
-    rows = (
-        'self.made.eval_dataset if self.config.split == "eval" else self.made.dataset'
-        if splits
-        else "self.made.dataset"
-    )
-    lines += ["    @cached_property", "    def made(self) -> Parts:", f"        return parts({named})", ""]
-    lines += [f"    def load(self) -> list[{base}]:", f"        rows = {rows}"]
-    lines += ["        return [self.task(row) for row in rows]", ""]
-    lines += [f"    def task(self, row: dict[str, Any]) -> {base}:"]
-    lines += [
-        "        known = {name: value for name, value in row.items() if name in " + f"{base}Data.model_fields" + "}"
-    ]
-    lines += [
-        f"        data = {base}Data(",
-        '            **known | {"prompt": opening(row, self.made), "system_prompt": self.made.system_prompt}',
-        "        )",
-    ]
-    lines += [f"        return {base}(data, self.config.task)", ""]
-    return "\n".join(lines)
 
 
 def has_environment(original: Original) -> bool:
     """Whether the interaction differs from the default of verifiers."""
     return original.kind == TURNS or (original.kind == TOOLS and (original.most_turns or 0) > 0)
-
-
-def limited_environment(original: Original, name: str) -> str:
-    """env.py of an environment with tools: the limit of turns."""
-    base = class_name(name)
-    return f'''"""The limit of turns."""
-
-import verifiers.v1 as vf
-
-
-class {base}EnvConfig(vf.EnvConfig):
-    agent: vf.AgentConfig = vf.AgentConfig(max_turns={original.most_turns})
-
-
-class {base}Env(vf.Env[{base}EnvConfig]):
-    """One agent, which calls tools until it answers or its turns are used up."""
-
-    async def run(self, task: vf.Task, agents: vf.Agents) -> None:
-        await agents.agent.run(task)
-'''
-
-
-def environment(name: str, module: str) -> str:
-    """env.py: the interaction loop of a multi-turn environment."""
-    base = class_name(name)
-    return f'''"""The environment's side of the conversation."""
-
-import verifiers.v1 as vf
-
-from {module}.plain import Message, kept, messages_of, text_of
-from {module}.taskset import {base}Data
-
-
-class {base}Env(vf.SingleAgentEnv):
-    """Alternates the model's turns and the environment's replies, until one of its stops is reached."""
-
-    async def run(self, task: vf.Task[{base}Data], agents: vf.Agents) -> None:
-        turns = self.taskset.made.turns
-        data = task.data
-        state = {{"answer": data.answer, "info": data.info, "task": data.task, "completion": [], "trajectory": []}}
-        async with agents.agent.interaction(task) as conversation:
-            segment = await conversation.turn()
-            state["prompt"] = messages_of(conversation.trace)[0]
-            state = await turns.setup_state(state) or state
-            while not segment.terminated:
-                said = [Message(message.model_dump(mode="json", exclude_none=True)) for message in segment.messages]
-                state["trajectory"].append({{"prompt": [*state["prompt"], *state["completion"]], "completion": said}})
-                state["completion"] += said
-                state["turn"] = len(state["trajectory"])
-                if await turns.is_over(state):
-                    break
-                answer = await turns.said(state)
-                state["completion"] += [Message(message) for message in answer]
-                segment = await conversation.turn("\\n".join(text_of(message) for message in answer))
-            conversation.trace.info["state"] = kept(state)
-'''
 
 
 def server(original: Original, name: str, module: str) -> str:
@@ -318,11 +213,7 @@ def server(original: Original, name: str, module: str) -> str:
         methods.append("\n".join(body))
     if not named:
         methods.append(marked("The tools are not listed in place.", code_of(tools) if tools else "no tools", "    "))
-    base = class_name(name)
-    head = ['"""The tools of the model."""\n', "import verifiers.v1 as vf\n", *sorted(imports), "", ""]
-    head += [f"class {base}ToolsetConfig(vf.SharedToolsetConfig):", "    pass", "", ""]
-    head += [f"class {base}Toolset(vf.Toolset[{base}ToolsetConfig]):", "    TOOL_PREFIX = None\n", "\n".join(methods)]
-    return "\n".join([*head, "", 'if __name__ == "__main__":', f"    {base}Toolset.run()", ""])
+    return _rendered("server", name, imports=sorted(imports), methods=methods)
 
 
 def _imports(original: Original, module: str) -> list[str]:

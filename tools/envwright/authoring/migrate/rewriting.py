@@ -237,7 +237,8 @@ def _parser(original: Original, names: set[str]) -> Iterator[cst.BaseStatement]:
     elif name == PARSER and binding is not None:
         original.dropped.append(binding)
     if PARSER not in names:
-        yield _statement(f"{PARSER} = {code_of(value)}")
+        line = cst.ensure_type(cst.parse_statement(f"{PARSER} = {code_of(value)}"), cst.SimpleStatementLine)
+        yield line.with_changes(leading_lines=[cst.EmptyLine()])
 
 
 def _made(original: Original) -> str:
@@ -251,14 +252,3 @@ def _made(original: Original) -> str:
         more = ", ".join(f"{name}={value}" for name, value in given.items())
         arguments.append(f"turns={original.turns or 'Turns'}({more})")
     return "Parts(\n" + "".join(f"    {argument},\n" for argument in arguments) + ")"
-
-
-def unmoved_places(original: Original) -> Iterator[str]:
-    """Comments about the remaining code, for the end of the module."""
-    for reason, code in original.unmoved:
-        yield marked(reason, code)
-
-
-def _statement(text: str) -> cst.SimpleStatementLine:
-    line = cst.ensure_type(cst.parse_statement(text), cst.SimpleStatementLine)
-    return line.with_changes(leading_lines=[cst.EmptyLine()])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from envwright.authoring.new.plan import EnvironmentPlan
+from envwright.authoring.text_templates import quoted
 from envwright.text.python_source import UNPARSABLE, parse_python
 
 CaseReply = str | list[Any]
@@ -41,17 +42,10 @@ def cases_of(plan: EnvironmentPlan) -> str:
 
 def _written(plan: EnvironmentPlan, case: WrittenCase) -> str:
     reward, formed = float(case.right), float(case.formed)
-    replies = case.reply if isinstance(case.reply, list) else [case.reply] * plan.turns
-    if len(replies) == 1:
-        reply = f"  reply: {_quoted(replies[0])}\n"
-    else:
-        reply = "  reply:\n" + "".join(f"    - {_quoted(reply_line)}\n" for reply_line in replies)
+    replies = [quoted(reply) for reply in (case.reply if isinstance(case.reply, list) else [case.reply] * plan.turns)]
+    reply = f" {replies[0]}\n" if len(replies) == 1 else "\n" + "".join(f"    - {each}\n" for each in replies)
     expected = f"{{reward: {reward}, {plan.reward_name}: {reward}, answer_format: {formed}}}"
-    return f"- name: {case.name}\n  task: {case.task}\n{reply}  expect: {expected}\n"
-
-
-def _quoted(reply: Any) -> str:
-    return json.dumps(reply, ensure_ascii=False)
+    return f"- name: {case.name}\n  task: {case.task}\n  reply:{reply}  expect: {expected}\n"
 
 
 def gold_of(plan: EnvironmentPlan, index: int = 0) -> str:
@@ -83,12 +77,8 @@ def _cases(plan: EnvironmentPlan) -> Iterator[WrittenCase]:
     yield WrittenCase("an answer after thinking counts, whatever was drafted while thinking",
                f"<think>Perhaps {wrong}? No.</think>\n{right}", True, True)  # fmt: skip
     yield WrittenCase("another answer is wrong", wrong, False, True)
-    yield WrittenCase(
-        "an answer inside the thinking earns nothing",
-        f"<think>\n{right}\n</think> I would rather not say.",
-        False,
-        False,
-    )
+    hidden = f"<think>\n{right}\n</think> I would rather not say."
+    yield WrittenCase("an answer inside the thinking earns nothing", hidden, False, False)
     yield WrittenCase("an answer in thinking that never ends earns nothing", f"<think>\n{right}", False, False)
     yield WrittenCase("thinking again and answering again earns nothing",
                f"<think>A.</think>\n{right}\n<think>B.</think>\n{right}", False, False)  # fmt: skip
@@ -183,11 +173,17 @@ def _of_the_tests(plan: EnvironmentPlan, gold: str) -> Iterator[WrittenCase]:
     names = [_function_called(test.call) for test in tests]
     if "" in names:
         return
+
+    def defining(value: str) -> str:
+        """A reply whose functions return a value, whatever they are called with."""
+        functions = (f"def {name}(*_, **__):\n    return {value}\n" for name in sorted(set(names)))
+        return f"```python\n{''.join(functions)}```"
+
     yield from _of_the_run(gold)
-    yield WrittenCase("another value is wrong", _defining(names, "'another value'"), False, True)
+    yield WrittenCase("another value is wrong", defining("'another value'"), False, True)
     expected = list(dict.fromkeys(test.expected for test in tests))
     if len(expected) > 1:
-        yield WrittenCase("one passed test is not enough", _defining(names, expected[0]), False, True)
+        yield WrittenCase("one passed test is not enough", defining(expected[0]), False, True)
 
 
 def _function_called(call: str) -> str:
@@ -197,12 +193,6 @@ def _function_called(call: str) -> str:
             case [ast.Expr(value=ast.Call(func=ast.Name(id=name)))]:
                 return name
     return ""
-
-
-def _defining(names: Iterable[str], value: str) -> str:
-    """A reply whose functions return a value, whatever they are called with."""
-    functions = (f"def {name}(*_, **__):\n    return {value}\n" for name in sorted(set(names)))
-    return f"```python\n{''.join(functions)}```"
 
 
 def _of_the_run(program: str) -> Iterator[WrittenCase]:
@@ -236,10 +226,10 @@ def dress(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
     match plan.answer:
         case "number":
             digits = gold.lstrip("-")
-            yield "zeros in front and behind the point do no harm", f"{gold[: -len(digits)]}{_padded(digits)}"
-            whole, _, part = digits.partition(".")
+            sign, (whole, _, part) = gold[: -len(digits)], digits.partition(".")
+            padded = f"{whole.zfill(min(18, len(whole) + 2))}.{part.ljust(min(9, len(part) + 1), '0')}"
+            yield "zeros in front and behind the point do no harm", f"{sign}{padded}"
             grouped = ",".join(re.findall(r"\d{3}", whole.zfill(18)))
-            sign = gold[: -len(digits)]
             yield "eighteen digits in groups are still read", f"{sign}{grouped}{'.' if part else ''}{part}"
             yield "eighteen digits are still read", f"{sign}{whole.zfill(18)}{'.' if part else ''}{part}"
             yield "nine decimals are still read", f"{sign}{whole}.{part.ljust(9, '0')}"
@@ -261,7 +251,7 @@ def dress(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
             if isinstance(known, dict) and len(known) > 1:
                 turned = dict(reversed(known.items()))
                 yield "the order of keys does not matter", json.dumps(turned, ensure_ascii=False)
-            if (decimal := _moved(known, 0.0)) != _dumped(known):
+            if (decimal := quoted(_moved(known, 0.0))) != quoted(known):
                 yield "a whole number may be written with a point", decimal
         case "list":
             other = next((text for _, text in _other_case(gold)), gold)
@@ -280,24 +270,16 @@ def _other_case(gold: str) -> Iterator[tuple[str, str]]:
         yield "case does not matter", gold.swapcase()
 
 
-def _dumped(known: Any) -> str:
-    return json.dumps(known, ensure_ascii=False)
-
-
-def _moved(known: Any, step: float) -> str:
+def _moved(known: Any, step: float) -> Any:
     """JSON whose whole numbers are moved by a step, and become decimal."""
-
-    def moved(value: Any) -> Any:
-        match value:
-            case dict():
-                return {key: moved(inner) for key, inner in value.items()}
-            case list():
-                return [moved(inner) for inner in value]
-            case int() if not isinstance(value, bool):
-                return value + step
-        return value
-
-    return _dumped(moved(known))
+    match known:
+        case dict():
+            return {key: _moved(inner, step) for key, inner in known.items()}
+        case list():
+            return [_moved(inner, step) for inner in known]
+        case int() if not isinstance(known, bool):
+            return known + step
+    return known
 
 
 def _number_of(formula: str) -> Fraction | None:
@@ -341,8 +323,8 @@ def misleading(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
             yield "a number of the other sign is wrong", other
         case "boolean":
             yield "the other word for the opposite is wrong", SAME_WORDS[wrong_answer(plan, gold)]
-        case "json" if (halves := _moved(json.loads(gold), 0.5)) != _dumped(json.loads(gold)):
-            yield "numbers are not rounded", halves
+        case "json" if (halves := _moved(json.loads(gold), 0.5)) != json.loads(gold):
+            yield "numbers are not rounded", quoted(halves)
         case "latex":
             yield "a division by zero is wrong", "1/0"
             if number := _number_of(gold):
@@ -350,11 +332,6 @@ def misleading(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
                 yield "digits of other scripts are wrong", str(number).translate(OTHER_DIGITS)
             if number and (decimal := _decimal_of(number)):
                 yield "a number with an exponent is wrong", f"{decimal}e0"
-
-
-def _padded(digits: str) -> str:
-    whole, _, part = digits.partition(".")
-    return f"{whole.zfill(min(18, len(whole) + 2))}.{part.ljust(min(9, len(part) + 1), '0')}"
 
 
 def unreadable(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
@@ -374,10 +351,12 @@ def unreadable(plan: EnvironmentPlan, gold: str) -> Iterator[tuple[str, str]]:
             yield "another word is not a label", "something else"
         case "json":
             yield "cut-off JSON is not an answer", gold[:-1]
-            yield "JSON with a repeated key is not an answer", _repeating(json.loads(gold))
+            known, repeating = json.loads(gold), '{"a": 1, "a": 2}'
+            if isinstance(known, dict) and known:
+                first, value = next(iter(known.items()))
+                repeating = f"{{{quoted(first)}: {quoted(value)}, {quoted(known)[1:]}"
+            yield "JSON with a repeated key is not an answer", repeating
             yield "NaN is not JSON", "NaN"
-        case _:
-            return
 
 
 def _odd_numbers(gold: str) -> Iterator[tuple[str, str]]:
@@ -402,14 +381,6 @@ def _odd_numbers(gold: str) -> Iterator[tuple[str, str]]:
     yield "a letter is not a point", f"{sign}{whole}x{part or 0}"
     yield "a currency without digits is not a number", "$"
     yield "digits of other scripts are not a number", gold.translate(OTHER_DIGITS)
-
-
-def _repeating(known: Any) -> str:
-    """JSON whose first key comes twice, with the same value."""
-    if not isinstance(known, dict) or not known:
-        return '{"a": 1, "a": 2}'
-    first, value = next(iter(known.items()))
-    return f"{{{_dumped(first)}: {_dumped(value)}, {_dumped(known)[1:]}"
 
 
 def wrong_answer(plan: EnvironmentPlan, gold: str) -> str:

@@ -68,12 +68,8 @@ def plan_environment(name: str, settings: NewSettings, registry: Registry, root:
     generation: Generation = "v0" if settings.v0 else "v1"
     if settings.v0 and settings.kind == "multi-agent":
         raise CommandError("verifiers 0.3 supports one agent only. Leave out --v0 for several.")
-    if settings.data is None and settings.dataset is None:
-        return _from_sample(name, settings, generation)
-    return _from_data(name, settings, generation)
-
-
-def _from_sample(name: str, settings: NewSettings, generation: Generation) -> EnvironmentPlan:
+    if settings.data is not None or settings.dataset is not None:
+        return _from_data(name, settings, generation)
     kind = settings.kind or "single-turn"
     usual: dict[str, AnswerFormat] = {"code": "code", "judge": "text"}
     answer = settings.answer or usual.get(kind, "number")
@@ -183,7 +179,10 @@ def gather(rows: Mapping[str, Sequence[NumberedRow]], found: Recognised) -> Gath
                 gathered.repeated += 1
                 continue
             seen.add(asked)
-            examples.append(_bounded(example))
+            answer = example.answer
+            if isinstance(answer, list):  # of single lines
+                answer = [" ".join(element.split()) for element in answer]
+            examples.append(replace(example, answer=answer, tests=example.tests[:MOST_TESTS]))
         if examples:
             gathered.splits[split] = examples
     return gathered
@@ -201,25 +200,13 @@ def with_held_out(splits: Mapping[str, list[Example]]) -> dict[str, list[Example
     return {name: kept, HELD_OUT: examples[one_in - 1 :: one_in]}
 
 
-def _bounded(example: Example) -> Example:
-    """An example whose answer is one text or a list of single lines, and whose tests are few."""
-    answer: str | list[str] = example.answer
-    if isinstance(answer, list):
-        answer = [" ".join(element.split()) for element in answer]
-    return replace(example, answer=answer, tests=example.tests[:MOST_TESTS])
-
-
 def sample(answer: AnswerFormat) -> list[Example]:
     """The first examples of a new environment without data."""
     rows = [json.loads(line) for line in (SAMPLES / f"{answer}.jsonl").read_text("utf-8").splitlines()]
+    tests = [tuple(CodeTest(**test) for test in row.get("tests", ())) for row in rows]
     return [
-        Example(
-            row["question"],
-            row["answer"],
-            tuple(row.get("choices", ())),
-            tests=tuple(CodeTest(**test) for test in row.get("tests", ())),
-        )
-        for row in rows
+        Example(row["question"], row["answer"], tuple(row.get("choices", ())), tests=each)
+        for row, each in zip(rows, tests, strict=True)
     ]
 
 

@@ -12,11 +12,12 @@ from typing import Any
 
 import jinja2
 
+from envwright.authoring.dataset.values import LETTERS
 from envwright.authoring.new import wording
 from envwright.authoring.new.cases import cases_of, framed, gold_of, readable_texts, unreadable_texts
 from envwright.authoring.new.plan import EnvironmentPlan
 from envwright.authoring.new.wording import style_of
-from envwright.authoring.text_templates import text_templates
+from envwright.authoring.text_templates import quoted, text_templates
 from envwright.observing.mutants.source import mutants_of
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -24,6 +25,11 @@ REQUIRES = {"v1": ["verifiers>=0.4.0,<0.5"], "v0": ["verifiers>=0.3.1,<0.4", "da
 REQUIRES_PYTHON = {"v1": ">=3.11,<3.15", "v0": ">=3.11,<3.14"}
 EQUIVALENT = re.compile(r"^ *# equivalent: (\S+) (.+)\n", re.MULTILINE)
 """A line of a template that marks a mutant of the code below it, which no reply can detect, with the reason."""
+OF_PLAN = (
+    *("name", "module", "kind", "split", "unordered", "tool_name"),
+    *("runs_code", "runs_tests", "calls_functions", "feeds_input", "hides_question"),
+)
+"""Properties of the plan that templates use under the same name."""
 LINE = 120
 """The longest line of generated code."""
 
@@ -33,7 +39,10 @@ def files_of(plan: EnvironmentPlan) -> dict[str, str]:
     context = context_of(plan)
 
     def rendered(template: str) -> str:
-        return _tidied(_environment().get_template(f"{template}.j2").render(context))
+        """The text without the blank lines that conditions leave."""
+        text = _environment().get_template(f"{template}.j2").render(context)
+        text = re.sub(r"\n{4,}", "\n\n\n", text).strip("\n") + "\n"
+        return re.sub(r'((?:\A"""|\n(?:import|from) )[^\n]*)\n{3,}(?=[A-Z#])', r"\1\n\n", text)
 
     module = plan.module
     files = {
@@ -55,12 +64,6 @@ def files_of(plan: EnvironmentPlan) -> dict[str, str]:
     if plan.runs_code:
         files[f"{module}/jail.py"] = (TEMPLATES / "code" / "jail.py").read_text("utf-8")
     return files
-
-
-def ignored_by(plan: EnvironmentPlan) -> dict[str, str]:
-    """Rules that do not apply to such an environment, and why."""
-    jailed = "jail.py runs programs in a process of its own, with limits and without rights"
-    return {"RWD052": jailed} if plan.runs_code else {}
 
 
 def _modules(plan: EnvironmentPlan) -> dict[str, str]:
@@ -96,16 +99,10 @@ def _marks_of(templates: Mapping[str, str], files: Mapping[str, str]) -> str:
 @cache
 def _environment() -> jinja2.Environment:
     environment = text_templates(TEMPLATES)
-    environment.filters["quoted"] = quoted
     environment.filters["literal"] = literal
     environment.filters["python_text"] = python_text
     environment.globals["parametrized"] = parametrized
     return environment
-
-
-def quoted(value: Any) -> str:
-    """A text or a list of texts in double quotes, as TOML and Python both read them."""
-    return json.dumps(value, ensure_ascii=False)
 
 
 def python_text(text: str) -> str:
@@ -136,32 +133,18 @@ def parametrized(name: str, values: Iterable[str]) -> str:
     return f'@pytest.mark.parametrize(\n    "{name}",\n    [\n{rows}    ],\n)'
 
 
-def _tidied(text: str) -> str:
-    """Remove the blank lines that conditions leave in the output."""
-    text = re.sub(r"\n{4,}", "\n\n\n", text).strip("\n") + "\n"
-    return re.sub(r'((?:\A"""|\n(?:import|from) )[^\n]*)\n{3,}(?=[A-Z#])', r"\1\n\n", text)
-
-
 def context_of(plan: EnvironmentPlan) -> dict[str, Any]:
     """The variables of the templates."""
     return {
         "plan": plan,
-        "name": plan.name,
-        "module": plan.module,
+        **{name: getattr(plan, name) for name in OF_PLAN},
         "Class": plan.class_name,
-        "kind": plan.kind,
         "v0": plan.generation == "v0",
         "splits": list(plan.splits),
-        "split": plan.split,
         "several_splits": len(plan.splits) > 1,
         "has_config": len(plan.splits) > 1 or plan.kind in ("tool", "judge"),
         "has_env": plan.turns > 1,
-        "runs_code": plan.runs_code,
-        "runs_tests": plan.runs_tests,
         "printed": plan.prints,
-        "calls_functions": plan.calls_functions,
-        "feeds_input": plan.feeds_input,
-        "hides_question": plan.hides_question,
         "made_up": plan.provenance.made_up,
         "requires": REQUIRES[plan.generation],
         "requires_python": REQUIRES_PYTHON[plan.generation],
@@ -171,7 +154,6 @@ def context_of(plan: EnvironmentPlan) -> dict[str, Any]:
 
 
 def _words(plan: EnvironmentPlan) -> dict[str, Any]:
-    """The texts of the environment."""
     first = plan.examples[0]
     style = style_of(plan.answer, unordered=plan.unordered)
     keys = [f"`{key}`" for key in plan.row(first)]
@@ -198,7 +180,6 @@ def _words(plan: EnvironmentPlan) -> dict[str, Any]:
 
 
 def _names(plan: EnvironmentPlan) -> dict[str, Any]:
-    """The names of functions, types and expressions."""
     style = style_of(plan.answer, unordered=plan.unordered)
     fence = plan.answer == "code" or plan.prints
     reader = "" if plan.runs_tests else style.reader
@@ -221,17 +202,15 @@ def _names(plan: EnvironmentPlan) -> dict[str, Any]:
         "fence": fence,
         "boxed": plan.answer == "latex" and not plan.prints,
         "place": place,
-        "last_letter": "ABCDEFGHIJ"[plan.most_choices - 1],
+        "last_letter": LETTERS[plan.most_choices - 1],
         "lower_case": all(label == label.casefold() for label in plan.vocabulary),
         "has_minus": any("-" in example.answer for example in plan.everything),
         "declared_type": "none" if plan.runs_code else "set" if plan.unordered else plan.answer,
-        "unordered": plan.unordered,
         "insensitive": style.insensitive and not plan.prints,
         "sandbox_import": "passes" if plan.runs_tests else "output_of",
         "data_file": 'f"{self.config.split}.jsonl"' if len(plan.splits) > 1 else quoted(f"{plan.split}.jsonl"),
         "prompt": wording.prompt_expression(plan),
         "said": wording.gold_expression(plan),
-        "tool_name": plan.tool_name,
         "env_class": {"multi-turn": f"{plan.class_name}Env", "tool": "vf.ToolEnv"}.get(plan.kind, "vf.SingleTurnEnv"),
         "function": plan.reward_name,
     }

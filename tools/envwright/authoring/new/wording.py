@@ -206,11 +206,11 @@ def lead_of(plan: EnvironmentPlan) -> str:
     return f"{what} in document {{number}}. Read it with the tool."
 
 
-def prompt_text(plan: EnvironmentPlan, example: Example, number: int = 0) -> str:
-    """The prompt of an example, as in the environment; the instruction is its system prompt."""
+def prompt_text(plan: EnvironmentPlan, example: Example) -> str:
+    """The prompt of the first example, as in the environment; the instruction is its system prompt."""
     if plan.kind != "tool":
         return plan.question(example)
-    lead = lead_of(plan).format(number=number)
+    lead = lead_of(plan).format(number=0)
     return lead if plan.hides_question else f"{lead}\n\n{plan.question(example)}"
 
 
@@ -249,8 +249,11 @@ def meaning_of(plan: EnvironmentPlan) -> str:
 
 
 def declared_by(plan: EnvironmentPlan) -> tuple[str, ...]:
-    """Further lines of the entry in registry.yaml: the judge, so that its key and cost are declared."""
-    return (f"judge: {{endpoint: {JUDGE_MODEL}, max_cost: 1.0}}",) if plan.kind == "judge" else ()
+    """Further lines of the entry in registry.yaml: the rule that does not apply, and the judge with its cost."""
+    jailed = "jail.py runs programs in a process of its own, with limits and without rights"
+    ignored = ("ignore:", f"  RWD052: {json.dumps(jailed)}") if plan.runs_code else ()
+    judge = (f"judge: {{endpoint: {JUDGE_MODEL}, max_cost: 1.0}}",) if plan.kind == "judge" else ()
+    return (*ignored, *judge)
 
 
 def judge_advice_of(plan: EnvironmentPlan) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 import threading
 from collections import Counter
@@ -12,12 +11,13 @@ from pathlib import Path
 
 from envwright.authoring.new.render import REQUIRES, REQUIRES_PYTHON
 from envwright.declarations import codeowners
+from envwright.declarations.package import folder_of
 from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import Registry, load_registry
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.declarations.yaml_edits import NoPlace, find_node, is_block, with_lines
 from envwright.exit_codes import CommandError
-from envwright.files.atomic_write import write_whole
+from envwright.files.atomic_write import write_together
 from envwright.packages.lock import LOCK_FILE, inputs_digest
 
 
@@ -25,20 +25,16 @@ def with_entry(
     text: str,
     name: str,
     owners: Sequence[str],
-    ignored: Mapping[str, str] | None = None,
-    *,
     further: Sequence[str] = (),
     remark: str = "",
 ) -> str:
-    """The registry with another environment, in alphabetical order; `ignored` maps rules to reasons.
+    """The registry with another environment, in alphabetical order.
 
-    `further` are lines of other keys, `remark` is a comment after the name.
+    `further` are lines of keys beside its owners, `remark` is a comment after the name.
 
     Raises `NoPlace` if `environments:` is not a block of lines.
     """
     key_lines = [f"owners: {json.dumps(list(owners))}"] if owners else []
-    if ignored:
-        key_lines += ["ignore:", *(f"  {rule}: {json.dumps(reason)}" for rule, reason in ignored.items())]
     key_lines += further
     entry = [f"{name}:{'' if key_lines else ' {}'}{f'  # {remark}' if remark else ''}"]
     _, environments = find_node(text, ["environments"])
@@ -64,7 +60,7 @@ def with_entry(
 
 def refuse_taken(root: Path, registry: Registry, name: str) -> None:
     """Raise `CommandError` if the name is in use."""
-    folder = root / "environments" / name.replace("-", "_")
+    folder = root / "environments" / folder_of(name)
     if name in registry.environments or name in registry.external:
         entry = registry.environments.get(name) or registry.external[name]
         raise CommandError(
@@ -93,72 +89,46 @@ def write(
     files: Mapping[str, str],
     generation: str,
     owners: Sequence[str],
-    ignored: Mapping[str, str] | None = None,
     further: Sequence[str] = (),
-) -> list[Path]:
+) -> list[str]:
     """Write package, lock, registry entry and CODEOWNERS; returns the changed paths, relative to the root.
 
-    A CODEOWNERS that the team wrote stays as it is.
-    `ignored` are rules that the registry will ignore, with reasons, `further` are lines of other keys. Everything is
-    written to a temporary folder first.
+    A CODEOWNERS that the team wrote stays as it is. `further` are lines of the entry.
     Raises `CommandError` if the registry's text cannot take the entry, and `ProgramFailed` if uv cannot resolve a lock
     that is needed; nothing is changed then.
     """
-    registry_file, with_owners = root / REGISTRY_FILE, codeowners.handwritten(root) is None
-    before = registry_file.read_bytes().decode()  # with its line ends
-    folder = root / "environments" / name.replace("-", "_")
-    folder.parent.mkdir(exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        for path, text in files.items():
-            (unfinished / path).parent.mkdir(parents=True, exist_ok=True)
-            (unfinished / path).write_text(text, "utf-8", "surrogateescape")
-        (unfinished / LOCK_FILE).write_text(_lock(root, generation), "utf-8")
-        unfinished.chmod(0o755)
-        declared = _declared(root, before, name, owners, ignored, further)
-        unfinished.rename(folder)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    try:
-        write_whole(registry_file, declared)
-        if with_owners:
-            write_whole(root / codeowners.CODEOWNERS_FILE, codeowners.render(load_registry(root)))
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        write_whole(registry_file, before)
-        raise
-    written = [folder.relative_to(root) / path for path in (*files, LOCK_FILE)]
-    return [*written, Path(REGISTRY_FILE), *([Path(codeowners.CODEOWNERS_FILE)] if with_owners else [])]
+    text, registry = _declared(root, name, owners, further)
+    folder = f"environments/{folder_of(name)}"
+    contents = {f"{folder}/{path}": text.encode("utf-8", "surrogateescape") for path, text in files.items()}
+    contents[f"{folder}/{LOCK_FILE}"] = _lock(root, generation)
+    contents[REGISTRY_FILE] = text.encode()
+    if codeowners.handwritten(root) is None:
+        contents[codeowners.CODEOWNERS_FILE] = codeowners.render(registry).encode()
+    write_together(root, contents)
+    return list(contents)
 
 
-def _declared(
-    root: Path,
-    before: str,
-    name: str,
-    owners: Sequence[str],
-    ignored: Mapping[str, str] | None,
-    further: Sequence[str],
-) -> str:
+def _declared(root: Path, name: str, owners: Sequence[str], further: Sequence[str]) -> tuple[str, Registry]:
     """The registry's text with the entry, read back for verification."""
+    before = (root / REGISTRY_FILE).read_bytes().decode()  # with its line ends
     try:
-        text = with_entry(before, name, owners, ignored, further=further)
+        text = with_entry(before, name, owners, further)
         with tempfile.TemporaryDirectory(prefix="envwright-new-") as folder:
-            (Path(folder) / REGISTRY_FILE).write_text(text, "utf-8")
+            (Path(folder) / REGISTRY_FILE).write_bytes(text.encode())
             found = load_registry(Path(folder))
     except (NoPlace, DeclarationError) as error:
         raise CommandError(
             f"{REGISTRY_FILE} cannot be updated automatically ({error}). Add {name}: {{}} manually."
         ) from None
-    others = load_registry(root).environments
-    if set(found.environments) != {*others, name}:
+    if found.environments.keys() != {*load_registry(root).environments, name}:
         raise CommandError(f"{REGISTRY_FILE} cannot be updated automatically. Add {name}: {{}} manually.")
-    return text
+    return text, found
 
 
-def _lock(root: Path, generation: str) -> str:
+def _lock(root: Path, generation: str) -> bytes:
     equal = equal_lock(root, REQUIRES[generation], REQUIRES_PYTHON[generation])
     if equal is not None:
-        return equal.read_text("utf-8")
+        return equal.read_bytes()
     from envwright.builds.resolve import resolved_lock
 
-    return resolved_lock(REQUIRES[generation], REQUIRES_PYTHON[generation], threading.Event())
+    return resolved_lock(REQUIRES[generation], REQUIRES_PYTHON[generation], threading.Event()).encode()

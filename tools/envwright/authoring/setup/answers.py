@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
@@ -18,7 +19,7 @@ from envwright import __version__
 from envwright.declarations.declared_text import read_text
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry_document import UPGRADE_TOOL
-from envwright.declarations.registry_values import KEYS, Flag, Owner, Slug, Text, Unique
+from envwright.declarations.registry_values import Flag, Keys, Owner, Slug, Text, Unique
 from envwright.facts.observed import adapter
 from envwright.packages.git import git, head_of
 from envwright.reports.documentation import project_address
@@ -79,10 +80,8 @@ def _on_github(address: str) -> str:
 
 
 @dataclass(frozen=True)
-class Answers:
+class Answers(Keys):
     """The choices of a team."""
-
-    __pydantic_config__ = KEYS
 
     owner: Slug
     """The user or team of the Hub."""
@@ -96,10 +95,8 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Record:
+class Record(Keys):
     """The content of the answers file."""
-
-    __pydantic_config__ = KEYS
 
     envwright: Text
     """The version that wrote it."""
@@ -121,7 +118,12 @@ def read_record(root: Path) -> Record | None:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise _unreadable(f"is not JSON: {error}") from None
-    _refuse_newer(data)
+    declared = data.get("envwright") if isinstance(data, dict) else None
+    with suppress(InvalidVersion):  # the check of the keys reports it
+        if isinstance(declared, str) and Version(declared) > Version(__version__):  # its other keys may be unknown here
+            message = f"was written by envwright {declared}, and this is envwright {__version__}"
+            fix = f"install envwright {declared} or newer: {UPGRADE_TOOL}"
+            raise DeclarationError([Problem(ANSWERS_FILE, None, message, "envwright", fix=fix)])
     try:
         record: Record = adapter(Record).validate_python(data)
     except ValidationError as error:
@@ -154,26 +156,11 @@ def written_record(record: Record) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
-def _refuse_newer(data: Any) -> None:
-    """Raise `DeclarationError` for the file of a newer version, whose other keys may be unknown here."""
-    declared = data.get("envwright") if isinstance(data, dict) else None
-    try:
-        newer = isinstance(declared, str) and Version(declared) > Version(__version__)
-    except InvalidVersion:
-        return
-    if newer:
-        message = f"was written by envwright {declared}, and this is envwright {__version__}"
-        fix = f"install envwright {declared} or newer: {UPGRADE_TOOL}"
-        raise DeclarationError([Problem(ANSWERS_FILE, None, message, "envwright", fix=fix)])
-
-
 def _is_inside(name: str) -> bool:
     """Whether a name is a plain path below the root, and not in git's own folder."""
     parts = PurePosixPath(name).parts
-    plain = bool(parts) and "/".join(parts) == name and not name.startswith("/")
-    return (
-        plain and not any(part == ".." or part.lower() == ".git" for part in parts) and not re.search(r"[\0\\]", name)
-    )
+    plain = bool(parts) and "/".join(parts) == name and not re.search(r"^/|[\0\\]", name)
+    return plain and not any(part == ".." or part.lower() == ".git" for part in parts)
 
 
 def _unreadable(message: str) -> DeclarationError:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import stat
 from collections.abc import Mapping
 from difflib import unified_diff
-from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any
-
-import jinja2
 
 from envwright.authoring.setup.answers import Answers
 from envwright.authoring.text_templates import text_templates
@@ -47,22 +42,11 @@ LARGEST = 5_000_000
 
 def files_of(answers: Answers) -> dict[str, str]:
     """Every file by its path; they depend on the answers and on the version of the tool alone."""
-    chosen = {path: name for path, name in FILES.items() if answers.noxfile or path != NOXFILE}
-    context = _context(answers)
-    return {path: _templates().get_template(f"{name}.j2").render(context) for path, name in chosen.items()}
-
-
-@cache
-def _templates() -> jinja2.Environment:
     templates = text_templates(TEMPLATES)
-    templates.filters["quoted"] = lambda value: json.dumps(value, ensure_ascii=False)
-    return templates
-
-
-def _context(answers: Answers) -> dict[str, Any]:
+    chosen = {path: name for path, name in FILES.items() if answers.noxfile or path != NOXFILE}
     address = answers.tool.partition(" ")[0]
     repository, _, ref = address.partition("@")
-    return {
+    context = {
         **vars(answers),
         "repository": repository,
         "called": answers.tool.partition("@")[2],
@@ -71,6 +55,7 @@ def _context(answers: Answers) -> dict[str, Any]:
         "pages": f"https://github.com/{repository}/blob/{ref}/docs",
         "reads": READS,
     }
+    return {path: templates.get_template(f"{name}.j2").render(context) for path, name in chosen.items()}
 
 
 def difference(name: str, before: bytes, after: bytes) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -14,10 +12,8 @@ from envwright.authoring.setup.answers import ANSWERS_FILE, Answers, Record, wri
 from envwright.authoring.setup.files import Occupied, content_at, difference, files_of
 from envwright.declarations import codeowners
 from envwright.declarations.document import parse_document
-from envwright.declarations.problem import Problem
 from envwright.declarations.registry import load_registry, registry_of
 from envwright.declarations.tool_source import REGISTRY_FILE
-from envwright.files.atomic_write import write_undoable
 from envwright.packages.read_package import read_package
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
 
@@ -68,19 +64,13 @@ def plan_files(root: Path, answers: Answers) -> InitialFiles:
         registry = registry_of(parse_document(plan.written[REGISTRY_FILE].decode(), REGISTRY_FILE))
     else:
         registry = load_registry(root)
-        _list_undeclared(root, {entry.folder_name for entry in registry.environments.values()}, plan)
+        declared = {entry.folder_name for entry in registry.environments.values()}
+        names = (folder.name for folder in _folders(root) if folder.name not in declared)
+        plan.undeclared |= dict.fromkeys(names, f"it is not in {REGISTRY_FILE}")
     _add_codeowners(root, codeowners.render(registry).encode(), plan)
     record = Record(__version__, answers, bases)
     _is_ours(root, ANSWERS_FILE, written_record(record).encode(), plan)
     return plan
-
-
-def write_files(root: Path, written: Mapping[str, bytes]) -> None:
-    """Write the files, or none of them if a step fails."""
-    with ExitStack() as undo:
-        for path, content in written.items():
-            write_undoable(root / path, content, undo)
-        undo.pop_all()
 
 
 def _is_ours(root: Path, path: str, content: bytes, plan: InitialFiles) -> bool:
@@ -122,23 +112,12 @@ def _with_environments(root: Path, text: str, plan: InitialFiles) -> str:
             continue
         reading = read_package(folder, root)
         if reading.package is None or reading.problems:
-            plan.undeclared[folder.name] = _reason(reading.problems)
+            first = reading.problems[0]
+            plan.undeclared[folder.name] = f"{PurePosixPath(first.file).name} {first.message}"
             continue
         text = with_entry(text, reading.package.name, ())
         plan.declared.append(reading.package.name)
     return text
-
-
-def _reason(problems: Sequence[Problem]) -> str:
-    """The first problem of a package, without its folder."""
-    first = problems[0] if problems else None
-    return f"{PurePosixPath(first.file).name} {first.message}" if first else "it cannot be read"
-
-
-def _list_undeclared(root: Path, declared: set[str], plan: InitialFiles) -> None:
-    for folder in _folders(root):
-        if folder.name not in declared:
-            plan.undeclared[folder.name] = f"it is not in {REGISTRY_FILE}"
 
 
 def _folders(root: Path) -> list[Path]:

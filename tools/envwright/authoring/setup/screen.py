@@ -7,9 +7,10 @@ from pathlib import Path
 from envwright import __version__
 from envwright.authoring.setup.answers import ANSWERS_FILE, Record
 from envwright.authoring.setup.initial import InitialFiles, KeptFile
-from envwright.authoring.setup.upgrading import FileChange, Upgrade
+from envwright.authoring.setup.upgrading import Upgrade
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
 from envwright.reports.page import Page
+from envwright.text.plain_data import counted
 
 MOST_LINES = 8
 """Lines that are shown of one file that stays; the JSON has all."""
@@ -62,7 +63,10 @@ def render_upgrade(upgrade: Upgrade, *, width: int, colour: bool, check: bool) -
     """Every change with its difference; conflicts come last, with the ways to settle them."""
     page = Page(width=width, colour=colour)
     for change in sorted(upgrade.changes, key=lambda each: each.action == "conflict"):
-        _change(page, change, (_TO_DO if check else _DONE)[change.action])
+        word, reason = (_TO_DO if check else _DONE)[change.action], f" ({change.reason})" if change.reason else ""
+        page.line((f"{word}: ", _STYLES.get(change.action, "green")), (change.path, "bold"), reason)
+        page.block(change.difference)
+        page.blank()
     conflicts = upgrade.conflicts
     if conflicts:
         page.paragraph(
@@ -75,32 +79,21 @@ def render_upgrade(upgrade: Upgrade, *, width: int, colour: bool, check: bool) -
         page.line(f"The files are those of version {__version__}: nothing to do.")
     else:
         verb = "would change" if check else "changed"
-        page.line(f"{changed} {'file' if changed == 1 else 'files'} {verb}, {len(conflicts)} in conflict.")
+        page.line(f"{counted(changed, 'file')} {verb}, {len(conflicts)} in conflict.")
     return page.text()
 
 
-def _change(page: Page, change: FileChange, word: str) -> None:
-    reason = f" ({change.reason})" if change.reason else ""
-    page.line((f"{word}: ", _STYLES.get(change.action, "green")), (change.path, "bold"), reason)
-    page.block(change.difference)
-    page.blank()
-
-
 def _kept(page: Page, kept: KeptFile) -> None:
-    lacking = [] if kept.path.endswith(PAGES) else _added_lines(kept.difference)
+    rows = kept.difference.splitlines()[2:]
+    known = {row[1:] for row in rows if not row.startswith("+")} | {""}  # a line that is only moved is not lacking
+    added = [row[1:] for row in rows if row.startswith("+") and row[1:] not in known]
+    lacking = [] if kept.path.endswith(PAGES) else added
     said = kept.reason or ("it stays as it is, and lacks:" if lacking else "it stays as it is")
     page.line(("kept     ", "yellow"), (kept.path, "bold"), f": {said}")
     for line in lacking[:MOST_LINES]:
         page.line(f"           {line}")
     if len(lacking) > MOST_LINES:
         page.line(f"           and {len(lacking) - MOST_LINES} more lines (--format json has all)")
-
-
-def _added_lines(difference: str) -> list[str]:
-    """The lines that a unified diff adds and does not only move, without empty ones."""
-    rows = difference.splitlines()[2:]
-    known = {row[1:] for row in rows if not row.startswith("+")} | {""}
-    return [row[1:] for row in rows if row.startswith("+") and row[1:] not in known]
 
 
 def _environments(page: Page, plan: InitialFiles) -> None:

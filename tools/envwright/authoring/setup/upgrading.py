@@ -104,20 +104,16 @@ def _change(root: Path, path: str, base: str | None, text: str | None) -> FileCh
         return FileChange(path, "write", difference(path, b"", new), new) if found is None else None
     if found is None or found == new:  # removed by the team, or changed in the same way
         return None
-    if found == base.encode():
+    before = base.encode()
+    if found == before:
         return FileChange(path, "update", difference(path, found, new), new)
-    return _merged(path, base.encode(), found, new)
-
-
-def _merged(path: str, base: bytes, ours: bytes, new: bytes) -> FileChange | None:
-    """The merge of a file that both have changed."""
-    merged = merge(base, ours, new)
-    if merged == ours:
+    merged = merge(before, found, new)
+    if merged == found:
         return None
     if merged is None or (path == REGISTRY_FILE and not _is_registry(merged)):
         reason = "the same lines were edited here" if merged is None else "the merged file would not be a registry"
-        return FileChange(path, "conflict", difference(path, base, new), reason=reason)
-    return FileChange(path, "merge", difference(path, ours, merged), merged)
+        return FileChange(path, "conflict", difference(path, before, new), reason=reason)
+    return FileChange(path, "merge", difference(path, found, merged), merged)
 
 
 def merge(base: bytes, ours: bytes, new: bytes) -> bytes | None:

@@ -15,6 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envwright_worker.author_tests.expectation import TOLERANCE, Expectation, parse_expectation
 from envwright_worker.messages import Message
 from envwright_worker.policies import POLICIES, policy_named
 from envwright_worker.policies.baselines import oracle
@@ -28,7 +29,6 @@ from envwright.observing.budget import current_deadline
 from envwright.observing.job import Job, StageFailed, WorkerLost
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation, StageJob
-from envwright.packages.cases import TOLERANCE, Expectation, parse_expectation
 from envwright.statistics.declared_range import DeclaredRange, range_of
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def mutation_of(
         request = {"probes": probes.usable, "fragments": _fragments(files, sites)}
         tried = _tried(job, new_job, request, _marked(chosen, package), limits) if chosen else _Tried()
     unasked = {**probes.lost, **tried.unasked}
-    marks = {mark.mutant: mark for mark in package.mutation.equivalent}
+    marks = {mark.mutant: mark for mark in package.equivalent_mutants}
     mutants = tuple(
         _mutant(one, chosen[one.id], tried.mutants[one.id], marks, unasked) for one in sites if one.id in tried.mutants
     )
@@ -162,7 +162,7 @@ def _reached(job: Job, probes: Probes) -> dict[str, Any]:
 
 def _marked(chosen: Mapping[str, Mapping[str, Any]], package: Package) -> dict[str, dict[str, Any]]:
     """The data of each mutant for a job."""
-    marked = {mark.mutant for mark in package.mutation.equivalent}
+    marked = {mark.mutant for mark in package.equivalent_mutants}
     return {
         name: {key: value for key, value in mutant.items() if key not in FOR_REPORTS} | {"marked": name in marked}
         for name, mutant in chosen.items()

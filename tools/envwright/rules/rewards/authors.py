@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from envwright_worker.author_tests.expectation import parse_expectation
 from envwright_worker.failures import shortened
 
 from envwright.declarations.problem import nearest
 from envwright.facts.observed import Case, Place
 from envwright.facts.reward_numbers import number
-from envwright.packages.cases import parse_expectation
 from envwright.rules.engine import Found, Subject, merged, rule
 from envwright.rules.evidence import Evidence, described, of_case, of_failure
 from envwright.rules.failures import OFFLINE_FIX, is_endless, is_outside_the_environment, needs_the_network

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 
 import pytest
-from envwright.authoring.adopting.bounding import NotBounded, bounded, bounded_requirement
+from envwright.authoring.adopting.bounding import NotBounded, at_required_release, bounded, bounded_requirement
 from envwright.declarations.package import Generation
 
 
@@ -88,3 +88,17 @@ def test_bounded_text_keeps_line_ends_of_windows():
     assert edited == (
         '[project]\r\nname = "a"\r\nrequires-python = ">=3.11,<3.14"\r\ndependencies = ["verifiers>=0.1,<0.4"]\r\n'
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("verifiers>=0.1.11,<0.4", "verifiers>=0.1.11,<0.1.12"),
+        ("verifiers[rl]>=0.1.9.post3", "verifiers[rl]>=0.1.9.post3,<0.1.10"),
+        ("verifiers>=0.1.5,<0.4", None),  # the gates do not judge it
+        ("verifiers<0.4", None),
+    ],
+)
+def test_required_release_of_verifiers_is_the_oldest_admitted(before: str, after: str | None) -> None:
+    edited = at_required_release(f'[project]\nname = "sums"\ndependencies = ["{before}"]\n')
+    assert (edited and tomllib.loads(edited.text)["project"]["dependencies"]) == (after and [after])

@@ -381,3 +381,18 @@ def test_adopt_validates_and_shows_one_screen(repository: Path, theirs: Path, ca
     assert any(line.startswith(("  validation ", "reverse-text  ")) for line in lines)
     assert lines[-1].startswith("next ")
     assert (repository / "reports/validate.html").is_file()
+
+
+@pytest.mark.slow
+def test_adopt_requires_the_release_that_an_environment_was_written_for(
+    repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Most published environments name the verifiers of their day as the least one, and do not load with today's."""
+    source = theirs / "environments/date_arithmetic"
+    edit(source / "pyproject.toml", "verifiers>=0.3.1", "verifiers>=0.1.11")
+    module = source / "date_arithmetic/__init__.py"
+    module.write_text(f"{module.read_text()}\nimport verifiers.envs.experimental.rlm_env  # noqa\n")
+    adopt(repository, source, validate=True)
+    assert '"verifiers>=0.1.11,<0.4" became "verifiers>=0.1.11,<0.1.12"' in printed(capsys)
+    lock = (repository / "environments/date_arithmetic/requirements.lock").read_text()
+    assert "verifiers==0.1.11 " in lock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -36,9 +36,11 @@ from envwright.packages.git import git
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
 from envwright.reports.result import EnvironmentResult
 from envwright.rules.engine import GATES
+from envwright.rules.schema.loading import REQUIRE_A_RELEASE
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
 
+DOES_NOT_LOAD = ("SCH040", "SCH041", "SCH045")
 AT_ONCE = 4
 """The number of locks that are resolved at once: most of the time is waiting for the package index."""
 
@@ -161,6 +163,8 @@ def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunVali
     """
     request = validation_of(staging)
     results = validated(request, [one.name for one in staging.ready])
+    results |= _with_required_releases(staging, results, validated, report)
+    request = validation_of(staging)
     if declared := _declare_data(staging, request, report):
         request = validation_of(staging)
         results |= validated(request, declared)
@@ -180,6 +184,27 @@ def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunVali
             staging.add_files(adoption, files)
     outcome.adopted = list(staging.ready)
     outcome.results = [results[one.name] for one in staging.ready]
+
+
+def _with_required_releases(
+    staging: Staging, results: Mapping[str, EnvironmentResult], validated: RunValidation, report: Progress
+) -> dict[str, EnvironmentResult]:
+    """The results of environments that load with the oldest verifiers that they admit, and not with the newest."""
+    better: dict[str, EnvironmentResult] = {}
+    for adoption in [one for one in staging.ready if _needs_another_release(results[one.name])]:
+        report(f"{adoption.name}: trying the oldest verifiers that it admits …")
+        if undo := staging.at_required_release(adoption):
+            result = validated(validation_of(staging), [adoption.name])[adoption.name]
+            if any(finding.rule in DOES_NOT_LOAD for finding in result.findings):
+                undo()
+            else:
+                better[adoption.name] = result
+    return better
+
+
+def _needs_another_release(result: EnvironmentResult) -> bool:
+    """Whether an earlier release of verifiers may load it."""
+    return any(REQUIRE_A_RELEASE in (finding.fix or "") for finding in result.findings)
 
 
 def _declare_data(staging: Staging, request: ValidationRequest, report: Progress) -> list[str]:

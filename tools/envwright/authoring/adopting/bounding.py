@@ -20,7 +20,7 @@ from packaging.version import Version
 from envwright.authoring.new.render import REQUIRES, REQUIRES_PYTHON
 from envwright.declarations.package import Generation
 from envwright.packages.pyproject import key_lines, readable_requirement
-from envwright.rules.schema.requirements import is_bounded_above, misfit
+from envwright.rules.schema.requirements import OLDEST_JUDGED, is_bounded_above, misfit
 
 BELOW: Mapping[Generation, str] = {"v0": "0.4", "v1": "0.5"}
 """The first release on which a generation's code may fail."""
@@ -45,17 +45,14 @@ def bounded(text: str, generation: Generation) -> Bounded:
     """
     changes: list[str] = []
     project: dict[str, Any] = tomllib.loads(text).get("project", {})
-    listed = project.get("dependencies", [])
-    if not isinstance(listed, list):
+    if not isinstance(project.get("dependencies", []), list):
         raise NotBounded("pyproject.toml: write project.dependencies as a list, then adopt again.")
-    requires = [one for one in listed if isinstance(one, str)]
     if dynamic := {"dependencies", "requires-python"} & set(project.get("dynamic", ())):
         keys = " and ".join(sorted(dynamic))
         raise NotBounded(
             f"pyproject.toml: {keys} cannot be bounded in `dynamic`. Write them in [project], then adopt again."
         )
-    readable = ((text, readable_requirement(text)) for text in requires)
-    old = next((text for text, found in readable if found and canonicalize_name(found.name) == "verifiers"), None)
+    old = _required_verifiers(project)
     wanted = REQUIRES[generation][0] if old is None else bounded_requirement(old, generation)
     if old is None:
         text = _with_dependency(text, wanted)
@@ -69,6 +66,28 @@ def bounded(text: str, generation: Generation) -> Bounded:
         changes.append(f"added {line}")
     _check(text, wanted)
     return Bounded(text, tuple(changes))
+
+
+def at_required_release(text: str) -> Bounded | None:
+    """pyproject.toml with the oldest release of verifiers that it admits; `None` if it admits one that is not judged.
+
+    Raises `NotBounded` if the text cannot be edited.
+    """
+    old = _required_verifiers(tomllib.loads(text)["project"]) or ""
+    asked = [Version(part.version) for part in Requirement(old).specifier if part.operator == ">="] if old else []
+    if not asked or max(asked) < OLDEST_JUDGED:
+        return None
+    oldest = max(asked)
+    requirement = Requirement(old)
+    wanted = _written(requirement, [f">={oldest}", f"<{oldest.major}.{oldest.minor}.{oldest.micro + 1}"])
+    change = f'"{old}" became "{wanted}", because the code does not load with later ones'
+    return Bounded(_with_other_dependency(text, old, wanted), (change,))
+
+
+def _required_verifiers(project: Mapping[str, Any]) -> str | None:
+    requires = [one for one in project.get("dependencies", []) if isinstance(one, str)]
+    readable = ((text, readable_requirement(text)) for text in requires)
+    return next((text for text, found in readable if found and canonicalize_name(found.name) == "verifiers"), None)
 
 
 def bounded_requirement(text: str, generation: Generation) -> str:

@@ -11,14 +11,14 @@ import re
 import shutil
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from envwright.authoring.adopting.bounding import NotBounded, bounded
+from envwright.authoring.adopting.bounding import NotBounded, at_required_release, bounded
 from envwright.authoring.adopting.fetching import Candidate, SourceUnreadable, copied
 from envwright.authoring.adopting.recognition import Recognition, recognise_environment
 from envwright.authoring.new.write import equal_lock, with_entry
@@ -179,6 +179,31 @@ class Staging:
             return _modules(built_wheel(package, self.workspace, self.stop).wheel.files)
         except ProgramFailed as error:
             raise _unbuilt(error) from None
+
+    def at_required_release(self, adoption: Adoption) -> Callable[[], None] | None:
+        """Lock an environment with the oldest release of verifiers that it admits; returns how to undo that.
+
+        `None` if that release is not judged, or there is no such lock or wheel. Raises `Interrupted`.
+        """
+        folder = self.folder / adoption.folder
+        before = {name: (folder / name).read_bytes() for name in (PYPROJECT, LOCK_FILE)}
+
+        def undo() -> None:
+            for name, content in before.items():
+                (folder / name).write_bytes(content)
+            self.replace(adoption)
+
+        try:
+            edited = at_required_release(before[PYPROJECT].decode())
+            if edited is None:
+                return None
+            write_whole(folder / PYPROJECT, edited.text)
+            self.finish(adoption)
+        except (NotBounded, NotAdopted):
+            undo()
+            return None
+        self.replace(replace(adoption, changes=(*adoption.changes, *edited.changes)))
+        return undo
 
     def drop(self, adoption: Adoption) -> None:
         """Forget an environment that could not be finished."""

@@ -47,6 +47,8 @@ _NOT_IN_VERIFIERS = re.compile(
     r"cannot import name '(\w+)' from 'verifiers\b|No module named '(verifiers\.[\w.]+)'"
     r"|module 'verifiers[\w.]*' has no attribute '(\w+)'"
 )
+REQUIRE_A_RELEASE = "equire a release"
+"""In the fix of code that an earlier release of verifiers loads."""
 _TASK_COLUMN = re.compile(r"(the dataset has a column `task` .*): rename the column")
 """The message of the worker's adapter for v0."""
 _IN_INSTALLED_PACKAGE = re.compile(r"\[Errno (?:13|30)\].*/\.envwright/wheels/")
@@ -108,7 +110,7 @@ def _known_fix(subject: Subject, failure: Failure) -> str | None:
         gone = next(filter(None, unknown.groups()))
         return (
             f"verifiers {pins.get('verifiers', 'of the lock')} has no {gone}. Import it from where it is now. Or "
-            f"require a release with {gone} in project.dependencies, then `envwright lock {name}`."
+            f"r{REQUIRE_A_RELEASE} with {gone} in project.dependencies, then `envwright lock {name}`."
         )
     if failure.type in ("PermissionError", "OSError") and _IN_INSTALLED_PACKAGE.search(failure.message):
         return (
@@ -280,7 +282,7 @@ def listing_tasks_fails(subject: Subject) -> Iterator[Found]:
     if (column := _TASK_COLUMN.match(failure.message)) is not None:
         notes = (note for note in subject.package.notes if note.what == "task-column")
         message, place = column[1], next((Place(note.file, note.line) for note in notes), place)
-        fix = "Rename the column, or require a release of verifiers that does not read it."
+        fix = f"Rename the column, or r{REQUIRE_A_RELEASE} of verifiers that does not read it."
     yield Found(f"listing the tasks failed: {message}", of_failure(failure), place, fix=fix)
 
 

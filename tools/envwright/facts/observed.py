@@ -20,7 +20,7 @@ from envwright.facts.search import Search
 from envwright.facts.stages import StageName
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+    from pydantic import TypeAdapter, ValidationError
 
 FailureKind = Literal[
     "raised",  # the environment's own code raised
@@ -550,6 +550,12 @@ def adapter(kind: type) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first place at which data has another shape, and why."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def as_json(value: object) -> bytes:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from envwright_worker.forking import Descriptors, ForkedProcess, pipe
@@ -21,7 +20,7 @@ from envwright.builds.prepared_home import place_prepared
 from envwright.builds.sandbox import CERTIFICATES, PROXIES
 from envwright.builds.venv import VirtualEnvironment
 from envwright.declarations.registry import Gates
-from envwright.facts.observed import Failure, adapter
+from envwright.facts.observed import Failure, adapter, first_problem
 from envwright.observing.budget import current_deadline
 from envwright.observing.memory import MemoryWatch
 from envwright.system.subprocesses import Interrupted
@@ -101,9 +100,7 @@ class Job:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     @property
@@ -287,6 +284,5 @@ def checked(kind: type, value: Any) -> Any:
     try:
         return adapter(kind).validate_python(value)
     except ValidationError as error:
-        first = error.errors()[0]
-        message = f"the worker sent a {kind.__name__} of the wrong shape: {first['loc']}: {first['msg']}"
+        message = f"the worker sent a {kind.__name__} of the wrong shape: {first_problem(error)}"
         raise WorkerLost(Failure("protocol", "ProtocolError", message)) from None

@@ -7,7 +7,7 @@ reward that is missing is `None`, never 0.0.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -560,20 +560,16 @@ def first_problem(error: ValidationError) -> str:
 
 def as_json(value: object) -> bytes:
     """Facts, or a part of them, as JSON: the fields of dataclasses, without computed properties."""
-    try:
-        return _writer()(value, inf_nan_mode="constants", fallback=str)
-    except ValueError:  # half of a pair of surrogates, which UTF-8 has no bytes for
-        return json.dumps(value, separators=(",", ":"), default=_plain).encode()
-
-
-@cache
-def _writer() -> Callable[..., bytes]:
     from pydantic_core import to_json  # importing it takes a tenth of a second, and many runs write no facts
 
-    return to_json
+    try:
+        return to_json(value, inf_nan_mode="constants", fallback=str)
+    except ValueError:  # half of a pair of surrogates, which UTF-8 has no bytes for
+        return json.dumps(value, separators=(",", ":"), default=fields_or_text).encode()
 
 
-def _plain(value: object) -> object:
+def fields_or_text(value: object) -> object:
+    """What `json` writes of a value that it does not know; `asdict` would copy everything in it."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     return str(value)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from envwright.declarations.package import Package
+from envwright.facts.observed import fields_or_text
 from envwright.facts.stages import StageName
 from envwright.observing.job import Confinement
 
@@ -95,7 +96,7 @@ class Requests:
         secrets = {name: self.confinement.secrets.get(name) for name in self.names_of_secrets}
         hidden = {name: hashlib.sha256(repr(value).encode()).hexdigest() for name, value in secrets.items()}
         data = replace(self, confinement=replace(self.confinement, secrets=hidden, home=None))
-        return hashlib.sha256(json.dumps(data, sort_keys=True, default=_plain).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(data, sort_keys=True, default=fields_or_text).encode()).hexdigest()
 
     def settings(self, package: Package, overlay: Path) -> dict[str, Any]:
         """The settings that a job needs to load the environment."""
@@ -114,10 +115,3 @@ class Requests:
             "has_oracle": package.has_oracle,
             "prepared": str(self.confinement.home.resolve()) if self.confinement.home else "",
         }
-
-
-def _plain(value: object) -> object:
-    """A request as JSON data; `asdict` would copy all its values."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: getattr(value, one.name) for one in fields(value)}
-    return str(value)

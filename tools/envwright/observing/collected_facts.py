@@ -46,32 +46,41 @@ from envwright.facts.stages import StageName
 from envwright.observing.job import StageFailed, WorkerLost, checked
 from envwright.system.subprocesses import ProgramFailed
 
-KINDS: dict[str, type] = {
-    "task": Task,
-    "agent": Agent,
-    "tool": ToolTrial,
-    "recorded": RewardFunction,
-    "dataset": Dataset,
-    "score": Score,
-    "answer fields": AnswerFields,
-    "case": Case,
-    "validation": Validation,
-    "test": TestOutcome,
-    "rollout": Rollout,
-    "search": Search,
-    "network": NetworkAttempt,
-    "wanted": WantedData,
-    "sweep": GoldSweep,
-    "repetition": Repetition,
-    "growth": Growth,
-    "act": Act,
-    "judged": JudgedScore,
-    "sample": Sample,
-    "pace": Pace,
-    "endless": EndlessConversation,
-    "cut": Cut,
+KINDS: dict[str, tuple[type, str]] = {
+    "task": (Task, "tasks"),
+    "agent": (Agent, "agents"),
+    "tool": (ToolTrial, "tools"),
+    "recorded": (RewardFunction, "recorded"),
+    "dataset": (Dataset, ""),
+    "score": (Score, "scores"),
+    "answer fields": (AnswerFields, "answer_fields"),
+    "case": (Case, "cases"),
+    "validation": (Validation, "validations"),
+    "test": (TestOutcome, "tests"),
+    "rollout": (Rollout, ""),
+    "search": (Search, "search"),
+    "network": (NetworkAttempt, "network"),
+    "wanted": (WantedData, "wanted"),
+    "sweep": (GoldSweep, "sweeps"),
+    "repetition": (Repetition, "repetitions"),
+    "growth": (Growth, "growths"),
+    "act": (Act, "acts"),
+    "judged": (JudgedScore, "judged"),
+    "sample": (Sample, ""),
+    "pace": (Pace, "pace"),
+    "endless": (EndlessConversation, "endless"),
+    "cut": (Cut, "cuts"),
 }
-"""The kinds of a worker's messages, and the required shape of each."""
+"""The kinds of a worker's messages: the required shape of each, and the field of `Facts` that holds them."""
+OF_HOST = {
+    "recording": "recordings",
+    "model replies": "model_replies",
+    "failing reply": "failing_replies",
+    "form": "forms",
+}
+"""The kinds of what the host adds, and their fields."""
+SINGLE = ("answer_fields", "search", "pace", "model_replies")
+"""The fields that hold one item or none."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +168,7 @@ class CollectedFacts:
             elif kind == "played":
                 self.played[value["task"], value["policy"]] = value["reward"]
             elif kind in KINDS:
-                self.add(stage, kind, checked(KINDS[kind], value))
+                self.add(stage, kind, checked(KINDS[kind][0], value))
                 count += 1
                 self.listener.advance(count, max(total, count))
             else:
@@ -186,39 +195,17 @@ class CollectedFacts:
 
     def facts(self) -> Facts:
         """The collected items as facts."""
+        places = {kind: place for kind, (_, place) in KINDS.items() if place} | OF_HOST
+        items: dict[str, Any] = {place: self.kept(kind) for kind, place in places.items()}
         return Facts(
             environment=self.environment,
             key=self.key,
             digest=self.digest,
             wheel=self.wheel,
-            description=self._described(),
-            tasks=self.kept("task"),
-            agents=self.kept("agent"),
-            tools=self.kept("tool"),
-            recorded=self.kept("recorded"),
-            scores=self.kept("score"),
-            answer_fields=next(iter(self.kept("answer fields")), None),
-            cases=self.kept("case"),
-            validations=self.kept("validation"),
-            tests=self.kept("test"),
+            description=self.description and replace(self.description, datasets=self.kept("dataset")),
             rollouts=tuple(map(self._predicted, self.kept("rollout"))),
             rollouts_asked=self.asked,
             mutation=self.mutation,
-            network=self.kept("network"),
-            wanted=self.kept("wanted"),
-            search=next(iter(self.kept("search")), None),
-            sweeps=self.kept("sweep"),
-            repetitions=self.kept("repetition"),
-            growths=self.kept("growth"),
-            acts=self.kept("act"),
-            judged=self.kept("judged"),
-            pace=next(iter(self.kept("pace")), None),
-            endless=self.kept("endless"),
-            cuts=self.kept("cut"),
-            recordings=self.kept("recording"),
-            model_replies=next(iter(self.kept("model replies")), None),
-            failing_replies=self.kept("failing reply"),
-            forms=self.kept("form"),
             failures=self.failures,
             completed=tuple(stage.name for stage in stages.STAGES if stage.name in self.completed),
             seconds=self.seconds,
@@ -227,13 +214,10 @@ class CollectedFacts:
             started=self.started,
             memory=self.memory,
             budget_left=self.budget_left,
+            **items | {place: next(iter(items[place]), None) for place in SINGLE},
         )
 
     def _predicted(self, rollout: Rollout) -> Rollout:
         """The rollout with the reward that the same policy earned on its task for the rewards gate."""
         reward = self.played.get((rollout.task, rollout.policy))
         return rollout if reward is None or rollout.policy == BLEND else replace(rollout, predicted=reward)
-
-    def _described(self) -> Description | None:
-        """The description, completed by the datasets that were read after it."""
-        return self.description and replace(self.description, datasets=self.kept("dataset"))

@@ -10,15 +10,7 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import named_environment
 from envwright.observing.job import StageFailed
-from envwright.observing.reply import (
-    NoOracleReplyError,
-    OneReplyError,
-    UnknownTaskError,
-    render_json,
-    render_text,
-    reply_to,
-    turn_of,
-)
+from envwright.observing.reply import ReplyRefusedError, render_json, render_text, reply_to, turn_of
 from envwright.reports.printing import for_terminal, print_text
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
@@ -64,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         replied = reply_to(
             entry, package, workspace, options.task, turns, allow_network=network, stop=threading.Event()
         )
-    except (UnknownTaskError, OneReplyError, NoOracleReplyError) as error:
+    except ReplyRefusedError as error:
         print(f"{entry.name}: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except (StageFailed, ProgramFailed) as error:

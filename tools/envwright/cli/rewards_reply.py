@@ -61,8 +61,7 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.USAGE
     except (StageFailed, ProgramFailed) as error:
         print(f"{entry.name} could not be scored: {error.failure.type}: {error.failure.message}", file=sys.stderr)
-        own = error.failure.kind in ("raised", "missing-secret", "network")
-        return exit_codes.FAIL if own else exit_codes.ERROR
+        return exit_codes.FAIL if error.failure.is_own else exit_codes.ERROR
     if options.format == "json":
         print_text(for_terminal(lambda _width, _colour: render_json(package, replied)))
     else:

@@ -61,6 +61,11 @@ class Failure:
     variables: tuple[str, ...] = ()
     """The environment variables that it asks for and does not get."""
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the environment caused it."""
+        return self.kind in ("raised", "missing-secret", "network")
+
 
 @dataclass(frozen=True)
 class FunctionFailure:
@@ -540,8 +545,7 @@ class Facts:
 
     def broken_infrastructure(self) -> dict[StageName, Failure]:
         """The failures that the environment did not cause and that must not be cached."""
-        own = {"raised", "missing-secret", "network"}
-        return {stage: failure for stage, failure in self.failures.items() if failure.kind not in own}
+        return {stage: failure for stage, failure in self.failures.items() if not failure.is_own}
 
 
 @cache

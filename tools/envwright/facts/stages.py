@@ -69,7 +69,7 @@ STAGES = (
         "pace",
         "the first replies are scored or played: the time of a reply, and whether conversations that never succeed end "
         "([architecture.md](#the-budget))",
-        job="pace",
+        job="rewards",
         needs=("references",),
         share=0.3,
     ),
@@ -90,7 +90,7 @@ STAGES = (
         gates=("rewards",),
         share=0.1,
     ),
-    Stage("tests", "the author's pytest tests", job="tests", needs=("pace",), gates=("rewards",), share=0.25),
+    Stage("tests", "the author's pytest tests", job="rewards", needs=("pace",), gates=("rewards",), share=0.25),
     Stage(
         "invariants",
         "reference replies on every task; the same replies in another order and concurrently; growing replies; access "

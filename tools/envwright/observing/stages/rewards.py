@@ -1,6 +1,8 @@
-"""The stages `rewards` and `validation`: replies of policies, the author's cases, the package's own check.
+"""The stages `pace`, `rewards`, `validation` and `tests`.
 
-One job does both. `invariants` continues with it, because it knows the scored conversations.
+They score the first replies, so that all later work fits into the budget, then replies of policies and the author's
+cases, and run the package's own check and the author's tests. One job does `rewards` and `validation`; `invariants`
+continues with it, because it knows the scored conversations.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from typing import Any
 from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.policy import SCORED_TWICE
 
+from envwright.builds.venv import venv_for
+from envwright.builds.wheel import TESTS_LOCK
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import (
     AT_ONCE,
@@ -23,6 +27,7 @@ from envwright.facts.limits import (
     STAGE_SECONDS,
     TASKS_PLAYED,
     TASKS_VALIDATED,
+    TESTS_SECONDS,
 )
 from envwright.observing.budget import cost_of, current_deadline, fitting
 from envwright.observing.observation_request import ObservationRequest
@@ -35,6 +40,16 @@ MANY_REPLIES = 10**9
 """Replies to score without a limit."""
 
 
+def _pace_request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:
+    wanted = request.wants_replies or request.wants_rollouts
+    return {"seconds": SECONDS_PER_REPLY} if wanted else None
+
+
+def _score_first(observation: Observation, asked: Mapping[str, Any]) -> None:
+    with observation.processes.job() as job:
+        observation.collected.take("pace", job.request("pace", STAGE_SECONDS, **asked))
+
+
 def _rewards_request(entry: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Mapping[str, Any]] | None:
     """The requests for policies and cases; the cases themselves are the package's own."""
     if not request.wants_replies:
@@ -44,14 +59,9 @@ def _rewards_request(entry: EnvironmentEntry, request: ObservationRequest) -> Ma
         "policies": POLICIES,
         "sampled": SAMPLED,
         "conversations": TASKS_PLAYED,
-        "group": _group(entry, request),
+        "group": request.rollouts or entry.gates.smoke.rollouts,
     }
     return {"rewards": {**policies, **limits}, "cases": limits}
-
-
-def _group(entry: EnvironmentEntry, request: ObservationRequest) -> int:
-    """The number of rollouts of a task that the smoke evaluation compares."""
-    return request.rollouts or entry.gates.smoke.rollouts
 
 
 def _score_replies(observation: Observation, asked: Mapping[str, Mapping[str, Any]]) -> None:
@@ -111,7 +121,22 @@ def _validate_tasks(observation: Observation, asked: Mapping[str, Any]) -> None:
     observation.collected.take("validation", observation.scoring.request("validation", STAGE_SECONDS, **asked))
 
 
+def _tests_request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:
+    return {} if request.wants_whole_gate else None
+
+
+def _run_tests(observation: Observation, _: Mapping[str, Any]) -> None:
+    files = list(observation.package.test_files)
+    if not files:
+        return  # known to be none, so the stage has ended
+    toolbox = venv_for(TESTS_LOCK, observation.workspace, observation.stop).site_packages
+    with observation.processes.job() as job:
+        observation.collected.take("tests", job.request("tests", TESTS_SECONDS, files=files, toolbox=str(toolbox)))
+
+
 JOBS = {
+    "pace": StageJob(_pace_request, _score_first),
     "rewards": StageJob(_rewards_request, _score_replies),
     "validation": StageJob(_validation_request, _validate_tasks, lambda observation: observation.scoring is not None),
+    "tests": StageJob(_tests_request, _run_tests),
 }

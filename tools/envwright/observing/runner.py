@@ -178,15 +178,11 @@ def _observe_all(
                     running[pool.submit(_validate_one, shared, chosen)] = chosen
                     continue
                 wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
-                for future in [future for future in running if future.done()]:
-                    running.pop(future)
-                    _file(future, results)
+                _file_ended(running, results)
         except KeyboardInterrupt:
             stop.set()
             wait(running, timeout=PATIENCE_SECONDS)
-            for future in running:
-                if future.done():
-                    _file(future, results)
+            _file_ended(running, results)
             raise
 
 
@@ -236,10 +232,11 @@ def _spared(workspace: Workspace) -> Iterator[None]:
         yield
 
 
-def _file(future: Future[EnvironmentResult | None], results: SpilledResults) -> None:
-    result = future.result()
-    if result is not None:
-        results.append(result)
+def _file_ended(running: dict[Future[EnvironmentResult | None], str], results: SpilledResults) -> None:
+    for future in [future for future in running if future.done()]:
+        running.pop(future)
+        if (result := future.result()) is not None:
+            results.append(result)
 
 
 def _validate_one(shared: ValidationRun, name: str) -> EnvironmentResult | None:
@@ -266,7 +263,7 @@ def _validate_one(shared: ValidationRun, name: str) -> EnvironmentResult | None:
 
 def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
     """Facts from the cache, or from an observation; if another run of this checkout makes one, it is waited for."""
-    repository, workspace = shared.request.repository, shared.request.workspace
+    repository, workspace, request = shared.request.repository, shared.request.workspace, shared.request.observation
     entry, package = repository.registry.environments[name], repository.packages[name]
     folder = workspace.facts / name
     with suppress(OSError):  # a full disk
@@ -276,16 +273,17 @@ def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
         shared.progress.note(f"{name}: waiting for another run, which observes it")
 
     with alone(folder / "observing.lock", stop=shared.stop, waits=waits):
-        known = remembered(entry, package, workspace, shared.request.observation)
+        known = remembered(entry, package, workspace, request)
         if known is not None:
             shared.progress.cached(name)
-        return _with_recordings(shared, name, known or _observed(shared, name)), known is not None
+        facts = known or _observed(shared, entry, package)
+        if request.evaluate:
+            facts = with_recordings(facts, entry, package, workspace, request.allow_network, shared.stop)
+        return facts, known is not None
 
 
-def _observed(shared: ValidationRun, name: str) -> Facts:
-    repository, workspace, stop = shared.request.repository, shared.request.workspace, shared.stop
-    entry, package = repository.registry.environments[name], repository.packages[name]
-    request = shared.request.observation
+def _observed(shared: ValidationRun, entry: EnvironmentEntry, package: Package) -> Facts:
+    workspace, request, name = shared.request.workspace, shared.request.observation, entry.name
     shared.progress.started(name)
     listener = ProgressListener(
         stage=lambda stage: shared.progress.stage(name, stage),
@@ -296,7 +294,7 @@ def _observed(shared: ValidationRun, name: str) -> Facts:
         note=shared.progress.note,
     )
     with expected_wheel(package, workspace) if request.expects_wheel else nullcontext() as expected:
-        facts = observe(entry, package, workspace, request, listener, stop, shared.templates, expected)
+        facts = observe(entry, package, workspace, request, listener, shared.stop, shared.templates, expected)
     if facts.started.reason:
         how = "observed in a fresh process because" if facts.started.how == "fresh" else "slower than others because"
         shared.progress.note(f"{name}: {how} {facts.started.reason}")
@@ -305,11 +303,3 @@ def _observed(shared: ValidationRun, name: str) -> Facts:
     if request.score and request.evaluate and "smoke" in facts.seconds:  # not if earlier facts spared it
         remember_timing(name, Timing(sum(facts.seconds.values()), facts.memory), workspace)
     return facts
-
-
-def _with_recordings(shared: ValidationRun, name: str, facts: Facts) -> Facts:
-    request = shared.request
-    if not request.observation.evaluate:
-        return facts
-    entry, package = request.repository.registry.environments[name], request.repository.packages[name]
-    return with_recordings(facts, entry, package, request.workspace, request.observation.allow_network, shared.stop)

@@ -124,6 +124,12 @@ def current_deadline() -> Deadline | None:
     return _current.get()
 
 
+def seconds_left() -> float:
+    """Seconds until the jobs of the stage that this thread runs should stop; infinite if it runs none."""
+    bound = _current.get()
+    return bound.seconds if bound else math.inf
+
+
 def cost_of(pace: Pace | None) -> float:
     """The cost of a reply, rounded up to a power of √2, so that noise does not change a plan; 0 if cheap."""
     if pace is None or not CHEAP_SECONDS <= pace.seconds < math.inf:

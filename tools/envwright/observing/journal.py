@@ -26,15 +26,13 @@ PASSING_FAULTS = ("provider", "harness", "infrastructure", "protocol", "crash", 
 class Journal:
     """The rollouts of one observation, appended as they arrive."""
 
-    def __init__(self, path: Path, *, fresh: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        if fresh:
-            self.forget()
 
     @classmethod
-    def of(cls, workspace: Workspace, environment: str, key: str, *, fresh: bool = False) -> Journal:
+    def of(cls, workspace: Workspace, environment: str, key: str) -> Journal:
         """The journal of an environment's observation with this facts key."""
-        return cls(workspace.base / "rollouts" / environment / f"{key}.jsonl", fresh=fresh)
+        return cls(workspace.base / "rollouts" / environment / f"{key}.jsonl")
 
     @contextmanager
     def held(self) -> Iterator[bool]:

@@ -64,7 +64,9 @@ def observe(
     """
     key = facts_key(entry, package, request)
     if expected is None:
-        journal = Journal.of(workspace, entry.name, key, fresh=not request.use_cache)
+        journal = Journal.of(workspace, entry.name, key)
+        if not request.use_cache:
+            journal.forget()
     else:  # nothing is proven yet, so no other run may continue these rollouts
         journal = Journal(expected.overlay.with_name(ROLLOUTS))
     requests = requests_for(entry, request.of_package(package), package)

@@ -24,7 +24,7 @@ from envwright.facts.mutation import CASES, CoveredSource, Mutant, Mutation, Sta
 from envwright.facts.observed import Case, Description, Failure, Score, adapter
 from envwright.facts.recordings import ScoreChange
 from envwright.facts.stages import stage_named
-from envwright.observing.budget import current_deadline
+from envwright.observing.budget import seconds_left
 from envwright.observing.job import Job, StageFailed, WorkerLost
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation, StageJob
@@ -213,9 +213,7 @@ def _tried(
             waiting = [mutant for name, mutant in mutants.items() if name not in tried.mutants]
             survivors = [mutants[name] for name, one in tried.mutants.items() if _may_be_told_apart(one)]
             patience = deadline - time.monotonic()
-            bound = current_deadline()
-            late = bound is not None and bound.seconds <= 0
-            if not (waiting or survivors) or patience <= 0 or tried.seconds <= 0 or late:
+            if not (waiting or survivors) or min(patience, tried.seconds, seconds_left()) <= 0:
                 break
             try:
                 asked = {**request, "mutants": waiting, "survivors": survivors}

@@ -7,7 +7,6 @@ continues with it, because it knows the scored conversations.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -29,7 +28,7 @@ from envwright.facts.limits import (
     TASKS_VALIDATED,
     TESTS_SECONDS,
 )
-from envwright.observing.budget import cost_of, current_deadline, fitting
+from envwright.observing.budget import cost_of, fitting, seconds_left
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation, StageJob
 
@@ -78,8 +77,7 @@ def _that_fits(observation: Observation, asked: Mapping[str, Any]) -> Mapping[st
     """The changes of the request if replies are slow: fewer tasks, and only the first is scored twice."""
     if observation.collected.kept("endless"):  # no other policy would finish
         return {"policies": [oracle.name]}
-    bound = current_deadline()
-    seconds = POLICIES_SHARE * (bound.seconds if bound else math.inf)
+    seconds = POLICIES_SHARE * seconds_left()
     if observation.description.conversational:
         rollouts = min(MANY_REPLIES, fitting(observation.pace, seconds, asked["max_concurrent"]))
         tasks = int(rollouts // (len(asked["policies"]) + 1))

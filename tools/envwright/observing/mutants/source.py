@@ -140,7 +140,9 @@ class SourceFile:
             for child in node.children:
                 if isinstance(child, cst.BaseExpression):
                     self._statement = self._tree.code_for_node(child).strip()
-                    self._collect(_of_child(node, child, scope), scope, self._range(child))
+                    rewrites = statement_rewrites(node, scope.returns, scope.rewards)
+                    of_child = (rewrite for rewrite in rewrites if rewrite[1] is child)
+                    self._collect(of_child, scope, self._range(child))
                     self._visit(child, scope, self._range(child))
                 elif not isinstance(child, cst.BaseParenthesizableWhitespace):
                     self._visit(child, scope, self._range(child))
@@ -270,13 +272,6 @@ def _functions_within(body: cst.BaseSuite) -> Iterator[cst.FunctionDef]:
             waiting += node.children
 
 
-def _of_child(node: cst.CSTNode, child: cst.CSTNode, scope: _Scope) -> Iterator[Rewrite]:
-    """The changes of a compound statement that belong to its condition."""
-    for rewrite in statement_rewrites(node, scope.returns, scope.rewards):
-        if rewrite[1] is child:
-            yield rewrite
-
-
 def mutants_of(
     files: Mapping[str, str], reached: Mapping[str, Collection[int]], rewards: Mapping[str, Collection[str]]
 ) -> tuple[list[SourceFile], list[Site]]:
@@ -290,8 +285,8 @@ def mutants_of(
         imported = source.imported()
         used |= {imported[name] for name in source.used if name in imported}
     for source in read:
-        attributes = {name for other in read if other is not source for name in other.used}
-        source.read_constants(source.used | used | (attributes & _capitals(attributes)))
+        of_others = {name for other in read if other is not source for name in other.used if name.isupper()}
+        source.read_constants(source.used | used | of_others)
     sites = [site for source in read for site in source.sites]
     return read, sorted(sites, key=lambda site: stable(site.id))
 
@@ -305,10 +300,6 @@ def diff(file: str, before: str, after: str) -> str:
     """A unified diff with one line around the change."""
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), f"a/{file}", f"b/{file}", n=1, lineterm="")
     return "\n".join(lines)
-
-
-def _capitals(names: Collection[str]) -> set[str]:
-    return {name for name in names if name.isupper()}
 
 
 def _names(node: cst.CSTNode) -> set[str]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envwright_worker.messages import Message
 from envwright_worker.policies import POLICIES, policy_named
 from envwright_worker.policies.baselines import oracle
 
@@ -123,6 +123,7 @@ def mutation_of(
     mutants = tuple(
         _mutant(one, chosen[one.id], tried.mutants[one.id], marks, unasked) for one in sites if one.id in tried.mutants
     )
+    in_order = sorted(sites, key=lambda site: (site.file, site.line))
     counted_out = len(sites) > len(chosen) >= limits.mutants
     late = len(mutants) < len(chosen) or any(mutant.outcome == "undecided" for mutant in mutants)
     asked = [probe for probe in probes.usable if probe["name"] not in {**tried.left_out, **tried.unasked}]
@@ -133,7 +134,7 @@ def mutation_of(
         most=limits.mutants,
         seconds_allowed=limits.seconds,
         mutants=mutants,
-        functions=tuple(dict.fromkeys(f"{by_file[one.file].module}.{one.function}" for one in _in_order(sites))),
+        functions=tuple(dict.fromkeys(f"{by_file[one.file].module}.{one.function}" for one in in_order)),
         conversations=len(asked),
         cases=sum(probe["case"] for probe in asked),
         left_out=tried.left_out,
@@ -167,10 +168,6 @@ def _marked(chosen: Mapping[str, Mapping[str, Any]], package: Package) -> dict[s
         name: {key: value for key, value in mutant.items() if key not in FOR_REPORTS} | {"marked": name in marked}
         for name, mutant in chosen.items()
     }
-
-
-def _in_order(sites: Sequence[Site]) -> list[Site]:
-    return sorted(sites, key=lambda site: (site.file, site.line))
 
 
 def _written(sites: Sequence[Site], by_file: Mapping[str, SourceFile], most: int) -> dict[str, dict[str, Any]]:
@@ -274,18 +271,8 @@ def _mutant(
     unasked: Mapping[str, str],
 ) -> Mutant:
     mark = marks.get(site.id)
-    fields = {
-        "id": site.id,
-        "operator": site.operator,
-        "function": site.function,
-        "file": site.file,
-        "line": site.line,
-        **{key: written[key] for key in FOR_REPORTS},
-        "outcome": found["outcome"],
-        "by": found.get("by", ""),
-        "apart": found.get("apart"),
-    }
-    mutant: Mutant = adapter(Mutant).validate_python(fields)
+    outcome = {"outcome": found["outcome"], "by": found.get("by", ""), "apart": found.get("apart")}
+    mutant: Mutant = adapter(Mutant).validate_python({**vars(site), **written, **outcome})
     if mark is not None and mutant.outcome in ("survived", "undecided") and mutant.apart is None:
         return replace(mutant, outcome="equivalent", reason=mark.reason)
     if mark is None and mutant.outcome == "survived" and unasked:
@@ -350,52 +337,67 @@ def probes_of(
     for case in cases:
         if case.score is not None:
             expected = [_expected(name, parse_expectation(text), text) for name, text in case.expect.items()]
-            name = f"case {case.name!r}"
-            _add(probes, name, case.score, _probe(name, case.score, description, expected, case=True, seed=True))
+            _add(probes, f"case {case.name!r}", case.score, description, expected, case=True, seed=True)
     for score in _policy_scores(scores):
         reward = gold.get(score.task)
         seed = score.policy == oracle.name and len(gold) > 0 and score.task in list(gold)[:2]
         expected = list(_bounds_of_policy(score, reward, bounds))
-        name = f"policy {score.policy} on task {score.task}"
-        _add(probes, name, score, _probe(name, score, description, expected, case=False, seed=seed))
+        _add(probes, f"policy {score.policy} on task {score.task}", score, description, expected, seed=seed)
     for reply in wrong:
         score = Score(reply.task, MODEL, reply.completion, reply.again, {})
-        name, most = f"reply of a model on task {reply.task}", (reply.again or 0.0) + bounds.tolerance
+        most = (reply.again or 0.0) + bounds.tolerance
         expected = [_within(None, most, f"<= {most:g}, as the unchanged code pays")]
-        _add(probes, name, score, _probe(name, score, description, expected, case=False, seed=False))
+        _add(probes, f"reply of a model on task {reply.task}", score, description, expected)
     return replace(probes, usable=_mixed(probes.usable))
 
 
-def _add(probes: Probes, name: str, score: Score, probe: dict[str, Any]) -> None:
+def _add(
+    probes: Probes,
+    name: str,
+    score: Score,
+    description: Description,
+    expected: Sequence[Mapping[str, Any]],
+    *,
+    case: bool = False,
+    seed: bool = False,
+) -> None:
     """Keep a scored conversation; record one that was not scored in time as missing."""
     failures = [score.failure, *(each.failure for each in score.failures)]
     late = next((failure for failure in failures if failure is not None and failure.kind == "timeout"), None)
     if late is not None:
         probes.lost[name] = late.message
     elif score.completion and not any(failures):
+        probe = {
+            "name": name,
+            "speaker": CASES if case else score.policy,
+            "task": score.task,
+            "completion": score.completion,
+            "expect": expected,
+            "recorded": {"reward": score.reward, **{name: one.score for name, one in score.functions.items()}},
+            "played": description.conversational,
+            "in_company": any(function.group for function in description.functions),
+            "case": case,
+            "seed": seed,
+        }
         probes.usable.append(probe)
 
 
 def _mixed(probes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """One conversation of each outcome, then another of each: those with equal scores detect the same mutants."""
-    alike: dict[str, int] = {}
-    rounds = []
-    for probe in probes:
-        outcome = repr(probe["recorded"])
-        rounds.append(alike.get(outcome, 0))
-        alike[outcome] = alike.get(outcome, 0) + 1
-    return [probe for _, probe in sorted(zip(rounds, probes, strict=True), key=lambda pair: pair[0])]
+    alike: defaultdict[str, Iterator[int]] = defaultdict(count)
+    rounds = [(next(alike[repr(probe["recorded"])]), place) for place, probe in enumerate(probes)]
+    return [probes[place] for _, place in sorted(rounds)]
 
 
 def _policy_scores(scores: Sequence[Score]) -> Iterator[Score]:
     """The oracle on some tasks, every other policy on fewer; without very long replies, which would take the others'
     time."""
     tasks = list(dict.fromkeys(score.task for score in scores))
-    counts: dict[tuple[int, str], int] = {}
+    counts: Counter[tuple[int, str]] = Counter()
     for score in sorted(scores, key=lambda score: score.policy != oracle.name):
         most = TASKS_OF_GOLD if score.policy == oracle.name else TASKS_OF_POLICIES
         key = (score.task, score.policy)
-        counts[key] = counts.get(key, 0) + 1
+        counts[key] += 1
         length = sum(len(str(message.get("content") or "")) for message in score.completion)
         if score.task in tasks[:most] and counts[key] <= FORMS_OF_A_POLICY and length <= LONGEST_REPLY:
             yield score
@@ -435,26 +437,6 @@ def _expected(name: str, expectation: Expectation, text: str) -> dict[str, Any]:
         "between": (limit - TOLERANCE, (expectation.upper or 0.0) + TOLERANCE),
     }[expectation.operator]
     return {"of": name, "low": low, "high": high, "outside": expectation.operator == "!=", "text": text}
-
-
-def _probe(
-    name: str, score: Score, description: Description, expected: Sequence[Mapping[str, Any]], *, case: bool, seed: bool
-) -> dict[str, Any]:
-    completion: tuple[Message, ...] = score.completion
-    values = {"reward": score.reward, **{function: one.score for function, one in score.functions.items()}}
-    in_company = any(function.group for function in description.functions)
-    return {
-        "name": name,
-        "speaker": CASES if case else score.policy,
-        "task": score.task,
-        "completion": completion,
-        "expect": expected,
-        "recorded": values,
-        "played": description.conversational,
-        "in_company": in_company,
-        "case": case,
-        "seed": seed,
-    }
 
 
 JOBS = {"mutation": StageJob(_request, _run, lambda observation: observation.scoring is not None)}

@@ -11,7 +11,6 @@ whole observation.
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -228,11 +227,11 @@ def _scores(functions: Mapping[str, FunctionScore]) -> dict[str, float | None]:
 
 
 def _counted(passed_over: Sequence[tuple[str, int]]) -> tuple[NotCompared, ...]:
-    counts = Counter(reason for reason, _ in passed_over)
-    first: dict[str, int] = {}
+    lines: dict[str, list[int]] = {}
     for reason, line in passed_over:
-        first.setdefault(reason, line)
-    return tuple(NotCompared(reason, count, first[reason]) for reason, count in counts.most_common())
+        lines.setdefault(reason, []).append(line)
+    by_count = sorted(lines.items(), key=lambda found: -len(found[1]))
+    return tuple(NotCompared(reason, len(found), found[0]) for reason, found in by_count)
 
 
 def knows_recordings(facts: Facts, package: Package) -> bool:

@@ -26,8 +26,6 @@ _DESCRIBE = "import json, sys; print(json.dumps([sys.version_info[:3], sys.versi
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python of this machine."""
-
     path: Path
     version: str
     """`3.12.1`."""
@@ -38,12 +36,10 @@ class Interpreter:
 
     @property
     def minor(self) -> str:
-        """The minor version, such as `3.12`."""
         return ".".join(self.version.split(".")[:2])
 
     @property
     def identity(self) -> list[str]:
-        """A text that identifies the interpreter."""
         return [self.build, self.prefix]
 
 

@@ -144,7 +144,6 @@ def _version(program: str, variables: Mapping[str, str] | None) -> str | None:
 
 
 def _output_of(command: list[str], variables: Mapping[str, str] | None) -> str | None:
-    """The output of a command that succeeded."""
     try:
         done = subprocess.run(
             command,
@@ -190,8 +189,6 @@ def _reach(endpoint: Endpoint, variables: Mapping[str, str], offline: bool) -> R
 
 @dataclass(frozen=True)
 class HealthCheck:
-    """One line of the doctor's report."""
-
     name: str
     level: Level
     found: str

@@ -216,7 +216,6 @@ def _download(
 
 
 def _refusal(dataset: PreparedDataset, outcome: str, message: str, environment: str) -> PreparationProblem:
-    """Why a dataset could not be downloaded."""
     text, endpoint = Scrubber.of_environment().text(message), os.environ.get(ENDPOINT, HUB)
     page, again = f"{HUB}/datasets/{dataset.name}", f"envwright prepare {environment}"
     if outcome in ("unreachable", "timeout"):

@@ -32,8 +32,6 @@ HUB_CACHE = ".cache/huggingface/"
 
 @dataclass(frozen=True)
 class PreparedHome:
-    """A complete preparation."""
-
     home: Path
     content: str
     """Digest of all its files."""
@@ -67,7 +65,6 @@ def prepared_home(entry: EnvironmentEntry, package: Package) -> PreparedHome | N
 
 
 def folder_of(preparation: Preparation, package: Package) -> Path:
-    """The folder of a preparation."""
     return Workspace(package.folder.parents[1]).prepared / preparation_key(preparation, package)
 
 

@@ -73,8 +73,6 @@ _NEEDS_BUILD = re.compile(r"uilding source distributions|o usable wheel|--no-bui
 
 @dataclass(frozen=True)
 class VirtualEnvironment:
-    """A complete virtual environment."""
-
     folder: Path
 
     @property

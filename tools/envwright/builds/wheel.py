@@ -246,7 +246,6 @@ def _brought_along(package: Package) -> bool:
 
 
 def _pins() -> dict[str, str]:
-    """The versions of the tool's own build environment."""
     lines = (line for line in BUILD_LOCK.read_text().splitlines() if "==" in line and line[0] != " ")
     return dict(line.split(" ")[0].split("==") for line in lines)
 
@@ -300,7 +299,6 @@ def installed_digest(overlay: Path) -> str:
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

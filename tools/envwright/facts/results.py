@@ -136,7 +136,6 @@ class EvaluationRow:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The object of the file."""
         left_out = [name for name in ("judge", "split") if getattr(self, name) is None]
         return {
             "version": VERSION,
@@ -148,7 +147,6 @@ class EvaluationRow:
         }
 
     def line(self) -> bytes:
-        """One line of the file."""
         text = json.dumps(self.to_json(), separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=str)
         return text.encode("utf-8", "replace") + b"\n"
 

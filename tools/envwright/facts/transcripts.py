@@ -44,8 +44,6 @@ RowData = dict[str, Any]
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a message."""
-
     kind: PartKind
     text: str
     """The text; of an image, its address, or nothing if it was embedded."""
@@ -67,8 +65,6 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class TranscriptTurn:
-    """A message of a conversation."""
-
     role: str
     parts: tuple[Part, ...] = ()
     calls: tuple[ToolCall, ...] = ()
@@ -121,7 +117,6 @@ class Transcript:
 
     @property
     def replies(self) -> int:
-        """The number of messages of the model."""
         return sum(turn.role == "assistant" for turn in self.turns[self.prompt_turns :])
 
     @property
@@ -147,7 +142,6 @@ def turns_of(messages: Any, role: str = "assistant") -> tuple[TranscriptTurn, ..
 
 
 def turn_of(message: Any, seconds: float | None = None, tokens: tuple[int, int] | None = None) -> TranscriptTurn:
-    """One message as a turn."""
     if not isinstance(message, Mapping):
         return TranscriptTurn("unknown", (_unknown(message, "a message that is not an object"),), seconds=seconds)
     role = message.get("role")

@@ -23,8 +23,6 @@ PRUNED = ".pruned"
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """One entry of the cache."""
-
     kind: str
     path: Path
     bytes: int

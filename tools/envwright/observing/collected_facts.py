@@ -85,8 +85,6 @@ SINGLE = ("answer_fields", "search", "pace", "model_replies")
 
 @dataclass(frozen=True)
 class ProgressListener:
-    """Receives the progress of an observation."""
-
     stage: Callable[[StageName], None] = lambda _: None
     advance: Callable[[int, int], None] = lambda _done, _total: None
     deadline: Callable[[StageName, float], None] = lambda _stage, _seconds: None
@@ -128,11 +126,9 @@ class CollectedFacts:
     began: float = field(default_factory=time.monotonic)
 
     def kept(self, kind: str) -> tuple[Any, ...]:
-        """Everything of a kind."""
         return tuple(part for stage in stages.STAGES for part in self.parts.get((stage.name, kind), ()))
 
     def add(self, stage: StageName, kind: str, part: Any) -> None:
-        """Keep one part."""
         self.parts.setdefault((stage, kind), []).append(part)
 
     @contextmanager
@@ -194,7 +190,6 @@ class CollectedFacts:
         return replace(self, parts=parts, asked={}, failures=failures, seconds=seconds, completed=completed).facts()
 
     def facts(self) -> Facts:
-        """The collected items as facts."""
         places = {kind: place for kind, (_, place) in KINDS.items() if place} | OF_HOST
         items: dict[str, Any] = {place: self.kept(kind) for kind, place in places.items()}
         return Facts(

@@ -38,8 +38,6 @@ _OF_CHOSEN_FILES = re.compile(r"-[0-9a-f]{16}$")
 
 @dataclass(frozen=True)
 class Exploration:
-    """The result of loading an environment with the network."""
-
     wanted: tuple[WantedData, ...]
     """The datasets with their current commits."""
     failure: Failure | None

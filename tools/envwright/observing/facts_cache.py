@@ -84,7 +84,6 @@ def facts_files(
 
 
 def facts_file(workspace: Workspace, environment: str, key: str) -> Path:
-    """The file of facts with this key."""
     return workspace.facts / environment / f"{key}.json"
 
 
@@ -96,7 +95,6 @@ def replace_facts(facts: Facts, workspace: Workspace) -> None:
 
 
 def forget_verdicts(facts: Path) -> None:
-    """Remove the verdicts based on the facts in a file."""
     for path in facts.parent.glob(f"{facts.stem}.*{VERDICT}"):
         path.unlink(missing_ok=True)
 

@@ -31,12 +31,10 @@ class MemoryWatch:
         """The peak memory in bytes, as far as it was measured."""
 
     def add(self, job: int) -> None:
-        """Watch a job, by its process's id."""
         with self._looking:
             self._jobs.add(job)
 
     def remove(self, job: int) -> None:
-        """Stop watching a job."""
         with self._looking:
             self._jobs.discard(job)
             self._excess.pop(job, None)

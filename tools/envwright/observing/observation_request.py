@@ -17,8 +17,6 @@ from envwright.observing.job import Confinement
 
 @dataclass(frozen=True)
 class ObservationRequest:
-    """The request for an observation."""
-
     allow_network: bool = False
     use_cache: bool = True
     evaluate: bool = True

@@ -30,8 +30,6 @@ SendRequest = Callable[..., Iterator[tuple[str, Any]]]
 
 @dataclass(frozen=True)
 class OpenedEnvironment:
-    """A loaded environment."""
-
     worker: Job
     description: Description
 

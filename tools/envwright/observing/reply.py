@@ -39,8 +39,6 @@ class Extracted:
 
 @dataclass(frozen=True)
 class Replied:
-    """One reply and all results of the environment on it."""
-
     task: Task
     description: Description
     completion: tuple[Message, ...]
@@ -104,7 +102,6 @@ def turn_of(text: str) -> str | Mapping[str, Any]:
 
 
 def render_json(package: Package, replied: Replied) -> str:
-    """The whole result as data."""
     data = {
         "version": 1,
         "environment": package.name,

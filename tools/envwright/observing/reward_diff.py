@@ -93,7 +93,6 @@ class Scorer(ExitStack):
         """The oracle's replies to the first tasks."""
 
     def open(self) -> None:
-        """Load the environment and list its tasks."""
         opened = self.enter_context(self._opening)
         self.description, self._request = opened.description, opened.worker.request
         for kind, value in self._request(

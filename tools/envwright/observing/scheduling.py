@@ -116,8 +116,6 @@ class Load:
 
 @dataclass
 class Shard:
-    """The environments of one machine."""
-
     names: list[str] = field(default_factory=list)
     seconds: float = 0.0
     locks: set[str] = field(default_factory=set)
@@ -127,7 +125,6 @@ class Shard:
         return self.seconds + load.seconds + (0.0 if load.lock in self.locks else LOCK_SECONDS)
 
     def add(self, load: Load) -> None:
-        """Give it an environment."""
         self.seconds = self.with_one_more(load)
         self.names.append(load.name)
         self.locks.add(load.lock)
@@ -157,7 +154,6 @@ def worthwhile_count(loads: Sequence[Load], most: int = MOST_SHARDS) -> int:
 
 
 def _seconds_of(loads: Sequence[Load]) -> float:
-    """The seconds of these environments on one machine."""
     return sum(load.seconds for load in loads) + LOCK_SECONDS * len({load.lock for load in loads})
 
 

@@ -58,7 +58,6 @@ class Observation:
 
     @property
     def pace(self) -> Pace | None:
-        """The duration of the first replies, if it was measured."""
         return next(iter(self.collected.kept("pace")), None)
 
     @property
@@ -94,8 +93,6 @@ class Observation:
 
 @dataclass(frozen=True)
 class StageJob(Generic[_Request]):
-    """The implementation of one stage."""
-
     request: Callable[[EnvironmentEntry, ObservationRequest], _Request | None]
     """All requests of the stage to jobs, as far as entry and request decide them; `None` if the stage is not
     requested.

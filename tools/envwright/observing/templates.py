@@ -295,7 +295,6 @@ class EnvironmentProcesses:
 
     @property
     def peak_memory(self) -> int:
-        """The peak memory of the processes in bytes, as far as it was measured."""
         return self.memory.peak
 
     @property

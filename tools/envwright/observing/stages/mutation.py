@@ -58,8 +58,6 @@ FOR_REPORTS = ("diff", "start", "end", "replacement")
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of mutation testing."""
-
     seconds: float
     """Seconds of processor time; cheap rewards need far less for all mutants."""
     mutants: int = MOST_MUTANTS
@@ -153,7 +151,6 @@ def _covered(file: str, text: str, reached: Mapping[str, Sequence[int]]) -> Cove
 
 
 def _reached(job: Job, probes: Probes) -> dict[str, Any]:
-    """The lines that run while rewards are computed."""
     patience = SECONDS_TO_REACH * PATIENCE_TIMES
     limits = {"seconds": SECONDS_TO_REACH, "patience": patience}
     answers = job.request("mutation", patience + GRACE_SECONDS, step="reach", probes=probes.usable, **limits)
@@ -162,7 +159,6 @@ def _reached(job: Job, probes: Probes) -> dict[str, Any]:
 
 
 def _marked(chosen: Mapping[str, Mapping[str, Any]], package: Package) -> dict[str, dict[str, Any]]:
-    """The data of each mutant for a job."""
     marked = {mark.mutant for mark in package.mutation.equivalent}
     return {
         name: {key: value for key, value in mutant.items() if key not in FOR_REPORTS} | {"marked": name in marked}
@@ -184,8 +180,6 @@ def _written(sites: Sequence[Site], by_file: Mapping[str, SourceFile], most: int
 
 @dataclass
 class _Tried:
-    """The results of jobs on mutants and conversations."""
-
     mutants: dict[str, dict[str, Any]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     unasked: dict[str, str] = field(default_factory=dict)
@@ -202,7 +196,6 @@ def _tried(
     mutants: Mapping[str, Mapping[str, Any]],
     limits: Limits,
 ) -> _Tried:
-    """The outcome of the mutants that are part of the sample."""
     tried = _Tried(seconds=limits.seconds)
     deadline = time.monotonic() + limits.seconds * PATIENCE_TIMES
     with ExitStack() as stack:

@@ -70,8 +70,6 @@ def check_recordings(
 
 
 class RecordedRows:
-    """Scores recorded rows again."""
-
     def __init__(
         self, ask: SendRequest, entry: EnvironmentEntry, description: Description, tasks: Sequence[Task]
     ) -> None:

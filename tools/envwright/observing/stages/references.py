@@ -277,7 +277,6 @@ class _Search:
         return [candidate for candidate in candidates if candidate.task not in paid]
 
     def _are_full(self, candidates: Sequence[_Candidate]) -> list[bool]:
-        """Whether each earns the full reward."""
         replies = [
             {"id": number, "task": candidate.task, "completion": list(candidate.completion)}
             for number, candidate in enumerate(candidates)

@@ -104,7 +104,6 @@ def _fewer_replies(observation: Observation, asked: Mapping[str, Any], replies: 
 
 
 def _core_first(names: Sequence[str]) -> list[str]:
-    """The policies, indispensable ones first."""
     return sorted(names, key=lambda name: name not in CORE)
 
 

@@ -42,8 +42,6 @@ _OF_THE_NETWORK = (*PROXIES, *CERTIFICATES)
 
 @dataclass(frozen=True)
 class ScriptedEvaluation:
-    """The requests to jobs."""
-
     stage: StageName
     policy: str
     tasks: int
@@ -76,7 +74,6 @@ class RolloutProgress:
         self._began = self.clock()
 
     def count(self, rollout: Rollout, *, kept: bool = False) -> None:
-        """Count one more rollout."""
         self.done += 1
         self.kept += kept
         if rollout.failure is not None or rollout.timed_out:

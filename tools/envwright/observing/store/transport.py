@@ -38,8 +38,6 @@ class StoreFailed(Exception):
 
 
 class Transport:
-    """The objects of one store."""
-
     def __init__(self, address: str, seconds: float = SECONDS, total_bytes: int = TOTAL_BYTES) -> None:
         """Raises `StoreFailed` where the libraries are not installed."""
         scheme, separator, place = address.partition("://")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 
 from envwright.builds.expected_wheel import expected_wheel
@@ -62,11 +63,18 @@ def facts_of(
     if known is not None:
         return known
     with open_progress([entry.name], quiet=quiet) as progress:
-        listener = ProgressListener(
-            stage=lambda stage: progress.stage(entry.name, stage),
-            advance=lambda done, total: progress.advance(entry.name, done, total),
-        )
-        return observe(entry, package, workspace, request, listener, stop)
+        return observe(entry, package, workspace, request, _listener(progress, entry.name), stop)
+
+
+def _listener(progress: RunProgress, name: str) -> ProgressListener:
+    return ProgressListener(
+        stage=partial(progress.stage, name),
+        advance=partial(progress.advance, name),
+        deadline=partial(progress.deadline, name),
+        ended=partial(progress.ended, name),
+        detail=partial(progress.detail, name),
+        note=progress.note,
+    )
 
 
 @dataclass(frozen=True)
@@ -285,14 +293,7 @@ def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
 def _observed(shared: ValidationRun, entry: EnvironmentEntry, package: Package) -> Facts:
     workspace, request, name = shared.request.workspace, shared.request.observation, entry.name
     shared.progress.started(name)
-    listener = ProgressListener(
-        stage=lambda stage: shared.progress.stage(name, stage),
-        advance=lambda done, total: shared.progress.advance(name, done, total),
-        deadline=lambda stage, seconds: shared.progress.deadline(name, stage, seconds),
-        ended=lambda facts: shared.progress.ended(name, facts),
-        detail=lambda text: shared.progress.detail(name, text),
-        note=shared.progress.note,
-    )
+    listener = _listener(shared.progress, name)
     with expected_wheel(package, workspace) if request.expects_wheel else nullcontext() as expected:
         facts = observe(entry, package, workspace, request, listener, shared.stop, shared.templates, expected)
     if facts.started.reason:

@@ -39,19 +39,15 @@ def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationReq
 
 def key_parts(entry: EnvironmentEntry, package: Package, request: ObservationRequest) -> dict[str, Any]:
     """Everything that can change an observation: the requests, the package, the lock, the tool, the machine."""
+    interpreter = interpreter_if_any(package.requires_python)
     return {
         "requests": requests_for(entry, request.of_package(package), package).digest(),
         "package": package.digest,
         "lock": package.lock.digest if package.lock else "",
         "tool": code_digest(*(TOOLS / folder for folder in OBSERVING)),
         "sandbox": reason_against_sandbox(),
-        "python": [_interpreter(package), sys.platform, platform.machine()],
+        "python": [interpreter.build if interpreter else "", sys.platform, platform.machine()],
     }
-
-
-def _interpreter(package: Package) -> str:
-    interpreter = interpreter_if_any(package.requires_python)
-    return interpreter.build if interpreter else ""
 
 
 def remembered(

@@ -171,7 +171,8 @@ class Job:
             now = time.monotonic()
             if now - looked > LOOK_SECONDS:
                 looked = now
-                self._check_memory()
+                if excess := self._memory.excess_of(self.pid):
+                    raise WorkerLost(self._failure("memory", "OutOfMemory", excess))
             ended = self._process.poll() is not None  # its children may keep the channel open
             if not self._read(0.0 if ended else min(LOOK_SECONDS, max(0.0, deadline - now))) and ended:
                 raise self._died()
@@ -207,11 +208,6 @@ class Job:
         if not isinstance(message, dict):
             raise self._nonsense(f"a line that is not JSON: {line[:200]!r}")
         return message
-
-    def _check_memory(self) -> None:
-        excess = self._memory.excess_of(self.pid)
-        if excess:
-            raise WorkerLost(self._failure("memory", "OutOfMemory", excess))
 
     def _died(self) -> WorkerLost:
         with suppress(subprocess.TimeoutExpired):

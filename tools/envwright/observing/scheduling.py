@@ -59,15 +59,11 @@ def expected_timings(names: Iterable[str], workspace: Workspace) -> dict[str, Ti
     """The expected time of each environment: the last one, or the median of known ones."""
     wanted = list(names)
     known = {name: timing for name in wanted if (timing := _read(name, workspace)) is not None}
-    guess = _typical(known)
+    guess = Timing(GUESSED_SECONDS, GUESSED_MEMORY)
+    if known:
+        seconds = median(timing.seconds for timing in known.values())
+        guess = Timing(seconds, max(timing.memory for timing in known.values()))
     return {name: known.get(name, guess) for name in wanted}
-
-
-def _typical(known: Mapping[str, Timing]) -> Timing:
-    if not known:
-        return Timing(GUESSED_SECONDS, GUESSED_MEMORY)
-    seconds = median(timing.seconds for timing in known.values())
-    return Timing(seconds, max(timing.memory for timing in known.values()))
 
 
 def _read(name: str, workspace: Workspace) -> Timing | None:
@@ -166,6 +162,10 @@ class ShardTask:
     runs: Sequence[str]
     seconds: float
 
+    @property
+    def arguments(self) -> str:
+        return shlex.join([*self.names, *(["--runs", *self.runs] if self.runs else [])])
+
 
 def slurm_script(tasks: Sequence[ShardTask], command: str) -> str:
     """A script for sbatch; `command` begins a validation, such as `envwright validate`."""
@@ -221,7 +221,7 @@ def kubernetes_job(tasks: Sequence[ShardTask], command: str, image: str, claim: 
 
 def _body(tasks: Sequence[ShardTask], command: str, number: str) -> list[str]:
     """The lines that validate the shard with this number."""
-    cases = [f"{task.index}) set -- {_arguments(task)} ;;" for task in tasks]
+    cases = [f"{task.index}) set -- {task.arguments} ;;" for task in tasks]
     return [
         f'shard="{number}"',
         'case "$shard" in',
@@ -230,11 +230,6 @@ def _body(tasks: Sequence[ShardTask], command: str, number: str) -> list[str]:
         "esac",
         f'exec {command} "$@" --reports "{REPORTS}/$shard"',
     ]
-
-
-def _arguments(task: ShardTask) -> str:
-    runs = ["--runs", *task.runs] if task.runs else []
-    return shlex.join([*task.names, *runs])
 
 
 class _Script(str):

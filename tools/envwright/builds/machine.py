@@ -7,7 +7,6 @@ Nothing is changed, and no key is read.
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -16,7 +15,7 @@ import subprocess
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -53,6 +52,7 @@ REACH_SECONDS = 4.0
 Level = Literal["ok", "advice", "fail"]
 LEAST_GIGABYTES, ENOUGH_GIGABYTES = 2, 6
 """The least free disk space: a virtual environment of verifiers takes 0.6 GB, and there are several."""
+_PLACES_OF_KEYS = {"PRIME_API_KEY": "PRIME_API_KEY", "prime login": "~/.prime/config.json"}
 PaidJob = Literal["train", "release"]
 DOES = {"train": "submitted", "release": "released"}
 
@@ -94,7 +94,7 @@ class Machine:
     """Incomplete virtual environments."""
 
 
-def look(root: Path, variables: Mapping[str, str], *, offline: bool = False) -> Machine:
+def look(root: Path, *, offline: bool = False) -> Machine:
     """Check everything once. With `offline`, no request is sent to endpoints."""
     endpoints, problems = _endpoints(root)
     environments = 0
@@ -103,24 +103,24 @@ def look(root: Path, variables: Mapping[str, str], *, offline: bool = False) -> 
     except DeclarationError as error:
         problems += error.problems
     venvs = sorted(path for path in Workspace(root).venvs.glob("[!.]*") if path.is_dir())
-    prime = find_prime(variables.get("PATH"))
+    prime = find_prime(os.environ.get("PATH"))
     try:
         uv = str(uv_program())
     except (ImportError, OSError):  # a broken installation
         uv = "uv"
     return Machine(
         python=platform.python_version(),
-        uv=_version(uv, None),
-        git=_version("git", variables),
-        is_repository=_output_of(["git", "-C", str(root), "rev-parse", "--git-dir"], variables) is not None,
-        has_identity=bool(_output_of(["git", "-C", str(root), "config", "user.email"], variables)),
+        uv=_version(uv),
+        git=_version("git"),
+        is_repository=_output_of(["git", "-C", str(root), "rev-parse", "--git-dir"]) is not None,
+        has_identity=bool(_output_of(["git", "-C", str(root), "config", "user.email"])),
         free_bytes=shutil.disk_usage(root).free,
-        prime=_version(str(prime.program), variables) if prime else None,
-        prime_key=_prime_key(variables),
-        hub_token="HF_TOKEN" in variables or (_home(variables) / ".cache" / "huggingface" / "token").is_file(),
-        writes_bytecode=not variables.get("PYTHONDONTWRITEBYTECODE"),
+        prime=_version(str(prime.program)) if prime else None,
+        prime_key=_PLACES_OF_KEYS.get(hub_access().source),
+        hub_token="HF_TOKEN" in os.environ or (Path.home() / ".cache/huggingface/token").is_file(),
+        writes_bytecode=not os.environ.get("PYTHONDONTWRITEBYTECODE"),
         no_sandbox=reason_against_sandbox(),
-        endpoints=tuple(_reach(endpoint, variables, offline) for endpoint in endpoints),
+        endpoints=tuple(_reach(endpoint, offline) for endpoint in endpoints),
         problems=tuple(problems),
         environments=environments,
         venvs=tuple(venvs),
@@ -137,17 +137,16 @@ def _endpoints(root: Path) -> tuple[list[Endpoint], list[Problem]]:
         return [], list(error.problems)
 
 
-def _version(program: str, variables: Mapping[str, str] | None) -> str | None:
+def _version(program: str) -> str | None:
     """The version that a program prints, without its name; `None` if it does not run."""
-    found = re.search(r"\d+(?:\.\d+)+\S*", _output_of([program, "--version"], variables) or "")
+    found = re.search(r"\d+(?:\.\d+)+\S*", _output_of([program, "--version"]) or "")
     return found[0] if found else None
 
 
-def _output_of(command: list[str], variables: Mapping[str, str] | None) -> str | None:
+def _output_of(command: list[str]) -> str | None:
     try:
         done = subprocess.run(
             command,
-            env=None if variables is None else dict(variables),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -158,23 +157,9 @@ def _output_of(command: list[str], variables: Mapping[str, str] | None) -> str |
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _home(variables: Mapping[str, str]) -> Path:
-    return Path(variables.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111 - of these variables, not of ours
-
-
-def _prime_key(variables: Mapping[str, str]) -> str | None:
-    if variables.get("PRIME_API_KEY"):
-        return "PRIME_API_KEY"
-    config = _home(variables) / ".prime" / "config.json"
-    try:
-        return "~/.prime/config.json" if json.loads(config.read_text("utf-8")).get("api_key") else None
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return None
-
-
-def _reach(endpoint: Endpoint, variables: Mapping[str, str], offline: bool) -> Reach:
+def _reach(endpoint: Endpoint, offline: bool) -> Reach:
     """Request an endpoint's models, without a key: any answer shows that it can be reached."""
-    is_set = not endpoint.key_variable or bool(variables.get(endpoint.key_variable))
+    is_set = not endpoint.key_variable or bool(os.environ.get(endpoint.key_variable))
     reach = Reach(endpoint.name, endpoint.key_variable, is_set, None)
     if offline:
         return reach

@@ -27,6 +27,8 @@ from envwright.facts.spending import Tokens
 VERSION = 1
 LINE_LIMIT = 16 * 2**20
 """The size limit of one row in bytes."""
+_IN_BOTH = ("task", "rollout", "reward", "functions", "stop", "truncated", "timed_out", "seconds")
+"""The fields that a row and a rollout share."""
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 ErrorClass = Literal[
@@ -121,18 +123,11 @@ class EvaluationRow:
     def as_rollout(self) -> Rollout:
         """The row as the fact that rules read."""
         return Rollout(
-            task=self.task,
             policy=self.speaker,
-            rollout=self.rollout,
             completion=self.completion or (),
-            reward=self.reward,
-            functions=self.functions,
             failure=self.error.as_failure() if self.error else None,
-            stop=self.stop,
-            truncated=self.truncated,
-            timed_out=self.timed_out,
-            seconds=self.seconds,
             model=self.real_model,
+            **{name: getattr(self, name) for name in _IN_BOTH},
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -192,21 +187,14 @@ def rows_of_rollouts(
         key = keys.get(rollout.task, f"task-{rollout.task}")
         yield replace(
             about,
-            task=rollout.task,
             task_key=key,
             group=key,
-            rollout=rollout.rollout,
             policy=rollout.policy,
-            reward=rollout.reward,
-            functions=rollout.functions,
             error=error_of(rollout),
-            stop=rollout.stop,
-            truncated=rollout.truncated,
-            timed_out=rollout.timed_out,
             retries=rollout.retries,
             tokens=rollout.tokens and Tokens(*rollout.tokens),
-            seconds=rollout.seconds,
             completion=rollout.completion,
+            **{name: getattr(rollout, name) for name in _IN_BOTH},
         )
 
 

@@ -9,13 +9,13 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TypeVar
 
-from envwright_worker.messages import Message
+from envwright_worker.messages import Message, script_of
 from envwright_worker.policies.baselines import oracle
 
 from envwright import __version__
@@ -23,7 +23,7 @@ from envwright.declarations.package import CaseDeclaration, Package
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, TASKS_SCORED
-from envwright.facts.observed import Facts, Failure, Task
+from envwright.facts.observed import Facts, Failure, Rollout, Score, Task
 from envwright.facts.results import task_key
 from envwright.observing.job import StageFailed, checked
 from envwright.observing.observation_request import ObservationRequest
@@ -237,37 +237,23 @@ def _turns(reply: CorpusReply) -> list[Message]:
 
 def replies_of(facts: Facts) -> Iterator[CorpusReply]:
     """Every reply of an observation: policies, cases, rollouts."""
-    for score in facts.scores:
-        if score.completion:
-            yield CorpusReply(score.policy, score.task, score.completion)
-    for case in facts.cases:
-        if case.score is not None and case.score.completion:
-            yield CorpusReply(f"case {case.name}", case.score.task, case.score.completion)
-    for rollout in facts.rollouts:
-        if rollout.completion:
-            yield CorpusReply(rollout.policy, rollout.task, rollout.completion)
+    scored: list[tuple[str, Score | Rollout]] = [(score.policy, score) for score in facts.scores]
+    scored += [(f"case {case.name}", case.score) for case in facts.cases if case.score is not None]
+    scored += [(rollout.policy, rollout) for rollout in facts.rollouts]
+    return (CorpusReply(speaker, one.task, one.completion) for speaker, one in scored if one.completion)
 
 
 def replies_of_cases(cases: Iterable[CaseDeclaration], tasks: Mapping[int, Task]) -> Iterator[CorpusReply]:
     """The replies of declared cases on their tasks; a case without a task is skipped."""
     for case in cases:
-        task = _task_meant(case, tasks)
+        wanted = case.task
+        if isinstance(wanted, int):
+            task = tasks.get(wanted)
+        else:
+            task = next((task for task in tasks.values() if wanted.items() <= task.data.items()), None)
         if task is not None:
-            turns = (case.reply,) if isinstance(case.reply, str) else case.reply
-            replies = tuple(
-                {"role": "assistant", "content": turn}
-                if isinstance(turn, str)
-                else {"role": "assistant", "content": "", **turn}
-                for turn in turns
-            )
-            yield CorpusReply(f"case {case.name}", task.index, replies)
-
-
-def _task_meant(case: CaseDeclaration, tasks: Mapping[int, Task]) -> Task | None:
-    wanted = case.task
-    if isinstance(wanted, int):
-        return tasks.get(wanted)
-    return next((task for task in tasks.values() if wanted.items() <= task.data.items()), None)
+            with suppress(ValueError, TypeError):  # a turn that is no message, which the gates report
+                yield CorpusReply(f"case {case.name}", task.index, tuple(script_of(case.reply)))
 
 
 def replies_of_recordings(folder: Path, tasks: Mapping[int, Task]) -> Iterator[CorpusReply]:

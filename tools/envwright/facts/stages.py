@@ -157,14 +157,7 @@ def needed_by(*gates: str) -> tuple[StageName, ...]:
 
 def with_needs(names: Collection[StageName]) -> set[StageName]:
     """These stages and their prerequisites."""
-    found: set[StageName] = set()
-    waiting = list(names)
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += stage_named(name).needs
-    return found
+    return {each for name in names for each in (name, *with_needs(stage_named(name).needs))}
 
 
 def in_start_order(names: Collection[StageName], first: Sequence[StageName] = ()) -> list[Stage]:

@@ -173,31 +173,25 @@ class Evaluator:
         failed: Mapping[int, Sequence[dict[str, Any]]],
     ) -> Iterator[tuple[str, Any]]:
         """The failed rollouts after a second try, or the first results if that does not help."""
-        tasks = sorted(failed)
-        left = dict(failed)
-        for batch in (tasks[:TRIED_FIRST], tasks[TRIED_FIRST:]):
-            if not batch:
-                break
+        tasks, left = sorted(failed), dict(failed)
+        for batch in filter(None, (tasks[:TRIED_FIRST], tasks[TRIED_FIRST:])):
             wanted = {(row["task"], row["rollout"]) for task in batch for row in failed[task]}
-            others = [
-                (task, number) for task in batch for number in range(asked.rollouts) if (task, number) not in wanted
-            ]
+            every = {(task, number) for task in batch for number in range(asked.rollouts)}
+            made = [] if self.whole_groups else sorted(every - wanted)
             try:
                 with self.new_job() as job:
-                    parts = list(self._evaluation_messages(job, asked, [] if self.whole_groups else others, batch))
+                    parts = list(self._evaluation_messages(job, asked, made, batch))
             except StageFailed:
                 break
             rows = [value for kind, value in parts if kind == "rollout" and (value["task"], value["rollout"]) in wanted]
             helped = sum(row["failure"] is None and not row["failures"] for row in rows)
-            for task in batch:
-                del left[task]
+            left = {task: rows for task, rows in left.items() if task not in batch}
             yield from (("rollout", row) for row in rows)
             yield from (part for part in parts if part[0] != "rollout")
             if not helped:
                 break
             self.report(f"{helped} of {len(rows)} rollouts that had failed succeeded in another process")
-        for task in tasks:
-            yield from (("rollout", row) for row in left.get(task, ()))
+        yield from (("rollout", row) for _, rows in sorted(left.items()) for row in rows)
 
     def _evaluation_messages(
         self,

@@ -114,7 +114,7 @@ def mutation_of(
             raise StageFailed(Failure("infrastructure", type(error).__name__, f"not mutated: {error}")) from error
         by_file = {source.file: source for source in sources}
         chosen = _written(sites, by_file, limits.mutants)
-        request = {"probes": probes.usable, "fragments": _fragments(files, sites)}
+        request = {"probes": probes.usable, "fragments": _fragments(sites)}
         tried = _tried(job, new_job, request, _marked(chosen, package), limits) if chosen else _Tried()
     unasked = {**probes.lost, **tried.unasked}
     marks = {mark.mutant: mark for mark in package.mutation.equivalent}
@@ -281,27 +281,26 @@ def _stale(
 
     Without `sites` it is unknown which exist.
     """
-    exist = None if sites is None else {site.id for site in sites}
+    exist = marks.keys() if sites is None else {site.id for site in sites}
     tried = {mutant.id: mutant for mutant in mutants}
     for mark in marks.values():
         mutant = tried.get(mark.mutant)
-        if exist is not None and mark.mutant not in exist:
+        if mark.mutant not in exist:
             yield StaleMark(mark.mutant, mark.reason)
         elif mutant is not None and mutant.outcome in ("killed", "timeout", "survived"):
             yield StaleMark(mark.mutant, mark.reason, mutant.by or "a reply of the exploit search scores differently")
 
 
-def _fragments(files: Mapping[str, str], sites: Sequence[Site]) -> list[str]:
+def _fragments(sites: Sequence[Site]) -> list[str]:
     """Texts that the reward code looks for, which an attacker could read from it as well."""
     import libcst as cst
 
-    texts: dict[str, None] = {}
-    for site in sites:
-        if site.operator == "change text" and isinstance(site.old, cst.SimpleString):
-            text = site.old.evaluated_value
-            if isinstance(text, str) and text.strip():
-                texts.setdefault(text)
-    return list(texts)[:MOST_FRAGMENTS] if files else []
+    texts = (
+        site.old.evaluated_value
+        for site in sites
+        if site.operator == "change text" and isinstance(site.old, cst.SimpleString)
+    )
+    return list(dict.fromkeys(text for text in texts if isinstance(text, str) and text.strip()))[:MOST_FRAGMENTS]
 
 
 # The conversations that mutants are tried on.

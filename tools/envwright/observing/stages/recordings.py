@@ -86,7 +86,10 @@ class RecordedRows:
             content=recording.content,
             baseline=recording.baseline,
             problems=recording.problems,
-            rows=tuple(_score_of(line, row) for line, row in recording.rows),
+            rows=tuple(
+                RecordedScore(line, row.task, row.task_key, row.reward if row.scored else None, _scores(row.functions))
+                for line, row in recording.rows
+            ),
             rows_digest=recording.rows_digest,
             reward_digest=digest,
             replayed=self._description.conversational,
@@ -176,10 +179,8 @@ class RecordedRows:
                 compared -= 1
                 others.append(("their score is not deterministic", line))
                 continue
-            scores = {name: score.score for name, score in now.functions.items()}
-            changes.append(
-                ScoreChange(line, task, row.completion or (), row.reward, now.reward, _scores(row.functions), scores)
-            )
+            scores = _scores(row.functions), _scores(now.functions)
+            changes.append(ScoreChange(line, task, row.completion or (), row.reward, now.reward, *scores))
         return changes, compared, others
 
     def _why_not(self, row: EvaluationRow, now: Rescored | None) -> str:
@@ -213,11 +214,6 @@ def _same(one: float | None, other: float | None) -> bool:
     if one is None or other is None:
         return one is other
     return abs(one - other) <= TOLERANCE
-
-
-def _score_of(line: int, row: EvaluationRow) -> RecordedScore:
-    reward = row.reward if row.scored else None
-    return RecordedScore(line, row.task, row.task_key, reward, _scores(row.functions))
 
 
 def _scores(functions: Mapping[str, FunctionScore]) -> dict[str, float | None]:
@@ -255,8 +251,7 @@ def with_recordings(
         return replace(facts, recordings=())
     try:
         with opened_environment(entry, package, workspace, allow_network, stop) as opened:
-            for _ in opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED):
-                pass
+            list(opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED))
             checks = check_recordings(opened.worker.request, entry, package, facts.description, facts.tasks)
     except (StageFailed, ProgramFailed) as error:
         completed = tuple(stage for stage in facts.completed if stage != "recordings")

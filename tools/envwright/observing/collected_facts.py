@@ -10,65 +10,37 @@ from typing import Any
 
 from envwright_worker.policies.blend import BLEND
 
-from envwright.facts import stages
+from envwright.facts import observed, stages
 from envwright.facts.mutation import Mutation
-from envwright.facts.observed import (
-    Act,
-    Agent,
-    AnswerFields,
-    Case,
-    Cut,
-    Dataset,
-    Description,
-    EndlessConversation,
-    Facts,
-    Failure,
-    GoldSweep,
-    Growth,
-    JudgedScore,
-    NetworkAttempt,
-    Pace,
-    Repetition,
-    RewardFunction,
-    Rollout,
-    Sample,
-    Score,
-    StartMode,
-    Task,
-    TestOutcome,
-    ToolTrial,
-    Validation,
-    WantedData,
-    Wheel,
-)
+from envwright.facts.observed import Cut, Description, Facts, Failure, Rollout, StartMode, Wheel
 from envwright.facts.search import Search
 from envwright.facts.stages import StageName
 from envwright.observing.job import StageFailed, WorkerLost, checked
 from envwright.system.subprocesses import ProgramFailed
 
 KINDS: dict[str, tuple[type, str]] = {
-    "task": (Task, "tasks"),
-    "agent": (Agent, "agents"),
-    "tool": (ToolTrial, "tools"),
-    "recorded": (RewardFunction, "recorded"),
-    "dataset": (Dataset, ""),
-    "score": (Score, "scores"),
-    "answer fields": (AnswerFields, "answer_fields"),
-    "case": (Case, "cases"),
-    "validation": (Validation, "validations"),
-    "test": (TestOutcome, "tests"),
+    "task": (observed.Task, "tasks"),
+    "agent": (observed.Agent, "agents"),
+    "tool": (observed.ToolTrial, "tools"),
+    "recorded": (observed.RewardFunction, "recorded"),
+    "dataset": (observed.Dataset, ""),
+    "score": (observed.Score, "scores"),
+    "answer fields": (observed.AnswerFields, "answer_fields"),
+    "case": (observed.Case, "cases"),
+    "validation": (observed.Validation, "validations"),
+    "test": (observed.TestOutcome, "tests"),
     "rollout": (Rollout, ""),
     "search": (Search, "search"),
-    "network": (NetworkAttempt, "network"),
-    "wanted": (WantedData, "wanted"),
-    "sweep": (GoldSweep, "sweeps"),
-    "repetition": (Repetition, "repetitions"),
-    "growth": (Growth, "growths"),
-    "act": (Act, "acts"),
-    "judged": (JudgedScore, "judged"),
-    "sample": (Sample, ""),
-    "pace": (Pace, "pace"),
-    "endless": (EndlessConversation, "endless"),
+    "network": (observed.NetworkAttempt, "network"),
+    "wanted": (observed.WantedData, "wanted"),
+    "sweep": (observed.GoldSweep, "sweeps"),
+    "repetition": (observed.Repetition, "repetitions"),
+    "growth": (observed.Growth, "growths"),
+    "act": (observed.Act, "acts"),
+    "judged": (observed.JudgedScore, "judged"),
+    "sample": (observed.Sample, ""),
+    "pace": (observed.Pace, "pace"),
+    "endless": (observed.EndlessConversation, "endless"),
     "cut": (Cut, "cuts"),
 }
 """The kinds of a worker's messages: the required shape of each, and the field of `Facts` that holds them."""

@@ -129,13 +129,11 @@ def place_prepared(prepared: Path, home: Path, *, copies: bool = False) -> None:
                 target.symlink_to(source.readlink())
             elif source.is_file():
                 is_data = in_cache and (source.parent.name == "blobs" or source.suffix == ".arrow")
-                # A hard link would be written where it is, in a home that can be written.
-                target.symlink_to(source.absolute()) if is_data and not copies else _copy(source, target)
-
-
-def _copy(source: Path, target: Path) -> None:
-    shutil.copyfile(source, target)
-    target.chmod(source.stat().st_mode | 0o200)
+                if is_data and not copies:  # a hard link would be written where it is, in a home that can be written
+                    target.symlink_to(source.absolute())
+                else:
+                    shutil.copyfile(source, target)
+                    target.chmod(source.stat().st_mode | 0o200)
 
 
 def without_command(preparation: Preparation) -> Preparation:

@@ -117,11 +117,13 @@ def requests_for(entry: EnvironmentEntry, request: ObservationRequest, package: 
     The package decides which data was prepared; if the entry declares none, it may be left out.
     """
     secrets = granted_variables(entry.secrets, package.folder.parents[1] if package else None)
-    home, prepared = None, ""
+    home, prepared, content = None, "", ""
     if entry.prepare.needed:
         assert package is not None
         home = prepared_home(entry, package)
         prepared = home.content if home else MISSING
+    if request.results is not None and package is not None and not package.has_oracle:
+        content = results_content(package, request.results)
     return Requests(
         Confinement(
             secrets,
@@ -138,15 +140,8 @@ def requests_for(entry: EnvironmentEntry, request: ObservationRequest, package: 
         names_of_secrets=entry.secrets,
         budget=entry.gates.budget,
         prepared=prepared,
-        results=_results(request, package),
+        results=(content, *(request.results or ())) if content else (),
     )
-
-
-def _results(request: ObservationRequest, package: Package | None) -> tuple[str, ...]:
-    if request.results is None or package is None or package.has_oracle:
-        return ()
-    content = results_content(package, request.results)
-    return (content, *request.results) if content else ()
 
 
 def require_prepared(environment: str, requests: Requests) -> None:

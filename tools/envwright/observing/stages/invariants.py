@@ -49,19 +49,15 @@ def _request(entry: EnvironmentEntry, request: ObservationRequest) -> Mapping[st
 
 def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
     assert observation.scoring is not None
+    tasks = fitting(observation.pace, seconds_left()) / (TIMES_SCORED * len(REPEATED))
+    fewer = {} if tasks >= SAMPLED_TASKS else {"tasks": int(tasks)}
     try:
-        parts = observation.scoring.request("invariants", STAGE_SECONDS, **asked, **_tasks_that_fit(observation))
+        parts = observation.scoring.request("invariants", STAGE_SECONDS, **asked, **fewer)
         observation.collected.take("invariants", parts)
     finally:
         observation.scoring.end()
         if not observation.stop.is_set() and seconds_left() > 0:
             _repeat_sample(observation)
-
-
-def _tasks_that_fit(observation: Observation) -> Mapping[str, int]:
-    """The number of tasks on which rewards are compared if replies are slow."""
-    tasks = fitting(observation.pace, seconds_left()) / (TIMES_SCORED * len(REPEATED))
-    return {} if tasks >= SAMPLED_TASKS else {"tasks": int(tasks)}
 
 
 def _repeat_sample(observation: Observation) -> None:

@@ -83,7 +83,8 @@ def _request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, A
 
 def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
     conversational = observation.description.conversational  # its replies are scored without a rollout
-    if not conversational and _lacks_time(observation):
+    is_skipped = observation.package.answer.type == "none"  # by the job, for want of answers
+    if not conversational and not is_skipped and fitting(observation.pace, seconds_left()) < FEWEST_EVALUATIONS:
         left_out = Cut("search", "replies", 0, FEWEST_EVALUATIONS, FEWEST_EVALUATIONS * cost_of(observation.pace))
         observation.collected.add("search", "cut", left_out)
         return
@@ -108,12 +109,6 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
             **asked,
         )
         observation.collected.take("search", messages)
-
-
-def _lacks_time(observation: Observation) -> bool:
-    """Whether the budget ends before a search of single replies; never if the job skips it for want of answers."""
-    has_answers = observation.package.answer.type != "none"
-    return has_answers and fitting(observation.pace, seconds_left()) < FEWEST_EVALUATIONS
 
 
 JOBS = {"search": StageJob(_request, _run)}

@@ -32,7 +32,6 @@ class Interpreter:
     build: str
     """`sys.version`, with the compiler."""
     prefix: str
-    """The folder that it is installed in."""
 
     @property
     def minor(self) -> str:

@@ -91,7 +91,6 @@ class Machine:
     environments: int = 0
     venvs: tuple[Path, ...] = ()
     unsound: tuple[Path, ...] = ()
-    """Incomplete virtual environments."""
 
 
 def look(root: Path, *, offline: bool = False) -> Machine:

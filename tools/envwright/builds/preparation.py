@@ -49,7 +49,6 @@ from envwright.text.scrubbing import Scrubber, holds_password
 SECONDS = 3_600.0
 """Time limit for all datasets together, and for the command."""
 LOOK_SECONDS = 10.0
-"""Seconds between two reports of progress."""
 SCRIPT = Path(envwright_worker.__file__).with_name("preparing.py")
 ENDPOINT = "HF_ENDPOINT"
 HUB = "https://huggingface.co"
@@ -73,7 +72,6 @@ class PreparationProblem:
     message: str
     fix: str
     output: str = ""
-    """The end of the command's output."""
 
 
 class PreparationFailed(Exception):

@@ -34,7 +34,6 @@ HUB_CACHE = ".cache/huggingface/"
 class PreparedHome:
     home: Path
     content: str
-    """Digest of all its files."""
     bytes: int
 
 

@@ -26,7 +26,6 @@ from envwright.facts.spending import Tokens
 
 VERSION = 1
 LINE_LIMIT = 16 * 2**20
-"""The size limit of one row in bytes."""
 _IN_BOTH = ("task", "rollout", "reward", "functions", "stop", "truncated", "timed_out", "seconds")
 """The fields that a row and a rollout share."""
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -88,7 +87,6 @@ class EvaluationRow:
     truncated: bool = False
     timed_out: bool = False
     retries: int = 0
-    """Retries after provider failures."""
     tokens: Tokens | None = None
     """Tokens over all turns, as the provider counts them."""
     seconds: float = 0.0

@@ -55,7 +55,6 @@ class RunMetrics:
     notes: tuple[str, ...] = ()
     """Lines that could not be read."""
     log: str = ""
-    """The end of the trainer's output."""
 
     @property
     def last_step(self) -> int | None:

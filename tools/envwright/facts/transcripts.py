@@ -57,7 +57,6 @@ class ToolCall:
 
     name: str
     arguments: str
-    """As they were sent."""
     id: str = ""
     problem: str = ""
     """Why the arguments are not a JSON object; empty if they are one."""
@@ -72,9 +71,7 @@ class TranscriptTurn:
     """The id of the tool call that this message is the result of."""
     name: str = ""
     seconds: float | None = None
-    """How long the model took, if the source has it."""
     tokens: tuple[int, int] | None = None
-    """Tokens sent and received, if the source has them."""
 
     @property
     def text(self) -> str:
@@ -93,7 +90,6 @@ class Transcript:
     rollout: int
     turns: tuple[TranscriptTurn, ...]
     prompt_turns: int = 0
-    """How many of the turns are the prompt."""
     reward: float | None = None
     functions: Mapping[str, FunctionScore] = field(default_factory=dict)
     weights_known: bool = True

@@ -64,9 +64,7 @@ class ProgressListener:
     ended: Callable[[Callable[[], Facts]], None] = lambda _: None
     """A stage has ended, or has looked; the argument returns the facts of the stages that have, without rollouts."""
     detail: Callable[[str], None] = lambda _: None
-    """A description of an evaluation's progress."""
     note: Callable[[str], None] = lambda _: None
-    """Notes that are not problems of the environment."""
 
 
 @dataclass

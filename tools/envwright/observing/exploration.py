@@ -41,7 +41,6 @@ class Exploration:
     wanted: tuple[WantedData, ...]
     """The datasets with their current commits."""
     failure: Failure | None
-    """Why it did not load, if it did not."""
 
 
 def explored(

@@ -55,13 +55,11 @@ class Confinement:
     """The resources that a worker may use."""
 
     secrets: Mapping[str, str]
-    """Declared variables and their values."""
     allow_network: bool = False
     memory: int = MEMORY_LIMIT
     hash_seed: int = 0
     """PYTHONHASHSEED, which decides the order of sets of strings."""
     sandbox: str = "preferred"
-    """As registry.yaml declares it."""
     writes: tuple[Path, ...] = ()
     """Folders that it may write beside its scratch folder."""
     has_harness: bool = False

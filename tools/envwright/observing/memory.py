@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 LOOK_SECONDS = 0.25
-"""Seconds between two measurements of all processes of an environment."""
 
 
 class MemoryWatch:

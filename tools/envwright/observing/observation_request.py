@@ -28,7 +28,6 @@ class ObservationRequest:
     harness: str | None = None
     """The harness of verifiers v1; `None` is the one that runs in the worker and needs no network."""
     evaluations: tuple[StageName, ...] = ("smoke", "distribution")
-    """The stages that make rollouts."""
     tasks: int | None = None
     """The number of tasks, in place of the gates' declaration."""
     rollouts: int | None = None
@@ -73,11 +72,9 @@ class Requests:
 
     confinement: Confinement
     args: Mapping[str, Any]
-    """The arguments of the environment."""
     held_out: Mapping[str, Any] | None = None
     """Arguments added to them for evaluation tasks; `None` if none are declared."""
     stages: Mapping[StageName, Any] = field(default_factory=dict)
-    """The requests of all requested stages."""
     day: str = ""
     """The day, with an open network, because responses from the network change."""
     names_of_secrets: tuple[str, ...] = ()

@@ -44,13 +44,11 @@ class Observation:
     stop: threading.Event
     budget: Budget
     collected: CollectedFacts
-    """The facts so far, to which the stages add theirs."""
     venv: VirtualEnvironment = field(init=False)
     overlay: Path = field(init=False)
     """The folder that its wheel is unpacked into."""
     processes: EnvironmentProcesses = field(init=False)
     first: Sequence[StageName] = ()
-    """The stages that begin before all others."""
     scoring: Job | None = None
     """The job that scored replies, for stages that continue with the same conversations."""
     open: ExitStack = field(default_factory=ExitStack)

@@ -267,7 +267,6 @@ class EnvironmentProcesses:
 
     base: ForkingProcess | None
     begin: Callable[[Descriptors], Process]
-    """Starts a new process if there is no base."""
     settings: Mapping[str, Any]
     memory: MemoryWatch
     stop: threading.Event

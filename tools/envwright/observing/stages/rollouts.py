@@ -108,10 +108,8 @@ class Evaluator:
     """Plays the rollouts of scripted evaluations in jobs."""
 
     new_job: NewJob
-    """A job that is ready to play."""
     journal: Journal
     report: Callable[[str], None]
-    """Reports an evaluation's progress."""
     whole_groups: bool = False
     """Whether rewards compare the rollouts of a task, so that an incomplete group is useless."""
 

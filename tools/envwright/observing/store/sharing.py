@@ -40,7 +40,6 @@ class Exchange:
     """The environments that were received, or whose facts were sent."""
     entries: int = 0
     signers: Counter[str] = field(default_factory=Counter)
-    """The keys that signed what was received."""
     refused: Counter[str] = field(default_factory=Counter)
     """Why entries were refused, or why environments were not sent."""
     trouble: str = ""

@@ -53,10 +53,11 @@ class Journal:
     def kept(self, policy: str, tasks: int, rollouts: int, *, whole_groups: bool) -> list[Rollout]:
         """The rollouts of earlier runs; of compared groups, only complete ones."""
         found = {(each.task, each.rollout): each for each in self._read() if each.policy == policy}
-        sound = [each for each in found.values() if each.rollout < rollouts and not _may_pass(each)]
         by_task: dict[int, list[Rollout]] = defaultdict(list)
-        for each in sound:
-            by_task[each.task].append(each)
+        for each in found.values():
+            may_pass = each.timed_out or (each.failure is not None and each.failure.kind in PASSING_FAULTS)
+            if each.rollout < rollouts and not may_pass:
+                by_task[each.task].append(each)
         first = sorted(by_task)[:tasks]
         return [each for task in first for each in by_task[task] if not whole_groups or len(by_task[task]) == rollouts]
 
@@ -94,7 +95,3 @@ class Journal:
         """Remove the file: its rollouts are kept elsewhere, or not wanted."""
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
-
-
-def _may_pass(rollout: Rollout) -> bool:
-    return rollout.timed_out or (rollout.failure is not None and rollout.failure.kind in PASSING_FAULTS)

@@ -18,7 +18,6 @@ from envwright.builds.expected_wheel import expected_wheel
 from envwright.builds.venv import environment_venv, venv_for
 from envwright.builds.wheel import TESTS_LOCK, built_wheel
 from envwright.declarations.package import Package, folder_of
-from envwright.declarations.problem import Problem
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts, adapter
 from envwright.observing.collected_facts import ProgressListener
@@ -123,7 +122,9 @@ def _from_cache(
     rest = []
     for name in names:
         broken = request.repository.broken.get(name)
-        result = _undeclared(name, broken) if broken else remembered_result(request, name)
+        folder = f"{ENVIRONMENTS_FOLDER}/{folder_of(name)}"
+        undeclared = undeclared_result(name, folder, declaration_findings(broken)) if broken else None
+        result = undeclared or remembered_result(request, name)
         if result is None:
             rest.append(name)
             continue
@@ -143,11 +144,6 @@ def _receive(request: ValidationRequest, names: Sequence[str], store: StoreSetti
     exchange = received(request, names, store)
     for line in received_lines(exchange, len(names), time.monotonic() - started):
         progress.note(f"store {store.address}: {line}")
-
-
-def _undeclared(name: str, problems: tuple[Problem, ...]) -> EnvironmentResult:
-    folder = f"{ENVIRONMENTS_FOLDER}/{folder_of(name)}"
-    return undeclared_result(name, folder, declaration_findings(problems))
 
 
 def _observe_all(

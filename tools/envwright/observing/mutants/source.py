@@ -82,9 +82,6 @@ class SourceFile:
         position = self._positions[node]
         return position.start.line, position.end.line
 
-    def _ran(self, lines: Lines) -> bool:
-        return any(line in self._reached for line in range(lines[0], lines[1] + 1))
-
     # Functions.
 
     def _read_body(self, body: Sequence[cst.CSTNode], prefix: str) -> None:
@@ -162,13 +159,14 @@ class SourceFile:
 
     def _collect(self, rewrites: Iterator[Rewrite], scope: _Scope, lines: Lines | None) -> None:
         for operator, old, new in rewrites:
-            if lines is not None and not self._ran(lines):
+            if lines is not None and self._reached.isdisjoint(range(lines[0], lines[1] + 1)):
                 self.unreached += 1
                 continue
             key = (scope.name, operator, self._statement, self._code(old), self._code(new))
             digest = hashlib.sha256(repr((*key, self._counts[key])).encode()).hexdigest()[:6]
             self._counts[key] += 1
-            name = f"{self.module}.{scope.name}:{_slug(operator)}:{digest}"
+            slug = operator.replace("/", "-").replace(",", "").replace(" ", "-")
+            name = f"{self.module}.{scope.name}:{slug}:{digest}"
             line = self._range(old)[0] if old in self._positions else (lines or (1, 1))[0]
             self.sites.append(
                 Site(name, self.file, line, scope.name, operator, scope.kind, old, new, scope.parameter or scope.name)
@@ -311,10 +309,6 @@ def _names(node: cst.CSTNode) -> set[str]:
             found.add(one.value)
         waiting += one.children
     return found
-
-
-def _slug(operator: str) -> str:
-    return operator.replace("/", "-").replace(",", "").replace(" ", "-")
 
 
 def _compiles(source: str) -> bool:

@@ -340,7 +340,9 @@ def probes_of(
         most = (reply.again or 0.0) + bounds.tolerance
         expected = [_within(None, most, f"<= {most:g}, as the unchanged code pays")]
         _add(probes, f"reply of a model on task {reply.task}", score, description, expected)
-    return replace(probes, usable=_mixed(probes.usable))
+    alike: defaultdict[str, Iterator[int]] = defaultdict(count)  # with equal scores they detect the same mutants
+    rounds = [(next(alike[repr(probe["recorded"])]), place) for place, probe in enumerate(probes.usable)]
+    return replace(probes, usable=[probes.usable[place] for _, place in sorted(rounds)])
 
 
 def _add(
@@ -372,13 +374,6 @@ def _add(
             "seed": seed,
         }
         probes.usable.append(probe)
-
-
-def _mixed(probes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One conversation of each outcome, then another of each: those with equal scores detect the same mutants."""
-    alike: defaultdict[str, Iterator[int]] = defaultdict(count)
-    rounds = [(next(alike[repr(probe["recorded"])]), place) for place, probe in enumerate(probes)]
-    return [probes[place] for _, place in sorted(rounds)]
 
 
 def _policy_scores(scores: Sequence[Score]) -> Iterator[Score]:

@@ -163,7 +163,6 @@ class Description:
     drafts_read_by: str | None = None
     """The parser of verifiers that takes an answer inside the reasoning for the answer."""
     import_seconds: float = 0.0
-    load_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

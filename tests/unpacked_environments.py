@@ -35,7 +35,8 @@ def observe_unpacked(
     listener: ProgressListener | None = None,
 ) -> Facts:
     """Observe an unpacked package in a folder. Nothing is cached."""
-    journal = Journal.of(workspace, entry.name, facts_key(entry, package, request), fresh=True)
+    journal = Journal.of(workspace, entry.name, facts_key(entry, package, request))
+    journal.forget()
     requests = requests_for(entry, request.of_package(package), package)
     collected = CollectedFacts(listener or ProgressListener(), entry.name, "", package.digest)
     budget = Budget(requests.budget, min(2, usable_cores()))

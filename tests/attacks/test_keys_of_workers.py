@@ -118,7 +118,7 @@ def test_worker_of_registry_that_asks_for_keys_finds_none(root: Path, way: str, 
 
 @pytest.mark.slow
 def test_authors_tests_of_registry_that_asks_for_keys_find_none(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    code = run_pytest(entry(), package_in(root), Workspace(root), [], allow_network=False, stop=threading.Event())
+    code = run_pytest(entry(), package_in(root), Workspace(root), [], threading.Event())
 
     output = capfd.readouterr().out
     assert code == 1

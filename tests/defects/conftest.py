@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from envwright.observing.stages import invariants, pace, rewards
+from envwright.observing.stages import invariants, rewards
 from envwright.system.workspace import Workspace
 from observed import Observations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def impatience() -> Iterator[None]:
     """A reply that hangs hangs for two seconds only; other suites of the same process keep their own limit."""
     with pytest.MonkeyPatch.context() as patch:
-        for stage in (pace, rewards, invariants):
+        for stage in (rewards, invariants):
             patch.setattr(stage, "SECONDS_PER_REPLY", 2.0)
         yield
 

@@ -19,7 +19,7 @@ from envwright.observing.collected_facts import ProgressListener
 from envwright.observing.job import Confinement, Job
 from envwright.observing.observation import observe
 from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.stages import invariants, pace, rewards, tests
+from envwright.observing.stages import invariants, rewards
 from envwright.observing.templates import environment_processes
 from envwright.packages.read_package import read_package
 
@@ -114,7 +114,7 @@ def look_at(
     entry = EnvironmentEntry(package.name, gates=SMALL, secrets=secrets)
     with patch.context() as patched:
         for name, value in limits.items():
-            for stage in (pace, rewards, invariants, tests):
+            for stage in (rewards, invariants):
                 if hasattr(stage, name):
                     patched.setattr(stage, name, value)
         facts = observe(entry, package, workspace, request, ProgressListener(), threading.Event())

@@ -11,7 +11,6 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from envwright.builds.interpreter import interpreter_for
@@ -25,15 +24,6 @@ RECORD = "RECORD"
 """The file of a wheel that repeats the digests of the others."""
 
 
-@dataclass(frozen=True)
-class _Earlier:
-    """A wheel that was built of the same files, some of which had other content."""
-
-    built: BuiltWheel
-    sources: Mapping[str, str]
-    """The digests of the files that it was built of."""
-
-
 @contextmanager
 def expected_wheel(package: Package, workspace: Workspace) -> Iterator[BuiltWheel | None]:
     """The wheel that a build of the package is expected to make, while the block runs; its description is that of the
@@ -42,20 +32,21 @@ def expected_wheel(package: Package, workspace: Workspace) -> Iterator[BuiltWhee
     `None` unless only modules have changed since the last build, and each is in that wheel as it was then, once.
     """
     earlier = _last_built(package, workspace)
-    changed = _changed_modules(package, earlier) if earlier else {}
+    changed = _changed_modules(package, *earlier) if earlier else {}
     if earlier is None or not changed:
         yield None
         return
+    built, _ = earlier
     with scratch_folder(EXPECTED, workspace.wheels / package.name) as folder:
         overlay = folder / "site"
-        shutil.copytree(earlier.built.overlay, overlay, symlinks=True)
+        shutil.copytree(built.overlay, overlay, symlinks=True)
         for place, source in changed.items():
             module = overlay / place
             for bytecode in (module.parent / "__pycache__").glob(f"{module.stem}.*.pyc"):
                 bytecode.unlink()
             module.unlink()  # it may be read-only
             shutil.copy(source, module)
-        yield BuiltWheel(earlier.built.wheel, overlay)
+        yield BuiltWheel(built.wheel, overlay)
 
 
 def is_as_expected(expected: BuiltWheel, built: BuiltWheel) -> bool:
@@ -69,8 +60,9 @@ def is_as_expected(expected: BuiltWheel, built: BuiltWheel) -> bool:
     return expected.wheel.files == built.wheel.files and content(expected.overlay) == content(built.overlay)
 
 
-def _last_built(package: Package, workspace: Workspace) -> _Earlier | None:
-    """The wheel that was last built of this package by the same tools for the same Python."""
+def _last_built(package: Package, workspace: Workspace) -> tuple[BuiltWheel, dict[str, str]] | None:
+    """The wheel that was last built of this package by the same tools for the same Python, and the digests of the
+    files that it was built of."""
     builder = made_by(interpreter_for(package.requires_python))
     folders = [path.parent for path in (workspace.wheels / package.name).glob(f"[!.]*/{SOURCES}")]
     for folder in sorted(folders, key=lambda each: each.stat().st_mtime, reverse=True):
@@ -78,13 +70,13 @@ def _last_built(package: Package, workspace: Workspace) -> _Earlier | None:
             if has_its_files(folder):
                 kept = json.loads((folder / SOURCES).read_bytes())
                 built = BuiltWheel(describe_wheel(next(folder.glob("*.whl"))), folder / "site")
-                return _Earlier(built, kept["files"]) if kept["made_by"] == builder else None
+                return (built, kept["files"]) if kept["made_by"] == builder else None
     return None
 
 
-def _changed_modules(package: Package, earlier: _Earlier) -> dict[str, Path]:
+def _changed_modules(package: Package, built: BuiltWheel, known: Mapping[str, str]) -> dict[str, Path]:
     """The changed modules, by their places in the unpacked wheel; empty if more than modules may have changed."""
-    known, installed = earlier.sources, digests(earlier.built.overlay)
+    installed = digests(built.overlay)
     if known.keys() != set(package.files):
         return {}
     found = {}

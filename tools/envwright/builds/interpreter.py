@@ -26,24 +26,19 @@ _DESCRIBE = "import json, sys; print(json.dumps([sys.version_info[:3], sys.versi
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python of this machine."""
-
     path: Path
     version: str
     """`3.12.1`."""
     build: str
     """`sys.version`, with the compiler."""
     prefix: str
-    """The folder that it is installed in."""
 
     @property
     def minor(self) -> str:
-        """The minor version, such as `3.12`."""
         return ".".join(self.version.split(".")[:2])
 
     @property
     def identity(self) -> list[str]:
-        """A text that identifies the interpreter."""
         return [self.build, self.prefix]
 
 
@@ -98,7 +93,13 @@ def _searched_interpreter(requires_python: str) -> Interpreter | Failure:
             _uv("install", requires_python, seconds=INSTALL_SECONDS, downloads=True)
             path = _find(requires_python)
         except ProgramFailed as error:
-            return _missing(requires_python, error.failure)
+            reason = error.failure.message
+            message = (
+                f"requires-python {requires_python} excludes Python {own_interpreter().version}, on which the tool "
+                "runs, and uv neither found nor installed another one: run "
+                f"`uv python install '{requires_python}'`\n{reason[reason.rfind('error:') :]}"
+            )
+            return Failure("infrastructure", "NoPython", message)
     try:
         return _described(path)
     except ProgramFailed as error:
@@ -139,12 +140,3 @@ def _run(command: list[str | Path], seconds: float, *, downloads: bool = False) 
     if downloads and "UV_PYTHON_DOWNLOADS" not in os.environ:
         del variables["UV_PYTHON_DOWNLOADS"]
     return run_program(command, environment=variables, folder=Path("/"), seconds=seconds, stop=threading.Event())
-
-
-def _missing(requires_python: str, failure: Failure) -> Failure:
-    message = (
-        f"requires-python {requires_python} excludes Python {own_interpreter().version}, on which the tool runs, and "
-        f"uv neither found nor installed another one: run `uv python install '{requires_python}'`\n"
-        f"{failure.message[failure.message.rfind('error:') :]}"
-    )
-    return Failure("infrastructure", "NoPython", message)

@@ -7,7 +7,6 @@ Nothing is changed, and no key is read.
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -16,8 +15,8 @@ import subprocess
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -53,6 +52,7 @@ REACH_SECONDS = 4.0
 Level = Literal["ok", "advice", "fail"]
 LEAST_GIGABYTES, ENOUGH_GIGABYTES = 2, 6
 """The least free disk space: a virtual environment of verifiers takes 0.6 GB, and there are several."""
+_PLACES_OF_KEYS = {"PRIME_API_KEY": "PRIME_API_KEY", "prime login": "~/.prime/config.json"}
 PaidJob = Literal["train", "release"]
 DOES = {"train": "submitted", "release": "released"}
 
@@ -90,11 +90,10 @@ class Machine:
     problems: tuple[Problem, ...] = ()
     environments: int = 0
     venvs: tuple[Path, ...] = ()
-    unsound: tuple[Path, ...] = field(default=())
-    """Incomplete virtual environments."""
+    unsound: tuple[Path, ...] = ()
 
 
-def look(root: Path, variables: Mapping[str, str], *, offline: bool = False) -> Machine:
+def look(root: Path, *, offline: bool = False) -> Machine:
     """Check everything once. With `offline`, no request is sent to endpoints."""
     endpoints, problems = _endpoints(root)
     environments = 0
@@ -103,20 +102,24 @@ def look(root: Path, variables: Mapping[str, str], *, offline: bool = False) -> 
     except DeclarationError as error:
         problems += error.problems
     venvs = sorted(path for path in Workspace(root).venvs.glob("[!.]*") if path.is_dir())
-    prime = find_prime(variables.get("PATH"))
+    prime = find_prime(os.environ.get("PATH"))
+    try:
+        uv = str(uv_program())
+    except (ImportError, OSError):  # a broken installation
+        uv = "uv"
     return Machine(
         python=platform.python_version(),
-        uv=_version(_uv),
-        git=_version(lambda: ["git"], variables),
-        is_repository=_output_of(["git", "-C", str(root), "rev-parse", "--git-dir"], variables) is not None,
-        has_identity=bool(_output_of(["git", "-C", str(root), "config", "user.email"], variables)),
+        uv=_version(uv),
+        git=_version("git"),
+        is_repository=_output_of(["git", "-C", str(root), "rev-parse", "--git-dir"]) is not None,
+        has_identity=bool(_output_of(["git", "-C", str(root), "config", "user.email"])),
         free_bytes=shutil.disk_usage(root).free,
-        prime=None if prime is None else _version(lambda: [str(prime.program)], variables),
-        prime_key=_prime_key(variables),
-        hub_token="HF_TOKEN" in variables or (_home(variables) / ".cache" / "huggingface" / "token").is_file(),
-        writes_bytecode=not variables.get("PYTHONDONTWRITEBYTECODE"),
+        prime=_version(str(prime.program)) if prime else None,
+        prime_key=_PLACES_OF_KEYS.get(hub_access().source),
+        hub_token="HF_TOKEN" in os.environ or (Path.home() / ".cache/huggingface/token").is_file(),
+        writes_bytecode=not os.environ.get("PYTHONDONTWRITEBYTECODE"),
         no_sandbox=reason_against_sandbox(),
-        endpoints=tuple(_reach(endpoint, variables, offline) for endpoint in endpoints),
+        endpoints=tuple(_reach(endpoint, offline) for endpoint in endpoints),
         problems=tuple(problems),
         environments=environments,
         venvs=tuple(venvs),
@@ -133,26 +136,16 @@ def _endpoints(root: Path) -> tuple[list[Endpoint], list[Problem]]:
         return [], list(error.problems)
 
 
-def _uv() -> list[str]:
-    return [str(uv_program())]
-
-
-def _version(program: Callable[[], list[str]], variables: Mapping[str, str] | None = None) -> str | None:
+def _version(program: str) -> str | None:
     """The version that a program prints, without its name; `None` if it does not run."""
-    try:
-        output = _output_of([*program(), "--version"], variables)
-    except (ImportError, OSError):
-        return None
-    found = re.search(r"\d+(?:\.\d+)+\S*", output or "")
+    found = re.search(r"\d+(?:\.\d+)+\S*", _output_of([program, "--version"]) or "")
     return found[0] if found else None
 
 
-def _output_of(command: list[str], variables: Mapping[str, str] | None) -> str | None:
-    """The output of a command that succeeded."""
+def _output_of(command: list[str]) -> str | None:
     try:
         done = subprocess.run(
             command,
-            env=None if variables is None else dict(variables),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -163,39 +156,23 @@ def _output_of(command: list[str], variables: Mapping[str, str] | None) -> str |
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _home(variables: Mapping[str, str]) -> Path:
-    return Path(variables.get("HOME") or os.path.expanduser("~"))  # noqa: PTH111 - of these variables, not of ours
-
-
-def _prime_key(variables: Mapping[str, str]) -> str | None:
-    if variables.get("PRIME_API_KEY"):
-        return "PRIME_API_KEY"
-    config = _home(variables) / ".prime" / "config.json"
-    try:
-        return "~/.prime/config.json" if json.loads(config.read_text("utf-8")).get("api_key") else None
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return None
-
-
-def _reach(endpoint: Endpoint, variables: Mapping[str, str], offline: bool) -> Reach:
+def _reach(endpoint: Endpoint, offline: bool) -> Reach:
     """Request an endpoint's models, without a key: any answer shows that it can be reached."""
-    is_set = not endpoint.key_variable or bool(variables.get(endpoint.key_variable))
+    is_set = not endpoint.key_variable or bool(os.environ.get(endpoint.key_variable))
+    reach = Reach(endpoint.name, endpoint.key_variable, is_set, None)
     if offline:
-        return Reach(endpoint.name, endpoint.key_variable, is_set, None)
+        return reach
     try:
         with urllib.request.urlopen(f"{endpoint.url.rstrip('/')}/models", timeout=REACH_SECONDS) as answer:
-            return Reach(endpoint.name, endpoint.key_variable, is_set, f"HTTP {answer.status}")
+            return replace(reach, reached=f"HTTP {answer.status}")
     except urllib.error.HTTPError as error:
-        return Reach(endpoint.name, endpoint.key_variable, is_set, f"HTTP {error.code}")
+        return replace(reach, reached=f"HTTP {error.code}")
     except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        return Reach(endpoint.name, endpoint.key_variable, is_set, None, str(reason))
+        return replace(reach, failure=str(getattr(error, "reason", error)))
 
 
 @dataclass(frozen=True)
 class HealthCheck:
-    """One line of the doctor's report."""
-
     name: str
     level: Level
     found: str
@@ -205,55 +182,39 @@ class HealthCheck:
     """The fix that `--fix` makes; empty if there is none."""
 
 
+def _checked(name: str, is_met: bool, found: str, do: str, otherwise: Level = "fail") -> HealthCheck:
+    """A requirement, with what to do where it is not met."""
+    return HealthCheck(name, "ok", found) if is_met else HealthCheck(name, otherwise, found, do)
+
+
 def examined(machine: Machine) -> list[HealthCheck]:
     """Every check, each after those that it depends on."""
-    return [
-        *_programs(machine),
-        *_sandbox(machine),
-        *_space(machine),
-        *_repository(machine),
-        *_hub(machine),
-        *_reached(machine),
-    ]
+    return [*_programs(machine), *_repository(machine), *_hub(machine), *_reached(machine)]
 
 
 def _programs(machine: Machine) -> Iterator[HealthCheck]:
-    version = Version(machine.python)
-    right = Version("3.11") <= version < Version("3.15")
-    yield HealthCheck("Python", "ok" if right else "fail", machine.python, "" if right else "use Python 3.11 to 3.14")
-    install = "python -m pip install uv"
-    yield HealthCheck("uv", "ok" if machine.uv else "fail", machine.uv or "not found", "" if machine.uv else install)
-    found = machine.git or "not found"
-    yield HealthCheck(
-        "git", "ok" if machine.git else "fail", found, "" if machine.git else "install git, 2.30 or newer"
-    )
+    is_supported = Version("3.11") <= Version(machine.python) < Version("3.15")
+    yield _checked("Python", is_supported, machine.python, "use Python 3.11 to 3.14")
+    yield _checked("uv", bool(machine.uv), machine.uv or "not found", "python -m pip install uv")
+    yield _checked("git", bool(machine.git), machine.git or "not found", "install git, 2.30 or newer")
     if not machine.writes_bytecode:
         do = "unset it: an import of verifiers takes three times as long"
         yield HealthCheck("bytecode", "advice", "PYTHONDONTWRITEBYTECODE is set", do)
-
-
-def _sandbox(machine: Machine) -> Iterator[HealthCheck]:
-    level: Level = "advice" if machine.no_sandbox else "ok"
-    do = "run strangers' environments in a container or a virtual machine only" if machine.no_sandbox else ""
-    yield HealthCheck("sandbox", level, machine.no_sandbox or "Landlock and seccomp", do)
-
-
-def _space(machine: Machine) -> Iterator[HealthCheck]:
+    do = "run strangers' environments in a container or a virtual machine only"
+    yield _checked("sandbox", not machine.no_sandbox, machine.no_sandbox or "Landlock and seccomp", do, "advice")
     gigabytes = machine.free_bytes / 1e9
-    level: Level = "fail" if gigabytes < LEAST_GIGABYTES else "advice" if gigabytes < ENOUGH_GIGABYTES else "ok"
-    do = "" if level == "ok" else "free disk space: .envwright/ can be deleted between runs"
-    yield HealthCheck("disk", level, f"{gigabytes:.1f} GB free", do)
+    do, lacking = "free disk space: .envwright/ can be deleted between runs", gigabytes < LEAST_GIGABYTES
+    found = f"{gigabytes:.1f} GB free"
+    yield _checked("disk", gigabytes >= ENOUGH_GIGABYTES, found, do, "fail" if lacking else "advice")
 
 
 def _repository(machine: Machine) -> Iterator[HealthCheck]:
     if machine.git and not machine.is_repository:
-        yield HealthCheck(
-            "repository", "fail", "this folder is not in a git repository", "git init, or change to the clone"
-        )
+        found = "this folder is not in a git repository"
+        yield HealthCheck("repository", "fail", found, "git init, or change to the clone")
     elif machine.git and not machine.has_identity:
-        yield HealthCheck(
-            "identity", "advice", "git has no user.email", "git config user.email YOU@EXAMPLE.ORG, to commit"
-        )
+        do = "git config user.email YOU@EXAMPLE.ORG, to commit"
+        yield HealthCheck("identity", "advice", "git has no user.email", do)
     locks = [problem for problem in machine.problems if problem.file.endswith(".lock")]
     others = [problem for problem in machine.problems if problem not in locks]
     if not others:
@@ -266,29 +227,21 @@ def _repository(machine: Machine) -> Iterator[HealthCheck]:
     for problem in locks:
         yield HealthCheck("locks", "fail", f"{problem.file}: {problem.message}", problem.fix or "envwright lock")
     if machine.unsound:
-        names = ", ".join(path.name for path in machine.unsound)
-        yield HealthCheck(
-            "venvs", "advice", f"incomplete: {names}", "they are created again when needed", "removes them"
-        )
+        found = f"incomplete: {', '.join(path.name for path in machine.unsound)}"
+        yield HealthCheck("venvs", "advice", found, "they are created again when needed", "removes them")
     else:
         yield HealthCheck("venvs", "ok", f"{len(machine.venvs)}, all complete")
 
 
 def _hub(machine: Machine) -> Iterator[HealthCheck]:
+    only = "needed only for releases and hosted training"
     if machine.prime is None:
-        yield HealthCheck(
-            "prime", "advice", "not found", f"needed only for releases and hosted training; {install_prime()}"
-        )
+        yield HealthCheck("prime", "advice", "not found", f"{only}; {install_prime()}")
     else:
-        old = _is_older(machine.prime, OLDEST_PRIME)
-        do = f"{OLDEST_PRIME} or newer is needed: uv tool upgrade prime" if old else ""
-        yield HealthCheck("prime", "advice" if old else "ok", machine.prime, do)
-    if machine.prime_key:
-        yield HealthCheck("prime login", "ok", f"a key is in {machine.prime_key}")
-    else:
-        yield HealthCheck(
-            "prime login", "advice", "no key", "needed only for releases and hosted training: prime login"
-        )
+        do = f"{OLDEST_PRIME} or newer is needed: uv tool upgrade prime"
+        yield _checked("prime", not _is_older(machine.prime, OLDEST_PRIME), machine.prime, do, "advice")
+    found = f"a key is in {machine.prime_key}" if machine.prime_key else "no key"
+    yield _checked("prime login", bool(machine.prime_key), found, f"{only}: prime login", "advice")
     if not machine.hub_token:
         yield HealthCheck("HF_TOKEN", "advice", "not set", "needed only for gated datasets of the Hugging Face Hub")
 
@@ -297,23 +250,22 @@ def _reached(machine: Machine) -> Iterator[HealthCheck]:
     if not machine.endpoints:
         yield HealthCheck("endpoints", "ok", "none configured; the gates need none")
     for endpoint in machine.endpoints:
-        name = f"endpoint {endpoint.name}"
+        name, key = f"endpoint {endpoint.name}", endpoint.key_variable
         if endpoint.failure:
             yield HealthCheck(name, "advice", f"not reached: {endpoint.failure}", "check url in configs/endpoints.toml")
         elif not endpoint.key_is_set:
-            yield HealthCheck(
-                name, "advice", f"{endpoint.key_variable} is not set", f"export {endpoint.key_variable}=… to use it"
-            )
+            yield HealthCheck(name, "advice", f"{key} is not set", f"export {key}=… to use it")
         else:
-            key = f"{endpoint.key_variable} is set" if endpoint.key_variable else "needs no key"
-            yield HealthCheck(name, "ok", f"{key}; {endpoint.reached or 'not queried'}")
+            found = f"{f'{key} is set' if key else 'needs no key'}; {endpoint.reached or 'not queried'}"
+            yield HealthCheck(name, "ok", found)
 
 
 def _is_older(version: str, least: str) -> bool:
+    """Whether a version is older than another, or cannot be read."""
     try:
         return Version(version) < Version(least)
     except InvalidVersion:
-        return False
+        return True
 
 
 def job_checks(root: Path, job: PaidJob, hosted: Callable[[RunSpec], bool], stop: threading.Event) -> list[HealthCheck]:
@@ -342,7 +294,10 @@ def answered_checks(
             identity, version = hub.identity, hub.prime
         except HubUnavailable as error:
             refusal = error
-    checks = [*platform_checks(job, access, prime, identity, refusal), *_cli_version(version)]
+    checks = [*platform_checks(job, access, prime, identity, refusal)]
+    if version:  # an older CLI submits, but `prime train validate` may be missing
+        do = f"{TESTED_PRIME} is tested, and has `prime train validate`: {install_prime()}"
+        checks.append(_checked("prime CLI", not _is_older(version, TESTED_PRIME), version, do, "advice"))
     return [*checks, *(_owners(registry, identity) if identity is not None and registry is not None else ())]
 
 
@@ -355,10 +310,8 @@ def platform_checks(
 ) -> Iterator[HealthCheck]:
     """The checks without which nothing can be written; `identity` is `None` where the platform was not read."""
     nothing = f"nothing can be {DOES[job]}"
-    if not access.key:
-        yield HealthCheck("key", "fail", f"{nothing}: no API key", "set PRIME_API_KEY, or run: prime login")
-    else:
-        yield HealthCheck("key", "ok", f"from {access.source}")
+    found = f"from {access.source}" if access.key else f"{nothing}: no API key"
+    yield _checked("key", bool(access.key), found, "set PRIME_API_KEY, or run: prime login")
     if prime is None:
         yield HealthCheck("prime CLI", "fail", f"{nothing}: the prime CLI is not installed", install_prime())
     if refusal is not None:
@@ -379,18 +332,6 @@ def refuse_unready(checks: Iterable[HealthCheck]) -> None:
             raise HubUnavailable(check.found, check.do)
 
 
-def _cli_version(found: str) -> Iterator[HealthCheck]:
-    """A CLI that is older than the tested one submits, but `prime train validate` may be missing."""
-    if not found:
-        return
-    try:
-        older = Version(found) < Version(TESTED_PRIME)
-    except InvalidVersion:
-        older = True
-    do = f"{TESTED_PRIME} is tested, and has `prime train validate`: {install_prime()}" if older else ""
-    yield HealthCheck("prime CLI", "advice" if older else "ok", found, do)
-
-
 def _owners(registry: Registry, identity: HubIdentity) -> Iterator[HealthCheck]:
     for owner in sorted({entry.owner for entry in registry.environments.values()}):
         if identity.owns(owner) is False:
@@ -402,14 +343,10 @@ def _committed(root: Path) -> Iterator[HealthCheck]:
     """A release publishes committed files only, and refuses environments with others."""
     status = git(root, "status", "--porcelain", "--untracked-files=all", "--", REGISTRY_FILE, ENVIRONMENTS_FOLDER)
     if status.returncode != 0:
-        yield HealthCheck(
-            "committed", "fail", "git cannot list uncommitted files", "run it in a clone of the repository"
-        )
+        found = "git cannot list uncommitted files"
+        yield HealthCheck("committed", "fail", found, "run it in a clone of the repository")
         return
     files = [line[3:].strip('"') for line in status.stdout.decode(errors="replace").splitlines()]
-    if files:
-        more = f" and {len(files) - 3} more" if len(files) > 3 else ""
-        found = f"not committed: {', '.join(files[:3])}{more}"
-        yield HealthCheck("committed", "fail", found, "commit or remove them: only committed files are published")
-    else:
-        yield HealthCheck("committed", "ok", f"{REGISTRY_FILE} and {ENVIRONMENTS_FOLDER}/")
+    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    found = f"not committed: {', '.join(files[:3])}{more}" if files else f"{REGISTRY_FILE} and {ENVIRONMENTS_FOLDER}/"
+    yield _checked("committed", not files, found, "commit or remove them: only committed files are published")

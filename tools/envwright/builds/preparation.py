@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +23,6 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 import envwright_worker
-from envwright_worker.sandbox import Sandbox
 
 from envwright.builds.prepared_home import (
     HOME,
@@ -50,15 +49,10 @@ from envwright.text.scrubbing import Scrubber, holds_password
 SECONDS = 3_600.0
 """Time limit for all datasets together, and for the command."""
 LOOK_SECONDS = 10.0
-"""Seconds between two reports of progress."""
 SCRIPT = Path(envwright_worker.__file__).with_name("preparing.py")
 ENDPOINT = "HF_ENDPOINT"
 HUB = "https://huggingface.co"
-PASSED_ON = (
-    *(ENDPOINT, "HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT"),
-    *PROXIES,
-    *CERTIFICATES,
-)
+PASSED_ON = (ENDPOINT, "HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT", *PROXIES, *CERTIFICATES)
 """Variables by which the network is reached. An address with a password in it is left out."""
 _UNREACHABLE = re.compile(
     r"name resolution|Name or service not known|nodename nor servname|Connection refused|Network is unreachable"
@@ -78,7 +72,6 @@ class PreparationProblem:
     message: str
     fix: str
     output: str = ""
-    """The end of the command's output."""
 
 
 class PreparationFailed(Exception):
@@ -132,27 +125,23 @@ def _prepared(
             first = _prepared(datasets, entry, package, workspace, venv, stop, note)
             place_prepared(first / HOME, home, copies=True)
         with tempfile.TemporaryDirectory(dir=staging.parent, prefix=f"{staging.name}.") as temporary:
-            variables = preparing_variables(venv, home, Path(temporary))
+            folder, reads = Path(temporary), list[Path]()
+            variables = preparing_variables(venv, home, folder)
+            if preparation.command and names_module(preparation.command, package.module):
+                reads.append(built_wheel(package, workspace, stop).overlay.resolve())
+                variables["PYTHONPATH"] = str(reads[0])
+            sandbox = sandbox_of(entry.sandbox, venv.python, reads=reads, writes=[home, folder], network="open")
             watch = DownloadWatch(entry.name, staging, note)
-            sandbox = partial(_sandbox, entry, venv, staging, Path(temporary))
+            run = partial(
+                run_program, environment=variables, sandbox=sandbox, seconds=SECONDS, stop=stop, look=watch.look
+            )
             if preparation.command:
-                if names_module(preparation.command, package.module):
-                    overlay = built_wheel(package, workspace, stop).overlay.resolve()
-                    variables["PYTHONPATH"] = str(overlay)
-                    sandbox = partial(sandbox, overlay)
-                _run_command(preparation.command, entry.name, variables, Path(temporary), watch, stop, sandbox())
+                _run_command(preparation.command, entry.name, variables["PATH"], folder, watch, run)
             else:
-                _download(preparation.datasets, entry.name, venv, variables, Path(temporary), watch, stop, sandbox())
+                _download(preparation.datasets, entry.name, venv, folder, watch, run)
         complete(staging)
 
     return made_once(folder_of(preparation, package), make, lambda folder: read_prepared(folder) is not None, stop)
-
-
-def _sandbox(
-    entry: EnvironmentEntry, venv: VirtualEnvironment, staging: Path, temporary: Path, *reads: Path
-) -> Sandbox | None:
-    """What a download reaches: the network, its own folders, and the package's wheel where it needs that."""
-    return sandbox_of(entry.sandbox, venv.python, reads=reads, writes=[staging / HOME, temporary], network="open")
 
 
 def preparing_variables(venv: VirtualEnvironment, home: Path, temporary: Path) -> dict[str, str]:
@@ -203,11 +192,9 @@ def _download(
     datasets: tuple[PreparedDataset, ...],
     name: str,
     venv: VirtualEnvironment,
-    variables: Mapping[str, str],
     temporary: Path,
     watch: DownloadWatch,
-    stop: threading.Event,
-    sandbox: Sandbox | None,
+    run: Callable[..., str],
 ) -> None:
     """Download datasets by the library that the environment itself reads them with."""
     asked = [{"name": one.name, "config": one.config, "revision": one.revision} for one in datasets]
@@ -215,15 +202,7 @@ def _download(
     command: list[str | Path] = [venv.python, "-s", "-P", SCRIPT, json.dumps(asked), outcome]
     watch.begin(f"downloading {', '.join(one.name for one in datasets)}")
     try:
-        run_program(
-            command,
-            environment=variables,
-            folder=temporary,
-            seconds=SECONDS,
-            stop=stop,
-            sandbox=sandbox,
-            look=watch.look,
-        )
+        run(command, folder=temporary)
     except ProgramFailed as error:
         failed: dict[str, str] = {"name": datasets[0].name, "outcome": "raised", "message": error.failure.message}
         with suppress(OSError, ValueError, RecursionError):
@@ -235,7 +214,6 @@ def _download(
 
 
 def _refusal(dataset: PreparedDataset, outcome: str, message: str, environment: str) -> PreparationProblem:
-    """Why a dataset could not be downloaded."""
     text, endpoint = Scrubber.of_environment().text(message), os.environ.get(ENDPOINT, HUB)
     page, again = f"{HUB}/datasets/{dataset.name}", f"envwright prepare {environment}"
     if outcome in ("unreachable", "timeout"):
@@ -262,16 +240,10 @@ def _refusal(dataset: PreparedDataset, outcome: str, message: str, environment: 
 
 
 def _run_command(
-    command: str,
-    name: str,
-    variables: Mapping[str, str],
-    temporary: Path,
-    watch: DownloadWatch,
-    stop: threading.Event,
-    sandbox: Sandbox | None,
+    command: str, name: str, path: str, temporary: Path, watch: DownloadWatch, run: Callable[..., str]
 ) -> None:
     words = split_command(command)
-    program = words and shutil.which(words[0], path=variables["PATH"])
+    program = words and shutil.which(words[0], path=path)
     if not program:
         problem = f"`{command}` was not found in the environment's virtual environment"
         fix = "Correct `command` in registry.yaml, or add the package that provides it to the requirements."
@@ -280,15 +252,7 @@ def _run_command(
     folder.mkdir()
     watch.begin(f"running {command}")
     try:
-        run_program(
-            [program, *words[1:]],
-            environment=variables,
-            folder=folder,
-            seconds=SECONDS,
-            stop=stop,
-            sandbox=sandbox,
-            look=watch.look,
-        )
+        run([program, *words[1:]], folder=folder)
     except ProgramFailed as error:
         raise PreparationFailed(_broken_command(command, name, error.failure)) from None
 

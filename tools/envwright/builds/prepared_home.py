@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envwright.builds.interpreter import interpreter_if_any
+from envwright.builds.wheel import digests
 from envwright.declarations.package import Package
 from envwright.declarations.preparation import Preparation
 from envwright.declarations.registry import EnvironmentEntry
@@ -27,16 +28,12 @@ MISSING = "missing"
 HOME = "home"
 COMPLETE = "prepared.json"
 HUB_CACHE = ".cache/huggingface/"
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
 class PreparedHome:
-    """A complete preparation."""
-
     home: Path
     content: str
-    """Digest of all its files."""
     bytes: int
 
 
@@ -67,7 +64,6 @@ def prepared_home(entry: EnvironmentEntry, package: Package) -> PreparedHome | N
 
 
 def folder_of(preparation: Preparation, package: Package) -> Path:
-    """The folder of a preparation."""
     return Workspace(package.folder.parents[1]).prepared / preparation_key(preparation, package)
 
 
@@ -84,24 +80,19 @@ def read_prepared(folder: Path) -> PreparedHome | None:
 
 def complete(folder: Path) -> None:
     """Complete a preparation's folder and make it read-only. Locks of libraries stay behind."""
-    home, digest, total = folder / HOME, hashlib.sha256(), 0
+    home, total = folder / HOME, 0
     for path in sorted(_files(home)):
         name = path.relative_to(home).as_posix()
         if path.suffix == ".lock" or "/.locks/" in f"/{name}":
             path.unlink()
-            continue
-        if path.is_symlink():
+        elif path.is_symlink():
             _point_from_here(path, home)
-            digest.update(f"link {name}\0{path.readlink()}\0".encode())
-            continue
-        size = path.stat().st_size
-        digest.update(f"file {name}\0{size}\0".encode())
-        with path.open("rb") as content:
-            while chunk := content.read(_CHUNK):
-                digest.update(chunk)
-        path.chmod(0o555 if path.stat().st_mode & 0o100 else 0o444)
-        total += size
-    write_whole(folder / COMPLETE, json.dumps({"content": digest.hexdigest(), "bytes": total}).encode())
+        else:
+            status = path.stat()
+            path.chmod(0o555 if status.st_mode & 0o100 else 0o444)
+            total += status.st_size
+    content = hashlib.sha256(json.dumps(digests(home)).encode()).hexdigest()
+    write_whole(folder / COMPLETE, json.dumps({"content": content, "bytes": total}).encode())
 
 
 def _point_from_here(link: Path, home: Path) -> None:
@@ -137,13 +128,11 @@ def place_prepared(prepared: Path, home: Path, *, copies: bool = False) -> None:
                 target.symlink_to(source.readlink())
             elif source.is_file():
                 is_data = in_cache and (source.parent.name == "blobs" or source.suffix == ".arrow")
-                # A hard link would be written where it is, in a home that can be written.
-                target.symlink_to(source.absolute()) if is_data and not copies else _copy(source, target)
-
-
-def _copy(source: Path, target: Path) -> None:
-    shutil.copyfile(source, target)
-    target.chmod(source.stat().st_mode | 0o200)
+                if is_data and not copies:  # a hard link would be written where it is, in a home that can be written
+                    target.symlink_to(source.absolute())
+                else:
+                    shutil.copyfile(source, target)
+                    target.chmod(source.stat().st_mode | 0o200)
 
 
 def without_command(preparation: Preparation) -> Preparation:

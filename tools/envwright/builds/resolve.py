@@ -29,6 +29,8 @@ OLDEST_PYTHON = "3.11"
 _HEADER = "# Written by `envwright lock`. Every version is exact, every file has its hash.\n"
 _REQUIRES = re.compile(r"^Requires-Dist:[ \t]*(.+?)[ \t\r]*$", re.MULTILINE | re.IGNORECASE)
 _NAME = re.compile(r"^Name:[ \t]*(.+?)[ \t\r]*$", re.MULTILINE | re.IGNORECASE)
+_OF_EXTRA = re.compile(r";\s*extra\s*==\s*['\"][\w.-]+['\"]\s*$")
+"""A marker that is about an extra alone, as nearly all are that name one: parsing them takes longer."""
 _Wanted = tuple[str, str]
 """A distribution and one of its extras, or an empty text for the distribution itself."""
 
@@ -43,7 +45,7 @@ def resolve_locks(
     """
     solved: dict[str, str | ProgramFailed] = {}
     for package in packages:
-        inputs = inputs_of(package)
+        inputs = inputs_digest(package.requires_to_lock, package.requires_python)
         if inputs not in solved:
             try:
                 solved[inputs] = resolved_lock(package.requires_to_lock, package.requires_python, stop, resolution)
@@ -56,11 +58,6 @@ def resolve_locks(
 def resolve_lock(package: Package, stop: threading.Event) -> None:
     """Rewrite one package's requirements.lock. Raises `ProgramFailed`; the lock is then unchanged."""
     write_changed(package.folder / LOCK_FILE, resolved_lock(package.requires_to_lock, package.requires_python, stop))
-
-
-def inputs_of(package: Package) -> str:
-    """The digest of what a package requires, by which locks are found."""
-    return inputs_digest(package.requires_to_lock, package.requires_python)
 
 
 def write_changed(path: Path, text: str) -> bool:
@@ -112,10 +109,7 @@ def _resolve_part(tools: Path, part: str, agreeing: Sequence[Path], stop: thread
 
 
 def resolved_lock(
-    requires: Sequence[str],
-    requires_python: str,
-    stop: threading.Event,
-    resolution: str = "highest",
+    requires: Sequence[str], requires_python: str, stop: threading.Event, resolution: str = "highest"
 ) -> str:
     """The text of a requirements.lock for these requirements.
 
@@ -159,15 +153,14 @@ def oldest_python(requires_python: str) -> str:
     """The lowest Python that `requires-python` allows, at least the tool's own lowest."""
     floors = re.findall(r"(?:>=|~=|==|>)\s*(\d+)\.(\d+)", requires_python)
     highest = max(((int(major), int(minor)) for major, minor in floors), default=(0, 0))
-    own = tuple(map(int, OLDEST_PYTHON.split(".")))
-    major, minor = max(highest, own)
-    return f"{major}.{minor}"
+    return "{}.{}".format(*max(highest, tuple(map(int, OLDEST_PYTHON.split(".")))))
 
 
 def unrequired_pins(package: Package, site_packages: Path) -> tuple[str, ...]:
     """`name==version` of pins that are installed there, and that the package's requirements do not lead to."""
     installed = _requirements_in(site_packages)
-    python = _markers_of(package)
+    interpreter = interpreter_for(package.requires_python)
+    python = {"python_version": interpreter.minor, "python_full_version": interpreter.version}
     waiting = [each for text in package.requires_to_lock for each in _wanted(text, "", python)]
     reached: set[_Wanted] = set()
     while waiting:
@@ -183,18 +176,13 @@ def unrequired_pins(package: Package, site_packages: Path) -> tuple[str, ...]:
 
 def _wanted(text: str, extra: str, python: dict[str, str]) -> Iterator[_Wanted]:
     """What a requirement of a distribution, or of one of its extras, leads to on this Python."""
-    if "extra" in text and not extra and _names_extra(text):
+    if "extra" in text and not extra and _OF_EXTRA.search(text):
         return
     requirement = readable_requirement(text)
     if requirement is not None and _applies(requirement, extra, python):
         name = canonicalize_name(requirement.name)
         yield name, ""
         yield from ((name, canonicalize_name(each)) for each in requirement.extras)
-
-
-def _names_extra(text: str) -> bool:
-    """Whether a marker is about an extra alone, which is true of nearly all that name one: parsing it takes longer."""
-    return re.search(r";\s*extra\s*==\s*['\"][\w.-]+['\"]\s*$", text) is not None
 
 
 def _applies(requirement: Requirement, extra: str, python: dict[str, str]) -> bool:
@@ -204,11 +192,6 @@ def _applies(requirement: Requirement, extra: str, python: dict[str, str]) -> bo
         return requirement.marker.evaluate({**python, "extra": extra})
     except (UndefinedEnvironmentName, ValueError):  # it cannot be evaluated, so it may apply
         return True
-
-
-def _markers_of(package: Package) -> dict[str, str]:
-    interpreter = interpreter_for(package.requires_python)
-    return {"python_version": interpreter.minor, "python_full_version": interpreter.version}
 
 
 @lru_cache(maxsize=8)  # environments of one lock share it

@@ -58,18 +58,14 @@ def sandbox_of(
     require_sandbox(mode)
     if why_not_confined(mode):
         return None
-    read = [*reads, *installed(python), WORKER_FOLDER]
+    installed = (python.absolute().parents[1], python.resolve().parents[1])  # with the Python that it was made from
+    read = [*reads, *installed, WORKER_FOLDER]
     written = list(writes)
     if network == "open":
         read += [Path(os.environ[name]) for name in CERTIFICATES if os.environ.get(name)]
         cache = os.environ.get("HF_HOME")  # what was downloaded, without the token that is beside it
         written += [Path(cache, "hub"), Path(cache, "datasets")] if cache else []
     return Sandbox(_resolved(read), _resolved(written), network, accelerators=mode == "gpu")
-
-
-def installed(python: Path) -> tuple[Path, Path]:
-    """The virtual environment of a Python, and the Python that it was made from."""
-    return python.absolute().parents[1], python.resolve().parents[1]
 
 
 def tool_folders(workspace: Workspace) -> tuple[Path, ...]:

@@ -14,17 +14,13 @@ NO_SETTINGS = "UV_NO_CONFIG"
 _finding_uv = threading.Lock()
 
 
+@cache
 def uv_program() -> Path:
     """The uv that was installed with the tool."""
-    with _finding_uv:  # it calls sysconfig, whose first result is wrong when two threads call it at once
-        return _found_uv()
-
-
-@cache
-def _found_uv() -> Path:
     from uv import find_uv_bin
 
-    return Path(find_uv_bin())
+    with _finding_uv:  # it calls sysconfig, whose first result is wrong when two threads call it at once
+        return Path(find_uv_bin())
 
 
 def uv_environment() -> Mapping[str, str]:

@@ -72,8 +72,6 @@ _NEEDS_BUILD = re.compile(r"uilding source distributions|o usable wheel|--no-bui
 
 @dataclass(frozen=True)
 class VirtualEnvironment:
-    """A complete virtual environment."""
-
     folder: Path
 
     @property
@@ -190,21 +188,16 @@ def _is_the_tools(lock: Path) -> bool:
     return lock.parent == TOOL_LOCKS
 
 
-def venv_key(lock: Path, interpreter: Interpreter | None = None) -> str:
+def venv_key(lock: Path, python: Interpreter) -> str:
     """The name of the virtual environment of a lock: equal pins and the same interpreter have one."""
-    python = interpreter or own_interpreter()
     identity = json.dumps([_digest_of_pins(lock.read_bytes()), *python.identity])
     return hashlib.sha256(identity.encode()).hexdigest()[:20]
 
 
 @lru_cache(maxsize=4)  # called several times for every environment, and a lock has thousands of lines
 def _digest_of_pins(lock: bytes) -> str:
-    return hashlib.sha256(pins_of(lock)).hexdigest()
-
-
-def pins_of(lock: bytes) -> bytes:
-    """A lock without its comments, which makes it independent of its package."""
-    return b"\n".join(line for line in lock.splitlines() if not line.lstrip().startswith(b"#"))
+    """The digest of a lock without its comments, which makes it independent of its package."""
+    return hashlib.sha256(b"\n".join(line for line in lock.splitlines() if line.lstrip()[:1] != b"#")).hexdigest()
 
 
 def is_sound(folder: Path) -> bool:
@@ -233,8 +226,7 @@ def _new_venv(lock: Path, folder: Path, neutral: Path, python: Interpreter, stop
     try:
         text = installable(lock)
     except (DeclarationError, ValueError, OSError) as error:
-        message = f"no virtual environment could be made from {lock.parent.name}/{lock.name}: {error}"
-        raise ProgramFailed(Failure("infrastructure", "VirtualEnvironmentFailed", message)) from None
+        raise _cannot_be_made(lock, f": {error}") from None
     read = neutral / LOCK_FILE
     read.write_text(text)
     run_program(
@@ -267,15 +259,13 @@ def _synchronize(lock: Path, read: Path, folder: Path, stop: threading.Event) ->
         try:
             run_uv(partial(run, seconds=BUILD_SECONDS), [*sync, read], reads=[read], writes=[folder])
         except ProgramFailed as error:
-            raise ProgramFailed(_explained(error.failure, lock)) from None
+            advice = "The first installation needs the package index; later runs need no network."
+            raise _cannot_be_made(lock, f"\n{advice}\n{error.failure.message}") from None
 
 
-def _explained(failure: Failure, lock: Path) -> Failure:
-    message = (
-        f"no virtual environment could be made from {lock.parent.name}/{lock.name}\n"
-        f"The first installation needs the package index; later runs need no network.\n{failure.message}"
-    )
-    return Failure("infrastructure", "VirtualEnvironmentFailed", message)
+def _cannot_be_made(lock: Path, reason: str) -> ProgramFailed:
+    message = f"no virtual environment could be made from {lock.parent.name}/{lock.name}{reason}"
+    return ProgramFailed(Failure("infrastructure", "VirtualEnvironmentFailed", message))
 
 
 def run_uv(

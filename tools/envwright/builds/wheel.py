@@ -20,6 +20,8 @@ from email.parser import Parser
 from functools import partial
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from envwright.builds.interpreter import Interpreter, interpreter_for, own_interpreter
 from envwright.builds.sandbox import CERTIFICATES, PROXIES, sandbox_of
 from envwright.builds.uv import NO_SETTINGS, uv_environment, uv_program
@@ -28,6 +30,7 @@ from envwright.declarations.package import Package
 from envwright.facts.observed import Failure, Wheel
 from envwright.files.atomic_write import write_whole
 from envwright.packages.content import strict_digest
+from envwright.packages.pyproject import readable_requirement
 from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.signature import signed, verified
 from envwright.system.subprocesses import ProgramFailed, run_program
@@ -86,15 +89,11 @@ def built_wheel(package: Package, workspace: Workspace, stop: threading.Event) -
         _make(package, unfinished, venv_for(BUILD_LOCK, workspace, stop), interpreter, stop)
         write_digests(unfinished, target.name)
 
-    target = _folder(package, interpreter, workspace)
+    key = hashlib.sha256((package.digest + made_by(interpreter)).encode()).hexdigest()[:20]
+    target = workspace.wheels / package.name / key
     folder = made_once(target, make, has_its_files, stop)
     mark_used(folder)
     return BuiltWheel(describe_wheel(next(folder.glob("*.whl"))), folder / "site")
-
-
-def _folder(package: Package, interpreter: Interpreter, workspace: Workspace) -> Path:
-    key = hashlib.sha256((package.digest + made_by(interpreter)).encode()).hexdigest()[:20]
-    return workspace.wheels / package.name / key
 
 
 def made_by(interpreter: Interpreter) -> str:
@@ -211,12 +210,10 @@ def _answered(path: Path) -> list[object]:
 
 def _readable(text: str) -> str:
     """A requirement on one line, as pip reads it. Raises `ProgramFailed` for anything else, such as an option."""
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    try:
-        return str(Requirement(text))
-    except InvalidRequirement:
-        raise ProgramFailed(Failure("raised", "BuildFailed", f"has the requirement {text!r}")) from None
+    requirement = readable_requirement(text)
+    if requirement is None:
+        raise ProgramFailed(Failure("raised", "BuildFailed", f"has the requirement {text!r}"))
+    return str(requirement)
 
 
 def _unpack(wheel: Path, site: Path, interpreter: Interpreter, stop: threading.Event) -> None:
@@ -243,20 +240,13 @@ def _fetching_environment() -> dict[str, str]:
 
 def _brought_along(package: Package) -> bool:
     """Whether the tool's own build environment has the build requirements of the package."""
-    from packaging.requirements import InvalidRequirement, Requirement
-    from packaging.utils import canonicalize_name
-
-    pins = _pins()
-    try:
-        wanted = [Requirement(text) for text in package.build_requires]
-    except InvalidRequirement:
-        return False
-    found = [(pins.get(canonicalize_name(one.name)), one.specifier) for one in wanted]
-    return bool(found) and all(version is not None and version in specifier for version, specifier in found)
+    pins, wanted = _pins(), [readable_requirement(text) for text in package.build_requires]
+    found = [(pins.get(canonicalize_name(one.name)), one.specifier) for one in wanted if one is not None]
+    are_met = all(version is not None and version in specifier for version, specifier in found)
+    return bool(wanted) and len(found) == len(wanted) and are_met
 
 
 def _pins() -> dict[str, str]:
-    """The versions of the tool's own build environment."""
     lines = (line for line in BUILD_LOCK.read_text().splitlines() if "==" in line and line[0] != " ")
     return dict(line.split(" ")[0].split("==") for line in lines)
 
@@ -310,7 +300,6 @@ def installed_digest(overlay: Path) -> str:
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import sys
 import threading
@@ -40,7 +39,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print every check, apply safe fixes, and fail if a requirement is missing."""
     root = options.root
-    machine = look(root, os.environ, offline=options.offline)
+    machine = look(root, offline=options.offline)
     fixed = _fixed(machine, Workspace(root)) if options.fix else 0
     checks = examined(replace(machine, unsound=()) if fixed else machine)
     if options.job:

@@ -10,15 +10,7 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import named_environment
 from envwright.observing.job import StageFailed
-from envwright.observing.reply import (
-    NoOracleReplyError,
-    OneReplyError,
-    UnknownTaskError,
-    render_json,
-    render_text,
-    reply_to,
-    turn_of,
-)
+from envwright.observing.reply import ReplyRefusedError, render_json, render_text, reply_to, turn_of
 from envwright.reports.printing import for_terminal, print_text
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
@@ -64,13 +56,12 @@ def run(options: argparse.Namespace) -> int:
         replied = reply_to(
             entry, package, workspace, options.task, turns, allow_network=network, stop=threading.Event()
         )
-    except (UnknownTaskError, OneReplyError, NoOracleReplyError) as error:
+    except ReplyRefusedError as error:
         print(f"{entry.name}: {error}", file=sys.stderr)
         return exit_codes.USAGE
     except (StageFailed, ProgramFailed) as error:
         print(f"{entry.name} could not be scored: {error.failure.type}: {error.failure.message}", file=sys.stderr)
-        own = error.failure.kind in ("raised", "missing-secret", "network")
-        return exit_codes.FAIL if own else exit_codes.ERROR
+        return exit_codes.FAIL if error.failure.is_own else exit_codes.ERROR
     if options.format == "json":
         print_text(for_terminal(lambda _width, _colour: render_json(package, replied)))
     else:

@@ -111,7 +111,7 @@ def add_arguments_status(command: argparse.ArgumentParser) -> None:
 
 def run_status(options: argparse.Namespace) -> int:
     """Print the state of the store and return the exit code: 0 if it could be read."""
-    from envwright.observing.store.sharing import refused_text, stored
+    from envwright.observing.store.sharing import received, refused_text
 
     store = declared_store(options)
     if store is None:
@@ -122,7 +122,7 @@ def run_status(options: argparse.Namespace) -> int:
     names = [name for name in choice.names if name in choice.repository.packages]
     brief = len(names) >= BRIEF_FROM
     request = ValidationRequest(choice.repository, Workspace(root), brief, GATES, ObservationRequest())
-    found = stored(request, names, store)
+    found = received(request, names, store, keep=False)
     print(f"store:   {store.address}")
     print(f"trusted: {', '.join(sorted(store.trusted)) or 'no key, so nothing in it counts'}")
     print(f"writes:  {f'as {store.key.name}' if store.key else 'no'}")

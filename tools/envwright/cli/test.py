@@ -10,6 +10,7 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import named_environment
 from envwright.observing.authors_pytest import run_pytest
+from envwright.observing.job import StageFailed
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
 
@@ -36,8 +37,8 @@ def run(options: argparse.Namespace) -> int:
     arguments = [argument for number, argument in enumerate(options.pytest) if number or argument != "--"]
     try:
         workspace = Workspace(options.root)
-        code = run_pytest(entry, package, workspace, arguments, allow_network=False, stop=threading.Event())
-    except ProgramFailed as error:
+        code = run_pytest(entry, package, workspace, arguments, threading.Event())
+    except (StageFailed, ProgramFailed) as error:
         print(f"{entry.name} could not be tested: {error.failure.type}: {error.failure.message}", file=sys.stderr)
         return exit_codes.FAIL if error.failure.kind == "raised" else exit_codes.ERROR
     return MEANING.get(code, exit_codes.ERROR)

@@ -7,12 +7,10 @@ from envwright_worker.policies.baselines import nop, oracle
 from envwright_worker.policies.distorted_answers import format_only, near_miss
 
 POLICIES = tuple(each.name for each in policies.POLICIES)
-"""Every policy that the rewards gate runs."""
 SAMPLED = {each.name: each.tasks for each in policies.POLICIES if each.tasks is not None}
 """Policy → the number of tasks that it replies to; the oracle, which is missing here, replies to all of
 `TASKS_SCORED`."""
 CORE = (oracle.name, nop.name, near_miss.name, format_only.name)
-"""The minimal set of policies for judging a reward."""
 TASKS_SCORED = 100
 """Number of tasks that a worker keeps: reference replies are tried on all of them, and on later ones while there is
 time."""

@@ -7,7 +7,7 @@ reward that is missing is `None`, never 0.0.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,7 +20,7 @@ from envwright.facts.search import Search
 from envwright.facts.stages import StageName
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+    from pydantic import TypeAdapter, ValidationError
 
 FailureKind = Literal[
     "raised",  # the environment's own code raised
@@ -60,6 +60,11 @@ class Failure:
     """The message that the author's oracle failed on, if the oracle failed."""
     variables: tuple[str, ...] = ()
     """The environment variables that it asks for and does not get."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the environment caused it."""
+        return self.kind in ("raised", "missing-secret", "network")
 
 
 @dataclass(frozen=True)
@@ -158,7 +163,6 @@ class Description:
     drafts_read_by: str | None = None
     """The parser of verifiers that takes an answer inside the reasoning for the answer."""
     import_seconds: float = 0.0
-    load_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -540,8 +544,7 @@ class Facts:
 
     def broken_infrastructure(self) -> dict[StageName, Failure]:
         """The failures that the environment did not cause and that must not be cached."""
-        own = {"raised", "missing-secret", "network"}
-        return {stage: failure for stage, failure in self.failures.items() if failure.kind not in own}
+        return {stage: failure for stage, failure in self.failures.items() if not failure.is_own}
 
 
 @cache
@@ -552,22 +555,24 @@ def adapter(kind: type) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
+def first_problem(error: ValidationError) -> str:
+    """The first place at which data has another shape, and why."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
 def as_json(value: object) -> bytes:
     """Facts, or a part of them, as JSON: the fields of dataclasses, without computed properties."""
-    try:
-        return _writer()(value, inf_nan_mode="constants", fallback=str)
-    except ValueError:  # half of a pair of surrogates, which UTF-8 has no bytes for
-        return json.dumps(value, separators=(",", ":"), default=_plain).encode()
-
-
-@cache
-def _writer() -> Callable[..., bytes]:
     from pydantic_core import to_json  # importing it takes a tenth of a second, and many runs write no facts
 
-    return to_json
+    try:
+        return to_json(value, inf_nan_mode="constants", fallback=str)
+    except ValueError:  # half of a pair of surrogates, which UTF-8 has no bytes for
+        return json.dumps(value, separators=(",", ":"), default=fields_or_text).encode()
 
 
-def _plain(value: object) -> object:
+def fields_or_text(value: object) -> object:
+    """What `json` writes of a value that it does not know; `asdict` would copy everything in it."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     return str(value)

@@ -11,23 +11,23 @@ import hashlib
 import json
 import math
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from envwright_worker.messages import Message
 from envwright_worker.splits import Split
 
-from envwright.facts.observed import Failure, FunctionScore, Rollout
+from envwright.facts.observed import Failure, FunctionScore, Rollout, adapter, first_problem
 from envwright.facts.spending import Tokens
 
 VERSION = 1
 LINE_LIMIT = 16 * 2**20
-"""The size limit of one row in bytes."""
+_IN_BOTH = ("task", "rollout", "reward", "functions", "stop", "truncated", "timed_out", "seconds")
+"""The fields that a row and a rollout share."""
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 ErrorClass = Literal[
@@ -37,7 +37,6 @@ ErrorClass = Literal[
     "harness",  # the harness between model and environment
     "infrastructure",  # sandbox, tunnel, disk, the tool itself
 ]
-ERROR_CLASSES: tuple[ErrorClass, ...] = get_args(ErrorClass)
 
 
 def is_on_loopback(url: str) -> bool:
@@ -54,10 +53,16 @@ class RowError:
     type: str
     message: str
 
+    def as_failure(self) -> Failure:
+        """The error as the fact that rules read."""
+        return Failure("raised" if self.kind == "environment" else self.kind, self.type, self.message)
+
 
 @dataclass(frozen=True)
 class EvaluationRow:
     """One rollout. A reward that is missing is `None`, never 0.0."""
+
+    __pydantic_config__: ClassVar = {"allow_inf_nan": False, "extra": "forbid"}
 
     environment: str
     digest: str | None
@@ -82,7 +87,6 @@ class EvaluationRow:
     truncated: bool = False
     timed_out: bool = False
     retries: int = 0
-    """Retries after provider failures."""
     tokens: Tokens | None = None
     """Tokens over all turns, as the provider counts them."""
     seconds: float = 0.0
@@ -117,30 +121,18 @@ class EvaluationRow:
     def as_rollout(self) -> Rollout:
         """The row as the fact that rules read."""
         return Rollout(
-            task=self.task,
             policy=self.speaker,
-            rollout=self.rollout,
             completion=self.completion or (),
-            reward=self.reward,
-            functions=self.functions,
-            failure=None if self.error is None else failure_of(self.error),
-            stop=self.stop,
-            truncated=self.truncated,
-            timed_out=self.timed_out,
-            seconds=self.seconds,
+            failure=self.error.as_failure() if self.error else None,
             model=self.real_model,
+            **{name: getattr(self, name) for name in _IN_BOTH},
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The object of the file."""
-        raw = {one.name: getattr(self, one.name) for one in fields(self)}
-        if self.judge is None:
-            raw.pop("judge")  # most environments have none, and their rows stay unchanged
-        if self.split is None:
-            del raw["split"]
+        left_out = [name for name in ("judge", "split") if getattr(self, name) is None]
         return {
             "version": VERSION,
-            **raw,
+            **{name: value for name, value in vars(self).items() if name not in left_out},
             "group": self.group or self.task_key,
             "functions": {name: asdict(score) for name, score in self.functions.items()},
             "error": self.error and {"class": self.error.kind, "type": self.error.type, "message": self.error.message},
@@ -148,7 +140,6 @@ class EvaluationRow:
         }
 
     def line(self) -> bytes:
-        """One line of the file."""
         text = json.dumps(self.to_json(), separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=str)
         return text.encode("utf-8", "replace") + b"\n"
 
@@ -162,62 +153,20 @@ def row_of(raw: Any) -> EvaluationRow:
 
     Raises `MalformedRow` when it is of another version or shape.
     """
+    from pydantic import ValidationError  # slow to import, and many runs read no rows
+
     if not isinstance(raw, dict):
         raise MalformedRow(f"is {type(raw).__name__}, not an object")
     if raw.get("version") != VERSION:
         raise MalformedRow(f"version is {raw.get('version')!r}, this release reads {VERSION}")
-    known = {one.name for one in fields(EvaluationRow)}
-    strange = sorted(set(raw) - known - {"version"})
-    missing = sorted({"environment", "generation", "task", "task_key", "rollout", "reward"} - set(raw))
-    if missing or strange:
-        what = [f"lacks {', '.join(missing)}"] if missing else []
-        raise MalformedRow("; ".join([*what, *([f"has unknown {', '.join(strange)}"] if strange else [])]))
-    return _checked({**raw})
-
-
-def _checked(raw: dict[str, Any]) -> EvaluationRow:
-    raw.pop("version")
-    if not _is_finite_or_none(raw["reward"]):
-        raise MalformedRow(f"reward is {raw['reward']!r}, neither a finite number nor null")
-    for name in ("task", "rollout"):
-        if type(raw[name]) is not int or raw[name] < 0:
-            raise MalformedRow(f"{name} is {raw[name]!r}, not a non-negative number")
-    for name in ("environment", "task_key", "digest", "policy", "model", "group", "stop"):
-        if not isinstance(raw.get(name), str | None):
-            raise MalformedRow(f"{name} is {type(raw[name]).__name__}, not text")
-    completion = raw.get("completion") or []
-    if not isinstance(completion, list) or not all(isinstance(message, dict) for message in completion):
-        raise MalformedRow("completion is not a list of messages")
-    if raw.get("split") not in (None, *get_args(Split)):
-        raise MalformedRow(f"split is {raw['split']!r}, neither 'train' nor 'eval'")
-    if raw["generation"] not in ("v0", "v1"):
-        raise MalformedRow(f"generation is {raw['generation']!r}, neither 'v0' nor 'v1'")
+    fields_of_row = {"digest": None, **{name: value for name, value in raw.items() if name != "version"}}
+    if isinstance(found := raw.get("error"), dict):
+        fields_of_row["error"] = {"kind" if name == "class" else name: value for name, value in found.items()}
     try:
-        error = raw.get("error")
-        raw["error"] = error and RowError(error["class"], str(error["type"]), str(error["message"]))
-        if error and error["class"] not in ERROR_CLASSES:
-            raise MalformedRow(f"error class is {error['class']!r}, none of {', '.join(ERROR_CLASSES)}")
-        raw["functions"] = {name: FunctionScore(**score) for name, score in (raw.get("functions") or {}).items()}
-        tokens = raw.get("tokens")
-        raw["tokens"] = tokens and Tokens(prompt=tokens["prompt"], completion=tokens["completion"])
-        raw["completion"] = None if raw.get("completion") is None else tuple(raw["completion"])
-        raw.setdefault("digest", None)
-        row = EvaluationRow(**raw)
-    except MalformedRow:
-        raise
-    except (AttributeError, KeyError, TypeError) as problem:
-        raise MalformedRow(f"is not a row: {type(problem).__name__}: {problem}") from None
-    bad = next((name for name, score in row.functions.items() if not _is_finite_or_none(score.score)), None)
-    if bad is not None:
-        raise MalformedRow(f"score of {bad} is {row.functions[bad].score!r}, neither a finite number nor null")
+        row: EvaluationRow = adapter(EvaluationRow).validate_json(json.dumps(fields_of_row), strict=True)
+    except ValidationError as error:
+        raise MalformedRow(f"is not a row: {first_problem(error)}") from None
     return row if row.group else replace(row, group=row.task_key)
-
-
-def _is_finite_or_none(value: Any) -> bool:
-    if value is None:
-        return True
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and abs(value) <= sys.float_info.max  # an integer may be too large for `isfinite`
 
 
 def task_key(prompt: Sequence[Message], data: Mapping[str, Any]) -> str:
@@ -236,21 +185,14 @@ def rows_of_rollouts(
         key = keys.get(rollout.task, f"task-{rollout.task}")
         yield replace(
             about,
-            task=rollout.task,
             task_key=key,
             group=key,
-            rollout=rollout.rollout,
             policy=rollout.policy,
-            reward=rollout.reward,
-            functions=rollout.functions,
             error=error_of(rollout),
-            stop=rollout.stop,
-            truncated=rollout.truncated,
-            timed_out=rollout.timed_out,
             retries=rollout.retries,
             tokens=rollout.tokens and Tokens(*rollout.tokens),
-            seconds=rollout.seconds,
             completion=rollout.completion,
+            **{name: getattr(rollout, name) for name in _IN_BOTH},
         )
 
 
@@ -267,13 +209,6 @@ CLASS_OF_KIND: dict[str, ErrorClass] = {
     "infrastructure": "infrastructure",
     "no-reference": "infrastructure",
 }
-KIND_OF_CLASS: dict[ErrorClass, Any] = {
-    "environment": "raised",
-    "timeout": "timeout",
-    "provider": "provider",
-    "harness": "harness",
-    "infrastructure": "infrastructure",
-}
 
 
 def error_of(rollout: Rollout) -> RowError | None:
@@ -282,11 +217,6 @@ def error_of(rollout: Rollout) -> RowError | None:
     if failure is None:
         return RowError("timeout", "Timeout", f"ran out of time ({rollout.stop})") if rollout.timed_out else None
     return RowError(CLASS_OF_KIND.get(failure.kind, "infrastructure"), failure.type, failure.message)
-
-
-def failure_of(error: RowError) -> Failure:
-    """An error of a row as the fact that rules read."""
-    return Failure(KIND_OF_CLASS[error.kind], error.type, error.message)
 
 
 class ResultsWriter:
@@ -298,26 +228,15 @@ class ResultsWriter:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self._cut_torn_line()
-
-    def _cut_torn_line(self) -> None:
-        size = end = os.fstat(self._file).st_size
-        while end > 0:
-            start = max(0, end - 65_536)
-            newline = os.pread(self._file, end - start, start).rfind(b"\n")
-            if newline >= 0:
-                end = start + newline + 1
-                break
-            end = start
-        if end != size:
+        if os.fstat(self._file).st_size:
+            with mmap(self._file, 0, access=ACCESS_READ) as content:
+                end = content.rfind(b"\n") + 1
             os.ftruncate(self._file, end)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self._file)
 
     def append(self, row: EvaluationRow) -> None:

@@ -69,7 +69,7 @@ STAGES = (
         "pace",
         "the first replies are scored or played: the time of a reply, and whether conversations that never succeed end "
         "([architecture.md](#the-budget))",
-        job="pace",
+        job="rewards",
         needs=("references",),
         share=0.3,
     ),
@@ -90,7 +90,7 @@ STAGES = (
         gates=("rewards",),
         share=0.1,
     ),
-    Stage("tests", "the author's pytest tests", job="tests", needs=("pace",), gates=("rewards",), share=0.25),
+    Stage("tests", "the author's pytest tests", job="rewards", needs=("pace",), gates=("rewards",), share=0.25),
     Stage(
         "invariants",
         "reference replies on every task; the same replies in another order and concurrently; growing replies; access "
@@ -157,14 +157,7 @@ def needed_by(*gates: str) -> tuple[StageName, ...]:
 
 def with_needs(names: Collection[StageName]) -> set[StageName]:
     """These stages and their prerequisites."""
-    found: set[StageName] = set()
-    waiting = list(names)
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += stage_named(name).needs
-    return found
+    return {each for name in names for each in (name, *with_needs(stage_named(name).needs))}
 
 
 def in_start_order(names: Collection[StageName], first: Sequence[StageName] = ()) -> list[Stage]:

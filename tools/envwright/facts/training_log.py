@@ -55,7 +55,6 @@ class RunMetrics:
     notes: tuple[str, ...] = ()
     """Lines that could not be read."""
     log: str = ""
-    """The end of the trainer's output."""
 
     @property
     def last_step(self) -> int | None:
@@ -81,13 +80,13 @@ class RunMetrics:
         for step, row in self.steps.items():
             for name in row:
                 at.setdefault(name, []).append(step)
-        often = {name: steps for name, steps in at.items() if len(steps) >= 5 and len(steps) > 0.9 * _length(steps)}
+        often = {
+            name: steps
+            for name, steps in at.items()
+            if len(steps) >= 5 and len(steps) > 0.9 * (steps[-1] - steps[0] + 1)
+        }
         end = max((steps[-1] for steps in often.values()), default=0)
         return {name: steps[-1] for name, steps in often.items() if end - steps[-1] > max(5, 0.05 * end)}
-
-
-def _length(steps: list[int]) -> int:
-    return steps[-1] - steps[0] + 1
 
 
 def read_metrics(path: Path) -> RunMetrics:
@@ -135,12 +134,10 @@ def joined(parts: Iterable[Rows], sources: Iterable[str], log: str = "") -> RunM
                 continue
             known = steps.setdefault(step, {})
             for name, value in flat.items():
-                if name in STEP_NAMES:
-                    continue
-                number_of = _finite(value)
-                if number_of is not None:
+                number_of = None if name in STEP_NAMES else _number(value)
+                if number_of is not None and math.isfinite(number_of):
                     known[name] = number_of
-                elif _is_broken(value):
+                elif number_of is not None:
                     broken.setdefault(name, set()).add(step)
     ordered = {step: steps[step] for step in sorted(steps)}
     return RunMetrics(
@@ -218,26 +215,18 @@ def _flat(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]
 
 def _step(flat: Mapping[str, Any], number: int) -> int | None:
     for name in STEP_NAMES:
-        value = _finite(flat.get(name))
-        if value is not None:
+        value = _number(flat.get(name))
+        if value is not None and math.isfinite(value):
             return int(value)
-    return number if any(_finite(value) is not None for value in flat.values()) else None
+    return number if any(_number(value) is not None for value in flat.values()) else None
 
 
-def _finite(value: Any) -> float | None:
-    if isinstance(value, bool) or value is None:
-        return None
+def _number(value: Any) -> float | None:
+    """The value as a number, which need not be finite."""
     try:
-        number = float(value)
+        return None if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         return None
-    return number if math.isfinite(number) else None
-
-
-def _is_broken(value: Any) -> bool:
-    if isinstance(value, float):
-        return not math.isfinite(value)
-    return isinstance(value, str) and re.fullmatch(r"[+-]?(nan|inf(inity)?)", value.strip(), re.IGNORECASE) is not None
 
 
 def _latest_state(files: list[Path]) -> list[Path]:

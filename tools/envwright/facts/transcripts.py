@@ -44,8 +44,6 @@ RowData = dict[str, Any]
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a message."""
-
     kind: PartKind
     text: str
     """The text; of an image, its address, or nothing if it was embedded."""
@@ -59,7 +57,6 @@ class ToolCall:
 
     name: str
     arguments: str
-    """As they were sent."""
     id: str = ""
     problem: str = ""
     """Why the arguments are not a JSON object; empty if they are one."""
@@ -67,8 +64,6 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class TranscriptTurn:
-    """A message of a conversation."""
-
     role: str
     parts: tuple[Part, ...] = ()
     calls: tuple[ToolCall, ...] = ()
@@ -76,9 +71,7 @@ class TranscriptTurn:
     """The id of the tool call that this message is the result of."""
     name: str = ""
     seconds: float | None = None
-    """How long the model took, if the source has it."""
     tokens: tuple[int, int] | None = None
-    """Tokens sent and received, if the source has them."""
 
     @property
     def text(self) -> str:
@@ -97,7 +90,6 @@ class Transcript:
     rollout: int
     turns: tuple[TranscriptTurn, ...]
     prompt_turns: int = 0
-    """How many of the turns are the prompt."""
     reward: float | None = None
     functions: Mapping[str, FunctionScore] = field(default_factory=dict)
     weights_known: bool = True
@@ -121,7 +113,6 @@ class Transcript:
 
     @property
     def replies(self) -> int:
-        """The number of messages of the model."""
         return sum(turn.role == "assistant" for turn in self.turns[self.prompt_turns :])
 
     @property
@@ -147,7 +138,6 @@ def turns_of(messages: Any, role: str = "assistant") -> tuple[TranscriptTurn, ..
 
 
 def turn_of(message: Any, seconds: float | None = None, tokens: tuple[int, int] | None = None) -> TranscriptTurn:
-    """One message as a turn."""
     if not isinstance(message, Mapping):
         return TranscriptTurn("unknown", (_unknown(message, "a message that is not an object"),), seconds=seconds)
     role = message.get("role")
@@ -239,10 +229,7 @@ def _unknown(value: Any, about: str) -> Part:
 
 
 def _json(value: Any) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, indent=1, default=str)
-    except (ValueError, RecursionError):
-        return "nested too deeply to be shown"
+    return json.dumps(plain_data(value), ensure_ascii=False, indent=1)
 
 
 def _text(value: Any) -> str:
@@ -319,11 +306,8 @@ def packed(data: Any) -> str:
 
 
 def unpacked(content: str) -> Any:
-    """The data of a packed text. Raises `ValueError` if it is not one."""
-    try:
-        return json.loads(zlib.decompress(base64.b64decode(content, validate=True)))
-    except zlib.error as error:
-        raise ValueError(f"is not packed data: {error}") from None
+    """The data of a packed text."""
+    return json.loads(zlib.decompress(base64.b64decode(content)))
 
 
 def transcript_row(listed: ListedTranscript, place: tuple[int, int]) -> RowData:

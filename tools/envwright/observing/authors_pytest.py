@@ -14,11 +14,11 @@ from envwright.builds.venv import IMPORT_WORKER, environment_venv, venv_for
 from envwright.builds.wheel import TESTS_LOCK, built_wheel
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
-from envwright.observing.job import StageFailed, worker_environment
+from envwright.observing.job import worker_environment
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import requests_for, require_prepared
 from envwright.observing.templates import environment_sandbox
-from envwright.system.subprocesses import ProgramFailed, run_at_terminal
+from envwright.system.subprocesses import run_at_terminal
 from envwright.system.workspace import Workspace
 
 RUN_PYTEST = f"""{IMPORT_WORKER}import sys
@@ -34,22 +34,18 @@ def run_pytest(
     package: Package,
     workspace: Workspace,
     arguments: Sequence[str],
-    *,
-    allow_network: bool,
     stop: threading.Event,
 ) -> int:
     """Run pytest on an environment's tests and cases and return its exit code.
 
-    Raises `ProgramFailed` when the virtual environment or the wheel cannot be made, or declared data is missing.
+    Raises `ProgramFailed` when the virtual environment or the wheel cannot be made, and `StageFailed` when declared
+    data is missing.
     """
     venv = environment_venv(package, workspace, stop)
     toolbox = venv_for(TESTS_LOCK, workspace, stop).site_packages
     overlay = built_wheel(package, workspace, stop).overlay
-    requests = requests_for(entry, ObservationRequest(allow_network=allow_network), package)
-    try:
-        require_prepared(entry.name, requests)
-    except StageFailed as error:
-        raise ProgramFailed(error.failure) from None
+    requests = requests_for(entry, ObservationRequest(), package)
+    require_prepared(entry.name, requests)
     asked = json.dumps(
         {"settings": requests.settings(package, overlay), "toolbox": str(toolbox.resolve())}, default=str
     )

@@ -30,16 +30,6 @@ CHEAP_SECONDS = 0.02
 """The seconds below which replies are never left out, because the number of tasks bounds the work."""
 
 
-@dataclass(frozen=True)
-class Allowance:
-    """The time of one stage."""
-
-    seconds: float
-    """Seconds after which its jobs should stop."""
-    at_most: float
-    """Seconds after which they are ended."""
-
-
 class Budget:
     """Wall time of one environment, while one of its stages works."""
 
@@ -80,12 +70,15 @@ class Budget:
             now = self._clock() - self._since if self._working else 0.0
             return max(0.0, self._seconds - self._spent - now)
 
-    def allowance(self, stage: Stage, unfinished: Collection[str]) -> Allowance:
-        """The time of a stage that begins; `unfinished` stages include it."""
+    def allowance(self, stage: Stage, unfinished: Collection[str]) -> tuple[float, float]:
+        """Seconds after which the jobs of a stage that begins should stop, and after which they are ended.
+
+        `unfinished` stages include it.
+        """
         all_of_it = sum(stage_named(name).share for name in unfinished) / self._lanes
         whole = max(all_of_it, share_from(stage, unfinished))
         seconds = max(LEAST_SECONDS, self.left * (stage.share / whole if whole else 1.0))
-        return Allowance(seconds - min(MOST_STOPPING_SECONDS, STOPPING * seconds), seconds)
+        return seconds - min(MOST_STOPPING_SECONDS, STOPPING * seconds), seconds
 
 
 @dataclass(frozen=True)
@@ -96,10 +89,10 @@ class Deadline:
     end: float
 
     @classmethod
-    def of(cls, allowance: Allowance) -> Deadline:
+    def after(cls, seconds: float, at_most: float) -> Deadline:
         """The deadline of a stage that begins now."""
         now = time.monotonic()
-        return cls(now + allowance.seconds, now + allowance.at_most)
+        return cls(now + seconds, now + at_most)
 
     @property
     def seconds(self) -> float:
@@ -129,6 +122,12 @@ def deadline(of: Deadline) -> Iterator[None]:
 def current_deadline() -> Deadline | None:
     """The deadline of the stage that this thread runs, if it runs one."""
     return _current.get()
+
+
+def seconds_left() -> float:
+    """Seconds until the jobs of the stage that this thread runs should stop; infinite if it runs none."""
+    bound = _current.get()
+    return bound.seconds if bound else math.inf
 
 
 def cost_of(pace: Pace | None) -> float:

@@ -23,8 +23,6 @@ PRUNED = ".pruned"
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """One entry of the cache."""
-
     kind: str
     path: Path
     bytes: int
@@ -94,18 +92,10 @@ def _things(workspace: Workspace) -> Iterator[tuple[str, Path]]:
 def _measured(kind: str, path: Path) -> CacheEntry:
     marks = path.stat()
     total = own = 0
-    for file in _files(path):
+    below = (Path(folder, name) for folder, _, names in os.walk(path) for name in names)
+    for file in below if path.is_dir() else (path,):
         with suppress(OSError):
             status = file.lstat()
             total += status.st_size
             own += status.st_size if status.st_nlink == 1 else 0
     return CacheEntry(kind, path, total, own, marks.st_mtime)
-
-
-def _files(path: Path) -> Iterator[Path]:
-    if not path.is_dir():
-        yield path
-        return
-    for folder, _, names in os.walk(path):
-        for name in names:
-            yield Path(folder, name)

@@ -10,74 +10,53 @@ from typing import Any
 
 from envwright_worker.policies.blend import BLEND
 
-from envwright.facts import stages
+from envwright.facts import observed, stages
 from envwright.facts.mutation import Mutation
-from envwright.facts.observed import (
-    Act,
-    Agent,
-    AnswerFields,
-    Case,
-    Cut,
-    Dataset,
-    Description,
-    EndlessConversation,
-    Facts,
-    Failure,
-    GoldSweep,
-    Growth,
-    JudgedScore,
-    NetworkAttempt,
-    Pace,
-    Repetition,
-    RewardFunction,
-    Rollout,
-    Sample,
-    Score,
-    StartMode,
-    Task,
-    TestOutcome,
-    ToolTrial,
-    Validation,
-    WantedData,
-    Wheel,
-)
+from envwright.facts.observed import Cut, Description, Facts, Failure, Rollout, StartMode, Wheel
 from envwright.facts.search import Search
 from envwright.facts.stages import StageName
 from envwright.observing.job import StageFailed, WorkerLost, checked
 from envwright.system.subprocesses import ProgramFailed
 
-KINDS: dict[str, type] = {
-    "task": Task,
-    "agent": Agent,
-    "tool": ToolTrial,
-    "recorded": RewardFunction,
-    "dataset": Dataset,
-    "score": Score,
-    "answer fields": AnswerFields,
-    "case": Case,
-    "validation": Validation,
-    "test": TestOutcome,
-    "rollout": Rollout,
-    "search": Search,
-    "network": NetworkAttempt,
-    "wanted": WantedData,
-    "sweep": GoldSweep,
-    "repetition": Repetition,
-    "growth": Growth,
-    "act": Act,
-    "judged": JudgedScore,
-    "sample": Sample,
-    "pace": Pace,
-    "endless": EndlessConversation,
-    "cut": Cut,
+KINDS: dict[str, tuple[type, str]] = {
+    "task": (observed.Task, "tasks"),
+    "agent": (observed.Agent, "agents"),
+    "tool": (observed.ToolTrial, "tools"),
+    "recorded": (observed.RewardFunction, "recorded"),
+    "dataset": (observed.Dataset, ""),
+    "score": (observed.Score, "scores"),
+    "answer fields": (observed.AnswerFields, "answer_fields"),
+    "case": (observed.Case, "cases"),
+    "validation": (observed.Validation, "validations"),
+    "test": (observed.TestOutcome, "tests"),
+    "rollout": (Rollout, ""),
+    "search": (Search, "search"),
+    "network": (observed.NetworkAttempt, "network"),
+    "wanted": (observed.WantedData, "wanted"),
+    "sweep": (observed.GoldSweep, "sweeps"),
+    "repetition": (observed.Repetition, "repetitions"),
+    "growth": (observed.Growth, "growths"),
+    "act": (observed.Act, "acts"),
+    "judged": (observed.JudgedScore, "judged"),
+    "sample": (observed.Sample, ""),
+    "pace": (observed.Pace, "pace"),
+    "endless": (observed.EndlessConversation, "endless"),
+    "cut": (Cut, "cuts"),
 }
-"""The kinds of a worker's messages, and the required shape of each."""
+"""The kinds of a worker's messages: the required shape of each, and the field of `Facts` that holds them."""
+OF_HOST = {
+    "recording": "recordings",
+    "model replies": "model_replies",
+    "failing reply": "failing_replies",
+    "form": "forms",
+}
+"""The kinds of what the host adds, and their fields."""
+SINGLE = ("answer_fields", "search", "pace", "model_replies")
+"""The fields that hold one item or none."""
 
 
 @dataclass(frozen=True)
 class ProgressListener:
-    """Receives the progress of an observation."""
-
     stage: Callable[[StageName], None] = lambda _: None
     advance: Callable[[int, int], None] = lambda _done, _total: None
     deadline: Callable[[StageName, float], None] = lambda _stage, _seconds: None
@@ -85,9 +64,7 @@ class ProgressListener:
     ended: Callable[[Callable[[], Facts]], None] = lambda _: None
     """A stage has ended, or has looked; the argument returns the facts of the stages that have, without rollouts."""
     detail: Callable[[str], None] = lambda _: None
-    """A description of an evaluation's progress."""
     note: Callable[[str], None] = lambda _: None
-    """Notes that are not problems of the environment."""
 
 
 @dataclass
@@ -119,11 +96,9 @@ class CollectedFacts:
     began: float = field(default_factory=time.monotonic)
 
     def kept(self, kind: str) -> tuple[Any, ...]:
-        """Everything of a kind."""
         return tuple(part for stage in stages.STAGES for part in self.parts.get((stage.name, kind), ()))
 
     def add(self, stage: StageName, kind: str, part: Any) -> None:
-        """Keep one part."""
         self.parts.setdefault((stage, kind), []).append(part)
 
     @contextmanager
@@ -159,7 +134,7 @@ class CollectedFacts:
             elif kind == "played":
                 self.played[value["task"], value["policy"]] = value["reward"]
             elif kind in KINDS:
-                self.add(stage, kind, checked(KINDS[kind], value))
+                self.add(stage, kind, checked(KINDS[kind][0], value))
                 count += 1
                 self.listener.advance(count, max(total, count))
             else:
@@ -185,40 +160,17 @@ class CollectedFacts:
         return replace(self, parts=parts, asked={}, failures=failures, seconds=seconds, completed=completed).facts()
 
     def facts(self) -> Facts:
-        """The collected items as facts."""
+        places = {kind: place for kind, (_, place) in KINDS.items() if place} | OF_HOST
+        items: dict[str, Any] = {place: self.kept(kind) for kind, place in places.items()}
         return Facts(
             environment=self.environment,
             key=self.key,
             digest=self.digest,
             wheel=self.wheel,
-            description=self._described(),
-            tasks=self.kept("task"),
-            agents=self.kept("agent"),
-            tools=self.kept("tool"),
-            recorded=self.kept("recorded"),
-            scores=self.kept("score"),
-            answer_fields=next(iter(self.kept("answer fields")), None),
-            cases=self.kept("case"),
-            validations=self.kept("validation"),
-            tests=self.kept("test"),
+            description=self.description and replace(self.description, datasets=self.kept("dataset")),
             rollouts=tuple(map(self._predicted, self.kept("rollout"))),
             rollouts_asked=self.asked,
             mutation=self.mutation,
-            network=self.kept("network"),
-            wanted=self.kept("wanted"),
-            search=next(iter(self.kept("search")), None),
-            sweeps=self.kept("sweep"),
-            repetitions=self.kept("repetition"),
-            growths=self.kept("growth"),
-            acts=self.kept("act"),
-            judged=self.kept("judged"),
-            pace=next(iter(self.kept("pace")), None),
-            endless=self.kept("endless"),
-            cuts=self.kept("cut"),
-            recordings=self.kept("recording"),
-            model_replies=next(iter(self.kept("model replies")), None),
-            failing_replies=self.kept("failing reply"),
-            forms=self.kept("form"),
             failures=self.failures,
             completed=tuple(stage.name for stage in stages.STAGES if stage.name in self.completed),
             seconds=self.seconds,
@@ -227,13 +179,10 @@ class CollectedFacts:
             started=self.started,
             memory=self.memory,
             budget_left=self.budget_left,
+            **items | {place: next(iter(items[place]), None) for place in SINGLE},
         )
 
     def _predicted(self, rollout: Rollout) -> Rollout:
         """The rollout with the reward that the same policy earned on its task for the rewards gate."""
         reward = self.played.get((rollout.task, rollout.policy))
         return rollout if reward is None or rollout.policy == BLEND else replace(rollout, predicted=reward)
-
-    def _described(self) -> Description | None:
-        """The description, completed by the datasets that were read after it."""
-        return self.description and replace(self.description, datasets=self.kept("dataset"))

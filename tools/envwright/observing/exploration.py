@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from envwright.builds.preparation import ENDPOINT, HUB, SECONDS, DownloadWatch, preparing_variables
-from envwright.builds.venv import venv_for
+from envwright.builds.venv import environment_venv
 from envwright.builds.wheel import built_wheel
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
@@ -25,7 +25,6 @@ from envwright.observing.job import Confinement, StageFailed, checked
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import requests_for
 from envwright.observing.templates import environment_processes
-from envwright.packages.lock import LOCK_FILE
 from envwright.packages.source import named_datasets
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace, temporary_folder
@@ -39,12 +38,9 @@ _OF_CHOSEN_FILES = re.compile(r"-[0-9a-f]{16}$")
 
 @dataclass(frozen=True)
 class Exploration:
-    """The result of loading an environment with the network."""
-
     wanted: tuple[WantedData, ...]
     """The datasets with their current commits."""
     failure: Failure | None
-    """Why it did not load, if it did not."""
 
 
 def explored(
@@ -58,7 +54,7 @@ def explored(
 
     Nothing that was downloaded is kept. Raises `ProgramFailed` if the package cannot be built, and `Interrupted`.
     """
-    venv = venv_for(package.folder / LOCK_FILE, workspace, stop, imported=False)
+    venv = environment_venv(package, workspace, stop, imported=False)
     overlay = built_wheel(package, workspace, stop).overlay
     undeclared = replace(entry, prepare=type(entry.prepare)(), secrets=())
     wanted: list[WantedData] = []
@@ -68,13 +64,9 @@ def explored(
         home, temporary = scratch / "explored", temporary_folder(scratch)
         home.mkdir()
         variables = preparing_variables(venv, home, temporary)
-        variables |= {
-            "HF_HOME": str(home / ".cache/huggingface"),
-            "HF_TOKEN": "",
-        }  # in place of the user's
-        confinement = Confinement(
-            variables, allow_network=True, sandbox=entry.sandbox, writes=(home, temporary.resolve())
-        )
+        variables |= {"HF_HOME": str(home / ".cache/huggingface"), "HF_TOKEN": ""}  # in place of the user's
+        writes = (home, temporary.resolve())
+        confinement = Confinement(variables, allow_network=True, sandbox=entry.sandbox, writes=writes)
         settings = requests_for(undeclared, ObservationRequest(allow_network=True)).settings(package, overlay)
         stack.enter_context(_watched(DownloadWatch(entry.name, home, note)))
         processes = stack.enter_context(

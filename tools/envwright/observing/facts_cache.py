@@ -39,19 +39,15 @@ def facts_key(entry: EnvironmentEntry, package: Package, request: ObservationReq
 
 def key_parts(entry: EnvironmentEntry, package: Package, request: ObservationRequest) -> dict[str, Any]:
     """Everything that can change an observation: the requests, the package, the lock, the tool, the machine."""
+    interpreter = interpreter_if_any(package.requires_python)
     return {
         "requests": requests_for(entry, request.of_package(package), package).digest(),
         "package": package.digest,
         "lock": package.lock.digest if package.lock else "",
         "tool": code_digest(*(TOOLS / folder for folder in OBSERVING)),
         "sandbox": reason_against_sandbox(),
-        "python": [_interpreter(package), sys.platform, platform.machine()],
+        "python": [interpreter.build if interpreter else "", sys.platform, platform.machine()],
     }
-
-
-def _interpreter(package: Package) -> str:
-    interpreter = interpreter_if_any(package.requires_python)
-    return interpreter.build if interpreter else ""
 
 
 def remembered(
@@ -84,7 +80,6 @@ def facts_files(
 
 
 def facts_file(workspace: Workspace, environment: str, key: str) -> Path:
-    """The file of facts with this key."""
     return workspace.facts / environment / f"{key}.json"
 
 
@@ -96,7 +91,6 @@ def replace_facts(facts: Facts, workspace: Workspace) -> None:
 
 
 def forget_verdicts(facts: Path) -> None:
-    """Remove the verdicts based on the facts in a file."""
     for path in facts.parent.glob(f"{facts.stem}.*{VERDICT}"):
         path.unlink(missing_ok=True)
 

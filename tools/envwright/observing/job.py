@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from envwright_worker.forking import Descriptors, ForkedProcess, pipe
@@ -21,7 +20,7 @@ from envwright.builds.prepared_home import place_prepared
 from envwright.builds.sandbox import CERTIFICATES, PROXIES
 from envwright.builds.venv import VirtualEnvironment
 from envwright.declarations.registry import Gates
-from envwright.facts.observed import Failure, adapter
+from envwright.facts.observed import Failure, adapter, first_problem
 from envwright.observing.budget import current_deadline
 from envwright.observing.memory import MemoryWatch
 from envwright.system.subprocesses import Interrupted
@@ -56,13 +55,11 @@ class Confinement:
     """The resources that a worker may use."""
 
     secrets: Mapping[str, str]
-    """Declared variables and their values."""
     allow_network: bool = False
     memory: int = MEMORY_LIMIT
     hash_seed: int = 0
     """PYTHONHASHSEED, which decides the order of sets of strings."""
     sandbox: str = "preferred"
-    """As registry.yaml declares it."""
     writes: tuple[Path, ...] = ()
     """Folders that it may write beside its scratch folder."""
     has_harness: bool = False
@@ -101,9 +98,7 @@ class Job:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     @property
@@ -174,7 +169,8 @@ class Job:
             now = time.monotonic()
             if now - looked > LOOK_SECONDS:
                 looked = now
-                self._check_memory()
+                if excess := self._memory.excess_of(self.pid):
+                    raise WorkerLost(self._failure("memory", "OutOfMemory", excess))
             ended = self._process.poll() is not None  # its children may keep the channel open
             if not self._read(0.0 if ended else min(LOOK_SECONDS, max(0.0, deadline - now))) and ended:
                 raise self._died()
@@ -210,11 +206,6 @@ class Job:
         if not isinstance(message, dict):
             raise self._nonsense(f"a line that is not JSON: {line[:200]!r}")
         return message
-
-    def _check_memory(self) -> None:
-        excess = self._memory.excess_of(self.pid)
-        if excess:
-            raise WorkerLost(self._failure("memory", "OutOfMemory", excess))
 
     def _died(self) -> WorkerLost:
         with suppress(subprocess.TimeoutExpired):
@@ -287,6 +278,5 @@ def checked(kind: type, value: Any) -> Any:
     try:
         return adapter(kind).validate_python(value)
     except ValidationError as error:
-        first = error.errors()[0]
-        message = f"the worker sent a {kind.__name__} of the wrong shape: {first['loc']}: {first['msg']}"
+        message = f"the worker sent a {kind.__name__} of the wrong shape: {first_problem(error)}"
         raise WorkerLost(Failure("protocol", "ProtocolError", message)) from None

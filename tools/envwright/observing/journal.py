@@ -26,15 +26,13 @@ PASSING_FAULTS = ("provider", "harness", "infrastructure", "protocol", "crash", 
 class Journal:
     """The rollouts of one observation, appended as they arrive."""
 
-    def __init__(self, path: Path, *, fresh: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        if fresh:
-            self.forget()
 
     @classmethod
-    def of(cls, workspace: Workspace, environment: str, key: str, *, fresh: bool = False) -> Journal:
+    def of(cls, workspace: Workspace, environment: str, key: str) -> Journal:
         """The journal of an environment's observation with this facts key."""
-        return cls(workspace.base / "rollouts" / environment / f"{key}.jsonl", fresh=fresh)
+        return cls(workspace.base / "rollouts" / environment / f"{key}.jsonl")
 
     @contextmanager
     def held(self) -> Iterator[bool]:
@@ -55,10 +53,11 @@ class Journal:
     def kept(self, policy: str, tasks: int, rollouts: int, *, whole_groups: bool) -> list[Rollout]:
         """The rollouts of earlier runs; of compared groups, only complete ones."""
         found = {(each.task, each.rollout): each for each in self._read() if each.policy == policy}
-        sound = [each for each in found.values() if each.rollout < rollouts and not _may_pass(each)]
         by_task: dict[int, list[Rollout]] = defaultdict(list)
-        for each in sound:
-            by_task[each.task].append(each)
+        for each in found.values():
+            may_pass = each.timed_out or (each.failure is not None and each.failure.kind in PASSING_FAULTS)
+            if each.rollout < rollouts and not may_pass:
+                by_task[each.task].append(each)
         first = sorted(by_task)[:tasks]
         return [each for task in first for each in by_task[task] if not whole_groups or len(by_task[task]) == rollouts]
 
@@ -96,7 +95,3 @@ class Journal:
         """Remove the file: its rollouts are kept elsewhere, or not wanted."""
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
-
-
-def _may_pass(rollout: Rollout) -> bool:
-    return rollout.timed_out or (rollout.failure is not None and rollout.failure.kind in PASSING_FAULTS)

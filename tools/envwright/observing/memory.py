@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 LOOK_SECONDS = 0.25
-"""Seconds between two measurements of all processes of an environment."""
 
 
 class MemoryWatch:
@@ -31,12 +30,10 @@ class MemoryWatch:
         """The peak memory in bytes, as far as it was measured."""
 
     def add(self, job: int) -> None:
-        """Watch a job, by its process's id."""
         with self._looking:
             self._jobs.add(job)
 
     def remove(self, job: int) -> None:
-        """Stop watching a job."""
         with self._looking:
             self._jobs.discard(job)
             self._excess.pop(job, None)

@@ -15,7 +15,6 @@ from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.rules.engine import Subject, findings
 
 BESIDE = (REGISTRY_FILE, "CODEOWNERS")
-"""Files that change with an environment."""
 MOST_COMPARED = 20
 """Environments whose versions are compared with the base; reading a version at a commit takes some calls of git."""
 

@@ -22,7 +22,7 @@ from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts
 from envwright.facts.stages import Stage, in_start_order
-from envwright.observing.budget import Allowance, Budget, Deadline, deadline
+from envwright.observing.budget import Budget, Deadline, deadline
 from envwright.observing.collected_facts import CollectedFacts, ProgressListener
 from envwright.observing.earlier_facts import EarlierFacts, Inputs, earlier_facts, inputs_of, remember_inputs
 from envwright.observing.facts_cache import facts_key, remember
@@ -64,7 +64,9 @@ def observe(
     """
     key = facts_key(entry, package, request)
     if expected is None:
-        journal = Journal.of(workspace, entry.name, key, fresh=not request.use_cache)
+        journal = Journal.of(workspace, entry.name, key)
+        if not request.use_cache:
+            journal.forget()
     else:  # nothing is proven yet, so no other run may continue these rollouts
         journal = Journal(expected.overlay.with_name(ROLLOUTS))
     requests = requests_for(entry, request.of_package(package), package)
@@ -162,7 +164,9 @@ def load_and_run(observation: Observation) -> None:
             processes = observation.processes = stack.enter_context(observation.new_processes())
         try:
             for stage, parts in processes.load():
-                with _timed(stage, observation, _time_before_replies(stage, observation)):
+                left = observation.budget.left
+                of_load, of_tasks = (left + IMPORT_SECONDS, left + IMPORT_SECONDS), (TASKS_SHARE * left, left)
+                with _timed(stage, observation, *(of_load if stage == "load" else of_tasks)):
                     collected.take(stage, parts)
                 if stage == "load":
                     observation.budget.forgive(min(observation.description.import_seconds, IMPORT_SECONDS))
@@ -173,18 +177,10 @@ def load_and_run(observation: Observation) -> None:
             collected.budget_left = round(observation.budget.left, 1)
 
 
-def _time_before_replies(stage: str, observation: Observation) -> Allowance:
-    """The time for loading, with extra time for the import, or for reading tasks."""
-    seconds = observation.budget.left
-    if stage == "load":
-        return Allowance(seconds + IMPORT_SECONDS, seconds + IMPORT_SECONDS)
-    return Allowance(TASKS_SHARE * seconds, seconds)
-
-
 @contextmanager
-def _timed(stage: str, observation: Observation, allowance: Allowance) -> Iterator[None]:
+def _timed(stage: str, observation: Observation, seconds: float, at_most: float) -> Iterator[None]:
     """Bound a stage, time it, and keep its failure; running out of time is not a failure."""
-    collected, bound = observation.collected, Deadline.of(allowance)
+    collected, bound = observation.collected, Deadline.after(seconds, at_most)
     collected.listener.deadline(stage, bound.seconds_to_end)
     try:
         with observation.budget.running(), deadline(bound), collected.observing(stage):
@@ -223,5 +219,5 @@ def _run_stage(stage: Stage, observation: Observation, unfinished: Collection[st
     job = job_of(stage)
     with _turns, suppress(StageFailed, ProgramFailed):  # which the facts keep; other stages continue
         if job.applies(observation):
-            with _timed(stage.name, observation, observation.budget.allowance(stage, unfinished)):
+            with _timed(stage.name, observation, *observation.budget.allowance(stage, unfinished)):
                 job.run(observation, observation.requests.stages[stage.name])

@@ -5,19 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from envwright.declarations.package import Package
+from envwright.facts.observed import fields_or_text
 from envwright.facts.stages import StageName
 from envwright.observing.job import Confinement
 
 
 @dataclass(frozen=True)
 class ObservationRequest:
-    """The request for an observation."""
-
     allow_network: bool = False
     use_cache: bool = True
     evaluate: bool = True
@@ -29,7 +28,6 @@ class ObservationRequest:
     harness: str | None = None
     """The harness of verifiers v1; `None` is the one that runs in the worker and needs no network."""
     evaluations: tuple[StageName, ...] = ("smoke", "distribution")
-    """The stages that make rollouts."""
     tasks: int | None = None
     """The number of tasks, in place of the gates' declaration."""
     rollouts: int | None = None
@@ -74,11 +72,9 @@ class Requests:
 
     confinement: Confinement
     args: Mapping[str, Any]
-    """The arguments of the environment."""
     held_out: Mapping[str, Any] | None = None
     """Arguments added to them for evaluation tasks; `None` if none are declared."""
     stages: Mapping[StageName, Any] = field(default_factory=dict)
-    """The requests of all requested stages."""
     day: str = ""
     """The day, with an open network, because responses from the network change."""
     names_of_secrets: tuple[str, ...] = ()
@@ -95,7 +91,7 @@ class Requests:
         secrets = {name: self.confinement.secrets.get(name) for name in self.names_of_secrets}
         hidden = {name: hashlib.sha256(repr(value).encode()).hexdigest() for name, value in secrets.items()}
         data = replace(self, confinement=replace(self.confinement, secrets=hidden, home=None))
-        return hashlib.sha256(json.dumps(data, sort_keys=True, default=_plain).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(data, sort_keys=True, default=fields_or_text).encode()).hexdigest()
 
     def settings(self, package: Package, overlay: Path) -> dict[str, Any]:
         """The settings that a job needs to load the environment."""
@@ -114,10 +110,3 @@ class Requests:
             "has_oracle": package.has_oracle,
             "prepared": str(self.confinement.home.resolve()) if self.confinement.home else "",
         }
-
-
-def _plain(value: object) -> object:
-    """A request as JSON data; `asdict` would copy all its values."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: getattr(value, one.name) for one in fields(value)}
-    return str(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from envwright_worker.messages import Message
@@ -30,8 +30,6 @@ SendRequest = Callable[..., Iterator[tuple[str, Any]]]
 
 @dataclass(frozen=True)
 class OpenedEnvironment:
-    """A loaded environment."""
-
     worker: Job
     description: Description
 
@@ -88,11 +86,10 @@ def rescored(
 ) -> dict[int, Rescored]:
     """Id → the scores of replies with `id`, `task` and `completion`; one that the worker skips is missing."""
     limits = {"seconds": SECONDS_PER_REPLY, "max_concurrent": entry.gates.smoke.max_concurrent, **more}
-    known = [field.name for field in fields(Rescored)]
     found: dict[int, Rescored] = {}
     for start in range(0, len(replies), BATCH):
         for kind, value in request("rescore", STAGE_SECONDS, replies=replies[start : start + BATCH], **limits):
             if kind == "rescored":
-                one: Rescored = checked(Rescored, {name: value[name] for name in known if name in value})
+                one: Rescored = checked(Rescored, value)
                 found[one.id] = one
     return found

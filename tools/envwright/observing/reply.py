@@ -23,20 +23,8 @@ from envwright.system.workspace import Workspace
 from envwright.text.plain_data import plain_data
 
 
-class UnknownTaskError(LookupError):
-    """There is no such task; `count` is the number of tasks, as far as they were read."""
-
-    def __init__(self, index: int, count: int) -> None:
-        self.count = count
-        super().__init__(f"there is no task {index}: the environment has {count}, numbered 0 to {count - 1}")
-
-
-class OneReplyError(ValueError):
-    """Several turns were given to a single-turn environment."""
-
-
-class NoOracleReplyError(LookupError):
-    """The oracle has no reply to the task, and the caller gave none."""
+class ReplyRefusedError(LookupError):
+    """The task has no such reply: it does not exist, is single-turn, or the oracle has no reply and none was given."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +39,15 @@ class Extracted:
 
 @dataclass(frozen=True)
 class Replied:
-    """One reply and all results of the environment on it."""
-
     task: Task
     description: Description
     completion: tuple[Message, ...]
     reward: float | None
     functions: Mapping[str, FunctionScore]
-    failures: tuple[FunctionFailure, ...]
-    failure: Failure | None
-    stop: str | None
     extracted: tuple[Extracted, ...]
+    failures: tuple[FunctionFailure, ...] = ()
+    failure: Failure | None = None
+    stop: str | None = None
 
 
 def reply_to(
@@ -76,32 +62,24 @@ def reply_to(
 ) -> Replied:
     """Score a reply, or the turns of a conversation, on the task with this index; without turns, the oracle's reply.
 
-    Raises `UnknownTaskError`, `OneReplyError`, `NoOracleReplyError`, and `StageFailed` or `ProgramFailed` when the
-    environment cannot be loaded or queried.
+    Raises `ReplyRefusedError`, and `StageFailed` or `ProgramFailed` when the environment cannot be loaded or queried.
     """
     with opened_environment(entry, package, workspace, allow_network, stop) as opened:
         if len(turns) > 1 and not opened.description.conversational:
-            raise OneReplyError(f"{package.name} is single-turn: one reply is the whole conversation")
+            raise ReplyRefusedError(f"{package.name} is single-turn: one reply is the whole conversation")
         request = opened.worker.request("reply", LOAD_SECONDS, task=task, turns=list(turns), seconds=SECONDS_PER_REPLY)
         parts = {kind: value for kind, value in request if kind != "network"}
     if "missing" in parts:
-        raise UnknownTaskError(task, parts["missing"]["count"])
+        count = parts["missing"]["count"]
+        message = f"there is no task {task}: the environment has {count}, numbered 0 to {count - 1}"
+        raise ReplyRefusedError(message)
     if "no-oracle" in parts:
         failure = (parts.get("score") or {}).get("failure")
         why = f"the oracle raised {failure['type']}: {failure['message']}" if failure else "the oracle has no reply"
-        raise NoOracleReplyError(f"{why} on task {task}; give a TEXT, or complete tests/oracle.py")
-    replied = parts["replied"]
-    return Replied(
-        task=checked(Task, parts["task"]),
-        description=opened.description,
-        completion=tuple(replied["completion"]),
-        reward=replied["reward"],
-        functions={name: checked(FunctionScore, one) for name, one in replied["functions"].items()},
-        failures=tuple(checked(FunctionFailure, one) for one in replied.get("failures") or ()),
-        failure=None if replied.get("failure") is None else checked(Failure, replied["failure"]),
-        stop=replied.get("stop"),
-        extracted=tuple(checked(Extracted, one) for one in parts["extracted"]),
-    )
+        raise ReplyRefusedError(f"{why} on task {task}; give a TEXT, or complete tests/oracle.py")
+    known = {"task": parts["task"], "description": opened.description, "extracted": parts["extracted"]}
+    replied: Replied = checked(Replied, {**parts["replied"], **known})
+    return replied
 
 
 def turn_of(text: str) -> str | Mapping[str, Any]:
@@ -124,18 +102,12 @@ def turn_of(text: str) -> str | Mapping[str, Any]:
 
 
 def render_json(package: Package, replied: Replied) -> str:
-    """The whole result as data."""
     data = {
         "version": 1,
         "environment": package.name,
         "package_version": package.version,
         "digest": package.digest,
-        "task": {
-            "index": replied.task.index,
-            "prompt": replied.task.prompt,
-            "answer": replied.task.answer,
-            "data": replied.task.data,
-        },
+        "task": replied.task,
         "completion": replied.completion,
         "stop": replied.stop,
         "reward": replied.reward,

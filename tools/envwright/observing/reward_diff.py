@@ -9,14 +9,13 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
-from envwright_worker.messages import Message
+from envwright_worker.messages import Message, script_of
 from envwright_worker.policies.baselines import oracle
 
 from envwright import __version__
@@ -24,11 +23,11 @@ from envwright.declarations.package import CaseDeclaration, Package
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, TASKS_SCORED
-from envwright.facts.observed import Description, Facts, Failure, Task
+from envwright.facts.observed import Facts, Failure, Rollout, Score, Task
 from envwright.facts.results import task_key
 from envwright.observing.job import StageFailed, checked
 from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.opened_environment import OpenedEnvironment, Rescored, opened_environment, rescored
+from envwright.observing.opened_environment import Rescored, opened_environment, rescored
 from envwright.observing.runner import facts_of
 from envwright.packages.base_revision import Base, NoBase, find_base
 from envwright.packages.recordings import read_recordings
@@ -37,7 +36,7 @@ from envwright.reports.blocks import render_markdown
 from envwright.reports.printing import write_report
 from envwright.reports.reward_diff import FILE, DiffResult, EnvironmentDiff, document, render_json
 from envwright.reports.written import refresh_page
-from envwright.rules.engine import Subject, all_rules, apply
+from envwright.rules.engine import Subject, Verdict, all_rules, apply
 from envwright.rules.verdict import findings_verdict, worst
 from envwright.statistics.reward_comparison import ComparedVersion, RewardComparison, ScoredReply, Scoring, compare
 from envwright.statistics.task_matching import SideName, TwoSides, match_tasks
@@ -66,14 +65,6 @@ class SideFailed(Exception):
 
 
 @dataclass(frozen=True)
-class OracleReply:
-    """A reply of the oracle, as the worker lists it."""
-
-    task: int
-    completion: tuple[dict[str, object], ...]
-
-
-@dataclass(frozen=True)
 class CorpusReply:
     """A reply of the corpus: its source, and its task in the version that it comes from."""
 
@@ -82,15 +73,7 @@ class CorpusReply:
     completion: tuple[Message, ...]
 
 
-@dataclass
-class TaskListing:
-    """The tasks of one version, and its oracle's replies to the first of them."""
-
-    tasks: dict[int, Task] = field(default_factory=dict)
-    oracle_replies: list[CorpusReply] = field(default_factory=list)
-
-
-class Scorer:
+class Scorer(ExitStack):
     """One version of an environment, loaded and ready to score; use as a context manager."""
 
     def __init__(
@@ -101,46 +84,32 @@ class Scorer:
         allow_network: bool,
         stop: threading.Event,
     ) -> None:
-        self._entry = entry
-        self._opening = opened_environment(entry, package, workspace, allow_network, stop)
-        self._stack = ExitStack()
-        self._opened: OpenedEnvironment | None = None
+        super().__init__()
+        self.entry = entry
         self.package = package
-        self.listing = TaskListing()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
-
-    @property
-    def description(self) -> Description:
-        assert self._opened is not None
-        return self._opened.description
+        self._opening = opened_environment(entry, package, workspace, allow_network, stop)
+        self.tasks: dict[int, Task] = {}
+        self.oracle_replies: list[CorpusReply] = []
+        """The oracle's replies to the first tasks."""
 
     def open(self) -> None:
-        """Load the environment and list its tasks."""
-        self._opened = self._stack.enter_context(self._opening)
-        for kind, value in self._opened.worker.request(
+        opened = self.enter_context(self._opening)
+        self.description, self._request = opened.description, opened.worker.request
+        for kind, value in self._request(
             "listing", LOAD_SECONDS, limit=TASKS_LISTED, asked=TASKS_SCORED, seconds=SECONDS_PER_REPLY
         ):
             if kind == "task":
                 task = checked(Task, value)
-                self.listing.tasks[task.index] = task
+                self.tasks[task.index] = task
             elif kind == "oracle_reply":
-                reply = checked(OracleReply, value)
-                self.listing.oracle_replies.append(CorpusReply(oracle.name, reply.task, reply.completion))
+                self.oracle_replies.append(checked(CorpusReply, {"said_by": oracle.name, **value}))
 
     def score(self, replies: Sequence[CorpusReply]) -> list[Rescored]:
         """This version's score of each reply, in order; `task` is this version's own index."""
-        assert self._opened is not None
         numbered = [
             {"id": number, "task": reply.task, "completion": reply.completion} for number, reply in enumerate(replies)
         ]
-        scored = rescored(self._opened.worker.request, self._entry, numbered)
+        scored = rescored(self._request, self.entry, numbered)
         missing = Failure("protocol", "NotScored", "the worker returned no result")
         return [scored.get(number, Rescored(number, None, {}, (), missing)) for number in range(len(replies))]
 
@@ -171,12 +140,11 @@ class Corpus:
 
     def add_endless(self) -> None:
         """Add a reply that repeats its first turn and never ends by itself, which shows the limits of turns."""
-        several = (entry for entry in self.replies if len(_turns(entry[0])) > 1)
-        first = next(several, None)
-        if first is not None:
-            reply, tasks = first
-            turn = next(message for message in reply.completion if message.get("role") == "assistant")
-            self.replies.append((CorpusReply("endless", reply.task, (turn,) * ENDLESS_TURNS), tasks))
+        for reply, tasks in self.replies:
+            turns = [message for message in reply.completion if message.get("role") == "assistant"]
+            if len(turns) > 1:
+                self.replies.append((CorpusReply("endless", reply.task, (turns[0],) * ENDLESS_TURNS), tasks))
+                return
 
     def bound(self) -> None:
         """Keep within the limits, with an equal share for each source of replies."""
@@ -211,23 +179,18 @@ def side_by_side(calls: TwoSides[Callable[[], _Result]], stop: threading.Event) 
     return futures.each(lambda future: future.result())
 
 
-def open_both(scorers: TwoSides[Scorer], stop: threading.Event) -> None:
-    """Load both versions at the same time. Raises `SideFailed`."""
-    side_by_side(TwoSides(*(_tried(name, scorer.open) for name, scorer in scorers.named)), stop)
-
-
 def corpus_of(scorers: TwoSides[Scorer], facts: Facts, after_to_before: Mapping[int, int]) -> Corpus:
     """Every reply of the working tree, and those of the base's own cases and oracle."""
     base, head = scorers
     before_to_after = {there: here for here, there in after_to_before.items()}
     corpus = Corpus()
     here = chain(
-        replies_of_cases(head.package.cases, head.listing.tasks),
+        replies_of_cases(head.package.cases, head.tasks),
         replies_of(facts),
-        replies_of_recordings(head.package.folder, head.listing.tasks),
+        replies_of_recordings(head.package.folder, head.tasks),
     )
     corpus.add(here, TwoSides(after_to_before.get, lambda index: index))
-    there = chain(replies_of_cases(base.package.cases, base.listing.tasks), base.listing.oracle_replies)
+    there = chain(replies_of_cases(base.package.cases, base.tasks), base.oracle_replies)
     corpus.add(there, TwoSides(lambda index: index, before_to_after.get))
     if base.description.conversational or head.description.conversational:
         corpus.add_endless()
@@ -239,20 +202,19 @@ def score_both(corpus: Corpus, scorers: TwoSides[Scorer], stop: threading.Event)
     """The whole corpus, scored by both versions at the same time. Raises `SideFailed`."""
 
     def scoring(name: SideName, scorer: Scorer) -> Callable[[], list[Rescored]]:
-        replies = [
-            CorpusReply(reply.said_by, getattr(tasks, name), reply.completion) for reply, tasks in corpus.replies
-        ]
+        replies = [replace(reply, task=getattr(tasks, name)) for reply, tasks in corpus.replies]
         return _tried(name, lambda: scorer.score(replies))
 
     scored = side_by_side(TwoSides(*(scoring(name, scorer) for name, scorer in scorers.named)), stop)
     return [
-        ScoredReply(reply.said_by, tasks, reply.completion, TwoSides(before, after).each(_scoring))
-        for (reply, tasks), before, after in zip(corpus.replies, *scored, strict=True)
+        ScoredReply(
+            reply.said_by,
+            tasks,
+            reply.completion,
+            TwoSides(*sides).each(lambda side: Scoring(side.reward, side.functions, side.problem)),
+        )
+        for (reply, tasks), *sides in zip(corpus.replies, *scored, strict=True)
     ]
-
-
-def _scoring(rescored: Rescored) -> Scoring:
-    return Scoring(rescored.reward, rescored.functions, rescored.problem)
 
 
 def _tried(side: SideName, call: Callable[[], _Result]) -> Callable[[], _Result]:
@@ -275,37 +237,23 @@ def _turns(reply: CorpusReply) -> list[Message]:
 
 def replies_of(facts: Facts) -> Iterator[CorpusReply]:
     """Every reply of an observation: policies, cases, rollouts."""
-    for score in facts.scores:
-        if score.completion:
-            yield CorpusReply(score.policy, score.task, score.completion)
-    for case in facts.cases:
-        if case.score is not None and case.score.completion:
-            yield CorpusReply(f"case {case.name}", case.score.task, case.score.completion)
-    for rollout in facts.rollouts:
-        if rollout.completion:
-            yield CorpusReply(rollout.policy, rollout.task, rollout.completion)
+    scored: list[tuple[str, Score | Rollout]] = [(score.policy, score) for score in facts.scores]
+    scored += [(f"case {case.name}", case.score) for case in facts.cases if case.score is not None]
+    scored += [(rollout.policy, rollout) for rollout in facts.rollouts]
+    return (CorpusReply(speaker, one.task, one.completion) for speaker, one in scored if one.completion)
 
 
 def replies_of_cases(cases: Iterable[CaseDeclaration], tasks: Mapping[int, Task]) -> Iterator[CorpusReply]:
     """The replies of declared cases on their tasks; a case without a task is skipped."""
     for case in cases:
-        task = _task_meant(case, tasks)
+        wanted = case.task
+        if isinstance(wanted, int):
+            task = tasks.get(wanted)
+        else:
+            task = next((task for task in tasks.values() if wanted.items() <= task.data.items()), None)
         if task is not None:
-            turns = (case.reply,) if isinstance(case.reply, str) else case.reply
-            replies = tuple(
-                {"role": "assistant", "content": turn}
-                if isinstance(turn, str)
-                else {"role": "assistant", "content": "", **turn}
-                for turn in turns
-            )
-            yield CorpusReply(f"case {case.name}", task.index, replies)
-
-
-def _task_meant(case: CaseDeclaration, tasks: Mapping[int, Task]) -> Task | None:
-    wanted = case.task
-    if isinstance(wanted, int):
-        return tasks.get(wanted)
-    return next((task for task in tasks.values() if wanted.items() <= task.data.items()), None)
+            with suppress(ValueError, TypeError):  # a turn that is no message, which the gates report
+                yield CorpusReply(f"case {case.name}", task.index, tuple(script_of(case.reply)))
 
 
 def replies_of_recordings(folder: Path, tasks: Mapping[int, Task]) -> Iterator[CorpusReply]:
@@ -389,10 +337,12 @@ def _environment_diff(shared: DiffRun, repository: Repository, name: str) -> Env
             return _failed(name, error, shared.base.label)
     subject = Subject(entry, package, facts, comparison=comparison)
     found = tuple(finding for rule in all_rules().values() if rule.compares for finding in apply(rule, subject))
-    verdict = findings_verdict(found)
-    reason = _summary(comparison)
+    changed, count = len(comparison.changed), len(comparison.replies)
+    reason = f"{count:,} replies, all the same" if count else "nothing could be compared"
+    if changed:
+        reason = f"{changed:,} of {count:,} replies are scored differently"
     seconds = time.monotonic() - started
-    return EnvironmentDiff(name, verdict, "compared", reason, comparison, found, seconds=seconds)
+    return EnvironmentDiff(name, findings_verdict(found), "compared", reason, comparison, found, seconds=seconds)
 
 
 def _compared(
@@ -408,14 +358,14 @@ def _compared(
     ):
         _note(shared, f"{package.name}: loading both versions …")
         scorers = TwoSides(base, head)
-        open_both(scorers, shared.stop)
-        matching = match_tasks(*scorers.each(lambda scorer: scorer.listing.tasks.values()))
+        side_by_side(TwoSides(*(_tried(name, scorer.open) for name, scorer in scorers.named)), shared.stop)
+        matching = match_tasks(*scorers.each(lambda scorer: scorer.tasks.values()))
         to_base = {match.tasks.after.index: match.tasks.before.index for match in matching.matches}
         corpus = corpus_of(scorers, facts, to_base)
         _note(shared, f"{package.name}: scoring {len(corpus.replies):,} replies twice …")
         replies = score_both(corpus, scorers, shared.stop)
         comparison = compare(
-            TwoSides(_version(base, there[0], shared.base.label), _version(head, entry, "the working tree")),
+            TwoSides(_version(base, shared.base.label), _version(head, "the working tree")),
             matching,
             replies,
             unmatched=corpus.unmatched,
@@ -424,26 +374,17 @@ def _compared(
     return comparison, facts
 
 
-def _version(scorer: Scorer, entry: EnvironmentEntry, label: str) -> ComparedVersion:
-    package, described = scorer.package, scorer.description
+def _version(scorer: Scorer, label: str) -> ComparedVersion:
+    package, described, args = scorer.package, scorer.description, scorer.entry.args
     return ComparedVersion(
-        label, package.name, package.version, described.generation, package.digest, described.functions, entry.args
+        label, package.name, package.version, described.generation, package.digest, described.functions, args
     )
 
 
-def _summary(comparison: RewardComparison) -> str:
-    changed, count = len(comparison.changed), len(comparison.replies)
-    if not count:
-        return "nothing could be compared"
-    return f"{changed:,} of {count:,} replies are scored differently" if changed else f"{count:,} replies, all the same"
-
-
 def _failed(name: str, error: SideFailed, label: str) -> EnvironmentDiff:
-    failure: Failure = error.failure
+    failure, is_base = error.failure, error.side == "before"
     first = (failure.message.strip().splitlines() or [""])[0]
-    own = failure.kind in ("raised", "missing-secret", "network")
-    if error.side == "before":
-        reason = f"the code of {label} could not be run: {failure.type}: {first}"
-        return EnvironmentDiff(name, "inconclusive" if own else "error", "failed", reason, failure=failure)
-    reason = f"the working tree's code could not be run: {failure.type}: {first}"
-    return EnvironmentDiff(name, "fail" if own else "error", "failed", reason, failure=failure)
+    whose = f"the code of {label}" if is_base else "the working tree's code"
+    verdict: Verdict = "error" if not failure.is_own else "inconclusive" if is_base else "fail"
+    reason = f"{whose} could not be run: {failure.type}: {first}"
+    return EnvironmentDiff(name, verdict, "failed", reason, failure=failure)

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 
 from envwright.builds.expected_wheel import expected_wheel
 from envwright.builds.venv import environment_venv, venv_for
 from envwright.builds.wheel import TESTS_LOCK, built_wheel
 from envwright.declarations.package import Package, folder_of
-from envwright.declarations.problem import Problem
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts, adapter
 from envwright.observing.collected_facts import ProgressListener
@@ -62,11 +62,18 @@ def facts_of(
     if known is not None:
         return known
     with open_progress([entry.name], quiet=quiet) as progress:
-        listener = ProgressListener(
-            stage=lambda stage: progress.stage(entry.name, stage),
-            advance=lambda done, total: progress.advance(entry.name, done, total),
-        )
-        return observe(entry, package, workspace, request, listener, stop)
+        return observe(entry, package, workspace, request, _listener(progress, entry.name), stop)
+
+
+def _listener(progress: RunProgress, name: str) -> ProgressListener:
+    return ProgressListener(
+        stage=partial(progress.stage, name),
+        advance=partial(progress.advance, name),
+        deadline=partial(progress.deadline, name),
+        ended=partial(progress.ended, name),
+        detail=partial(progress.detail, name),
+        note=progress.note,
+    )
 
 
 @dataclass(frozen=True)
@@ -115,7 +122,9 @@ def _from_cache(
     rest = []
     for name in names:
         broken = request.repository.broken.get(name)
-        result = _undeclared(name, broken) if broken else remembered_result(request, name)
+        folder = f"{ENVIRONMENTS_FOLDER}/{folder_of(name)}"
+        undeclared = undeclared_result(name, folder, declaration_findings(broken)) if broken else None
+        result = undeclared or remembered_result(request, name)
         if result is None:
             rest.append(name)
             continue
@@ -135,11 +144,6 @@ def _receive(request: ValidationRequest, names: Sequence[str], store: StoreSetti
     exchange = received(request, names, store)
     for line in received_lines(exchange, len(names), time.monotonic() - started):
         progress.note(f"store {store.address}: {line}")
-
-
-def _undeclared(name: str, problems: tuple[Problem, ...]) -> EnvironmentResult:
-    folder = f"{ENVIRONMENTS_FOLDER}/{folder_of(name)}"
-    return undeclared_result(name, folder, declaration_findings(problems))
 
 
 def _observe_all(
@@ -178,15 +182,11 @@ def _observe_all(
                     running[pool.submit(_validate_one, shared, chosen)] = chosen
                     continue
                 wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
-                for future in [future for future in running if future.done()]:
-                    running.pop(future)
-                    _file(future, results)
+                _file_ended(running, results)
         except KeyboardInterrupt:
             stop.set()
             wait(running, timeout=PATIENCE_SECONDS)
-            for future in running:
-                if future.done():
-                    _file(future, results)
+            _file_ended(running, results)
             raise
 
 
@@ -236,10 +236,11 @@ def _spared(workspace: Workspace) -> Iterator[None]:
         yield
 
 
-def _file(future: Future[EnvironmentResult | None], results: SpilledResults) -> None:
-    result = future.result()
-    if result is not None:
-        results.append(result)
+def _file_ended(running: dict[Future[EnvironmentResult | None], str], results: SpilledResults) -> None:
+    for future in [future for future in running if future.done()]:
+        running.pop(future)
+        if (result := future.result()) is not None:
+            results.append(result)
 
 
 def _validate_one(shared: ValidationRun, name: str) -> EnvironmentResult | None:
@@ -266,7 +267,7 @@ def _validate_one(shared: ValidationRun, name: str) -> EnvironmentResult | None:
 
 def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
     """Facts from the cache, or from an observation; if another run of this checkout makes one, it is waited for."""
-    repository, workspace = shared.request.repository, shared.request.workspace
+    repository, workspace, request = shared.request.repository, shared.request.workspace, shared.request.observation
     entry, package = repository.registry.environments[name], repository.packages[name]
     folder = workspace.facts / name
     with suppress(OSError):  # a full disk
@@ -276,27 +277,21 @@ def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
         shared.progress.note(f"{name}: waiting for another run, which observes it")
 
     with alone(folder / "observing.lock", stop=shared.stop, waits=waits):
-        known = remembered(entry, package, workspace, shared.request.observation)
+        known = remembered(entry, package, workspace, request)
         if known is not None:
             shared.progress.cached(name)
-        return _with_recordings(shared, name, known or _observed(shared, name)), known is not None
+        facts = known or _observed(shared, entry, package)
+        if request.evaluate:
+            facts = with_recordings(facts, entry, package, workspace, request.allow_network, shared.stop)
+        return facts, known is not None
 
 
-def _observed(shared: ValidationRun, name: str) -> Facts:
-    repository, workspace, stop = shared.request.repository, shared.request.workspace, shared.stop
-    entry, package = repository.registry.environments[name], repository.packages[name]
-    request = shared.request.observation
+def _observed(shared: ValidationRun, entry: EnvironmentEntry, package: Package) -> Facts:
+    workspace, request, name = shared.request.workspace, shared.request.observation, entry.name
     shared.progress.started(name)
-    listener = ProgressListener(
-        stage=lambda stage: shared.progress.stage(name, stage),
-        advance=lambda done, total: shared.progress.advance(name, done, total),
-        deadline=lambda stage, seconds: shared.progress.deadline(name, stage, seconds),
-        ended=lambda facts: shared.progress.ended(name, facts),
-        detail=lambda text: shared.progress.detail(name, text),
-        note=shared.progress.note,
-    )
+    listener = _listener(shared.progress, name)
     with expected_wheel(package, workspace) if request.expects_wheel else nullcontext() as expected:
-        facts = observe(entry, package, workspace, request, listener, stop, shared.templates, expected)
+        facts = observe(entry, package, workspace, request, listener, shared.stop, shared.templates, expected)
     if facts.started.reason:
         how = "observed in a fresh process because" if facts.started.how == "fresh" else "slower than others because"
         shared.progress.note(f"{name}: {how} {facts.started.reason}")
@@ -305,11 +300,3 @@ def _observed(shared: ValidationRun, name: str) -> Facts:
     if request.score and request.evaluate and "smoke" in facts.seconds:  # not if earlier facts spared it
         remember_timing(name, Timing(sum(facts.seconds.values()), facts.memory), workspace)
     return facts
-
-
-def _with_recordings(shared: ValidationRun, name: str, facts: Facts) -> Facts:
-    request = shared.request
-    if not request.observation.evaluate:
-        return facts
-    entry, package = request.repository.registry.environments[name], request.repository.packages[name]
-    return with_recordings(facts, entry, package, request.workspace, request.observation.allow_network, shared.stop)

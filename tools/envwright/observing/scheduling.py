@@ -59,15 +59,11 @@ def expected_timings(names: Iterable[str], workspace: Workspace) -> dict[str, Ti
     """The expected time of each environment: the last one, or the median of known ones."""
     wanted = list(names)
     known = {name: timing for name in wanted if (timing := _read(name, workspace)) is not None}
-    guess = _typical(known)
+    guess = Timing(GUESSED_SECONDS, GUESSED_MEMORY)
+    if known:
+        seconds = median(timing.seconds for timing in known.values())
+        guess = Timing(seconds, max(timing.memory for timing in known.values()))
     return {name: known.get(name, guess) for name in wanted}
-
-
-def _typical(known: Mapping[str, Timing]) -> Timing:
-    if not known:
-        return Timing(GUESSED_SECONDS, GUESSED_MEMORY)
-    seconds = median(timing.seconds for timing in known.values())
-    return Timing(seconds, max(timing.memory for timing in known.values()))
 
 
 def _read(name: str, workspace: Workspace) -> Timing | None:
@@ -116,8 +112,6 @@ class Load:
 
 @dataclass
 class Shard:
-    """The environments of one machine."""
-
     names: list[str] = field(default_factory=list)
     seconds: float = 0.0
     locks: set[str] = field(default_factory=set)
@@ -127,7 +121,6 @@ class Shard:
         return self.seconds + load.seconds + (0.0 if load.lock in self.locks else LOCK_SECONDS)
 
     def add(self, load: Load) -> None:
-        """Give it an environment."""
         self.seconds = self.with_one_more(load)
         self.names.append(load.name)
         self.locks.add(load.lock)
@@ -157,7 +150,6 @@ def worthwhile_count(loads: Sequence[Load], most: int = MOST_SHARDS) -> int:
 
 
 def _seconds_of(loads: Sequence[Load]) -> float:
-    """The seconds of these environments on one machine."""
     return sum(load.seconds for load in loads) + LOCK_SECONDS * len({load.lock for load in loads})
 
 
@@ -169,6 +161,10 @@ class ShardTask:
     names: Sequence[str]
     runs: Sequence[str]
     seconds: float
+
+    @property
+    def arguments(self) -> str:
+        return shlex.join([*self.names, *(["--runs", *self.runs] if self.runs else [])])
 
 
 def slurm_script(tasks: Sequence[ShardTask], command: str) -> str:
@@ -225,7 +221,7 @@ def kubernetes_job(tasks: Sequence[ShardTask], command: str, image: str, claim: 
 
 def _body(tasks: Sequence[ShardTask], command: str, number: str) -> list[str]:
     """The lines that validate the shard with this number."""
-    cases = [f"{task.index}) set -- {_arguments(task)} ;;" for task in tasks]
+    cases = [f"{task.index}) set -- {task.arguments} ;;" for task in tasks]
     return [
         f'shard="{number}"',
         'case "$shard" in',
@@ -234,11 +230,6 @@ def _body(tasks: Sequence[ShardTask], command: str, number: str) -> list[str]:
         "esac",
         f'exec {command} "$@" --reports "{REPORTS}/$shard"',
     ]
-
-
-def _arguments(task: ShardTask) -> str:
-    runs = ["--runs", *task.runs] if task.runs else []
-    return shlex.join([*task.names, *runs])
 
 
 class _Script(str):

@@ -44,13 +44,11 @@ class Observation:
     stop: threading.Event
     budget: Budget
     collected: CollectedFacts
-    """The facts so far, to which the stages add theirs."""
     venv: VirtualEnvironment = field(init=False)
     overlay: Path = field(init=False)
     """The folder that its wheel is unpacked into."""
     processes: EnvironmentProcesses = field(init=False)
     first: Sequence[StageName] = ()
-    """The stages that begin before all others."""
     scoring: Job | None = None
     """The job that scored replies, for stages that continue with the same conversations."""
     open: ExitStack = field(default_factory=ExitStack)
@@ -58,7 +56,6 @@ class Observation:
 
     @property
     def pace(self) -> Pace | None:
-        """The duration of the first replies, if it was measured."""
         return next(iter(self.collected.kept("pace")), None)
 
     @property
@@ -94,8 +91,6 @@ class Observation:
 
 @dataclass(frozen=True)
 class StageJob(Generic[_Request]):
-    """The implementation of one stage."""
-
     request: Callable[[EnvironmentEntry, ObservationRequest], _Request | None]
     """All requests of the stage to jobs, as far as entry and request decide them; `None` if the stage is not
     requested.
@@ -120,11 +115,13 @@ def requests_for(entry: EnvironmentEntry, request: ObservationRequest, package: 
     The package decides which data was prepared; if the entry declares none, it may be left out.
     """
     secrets = granted_variables(entry.secrets, package.folder.parents[1] if package else None)
-    home, prepared = None, ""
+    home, prepared, content = None, "", ""
     if entry.prepare.needed:
         assert package is not None
         home = prepared_home(entry, package)
         prepared = home.content if home else MISSING
+    if request.results is not None and package is not None and not package.has_oracle:
+        content = results_content(package, request.results)
     return Requests(
         Confinement(
             secrets,
@@ -141,15 +138,8 @@ def requests_for(entry: EnvironmentEntry, request: ObservationRequest, package: 
         names_of_secrets=entry.secrets,
         budget=entry.gates.budget,
         prepared=prepared,
-        results=_results(request, package),
+        results=(content, *(request.results or ())) if content else (),
     )
-
-
-def _results(request: ObservationRequest, package: Package | None) -> tuple[str, ...]:
-    if request.results is None or package is None or package.has_oracle:
-        return ()
-    content = results_content(package, request.results)
-    return (content, *request.results) if content else ()
 
 
 def require_prepared(environment: str, requests: Requests) -> None:

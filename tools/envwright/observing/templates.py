@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from envwright_worker.forking import Descriptors, NotForked, fork, pipe
-from envwright_worker.sandbox import Sandbox
+from envwright_worker.sandbox import Network, Sandbox
 
 from envwright.builds.sandbox import sandbox_of, tool_folders, why_not_confined
 from envwright.builds.uv import uv_program
@@ -82,20 +82,15 @@ class LockTemplate(ForkingProcess):
             self._bytecode = stack.enter_context(bytecode_folder(venv))
             start = {"role": "template", "generation": generation, "allow_network": confinement.allow_network}
             start["bytecode"] = str(self._bytecode or "")
-            self.sandbox = self._sandbox_of(package, confinement, workspace)
+            for folder in (workspace.wheels, workspace.prepared):
+                folder.mkdir(parents=True, exist_ok=True)  # access cannot be allowed to what does not exist yet
+            reads = [package.folder.parent, workspace.wheels, workspace.prepared, *tool_folders(workspace)]
+            writes = [scratch, self._bytecode] if self._bytecode else [scratch]
+            self.sandbox = _sandbox(venv, confinement, workspace, reads, writes)
             super().__init__(partial(new_process, venv.python, scratch, environment, start, self.sandbox), "lifeline")
             self._scratch = stack.pop_all()
         self._asking = threading.Lock()
         self._refusal: str | None = None
-
-    def _sandbox_of(self, package: Package, confinement: Confinement, workspace: Workspace) -> Sandbox | None:
-        """What the template reaches and what is forked from it: packages and wheels, and its own scratch folder."""
-        for folder in (workspace.wheels, workspace.prepared):
-            folder.mkdir(parents=True, exist_ok=True)  # access cannot be allowed to what does not exist yet
-        reads = [package.folder.parent, workspace.wheels, workspace.prepared, *tool_folders(workspace)]
-        writes = [self.scratch]
-        writes += [self._bytecode] if self._bytecode else []
-        return _sandbox(self.venv, confinement, workspace, reads, writes)
 
     def end(self) -> None:
         with self._asking:
@@ -254,16 +249,12 @@ def _sandbox(
     reads: Sequence[Path],
     writes: Sequence[Path],
 ) -> Sandbox | None:
-    harness = (workspace.harnesses,) if confinement.has_harness else ()
-    for folder in harness:
-        folder.mkdir(parents=True, exist_ok=True)
-    return sandbox_of(
-        confinement.sandbox,
-        venv.python,
-        reads=[*reads, *((uv_program(),) if harness else ())],
-        writes=[*writes, *confinement.writes, *harness],
-        network="open" if confinement.allow_network else "loopback",
-    )
+    if confinement.has_harness:
+        workspace.harnesses.mkdir(parents=True, exist_ok=True)
+        reads, writes = [*reads, uv_program()], [*writes, workspace.harnesses]
+    network: Network = "open" if confinement.allow_network else "loopback"
+    writes = [*writes, *confinement.writes]
+    return sandbox_of(confinement.sandbox, venv.python, reads=reads, writes=writes, network=network)
 
 
 @dataclass(eq=False)
@@ -276,7 +267,6 @@ class EnvironmentProcesses:
 
     base: ForkingProcess | None
     begin: Callable[[Descriptors], Process]
-    """Starts a new process if there is no base."""
     settings: Mapping[str, Any]
     memory: MemoryWatch
     stop: threading.Event
@@ -295,7 +285,6 @@ class EnvironmentProcesses:
 
     @property
     def peak_memory(self) -> int:
-        """The peak memory of the processes in bytes, as far as it was measured."""
         return self.memory.peak
 
     @property
@@ -331,13 +320,10 @@ class EnvironmentProcesses:
         """
         with self.unloaded_job() if self.template is None else self._forked(self.template) as job:
             if self.template is None:
-                for _ in job.request("load", LOAD_SECONDS, settings=self.settings):
-                    pass
-                for _ in job.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED, facts=False):
-                    pass
+                list(job.request("load", LOAD_SECONDS, settings=self.settings))
+                list(job.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED, facts=False))
             if self.references and with_references:
-                for _ in job.request("references", LOAD_SECONDS, **self.references):
-                    pass
+                list(job.request("references", LOAD_SECONDS, **self.references))
             yield job
 
     def unloaded_job(self, **given: int) -> Job:

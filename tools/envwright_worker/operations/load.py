@@ -35,7 +35,6 @@ def answer(session: Session, request: JobRequest) -> None:
     imported = time.perf_counter()
     importlib.invalidate_caches()  # the overlay may be younger than this process
     session.adapter = _adapter(session, settings)
-    loaded = time.perf_counter()
     session.policies = _make_policies(session, settings)
     session.judge = ScriptedJudge(session)
     session.judge.install()
@@ -46,7 +45,6 @@ def answer(session: Session, request: JobRequest) -> None:
             "verifiers": version("verifiers"),
             "python": platform.python_version(),
             "import_seconds": imported - started,
-            "load_seconds": loaded - imported,
             "datasets": [],
         },
     )

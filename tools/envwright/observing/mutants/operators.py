@@ -125,8 +125,9 @@ def expression_rewrites(node: cst.CSTNode) -> Iterator[Rewrite]:
             yield from _boolean_operations(node)
         case cst.UnaryOperation(operator=cst.Not(), expression=inner):
             yield "drop not", node, inner
-        case cst.BinaryOperation() if type(node.operator) in _ARITHMETIC and not _joins_text(node):
-            yield "swap arithmetic", node.operator, _like(node.operator, _ARITHMETIC[type(node.operator)])
+        case cst.BinaryOperation() if type(node.operator) in _ARITHMETIC:
+            if not (_is_text(node.left) or _is_text(node.right)):
+                yield "swap arithmetic", node.operator, _like(node.operator, _ARITHMETIC[type(node.operator)])
         case cst.IfExp(body=body, orelse=other):
             yield "drop branch", node, body
             yield "drop branch", node, other
@@ -135,7 +136,10 @@ def expression_rewrites(node: cst.CSTNode) -> Iterator[Rewrite]:
         case cst.Call():
             yield from _calls(node)
         case cst.Slice():
-            yield from _slices(node)
+            if node.lower is not None:
+                yield "drop slice bound", node, node.with_changes(lower=None)
+            if node.upper is not None:
+                yield "drop slice bound", node, node.with_changes(upper=None)
         case _:
             yield from _constants(node)
 
@@ -181,7 +185,8 @@ def regex_rewrites(call: cst.Call) -> Iterator[Rewrite]:
         for position, argument in enumerate(call.args[1:], start=1):
             if _is_flags(argument):
                 kept = [*call.args[:position], *call.args[position + 1 :]]
-                yield "drop flags", call, call.with_changes(args=[*kept[:-1], _last(kept[-1])])
+                last = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+                yield "drop flags", call, call.with_changes(args=[*kept[:-1], last])
 
 
 def pattern_of(call: cst.Call) -> cst.SimpleString | None:
@@ -244,13 +249,6 @@ def _clamps(node: cst.Call) -> Iterator[Rewrite]:
             yield "drop clamp", node, _closed(other.value)
 
 
-def _slices(node: cst.Slice) -> Iterator[Rewrite]:
-    if node.lower is not None:
-        yield "drop slice bound", node, node.with_changes(lower=None)
-    if node.upper is not None:
-        yield "drop slice bound", node, node.with_changes(upper=None)
-
-
 def _constants(node: cst.CSTNode) -> Iterator[Rewrite]:
     match node:
         case cst.Integer():
@@ -287,13 +285,10 @@ def _like(old: cst.CSTNode, new: type[cst.CSTNode]) -> cst.CSTNode:
     """Another operator with the spaces of the old one."""
     fields = ("whitespace_before", "whitespace_after")
     spaces = {name: getattr(old, name) for name in fields if isinstance(getattr(old, name, None), cst.CSTNode)}
-    wordy = new in (cst.NotIn, cst.In, cst.Is, cst.IsNot, cst.And, cst.Or)
-    if wordy or new in (cst.Not,):
-        spaces = {name: space if getattr(space, "value", " ") else _SPACE for name, space in spaces.items()}
+    if new in (cst.NotIn, cst.In, cst.Is, cst.IsNot, cst.And, cst.Or):
+        one = cst.SimpleWhitespace(" ")
+        spaces = {name: space if getattr(space, "value", " ") else one for name, space in spaces.items()}
     return new(**spaces)
-
-
-_SPACE = cst.SimpleWhitespace(" ")
 
 
 def _closed(node: _Expression) -> _Expression:
@@ -312,14 +307,6 @@ def _literal(text: str) -> cst.SimpleString:
 
 def _block(statement: cst.BaseSmallStatement) -> cst.IndentedBlock:
     return cst.IndentedBlock([cst.SimpleStatementLine([statement])])
-
-
-def _last(argument: cst.Arg) -> cst.Arg:
-    return argument.with_changes(comma=cst.MaybeSentinel.DEFAULT)
-
-
-def _joins_text(node: cst.BinaryOperation) -> bool:
-    return _is_text(node.left) or _is_text(node.right)
 
 
 def _is_text(node: cst.BaseExpression) -> bool:

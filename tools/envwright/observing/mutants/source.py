@@ -82,9 +82,6 @@ class SourceFile:
         position = self._positions[node]
         return position.start.line, position.end.line
 
-    def _ran(self, lines: Lines) -> bool:
-        return any(line in self._reached for line in range(lines[0], lines[1] + 1))
-
     # Functions.
 
     def _read_body(self, body: Sequence[cst.CSTNode], prefix: str) -> None:
@@ -140,7 +137,9 @@ class SourceFile:
             for child in node.children:
                 if isinstance(child, cst.BaseExpression):
                     self._statement = self._tree.code_for_node(child).strip()
-                    self._collect(_of_child(node, child, scope), scope, self._range(child))
+                    rewrites = statement_rewrites(node, scope.returns, scope.rewards)
+                    of_child = (rewrite for rewrite in rewrites if rewrite[1] is child)
+                    self._collect(of_child, scope, self._range(child))
                     self._visit(child, scope, self._range(child))
                 elif not isinstance(child, cst.BaseParenthesizableWhitespace):
                     self._visit(child, scope, self._range(child))
@@ -160,13 +159,14 @@ class SourceFile:
 
     def _collect(self, rewrites: Iterator[Rewrite], scope: _Scope, lines: Lines | None) -> None:
         for operator, old, new in rewrites:
-            if lines is not None and not self._ran(lines):
+            if lines is not None and self._reached.isdisjoint(range(lines[0], lines[1] + 1)):
                 self.unreached += 1
                 continue
             key = (scope.name, operator, self._statement, self._code(old), self._code(new))
             digest = hashlib.sha256(repr((*key, self._counts[key])).encode()).hexdigest()[:6]
             self._counts[key] += 1
-            name = f"{self.module}.{scope.name}:{_slug(operator)}:{digest}"
+            slug = operator.replace("/", "-").replace(",", "").replace(" ", "-")
+            name = f"{self.module}.{scope.name}:{slug}:{digest}"
             line = self._range(old)[0] if old in self._positions else (lines or (1, 1))[0]
             self.sites.append(
                 Site(name, self.file, line, scope.name, operator, scope.kind, old, new, scope.parameter or scope.name)
@@ -270,13 +270,6 @@ def _functions_within(body: cst.BaseSuite) -> Iterator[cst.FunctionDef]:
             waiting += node.children
 
 
-def _of_child(node: cst.CSTNode, child: cst.CSTNode, scope: _Scope) -> Iterator[Rewrite]:
-    """The changes of a compound statement that belong to its condition."""
-    for rewrite in statement_rewrites(node, scope.returns, scope.rewards):
-        if rewrite[1] is child:
-            yield rewrite
-
-
 def mutants_of(
     files: Mapping[str, str], reached: Mapping[str, Collection[int]], rewards: Mapping[str, Collection[str]]
 ) -> tuple[list[SourceFile], list[Site]]:
@@ -290,8 +283,8 @@ def mutants_of(
         imported = source.imported()
         used |= {imported[name] for name in source.used if name in imported}
     for source in read:
-        attributes = {name for other in read if other is not source for name in other.used}
-        source.read_constants(source.used | used | (attributes & _capitals(attributes)))
+        of_others = {name for other in read if other is not source for name in other.used if name.isupper()}
+        source.read_constants(source.used | used | of_others)
     sites = [site for source in read for site in source.sites]
     return read, sorted(sites, key=lambda site: stable(site.id))
 
@@ -307,10 +300,6 @@ def diff(file: str, before: str, after: str) -> str:
     return "\n".join(lines)
 
 
-def _capitals(names: Collection[str]) -> set[str]:
-    return {name for name in names if name.isupper()}
-
-
 def _names(node: cst.CSTNode) -> set[str]:
     found: set[str] = set()
     waiting = [node]
@@ -320,10 +309,6 @@ def _names(node: cst.CSTNode) -> set[str]:
             found.add(one.value)
         waiting += one.children
     return found
-
-
-def _slug(operator: str) -> str:
-    return operator.replace("/", "-").replace(",", "").replace(" ", "-")
 
 
 def _compiles(source: str) -> bool:

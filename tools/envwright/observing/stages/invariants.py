@@ -11,7 +11,6 @@ started only where the package's own code has either in a place where it could m
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -25,7 +24,7 @@ from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SWEPT
 from envwright.facts.observed import Difference, Repetition, Rollout, Sample
 from envwright.facts.stages import stage_named
-from envwright.observing.budget import current_deadline, fitting
+from envwright.observing.budget import fitting, seconds_left
 from envwright.observing.job import Job, StageFailed, checked
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.opened_environment import rescored
@@ -50,22 +49,15 @@ def _request(entry: EnvironmentEntry, request: ObservationRequest) -> Mapping[st
 
 def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
     assert observation.scoring is not None
+    tasks = fitting(observation.pace, seconds_left()) / (TIMES_SCORED * len(REPEATED))
+    fewer = {} if tasks >= SAMPLED_TASKS else {"tasks": int(tasks)}
     try:
-        parts = observation.scoring.request("invariants", STAGE_SECONDS, **asked, **_tasks_that_fit(observation))
+        parts = observation.scoring.request("invariants", STAGE_SECONDS, **asked, **fewer)
         observation.collected.take("invariants", parts)
     finally:
         observation.scoring.end()
-        bound = current_deadline()
-        if not observation.stop.is_set() and (bound is None or bound.seconds > 0):
+        if not observation.stop.is_set() and seconds_left() > 0:
             _repeat_sample(observation)
-
-
-def _tasks_that_fit(observation: Observation) -> Mapping[str, int]:
-    """The number of tasks on which rewards are compared if replies are slow."""
-    bound = current_deadline()
-    replies = fitting(observation.pace, bound.seconds if bound else math.inf)
-    tasks = replies / (TIMES_SCORED * len(REPEATED))
-    return {} if tasks >= SAMPLED_TASKS else {"tasks": int(tasks)}
 
 
 def _repeat_sample(observation: Observation) -> None:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envwright_worker.author_tests.expectation import TOLERANCE, Expectation, parse_expectation
-from envwright_worker.messages import Message
 from envwright_worker.policies import POLICIES, policy_named
 from envwright_worker.policies.baselines import oracle
 
@@ -25,7 +24,7 @@ from envwright.facts.mutation import CASES, CoveredSource, Mutant, Mutation, Sta
 from envwright.facts.observed import Case, Description, Failure, Score, adapter
 from envwright.facts.recordings import ScoreChange
 from envwright.facts.stages import stage_named
-from envwright.observing.budget import current_deadline
+from envwright.observing.budget import seconds_left
 from envwright.observing.job import Job, StageFailed, WorkerLost
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation, StageJob
@@ -58,8 +57,6 @@ FOR_REPORTS = ("diff", "start", "end", "replacement")
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of mutation testing."""
-
     seconds: float
     """Seconds of processor time; cheap rewards need far less for all mutants."""
     mutants: int = MOST_MUTANTS
@@ -116,13 +113,14 @@ def mutation_of(
             raise StageFailed(Failure("infrastructure", type(error).__name__, f"not mutated: {error}")) from error
         by_file = {source.file: source for source in sources}
         chosen = _written(sites, by_file, limits.mutants)
-        request = {"probes": probes.usable, "fragments": _fragments(files, sites)}
+        request = {"probes": probes.usable, "fragments": _fragments(sites)}
         tried = _tried(job, new_job, request, _marked(chosen, package), limits) if chosen else _Tried()
     unasked = {**probes.lost, **tried.unasked}
     marks = {mark.mutant: mark for mark in package.equivalent_mutants}
     mutants = tuple(
         _mutant(one, chosen[one.id], tried.mutants[one.id], marks, unasked) for one in sites if one.id in tried.mutants
     )
+    in_order = sorted(sites, key=lambda site: (site.file, site.line))
     counted_out = len(sites) > len(chosen) >= limits.mutants
     late = len(mutants) < len(chosen) or any(mutant.outcome == "undecided" for mutant in mutants)
     asked = [probe for probe in probes.usable if probe["name"] not in {**tried.left_out, **tried.unasked}]
@@ -133,7 +131,7 @@ def mutation_of(
         most=limits.mutants,
         seconds_allowed=limits.seconds,
         mutants=mutants,
-        functions=tuple(dict.fromkeys(f"{by_file[one.file].module}.{one.function}" for one in _in_order(sites))),
+        functions=tuple(dict.fromkeys(f"{by_file[one.file].module}.{one.function}" for one in in_order)),
         conversations=len(asked),
         cases=sum(probe["case"] for probe in asked),
         left_out=tried.left_out,
@@ -152,7 +150,6 @@ def _covered(file: str, text: str, reached: Mapping[str, Sequence[int]]) -> Cove
 
 
 def _reached(job: Job, probes: Probes) -> dict[str, Any]:
-    """The lines that run while rewards are computed."""
     patience = SECONDS_TO_REACH * PATIENCE_TIMES
     limits = {"seconds": SECONDS_TO_REACH, "patience": patience}
     answers = job.request("mutation", patience + GRACE_SECONDS, step="reach", probes=probes.usable, **limits)
@@ -161,16 +158,11 @@ def _reached(job: Job, probes: Probes) -> dict[str, Any]:
 
 
 def _marked(chosen: Mapping[str, Mapping[str, Any]], package: Package) -> dict[str, dict[str, Any]]:
-    """The data of each mutant for a job."""
     marked = {mark.mutant for mark in package.equivalent_mutants}
     return {
         name: {key: value for key, value in mutant.items() if key not in FOR_REPORTS} | {"marked": name in marked}
         for name, mutant in chosen.items()
     }
-
-
-def _in_order(sites: Sequence[Site]) -> list[Site]:
-    return sorted(sites, key=lambda site: (site.file, site.line))
 
 
 def _written(sites: Sequence[Site], by_file: Mapping[str, SourceFile], most: int) -> dict[str, dict[str, Any]]:
@@ -187,8 +179,6 @@ def _written(sites: Sequence[Site], by_file: Mapping[str, SourceFile], most: int
 
 @dataclass
 class _Tried:
-    """The results of jobs on mutants and conversations."""
-
     mutants: dict[str, dict[str, Any]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     unasked: dict[str, str] = field(default_factory=dict)
@@ -205,7 +195,6 @@ def _tried(
     mutants: Mapping[str, Mapping[str, Any]],
     limits: Limits,
 ) -> _Tried:
-    """The outcome of the mutants that are part of the sample."""
     tried = _Tried(seconds=limits.seconds)
     deadline = time.monotonic() + limits.seconds * PATIENCE_TIMES
     with ExitStack() as stack:
@@ -213,9 +202,7 @@ def _tried(
             waiting = [mutant for name, mutant in mutants.items() if name not in tried.mutants]
             survivors = [mutants[name] for name, one in tried.mutants.items() if _may_be_told_apart(one)]
             patience = deadline - time.monotonic()
-            bound = current_deadline()
-            late = bound is not None and bound.seconds <= 0
-            if not (waiting or survivors) or patience <= 0 or tried.seconds <= 0 or late:
+            if not (waiting or survivors) or min(patience, tried.seconds, seconds_left()) <= 0:
                 break
             try:
                 asked = {**request, "mutants": waiting, "survivors": survivors}
@@ -276,18 +263,8 @@ def _mutant(
     unasked: Mapping[str, str],
 ) -> Mutant:
     mark = marks.get(site.id)
-    fields = {
-        "id": site.id,
-        "operator": site.operator,
-        "function": site.function,
-        "file": site.file,
-        "line": site.line,
-        **{key: written[key] for key in FOR_REPORTS},
-        "outcome": found["outcome"],
-        "by": found.get("by", ""),
-        "apart": found.get("apart"),
-    }
-    mutant: Mutant = adapter(Mutant).validate_python(fields)
+    outcome = {"outcome": found["outcome"], "by": found.get("by", ""), "apart": found.get("apart")}
+    mutant: Mutant = adapter(Mutant).validate_python({**vars(site), **written, **outcome})
     if mark is not None and mutant.outcome in ("survived", "undecided") and mutant.apart is None:
         return replace(mutant, outcome="equivalent", reason=mark.reason)
     if mark is None and mutant.outcome == "survived" and unasked:
@@ -303,27 +280,26 @@ def _stale(
 
     Without `sites` it is unknown which exist.
     """
-    exist = None if sites is None else {site.id for site in sites}
+    exist = marks.keys() if sites is None else {site.id for site in sites}
     tried = {mutant.id: mutant for mutant in mutants}
     for mark in marks.values():
         mutant = tried.get(mark.mutant)
-        if exist is not None and mark.mutant not in exist:
+        if mark.mutant not in exist:
             yield StaleMark(mark.mutant, mark.reason)
         elif mutant is not None and mutant.outcome in ("killed", "timeout", "survived"):
             yield StaleMark(mark.mutant, mark.reason, mutant.by or "a reply of the exploit search scores differently")
 
 
-def _fragments(files: Mapping[str, str], sites: Sequence[Site]) -> list[str]:
+def _fragments(sites: Sequence[Site]) -> list[str]:
     """Texts that the reward code looks for, which an attacker could read from it as well."""
     import libcst as cst
 
-    texts: dict[str, None] = {}
-    for site in sites:
-        if site.operator == "change text" and isinstance(site.old, cst.SimpleString):
-            text = site.old.evaluated_value
-            if isinstance(text, str) and text.strip():
-                texts.setdefault(text)
-    return list(texts)[:MOST_FRAGMENTS] if files else []
+    texts = (
+        site.old.evaluated_value
+        for site in sites
+        if site.operator == "change text" and isinstance(site.old, cst.SimpleString)
+    )
+    return list(dict.fromkeys(text for text in texts if isinstance(text, str) and text.strip()))[:MOST_FRAGMENTS]
 
 
 # The conversations that mutants are tried on.
@@ -352,52 +328,62 @@ def probes_of(
     for case in cases:
         if case.score is not None:
             expected = [_expected(name, parse_expectation(text), text) for name, text in case.expect.items()]
-            name = f"case {case.name!r}"
-            _add(probes, name, case.score, _probe(name, case.score, description, expected, case=True, seed=True))
+            _add(probes, f"case {case.name!r}", case.score, description, expected, case=True, seed=True)
     for score in _policy_scores(scores):
         reward = gold.get(score.task)
         seed = score.policy == oracle.name and len(gold) > 0 and score.task in list(gold)[:2]
         expected = list(_bounds_of_policy(score, reward, bounds))
-        name = f"policy {score.policy} on task {score.task}"
-        _add(probes, name, score, _probe(name, score, description, expected, case=False, seed=seed))
+        _add(probes, f"policy {score.policy} on task {score.task}", score, description, expected, seed=seed)
     for reply in wrong:
         score = Score(reply.task, MODEL, reply.completion, reply.again, {})
-        name, most = f"reply of a model on task {reply.task}", (reply.again or 0.0) + bounds.tolerance
+        most = (reply.again or 0.0) + bounds.tolerance
         expected = [_within(None, most, f"<= {most:g}, as the unchanged code pays")]
-        _add(probes, name, score, _probe(name, score, description, expected, case=False, seed=False))
-    return replace(probes, usable=_mixed(probes.usable))
+        _add(probes, f"reply of a model on task {reply.task}", score, description, expected)
+    alike: defaultdict[str, Iterator[int]] = defaultdict(count)  # with equal scores they detect the same mutants
+    rounds = [(next(alike[repr(probe["recorded"])]), place) for place, probe in enumerate(probes.usable)]
+    return replace(probes, usable=[probes.usable[place] for _, place in sorted(rounds)])
 
 
-def _add(probes: Probes, name: str, score: Score, probe: dict[str, Any]) -> None:
+def _add(
+    probes: Probes,
+    name: str,
+    score: Score,
+    description: Description,
+    expected: Sequence[Mapping[str, Any]],
+    *,
+    case: bool = False,
+    seed: bool = False,
+) -> None:
     """Keep a scored conversation; record one that was not scored in time as missing."""
     failures = [score.failure, *(each.failure for each in score.failures)]
     late = next((failure for failure in failures if failure is not None and failure.kind == "timeout"), None)
     if late is not None:
         probes.lost[name] = late.message
     elif score.completion and not any(failures):
+        probe = {
+            "name": name,
+            "speaker": CASES if case else score.policy,
+            "task": score.task,
+            "completion": score.completion,
+            "expect": expected,
+            "recorded": {"reward": score.reward, **{name: one.score for name, one in score.functions.items()}},
+            "played": description.conversational,
+            "in_company": any(function.group for function in description.functions),
+            "case": case,
+            "seed": seed,
+        }
         probes.usable.append(probe)
-
-
-def _mixed(probes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One conversation of each outcome, then another of each: those with equal scores detect the same mutants."""
-    alike: dict[str, int] = {}
-    rounds = []
-    for probe in probes:
-        outcome = repr(probe["recorded"])
-        rounds.append(alike.get(outcome, 0))
-        alike[outcome] = alike.get(outcome, 0) + 1
-    return [probe for _, probe in sorted(zip(rounds, probes, strict=True), key=lambda pair: pair[0])]
 
 
 def _policy_scores(scores: Sequence[Score]) -> Iterator[Score]:
     """The oracle on some tasks, every other policy on fewer; without very long replies, which would take the others'
     time."""
     tasks = list(dict.fromkeys(score.task for score in scores))
-    counts: dict[tuple[int, str], int] = {}
+    counts: Counter[tuple[int, str]] = Counter()
     for score in sorted(scores, key=lambda score: score.policy != oracle.name):
         most = TASKS_OF_GOLD if score.policy == oracle.name else TASKS_OF_POLICIES
         key = (score.task, score.policy)
-        counts[key] = counts.get(key, 0) + 1
+        counts[key] += 1
         length = sum(len(str(message.get("content") or "")) for message in score.completion)
         if score.task in tasks[:most] and counts[key] <= FORMS_OF_A_POLICY and length <= LONGEST_REPLY:
             yield score
@@ -437,26 +423,6 @@ def _expected(name: str, expectation: Expectation, text: str) -> dict[str, Any]:
         "between": (limit - TOLERANCE, (expectation.upper or 0.0) + TOLERANCE),
     }[expectation.operator]
     return {"of": name, "low": low, "high": high, "outside": expectation.operator == "!=", "text": text}
-
-
-def _probe(
-    name: str, score: Score, description: Description, expected: Sequence[Mapping[str, Any]], *, case: bool, seed: bool
-) -> dict[str, Any]:
-    completion: tuple[Message, ...] = score.completion
-    values = {"reward": score.reward, **{function: one.score for function, one in score.functions.items()}}
-    in_company = any(function.group for function in description.functions)
-    return {
-        "name": name,
-        "speaker": CASES if case else score.policy,
-        "task": score.task,
-        "completion": completion,
-        "expect": expected,
-        "recorded": values,
-        "played": description.conversational,
-        "in_company": in_company,
-        "case": case,
-        "seed": seed,
-    }
 
 
 JOBS = {"mutation": StageJob(_request, _run, lambda observation: observation.scoring is not None)}

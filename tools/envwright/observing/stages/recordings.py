@@ -11,7 +11,6 @@ whole observation.
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -71,8 +70,6 @@ def check_recordings(
 
 
 class RecordedRows:
-    """Scores recorded rows again."""
-
     def __init__(
         self, ask: SendRequest, entry: EnvironmentEntry, description: Description, tasks: Sequence[Task]
     ) -> None:
@@ -89,7 +86,10 @@ class RecordedRows:
             content=recording.content,
             baseline=recording.baseline,
             problems=recording.problems,
-            rows=tuple(_score_of(line, row) for line, row in recording.rows),
+            rows=tuple(
+                RecordedScore(line, row.task, row.task_key, row.reward if row.scored else None, _scores(row.functions))
+                for line, row in recording.rows
+            ),
             rows_digest=recording.rows_digest,
             reward_digest=digest,
             replayed=self._description.conversational,
@@ -179,10 +179,8 @@ class RecordedRows:
                 compared -= 1
                 others.append(("their score is not deterministic", line))
                 continue
-            scores = {name: score.score for name, score in now.functions.items()}
-            changes.append(
-                ScoreChange(line, task, row.completion or (), row.reward, now.reward, _scores(row.functions), scores)
-            )
+            scores = _scores(row.functions), _scores(now.functions)
+            changes.append(ScoreChange(line, task, row.completion or (), row.reward, now.reward, *scores))
         return changes, compared, others
 
     def _why_not(self, row: EvaluationRow, now: Rescored | None) -> str:
@@ -218,21 +216,16 @@ def _same(one: float | None, other: float | None) -> bool:
     return abs(one - other) <= TOLERANCE
 
 
-def _score_of(line: int, row: EvaluationRow) -> RecordedScore:
-    reward = row.reward if row.scored else None
-    return RecordedScore(line, row.task, row.task_key, reward, _scores(row.functions))
-
-
 def _scores(functions: Mapping[str, FunctionScore]) -> dict[str, float | None]:
     return {name: score.score for name, score in functions.items()}
 
 
 def _counted(passed_over: Sequence[tuple[str, int]]) -> tuple[NotCompared, ...]:
-    counts = Counter(reason for reason, _ in passed_over)
-    first: dict[str, int] = {}
+    lines: dict[str, list[int]] = {}
     for reason, line in passed_over:
-        first.setdefault(reason, line)
-    return tuple(NotCompared(reason, count, first[reason]) for reason, count in counts.most_common())
+        lines.setdefault(reason, []).append(line)
+    by_count = sorted(lines.items(), key=lambda found: -len(found[1]))
+    return tuple(NotCompared(reason, len(found), found[0]) for reason, found in by_count)
 
 
 def knows_recordings(facts: Facts, package: Package) -> bool:
@@ -258,8 +251,7 @@ def with_recordings(
         return replace(facts, recordings=())
     try:
         with opened_environment(entry, package, workspace, allow_network, stop) as opened:
-            for _ in opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED):
-                pass
+            list(opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED))
             checks = check_recordings(opened.worker.request, entry, package, facts.description, facts.tasks)
     except (StageFailed, ProgramFailed) as error:
         completed = tuple(stage for stage in facts.completed if stage != "recordings")

@@ -17,12 +17,7 @@ from itertools import islice
 from typing import Any
 
 from envwright_worker.messages import Message, assistant_message, says, text_of
-from envwright_worker.policies.answers import (
-    Payload,
-    answer_of,
-    find_payload,
-    junk_in_place_of,
-)
+from envwright_worker.policies.answers import answer_of, find_payload, junk_in_place_of
 from envwright_worker.policies.baselines import oracle
 
 from envwright.declarations.registry import EnvironmentEntry
@@ -208,7 +203,7 @@ class _Search:
             candidates = self._shortened(candidates)
         believed = self._believed(candidates)
         enough = believed if len(believed) >= min(LEAST_TASKS, len(self.tasks)) else []
-        facts = replace(facts, references=tuple(candidate.task for candidate in enough), refused=dict(self.refused))
+        facts = replace(facts, references=tuple(candidate.task for candidate in enough), refused=dict(+self.refused))
         return facts, [{"task": each.task, "turns": list(map(assistant_message, each.turns))} for each in enough]
 
     def _tried(self, replies: Sequence[ModelReply]) -> Iterator[ModelReply]:
@@ -283,7 +278,7 @@ class _Search:
         for (candidate, _), is_full in zip(exchanged, results, strict=True):
             paid.setdefault(candidate.task, []).append(is_full)
         believed = [candidate for candidate in candidates if candidate.task in paid and not all(paid[candidate.task])]
-        self._refuse(PAID_ELSEWHERE, sum(all(tries) for tries in paid.values()))
+        self.refused[PAID_ELSEWHERE] += sum(all(tries) for tries in paid.values())
         return self._with_sense(believed)
 
     def _tasks_of_another_answer(self, index: int) -> list[int]:
@@ -294,23 +289,18 @@ class _Search:
 
     def _with_sense(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
         """Those whose answer matters."""
-        payloads = [self._payload(candidate) for candidate in candidates]
+        if self.description.conversational:
+            return list(candidates)
+        payloads = (find_payload(text_of(each.turns[-1]), self._known(each.task)) for each in candidates)
         junk = [
             replace(candidate, completion=(says(junk_in_place_of(payload)),))
             for candidate, payload in zip(candidates, payloads, strict=True)
         ]
-        if self.description.conversational:
-            return list(candidates)
         paid = {candidate.task for candidate, is_full in zip(junk, self._are_full(junk), strict=True) if is_full}
-        self._refuse(PAID_WITHOUT_ANSWER, len(paid))
+        self.refused[PAID_WITHOUT_ANSWER] += len(paid)
         return [candidate for candidate in candidates if candidate.task not in paid]
 
-    def _refuse(self, reason: str, count: int) -> None:
-        if count:
-            self.refused[reason] += count
-
     def _are_full(self, candidates: Sequence[_Candidate]) -> list[bool]:
-        """Whether each earns the full reward."""
         replies = [
             {"id": number, "task": candidate.task, "completion": list(candidate.completion)}
             for number, candidate in enumerate(candidates)
@@ -324,9 +314,6 @@ class _Search:
     def _known(self, task: int) -> str | None:
         data = next((each.data for each in self.tasks if each.index == task), {})
         return answer_of(dict(data))
-
-    def _payload(self, candidate: _Candidate) -> Payload:
-        return find_payload(text_of(candidate.turns[-1]), self._known(candidate.task))
 
 
 JOBS = {"references": StageJob(_request, _run, lambda observation: not observation.package.has_oracle)}

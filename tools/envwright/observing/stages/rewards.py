@@ -1,11 +1,12 @@
-"""The stages `rewards` and `validation`: replies of policies, the author's cases, the package's own check.
+"""The stages `pace`, `rewards`, `validation` and `tests`.
 
-One job does both. `invariants` continues with it, because it knows the scored conversations.
+They score the first replies, so that all later work fits into the budget, then replies of policies and the author's
+cases, and run the package's own check and the author's tests. One job does `rewards` and `validation`; `invariants`
+continues with it, because it knows the scored conversations.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.policy import SCORED_TWICE
 
+from envwright.builds.venv import venv_for
+from envwright.builds.wheel import TESTS_LOCK
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import (
     AT_ONCE,
@@ -23,8 +26,9 @@ from envwright.facts.limits import (
     STAGE_SECONDS,
     TASKS_PLAYED,
     TASKS_VALIDATED,
+    TESTS_SECONDS,
 )
-from envwright.observing.budget import cost_of, current_deadline, fitting
+from envwright.observing.budget import cost_of, fitting, seconds_left
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation, StageJob
 
@@ -33,6 +37,16 @@ POLICIES_SHARE = 0.8
 """The part of the stage's time that policies get; the author's cases get the rest."""
 MANY_REPLIES = 10**9
 """Replies to score without a limit."""
+
+
+def _pace_request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:
+    wanted = request.wants_replies or request.wants_rollouts
+    return {"seconds": SECONDS_PER_REPLY} if wanted else None
+
+
+def _score_first(observation: Observation, asked: Mapping[str, Any]) -> None:
+    with observation.processes.job() as job:
+        observation.collected.take("pace", job.request("pace", STAGE_SECONDS, **asked))
 
 
 def _rewards_request(entry: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Mapping[str, Any]] | None:
@@ -44,14 +58,9 @@ def _rewards_request(entry: EnvironmentEntry, request: ObservationRequest) -> Ma
         "policies": POLICIES,
         "sampled": SAMPLED,
         "conversations": TASKS_PLAYED,
-        "group": _group(entry, request),
+        "group": request.rollouts or entry.gates.smoke.rollouts,
     }
     return {"rewards": {**policies, **limits}, "cases": limits}
-
-
-def _group(entry: EnvironmentEntry, request: ObservationRequest) -> int:
-    """The number of rollouts of a task that the smoke evaluation compares."""
-    return request.rollouts or entry.gates.smoke.rollouts
 
 
 def _score_replies(observation: Observation, asked: Mapping[str, Mapping[str, Any]]) -> None:
@@ -68,8 +77,7 @@ def _that_fits(observation: Observation, asked: Mapping[str, Any]) -> Mapping[st
     """The changes of the request if replies are slow: fewer tasks, and only the first is scored twice."""
     if observation.collected.kept("endless"):  # no other policy would finish
         return {"policies": [oracle.name]}
-    bound = current_deadline()
-    seconds = POLICIES_SHARE * (bound.seconds if bound else math.inf)
+    seconds = POLICIES_SHARE * seconds_left()
     if observation.description.conversational:
         rollouts = min(MANY_REPLIES, fitting(observation.pace, seconds, asked["max_concurrent"]))
         tasks = int(rollouts // (len(asked["policies"]) + 1))
@@ -96,7 +104,6 @@ def _fewer_replies(observation: Observation, asked: Mapping[str, Any], replies: 
 
 
 def _core_first(names: Sequence[str]) -> list[str]:
-    """The policies, indispensable ones first."""
     return sorted(names, key=lambda name: name not in CORE)
 
 
@@ -111,7 +118,22 @@ def _validate_tasks(observation: Observation, asked: Mapping[str, Any]) -> None:
     observation.collected.take("validation", observation.scoring.request("validation", STAGE_SECONDS, **asked))
 
 
+def _tests_request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, Any] | None:
+    return {} if request.wants_whole_gate else None
+
+
+def _run_tests(observation: Observation, _: Mapping[str, Any]) -> None:
+    files = list(observation.package.test_files)
+    if not files:
+        return  # known to be none, so the stage has ended
+    toolbox = venv_for(TESTS_LOCK, observation.workspace, observation.stop).site_packages
+    with observation.processes.job() as job:
+        observation.collected.take("tests", job.request("tests", TESTS_SECONDS, files=files, toolbox=str(toolbox)))
+
+
 JOBS = {
+    "pace": StageJob(_pace_request, _score_first),
     "rewards": StageJob(_rewards_request, _score_replies),
     "validation": StageJob(_validation_request, _validate_tasks, lambda observation: observation.scoring is not None),
+    "tests": StageJob(_tests_request, _run_tests),
 }

@@ -25,7 +25,7 @@ from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import AT_ONCE
 from envwright.facts.observed import Cut, Rollout
 from envwright.facts.stages import StageName
-from envwright.observing.budget import cost_of, current_deadline
+from envwright.observing.budget import cost_of, seconds_left
 from envwright.observing.job import Job, StageFailed, WorkerLost, checked
 from envwright.observing.journal import PASSING_FAULTS, Journal
 from envwright.observing.observation_request import ObservationRequest
@@ -42,8 +42,6 @@ _OF_THE_NETWORK = (*PROXIES, *CERTIFICATES)
 
 @dataclass(frozen=True)
 class ScriptedEvaluation:
-    """The requests to jobs."""
-
     stage: StageName
     policy: str
     tasks: int
@@ -76,7 +74,6 @@ class RolloutProgress:
         self._began = self.clock()
 
     def count(self, rollout: Rollout, *, kept: bool = False) -> None:
-        """Count one more rollout."""
         self.done += 1
         self.kept += kept
         if rollout.failure is not None or rollout.timed_out:
@@ -111,10 +108,8 @@ class Evaluator:
     """Plays the rollouts of scripted evaluations in jobs."""
 
     new_job: NewJob
-    """A job that is ready to play."""
     journal: Journal
     report: Callable[[str], None]
-    """Reports an evaluation's progress."""
     whole_groups: bool = False
     """Whether rewards compare the rollouts of a task, so that an incomplete group is useless."""
 
@@ -141,17 +136,17 @@ class Evaluator:
                 failed.setdefault(rollout.task, []).append(value)
             else:
                 made[rollout.task, rollout.rollout] = rollout
-                self.journal.append(rollout)
-                progress.count(rollout)
-                self.report(str(progress))
+                self._keep(rollout, progress)
                 yield kind, value
         for kind, value in self._tried_again(asked, failed):
             if kind == "rollout":
-                rollout = checked(Rollout, value)
-                self.journal.append(rollout)
-                progress.count(rollout)
-                self.report(str(progress))
+                self._keep(checked(Rollout, value), progress)
             yield kind, value
+
+    def _keep(self, rollout: Rollout, progress: RolloutProgress) -> None:
+        self.journal.append(rollout)
+        progress.count(rollout)
+        self.report(str(progress))
 
     def _played_to_the_end(
         self, asked: ScriptedEvaluation, made: Mapping[tuple[int, int], Rollout]
@@ -176,31 +171,25 @@ class Evaluator:
         failed: Mapping[int, Sequence[dict[str, Any]]],
     ) -> Iterator[tuple[str, Any]]:
         """The failed rollouts after a second try, or the first results if that does not help."""
-        tasks = sorted(failed)
-        left = dict(failed)
-        for batch in (tasks[:TRIED_FIRST], tasks[TRIED_FIRST:]):
-            if not batch:
-                break
+        tasks, left = sorted(failed), dict(failed)
+        for batch in filter(None, (tasks[:TRIED_FIRST], tasks[TRIED_FIRST:])):
             wanted = {(row["task"], row["rollout"]) for task in batch for row in failed[task]}
-            others = [
-                (task, number) for task in batch for number in range(asked.rollouts) if (task, number) not in wanted
-            ]
+            every = {(task, number) for task in batch for number in range(asked.rollouts)}
+            made = [] if self.whole_groups else sorted(every - wanted)
             try:
                 with self.new_job() as job:
-                    parts = list(self._evaluation_messages(job, asked, [] if self.whole_groups else others, batch))
+                    parts = list(self._evaluation_messages(job, asked, made, batch))
             except StageFailed:
                 break
             rows = [value for kind, value in parts if kind == "rollout" and (value["task"], value["rollout"]) in wanted]
             helped = sum(row["failure"] is None and not row["failures"] for row in rows)
-            for task in batch:
-                del left[task]
+            left = {task: rows for task, rows in left.items() if task not in batch}
             yield from (("rollout", row) for row in rows)
             yield from (part for part in parts if part[0] != "rollout")
             if not helped:
                 break
             self.report(f"{helped} of {len(rows)} rollouts that had failed succeeded in another process")
-        for task in tasks:
-            yield from (("rollout", row) for row in left.get(task, ()))
+        yield from (("rollout", row) for _, rows in sorted(left.items()) for row in rows)
 
     def _evaluation_messages(
         self,
@@ -212,17 +201,10 @@ class Evaluator:
         return job.request(
             "evaluate",
             asked.seconds + 10,
-            stage=asked.stage,
             policies=[asked.policy],
-            tasks=asked.tasks,
             indices=tasks,
-            rollouts=asked.rollouts,
-            max_concurrent=asked.max_concurrent,
-            seconds=asked.seconds,
-            harness=asked.harness,
-            connected=asked.connected,
-            predict=asked.predict,
             made=[(asked.policy, task, number) for task, number in made],
+            **vars(asked),
         )
 
 
@@ -233,38 +215,31 @@ def may_pass(rollout: Rollout) -> bool:
     return bool(rollout.failures) or (failure is not None and failure.kind != "no-reference")
 
 
+def _is_wanted(stage: StageName, request: ObservationRequest) -> bool:
+    return request.wants_rollouts and stage in request.evaluations
+
+
 def _smoke_request(entry: EnvironmentEntry, request: ObservationRequest) -> ScriptedEvaluation | None:
+    if not _is_wanted("smoke", request):
+        return None
     gate = entry.gates.smoke
     tasks, rollouts = request.tasks or gate.tasks, request.rollouts or gate.rollouts
-    return _evaluation("smoke", oracle.name, tasks, rollouts, gate.max_concurrent, entry, request)
-
-
-def _distribution_request(entry: EnvironmentEntry, request: ObservationRequest) -> ScriptedEvaluation | None:
-    smoke, gate = entry.gates.smoke, entry.gates.distribution
-    tasks = request.tasks or gate.tasks
-    least = max(smoke.rollouts, gate.group_size, ceil(gate.min_rollouts / tasks))
-    at_once = min(AT_ONCE, smoke.max_concurrent)
-    # The smoke gate shows that a connection works; more of them would add nothing.
-    return _evaluation(
-        "distribution", BLEND, tasks, request.rollouts or least, at_once, entry, request, connected=False
+    return ScriptedEvaluation(
+        "smoke", oracle.name, tasks, rollouts, gate.max_concurrent, gate.timeout_s, request.harness
     )
 
 
-def _evaluation(
-    stage: StageName,
-    policy: str,
-    tasks: int,
-    rollouts: int,
-    at_once: int,
-    entry: EnvironmentEntry,
-    request: ObservationRequest,
-    *,
-    connected: bool = True,
-) -> ScriptedEvaluation | None:
-    if not request.wants_rollouts or stage not in request.evaluations:
+def _distribution_request(entry: EnvironmentEntry, request: ObservationRequest) -> ScriptedEvaluation | None:
+    if not _is_wanted("distribution", request):
         return None
-    seconds = entry.gates.smoke.timeout_s
-    return ScriptedEvaluation(stage, policy, tasks, rollouts, at_once, seconds, request.harness, connected)
+    smoke, gate = entry.gates.smoke, entry.gates.distribution
+    tasks = request.tasks or gate.tasks
+    rollouts = request.rollouts or max(smoke.rollouts, gate.group_size, ceil(gate.min_rollouts / tasks))
+    at_once = min(AT_ONCE, smoke.max_concurrent)
+    # The smoke gate shows that a connection works; more of them would add nothing.
+    return ScriptedEvaluation(
+        "distribution", BLEND, tasks, rollouts, at_once, smoke.timeout_s, request.harness, connected=False
+    )
 
 
 def _play(observation: Observation, asked: ScriptedEvaluation) -> None:
@@ -279,23 +254,22 @@ def _play(observation: Observation, asked: ScriptedEvaluation) -> None:
         collected.take(asked.stage, evaluator.rollouts(asked), total)
     finally:
         made = sum(rollout.policy == asked.policy for rollout in collected.kept("rollout"))
-        bound = current_deadline()
-        if made < total and bound is not None and bound.seconds <= 0:
+        if made < total and seconds_left() <= 0:
             collected.asked[asked.policy] = made
             collected.add(asked.stage, "cut", Cut(asked.stage, "rollouts", made, total))
 
 
 def _that_fits(observation: Observation, asked: ScriptedEvaluation) -> ScriptedEvaluation:
     """The evaluation on fewer tasks if rollouts are slow; a group is never made smaller."""
-    bound, pace = current_deadline(), observation.pace
-    if bound is None or pace is None or not cost_of(pace):
+    pace = observation.pace
+    if pace is None or not cost_of(pace):
         return asked
     # Conversations are scored once more in process, one after the other; the smoke gate compares enough of them.
     asked = replace(asked, predict=asked.predict and asked.stage == "smoke")
     times = 1.0 if blocks(pace) else 1 / min(AT_ONCE, asked.max_concurrent)
     if asked.predict and not observation.description.conversational:
         times += 1.0
-    rollouts, total = bound.seconds / (times * cost_of(pace)), asked.tasks * asked.rollouts
+    rollouts, total = seconds_left() / (times * cost_of(pace)), asked.tasks * asked.rollouts
     if rollouts >= total:
         return asked
     tasks = max(1, int(rollouts // asked.rollouts))
@@ -314,14 +288,12 @@ def _ready_to_play(observation: Observation, harness: str | None) -> Iterator[Jo
         yield job
 
 
-def _comes_to_an_end(observation: Observation) -> bool:
-    """Whether to make rollouts of a policy that sometimes fails."""
-    return not observation.collected.kept("endless")
-
-
 JOBS = {
     "smoke": StageJob(_smoke_request, _play),
-    "distribution": StageJob(_distribution_request, _play, _comes_to_an_end),
+    # where it does not end, a policy that sometimes fails makes no rollouts
+    "distribution": StageJob(
+        _distribution_request, _play, lambda observation: not observation.collected.kept("endless")
+    ),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,11 @@ from envwright_worker.messages import text_of
 
 from envwright.builds.uv import uv_environment
 from envwright.builds.venv import TOOL_LOCKS, VirtualEnvironment, venv_for
-from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import TASKS_PLAYED
 from envwright.facts.observed import Cut
 from envwright.facts.stages import stage_named
-from envwright.observing.budget import cost_of, current_deadline, fitting
-from envwright.observing.job import Job
+from envwright.observing.budget import cost_of, fitting, seconds_left
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation, StageJob
 from envwright.system.subprocesses import ProgramFailed, run_program
@@ -85,45 +83,32 @@ def _request(_: EnvironmentEntry, request: ObservationRequest) -> Mapping[str, A
 
 def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
     conversational = observation.description.conversational  # its replies are scored without a rollout
-    if not conversational and _lacks_time(observation):
+    is_skipped = observation.package.answer.type == "none"  # by the job, for want of answers
+    if not conversational and not is_skipped and fitting(observation.pace, seconds_left()) < FEWEST_EVALUATIONS:
         left_out = Cut("search", "replies", 0, FEWEST_EVALUATIONS, FEWEST_EVALUATIONS * cost_of(observation.pace))
         observation.collected.add("search", "cut", left_out)
         return
     toolbox = search_toolbox(observation.workspace, observation.stop)
-    evaluations = EVALUATIONS_OF_CONVERSATIONS if conversational else EVALUATIONS
     with observation.processes.job() as job:
         wrong = [reply for replies in observation.collected.kept("model replies") for reply in replies.wrong]
         texts = [text_of(reply.completion[-1]) for reply in wrong if reply.completion[-1]["role"] == "assistant"]
-        limits = {"evaluations": evaluations, **asked}
-        observation.collected.take("search", _searched(job, observation.package, toolbox, texts, **limits))
-
-
-def _lacks_time(observation: Observation) -> bool:
-    """Whether the budget ends before a search of single replies; never if the job skips it for want of answers."""
-    bound = current_deadline()
-    if bound is None or observation.package.answer.type == "none":
-        return False
-    return fitting(observation.pace, bound.seconds) < FEWEST_EVALUATIONS
-
-
-def _searched(
-    job: Job, package: Package, toolbox: Toolbox, replies: Sequence[str], *, evaluations: int, seconds: float
-) -> Iterator[tuple[str, Any]]:
-    return job.request(
-        "search",
-        REQUEST_SECONDS,
-        toolbox=str(toolbox.site_packages),
-        unicode=str(toolbox.unicode),
-        replies=replies,
-        conversations=TASKS_PLAYED,
-        formats=package.reward.format,
-        minimum=package.reward.min or 0.0,
-        seed=SEED,
-        evaluations=evaluations,
-        seconds=seconds,
-        seconds_per_reply=SECONDS_PER_REPLY,
-        seconds_per_play=SECONDS_PER_PLAY,
-    )
+        reward = observation.package.reward
+        messages = job.request(
+            "search",
+            REQUEST_SECONDS,
+            toolbox=str(toolbox.site_packages),
+            unicode=str(toolbox.unicode),
+            replies=texts,
+            conversations=TASKS_PLAYED,
+            formats=reward.format,
+            minimum=reward.min or 0.0,
+            seed=SEED,
+            evaluations=EVALUATIONS_OF_CONVERSATIONS if conversational else EVALUATIONS,
+            seconds_per_reply=SECONDS_PER_REPLY,
+            seconds_per_play=SECONDS_PER_PLAY,
+            **asked,
+        )
+        observation.collected.take("search", messages)
 
 
 JOBS = {"search": StageJob(_request, _run)}

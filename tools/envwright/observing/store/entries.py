@@ -43,7 +43,6 @@ class EntryName:
 
     @property
     def path(self) -> str:
-        """The place of the entry below the store's address."""
         return f"{self.kind}/{self.key[:2]}/{self.key}"
 
 
@@ -84,14 +83,12 @@ def opened(raw: bytes, name: EntryName, trusted: Mapping[str, bytes]) -> tuple[b
 
 
 def new_keys(name: str) -> tuple[NamedKey, NamedKey]:
-    """A new private key and its public key."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     return (private := NamedKey(name, Ed25519PrivateKey.generate().private_bytes_raw())), public_of(private)
 
 
 def public_of(private: NamedKey) -> NamedKey:
-    """The public key of a private one."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     return NamedKey(private.name, Ed25519PrivateKey.from_private_bytes(private.raw).public_key().public_bytes_raw())

@@ -40,24 +40,17 @@ class Exchange:
     """The environments that were received, or whose facts were sent."""
     entries: int = 0
     signers: Counter[str] = field(default_factory=Counter)
-    """The keys that signed what was received."""
     refused: Counter[str] = field(default_factory=Counter)
     """Why entries were refused, or why environments were not sent."""
     trouble: str = ""
     """Why the store was not used completely; empty if it was."""
 
 
-def received(request: ValidationRequest, names: Sequence[str], store: StoreSettings) -> Exchange:
-    """Put what the store has of these environments into the cache: verdicts, and facts where it has no verdict."""
-    return _exchanged(request, names, store, keep=True)
+def received(request: ValidationRequest, names: Sequence[str], store: StoreSettings, *, keep: bool = True) -> Exchange:
+    """What the store has of these environments: verdicts, and facts where it has no verdict.
 
-
-def stored(request: ValidationRequest, names: Sequence[str], store: StoreSettings) -> Exchange:
-    """What the store has of these environments; the cache stays as it is."""
-    return _exchanged(request, names, store, keep=False)
-
-
-def _exchanged(request: ValidationRequest, names: Sequence[str], store: StoreSettings, *, keep: bool) -> Exchange:
+    Both are put into the cache, unless `keep` is false.
+    """
     exchange = Exchange()
     verdicts: dict[EntryName, tuple[str, KeptVerdict]] = {}
     facts: dict[EntryName, str] = {}

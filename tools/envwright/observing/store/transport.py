@@ -38,8 +38,6 @@ class StoreFailed(Exception):
 
 
 class Transport:
-    """The objects of one store."""
-
     def __init__(self, address: str, seconds: float = SECONDS, total_bytes: int = TOTAL_BYTES) -> None:
         """Raises `StoreFailed` where the libraries are not installed."""
         scheme, separator, place = address.partition("://")
@@ -60,7 +58,7 @@ class Transport:
             raise StoreFailed("the folder does not exist")
         deadline, held, failures = time.monotonic() + self._seconds, 0, []
         for group in _groups(paths):
-            calls = [partial(self._files._cat_file, self._at(path), 0, ENTRY_BYTES + 1) for path in group]
+            calls = [partial(self._files._cat_file, f"{self._root}/{path}", 0, ENTRY_BYTES + 1) for path in group]
             found = self._at_once(calls, deadline)
             failed = [one for one in found if isinstance(one, Exception) and not _is_absent(one)]
             if len(failed) == len(group):
@@ -79,13 +77,10 @@ class Transport:
         """Write all objects. Raises `StoreFailed` where one could not be written; others may be."""
         deadline = time.monotonic() + self._seconds
         for group in _groups(list(objects)):
-            calls = [partial(self._files._pipe_file, self._at(path), objects[path]) for path in group]
+            calls = [partial(self._files._pipe_file, f"{self._root}/{path}", objects[path]) for path in group]
             done = self._at_once(calls, deadline)
             if failed := [one for one in done if isinstance(one, Exception)]:
                 raise StoreFailed(_reason(failed[0]))
-
-    def _at(self, path: str) -> str:
-        return f"{self._root}/{path}"
 
     def _at_once(self, calls: Sequence[Callable[[], Awaitable[Any]]], deadline: float) -> list[Any]:
         """The results of all calls, or their exceptions. Raises `StoreFailed` when the time is over."""

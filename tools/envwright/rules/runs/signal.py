@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from packaging.version import InvalidVersion, Version
-
+from envwright.packages.versions import version_step
 from envwright.rules.engine import Found, Severity, rule
 from envwright.rules.runs.subject import TOO_EASY, RunSubject, TrainedOn
 from envwright.text.plain_data import counted
@@ -141,7 +140,7 @@ def baseline_leaves_nothing_to_learn(run: RunSubject) -> Iterator[Found]:
         recorded = used.recorded
         if recorded is None or recorded.scripted or recorded.mean_share is None:
             continue
-        if recorded.mean_share <= 0 or recorded.mean_share > TOO_EASY:
+        if not 0 < recorded.mean_share <= TOO_EASY:
             message = f"{recorded.speaker} starts at {recorded.mean_share:.2f} of the range on {used.id}"
             yield run.found(used.key, message, environment=used.id, mean=recorded.mean_share)
 
@@ -160,7 +159,8 @@ def template_drops_what_was_thought(run: RunSubject) -> Iterator[Found]:
     Fix: Use a model or renderer that preserves thinking, or one that does not think; with one turn it is harmless.
     """
     model = run.settings.model or run.spec.model
-    if not run.trainer.renders_again or not _drops_thinking(model) or run.spec.sampling.enable_thinking is False:
+    drops_thinking = model.startswith(DROP_THINKING) and not model.endswith("-Base") and "-VL-" not in model
+    if not run.trainer.renders_again or not drops_thinking or run.spec.sampling.enable_thinking is False:
         return
     for used in run.trained_on:
         if used.multi_turn:
@@ -207,10 +207,12 @@ def hub_is_behind(run: RunSubject) -> Iterator[Found]:
     if not run.trainer.hosted:
         return
     for used in run.trained_on:
-        if used.on_hub is None or used.external or not _older(used.on_hub, used.version):
+        if used.on_hub is None or used.external:
             continue
-        message = f"{used.id} is {used.version} here and {used.on_hub or 'missing'} on the Hub"
-        yield run.found(used.key, message, environment=used.id)
+        step = version_step(used.on_hub, used.version)
+        if (step.direction > 0) if step else used.on_hub != used.version:
+            message = f"{used.id} is {used.version} here and {used.on_hub or 'missing'} on the Hub"
+            yield run.found(used.key, message, environment=used.id)
 
 
 @rule("RUN049", gate="run")
@@ -350,28 +352,13 @@ def no_model_has_played(run: RunSubject) -> Iterator[Found]:
     severity: Severity = "error" if run.spec.submit == "on-release" else "warning"
     for used in run.trained_on:
         if used.recorded is None or used.recorded.scripted:
-            found = run.found(used.key, f"no model is recorded on {used.id} yet", _played(used), environment=used.id)
+            record = f"Run `envwright record {used.id} --model M`"
+            if used.external:
+                record = "Bring it in with `envwright adopt` and record a model"
+            fix = f"{record}, or add `baseline: {{none: REASON}}` to the run."
+            found = run.found(used.key, f"no model is recorded on {used.id} yet", fix, environment=used.id)
             yield replace(found, severity=severity)
-
-
-def _played(used: TrainedOn) -> str:
-    """The fix that leads to a recording; an environment of the Hub has its code elsewhere."""
-    if used.external:
-        return "Bring it in with `envwright adopt` and record a model, or add `baseline: {none: REASON}` to the run."
-    return f"Run `envwright record {used.id} --model M`, or add `baseline: {{none: REASON}}` to the run."
-
-
-def _drops_thinking(model: str) -> bool:
-    """Whether the model's template drops the thinking of earlier turns; base and VL models are skipped."""
-    return model.startswith(DROP_THINKING) and not model.endswith("-Base") and "-VL-" not in model
 
 
 def _group_of(run: RunSubject, used: TrainedOn) -> int:
     return run.settings.groups.get(used.label, run.spec.group_size)
-
-
-def _older(there: str, here: str) -> bool:
-    try:
-        return not there or Version(there) < Version(here)
-    except InvalidVersion:
-        return there != here

@@ -105,7 +105,6 @@ class HourRange:
 
     @property
     def gpu_hours(self) -> tuple[float, float]:
-        """Duration × all GPUs."""
         return self.hours[0] * self.gpus, self.hours[1] * self.gpus
 
 

@@ -412,7 +412,8 @@ def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
     if wheel is None:
         return
     pins = subject.package.lock.pins if subject.package.lock else {}
-    taken = {_canonical(name): f"the package {name} in the lock" for name in pins} | _PYTHONS_OWN
+    taken = {_canonical(name): f"the package {name} in the lock" for name in pins}
+    taken |= {_canonical(name): f"Python's own module {name}" for name in sys.stdlib_module_names}
     for name in dict.fromkeys(filter(None, map(imported_as, wheel.files))):
         whose = "the code that Python runs at its start" if name.endswith(".pth") else taken.get(_canonical(name))
         if whose is not None:
@@ -426,9 +427,6 @@ def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
 def _canonical(name: str) -> str:
     """A name as pip and Python compare it on a case-insensitive disk."""
     return re.sub(r"[-_.]+", "_", name).lower()
-
-
-_PYTHONS_OWN = {_canonical(name): f"Python's own module {name}" for name in sys.stdlib_module_names}
 
 
 def imported_as(name: str) -> str | None:

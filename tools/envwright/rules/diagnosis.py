@@ -176,7 +176,7 @@ class RunLog:
         change: Mapping[str, Any] | None = None,
         then: str,
         stop: str,
-        source: str,
+        source: str = OWN,
         **evidence: Any,
     ) -> Found:
         """A finding with the change of the registry, the next step, when to stop, and the source of this advice.
@@ -828,7 +828,6 @@ def steps_are_missing(run: RunLog) -> Iterator[Found]:
             f"no metric was logged at steps {first}{more}",
             then="compare with the checkpoints: a restart repeats steps, a crash loses them",
             stop="do not stop: the run may be sound",
-            source=OWN,
             missing=list(run.missing_steps[:50]),
         )
 
@@ -897,7 +896,6 @@ def too_few_steps(run: RunLog) -> Iterator[Found]:
             "the run is queued: it waits for its GPUs, and no step was logged yet",
             then="run again later",
             stop="none yet",
-            source=OWN,
             status=run.status,
         )
     elif run.names and not count:
@@ -909,7 +907,6 @@ def too_few_steps(run: RunLog) -> Iterator[Found]:
             f"{what}; {LEAST_STEPS} are needed to judge it",
             then=f"run again later{other}",
             stop="none yet",
-            source=OWN,
         )
 
 
@@ -929,6 +926,5 @@ def reward_is_not_logged(run: RunLog) -> Iterator[Found]:
             + (", …" if len(run.names) > MOST_NAMES else ""),
             then="log the reward as `reward`; docs/training.md lists the names that are recognised",
             stop="do not stop: the run may be sound",
-            source=OWN,
             names=list(near),
         )

@@ -56,7 +56,6 @@ def _finding(
         f"{len(like)} of {len(late)} rewarded replies in steps {span[0]} to {span[1]} are {what}{first}",
         steps=span,
         replies=_shown(like),
-        source=OWN,
         then="read the replies; score one with `envwright rewards reply NAME`, add it as a case, and fix the reward",
         stop="stop if they are wrong: each further step rewards them",
     )

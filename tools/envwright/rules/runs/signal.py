@@ -93,9 +93,7 @@ def continuous_reward_with_binary_thresholds(run: RunSubject) -> Iterator[Found]
             continue
         share = used.recorded.zero_variance_share(_group_of(run, used))
         if run.spec.difficulty_filter and share is not None and share < 0.01:
-            message = (
-                f"{used.id} returns a continuous reward: groups without variance, which the filter drops, do not occur"
-            )
+            message = f"{used.id} returns a continuous reward: there are no groups without variance to filter"
             yield run.found("difficulty_filter", message, environment=used.id)
         for bounds in run.settings.difficulty_bounds:
             if bounds and set(bounds) <= {0, 1}:
@@ -120,10 +118,8 @@ def most_groups_would_have_no_variance(run: RunSubject) -> Iterator[Found]:
         size = _group_of(run, used)
         share = used.recorded.zero_variance_share(size)
         if share is not None and share > MOST_WITHOUT_VARIANCE:
-            message = (
-                f"{share:.0%} of groups of {size} on {used.id} would have no variance, according to the recording of "
-            )
-            message += used.recorded.speaker
+            message = f"{share:.0%} of groups of {size} on {used.id} would have no variance, according to the recording"
+            message += f" of {used.recorded.speaker}"
             yield run.found("group_size", message, environment=used.id, dead_share=round(share, 3))
 
 
@@ -230,8 +226,7 @@ def budget_is_exceeded(run: RunSubject) -> Iterator[Found]:
     gpus = run.trainer.gpus(run.spec)
     hours = budget.hours * gpus
     if budget.max_gpu_hours is not None and hours > budget.max_gpu_hours:
-        counted_gpus = counted(gpus, "GPU")
-        message = f"{hours:g} GPU hours ({counted_gpus}, {budget.hours:g} h) exceed {budget.max_gpu_hours:g}"
+        message = f"{hours:g} GPU hours ({counted(gpus, 'GPU')}, {budget.hours:g} h) exceed {budget.max_gpu_hours:g}"
         yield run.found("budget.max_gpu_hours", message)
     if budget.max_dollars is not None and budget.gpu_hour_price is not None:
         dollars = hours * budget.gpu_hour_price
@@ -267,10 +262,9 @@ def long_conversations_have_small_groups(run: RunSubject) -> Iterator[Found]:
         message = f"{run.settings.batch} rollouts per step; {LONG_BATCH} is usual for several turns ({several[0].id})"
         yield run.found("batch_size", message, environment=several[0].id)
     for used in several:
-        if SMALL_GROUP <= _group_of(run, used) < LONG_GROUP:
-            message = (
-                f"{_group_of(run, used)} rollouts of each task; {LONG_GROUP} are usual for several turns ({used.id})"
-            )
+        size = _group_of(run, used)
+        if SMALL_GROUP <= size < LONG_GROUP:
+            message = f"{size} rollouts of each task; {LONG_GROUP} are usual for several turns ({used.id})"
             yield run.found("group_size", message, environment=used.id)
 
 

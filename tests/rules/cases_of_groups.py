@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from envwright.declarations.registry import DistributionGate
-from envwright.statistics.baseline import Baseline, TaskBaseline, key_of
+from envwright.facts.results import task_key
+from envwright.statistics.baseline import Baseline, TaskBaseline
 from rule_cases import RuleCases
 from subjects import FACTS, failure, functions, rollout, subject
 
@@ -34,7 +35,7 @@ def happening(count, of=40, **changes):
 
 def against(mean, *groups, policy="blend", **gate):
     """Compared with a baseline in which each task earned the same."""
-    tasks = {key: TaskBaseline(8, mean) for index in range(10) if (key := key_of(index, FACTS)) is not None}
+    tasks = {task_key(task.prompt, task.data): TaskBaseline(8, mean) for task in FACTS.tasks}
     distribution = DistributionGate(**gate)
     made = grouped(*groups, distribution=distribution)
     return replace(made, baseline=Baseline(policy, "sha256:then", tasks))

@@ -80,7 +80,6 @@ CASES = {
             "those that are not decided may be noticed": undecided(8, 2, 10),
             "time was over too soon for a score": mutated(5, 5, exist=60, bound="time"),
             "nothing to mutate": mutated(0),
-            "not observed": subject(),
         },
     ),
     "RWD081": RuleCases(
@@ -96,7 +95,7 @@ CASES = {
             "it broke off": subject(failures={"mutation": failure("raised")}),
             "no conversation is of use": mutated(0, conversations=0, left_out={"case 'a'": "scored otherwise"}),
         },
-        silent={"mutants were tried": mutated(3), "not observed": subject()},
+        silent={"mutants were tried": mutated(3)},
     ),
     "RWD083": RuleCases(
         fires={

@@ -131,7 +131,6 @@ CASES = {
             "upper case": named("Plain-sums"),
             "underscore": named("plain_sums"),
             "double dash": named("plain--sums"),
-            "dash at the end": named("plain-sums-"),
             "empty": named(""),
         },
         silent={"digits": named("gsm8k"), "words with dashes": named("plain-sums-2")},
@@ -146,12 +145,9 @@ CASES = {
         fires={
             "words": subject(package={"version": "first"}),
             "missing": subject(package={"version": ""}),
-            "two dashes": subject(package={"version": "1.0-final-2"}),
         },
         silent={
-            "a plain one": subject(package={"version": "1.2.3"}),
             "a release candidate": subject(package={"version": "0.1.0rc1"}),
-            "a post release": subject(package={"version": "0.1.8.post2"}),
         },
     ),
     "SCH004": RuleCases(
@@ -161,7 +157,6 @@ CASES = {
             "the template's": described("Your environment description here"),
             "add one": described("Add a short description of the environment"),
             "the name": described("Plain sums"),
-            "the name and environment": described("plain-sums environment"),
             "too short": described("Adds numbers."),
         },
         silent={
@@ -182,7 +177,6 @@ CASES = {
         },
         silent={
             "as verifiers": python(">=3.11,<3.14"),
-            "no upper bound": python(">=3.11"),
             "3.14 on verifiers 0.4": python(">=3.14", "0.4.0"),
             "a patch release as the lower bound": python(">=3.11.4,<3.13"),
             "an unknown verifiers": unloaded("venv", package={"lock": None}),
@@ -211,7 +205,6 @@ CASES = {
             "bounded": requires("verifiers>=0.3,<0.5"),
             "exact": requires("verifiers==0.4.0"),
             "compatible": requires("verifiers~=0.4.0"),
-            "a series": requires("verifiers==0.4.*"),
             "a commit": requires("verifiers @ git+https://example.org/verifiers@0123abc"),
             "a tag": requires("verifiers @ git+https://example.org/verifiers@v0.4.1#subdirectory=python"),
         },
@@ -225,7 +218,6 @@ CASES = {
         },
         silent={
             "v0 below 0.4": v0("verifiers<0.4"),
-            "v0 exact": v0("verifiers==0.1.9.post3"),
             "v1 from 0.2.1": requires("verifiers>=0.2.1,<0.5"),
             "v1 on a release to come": requires("verifiers>=0.7,<0.8"),
             "v1 on a release candidate": requires("verifiers==0.4.0rc1"),
@@ -268,7 +260,6 @@ CASES = {
             "headings in a code fence": readme(f"# plain-sums\n```\n{README}\n```\n"),
         },
         silent={
-            "all four": subject(),
             "other words": readme("# x\n## Overview\n## Input and output\n### Scoring\n## Quickstart\n"),
             "underlined headings": readme(
                 "Sums\n====\nTask\n----\nFormat\n------\nRewards\n------\nHow to use it\n------\n"
@@ -285,7 +276,6 @@ CASES = {
             ),
         },
         silent={
-            "all named": subject(),
             "named in words": readme(README.replace("`format_reward`", "Format reward")),
             "a metric need not be named": subject(description={"functions": (*DESCRIPTION.functions,)}),
         },
@@ -296,7 +286,7 @@ CASES = {
     ),
     "SCH030": RuleCases(
         fires={"backend raised": unloaded("wheel"), "backend cannot be reached": unloaded("wheel", "network")},
-        silent={"disk is full": unloaded("wheel", "infrastructure"), "built": subject()},
+        silent={"disk is full": unloaded("wheel", "infrastructure")},
     ),
     "SCH031": RuleCases(
         fires={
@@ -308,7 +298,6 @@ CASES = {
             ),
         },
         silent={
-            "all of it": subject(),
             "a single file": subject(package={"files": ("plain_sums.py",)}, wheel={"files": ("plain_sums.py",)}),
             "a src folder": subject(
                 package={"files": tuple(f"src/{name}" for name in PACKAGE.files), "module_root": "src/"}
@@ -332,7 +321,6 @@ CASES = {
             ),
         },
         silent={
-            "module and metadata": subject(),
             "pyproject, as verifiers' own template ships it": also_shipped("pyproject.toml"),
             "data that is called tests": also_shipped("plain_sums/data/tests/case.py"),
         },
@@ -346,19 +334,17 @@ CASES = {
             "code at every start": also_shipped("plain_sums.pth"),
         },
         silent={
-            "a name of its own": subject(),
             "inside the module": also_shipped("plain_sums/json.py", "plain_sums/verifiers/__init__.py"),
             "data": also_shipped("json.txt"),
         },
     ),
     "SCH040": RuleCases(
         fires={"a pin that is not there": unloaded("venv")},
-        silent={"the index is down": unloaded("venv", "infrastructure"), "installed": subject()},
+        silent={"the index is down": unloaded("venv", "infrastructure")},
     ),
     "SCH041": RuleCases(
         fires={"an import": unloaded("load", message="No module named 'numpy'")},
         silent={
-            "loaded": subject(),
             "a secret is another rule's": unloaded("load", "missing-secret"),
             "a crash is not the environment's": unloaded("load", "crash"),
         },
@@ -408,7 +394,7 @@ CASES = {
     ),
     "SCH045": RuleCases(
         fires={"raised": unloaded("tasks")},
-        silent={"listed": subject(), "the network is another rule's": unloaded("tasks", "network")},
+        silent={"the network is another rule's": unloaded("tasks", "network")},
     ),
     "SCH050": RuleCases(
         fires={"no split": subject(description={"datasets": ()}), "an empty split": data(size=0, inspected=0)},
@@ -452,7 +438,6 @@ CASES = {
             "infinite with the same seed": two_splits(100, size=None),
         },
         silent={
-            "none": subject(),
             "infinite, by chance": two_splits(2, size=None),
             "infinite over a small space": two_splits(100, size=None, duplicates=90),
         },
@@ -460,10 +445,10 @@ CASES = {
     "SCH055": RuleCases(
         fires={"all": data(answers_in_prompt=(0, 1), answer_in_prompt_count=100)},
         silent={
-            "some are another rule's": data(answer_in_prompt_count=10),
+            "some are another rule's": data(answers_in_prompt=(0,), answer_in_prompt_count=10),
             "offered as a choice": subject(
                 package={"answer": AnswerDeclaration(type="choice")},
-                description={"datasets": (dataset(answer_in_prompt_count=100),)},
+                description={"datasets": (dataset(answers_in_prompt=(0,), answer_in_prompt_count=100),)},
             ),
         },
     ),
@@ -471,10 +456,10 @@ CASES = {
         fires={"some": data(answers_in_prompt=(4,), answer_in_prompt_count=10)},
         silent={
             "none": data(),
-            "all are another rule's": data(answer_in_prompt_count=100),
+            "all are another rule's": data(answers_in_prompt=(0,), answer_in_prompt_count=100),
             "offered as labels": subject(
                 package={"answer": AnswerDeclaration(type="label")},
-                description={"datasets": (dataset(answer_in_prompt_count=10),)},
+                description={"datasets": (dataset(answers_in_prompt=(0,), answer_in_prompt_count=10),)},
             ),
         },
     ),

@@ -55,7 +55,6 @@ CASES = {
         silent={
             "nothing was found": NOTHING_FOUND,
             "nothing was searched": SKIPPED,
-            "the search was not reached": subject(),
             "right on one task by chance": searched(exploit("blind", 1.0, 0.2, 0.2)),
             "no more than form may earn": searched(exploit("blind", 0.5, 0.5, 0.5), declared=FORM_PAYS_HALF),
             "penalties take most of it": searched(exploit("blind", 0.4, 0.4, 0.4)),

@@ -22,11 +22,16 @@ def lacking(stage, module):
     return subject(failures={stage: broken})
 
 
+def lost(kind: str, **changes):
+    return subject(
+        rollouts=(*SOUND_ROLLOUTS[:-1], rollout("blend", 0, 3, reward=None, failure=failure(kind=kind), **changes))
+    )
+
+
 CASES = {
     "SMK001": RuleCases(
         fires={"raised": failed(), "v0 says zero all the same": one_more(reward=0.0, failure=failure())},
         silent={
-            "none": subject(),
             "time is another rule's": failed(kind="timeout"),
             "a lacking reference reply is another rule's": failed(kind="no-reference"),
         },
@@ -35,11 +40,8 @@ CASES = {
         fires={
             "one is lost": subject(rollouts=SOUND_ROLLOUTS[:-1]),
             "a policy is lost": subject(rollouts=tuple(each for each in SOUND_ROLLOUTS if each.policy != "oracle")),
-            "none came": subject(rollouts=(), rollouts_asked={}),
-            "fewer than the registry asks for": subject(rollouts_asked={}),
         },
         silent={
-            "all came": subject(),
             "a failed one came back too": failed(),
             "the evaluation itself failed": unloaded("smoke"),
         },
@@ -49,7 +51,7 @@ CASES = {
             "a plain zero": one_more(reward=0.0, timed_out=True, stop="timeout_reached"),
             "as a failure": failed(kind="timeout"),
         },
-        silent={"in time": subject(), "raised": failed()},
+        silent={"raised": failed()},
     ),
     "SMK004": RuleCases(
         fires={"none": one_more(reward=None, predicted=None), "not a number": one_more(reward=math.nan)},
@@ -58,7 +60,6 @@ CASES = {
     "SMK005": RuleCases(
         fires={"less": one_more(reward=0.5, predicted=1.0), "by little": one_more(reward=0.5, predicted=0.50001)},
         silent={
-            "equal": subject(),
             "by rounding": one_more(reward=0.5, predicted=0.5 + 1e-9),
             "nothing predicted": one_more(reward=0.5, predicted=None),
             "late": one_more(reward=0.0, predicted=1.0, timed_out=True),
@@ -74,7 +75,6 @@ CASES = {
             ),
         },
         silent={
-            "reached": subject(),
             "missed in process too": subject(
                 scores=scores(oracle={"reward": 0.2}), rollouts=(rollout("oracle", reward=0.2),)
             ),
@@ -92,7 +92,6 @@ CASES = {
             )
         },
         silent={
-            "all there": subject(),
             "not always there in process": subject(
                 scores=(*scores(), score("nop", functions={"correct_answer": functions(0, 0)["correct_answer"]})),
                 rollouts=(rollout(functions={"correct_answer": functions(1.0, 1.0)["correct_answer"]}),),
@@ -110,10 +109,30 @@ CASES = {
     ),
     "SMK008": RuleCases(
         fires={"raised": unloaded("smoke"), "the network is needed": unloaded("smoke", "network")},
-        silent={"ended": subject(), "a crash is not the environment's": unloaded("smoke", "crash")},
+        silent={"a crash is not the environment's": unloaded("smoke", "crash")},
     ),
     "SMK009": RuleCases(
         fires={"played": lacking("smoke", "aiohttp"), "conversations": lacking("rewards", "aiohttp")},
-        silent={"another module": lacking("smoke", "numpy"), "ended": subject()},
+        silent={"another module": lacking("smoke", "numpy")},
+    ),
+    "SMK010": RuleCases(
+        fires={
+            "one came twice": subject(rollouts=(*SOUND_ROLLOUTS[:-1], SOUND_ROLLOUTS[0])),
+            "one that was not requested": subject(rollouts=(*SOUND_ROLLOUTS, rollout("oracle", 77))),
+        },
+        silent={
+            "one is lost": subject(rollouts=SOUND_ROLLOUTS[:-1]),
+            "what was asked is not known": subject(
+                rollouts=(*SOUND_ROLLOUTS, rollout("oracle", 77)), rollouts_asked={}
+            ),
+        },
+    ),
+    "SMK011": RuleCases(
+        fires={"provider": lost("provider"), "harness": lost("harness", retries=2), "disk": lost("infrastructure")},
+        silent={"the environment's own": lost("raised"), "time": lost("timeout", timed_out=True)},
+    ),
+    "SMK012": RuleCases(
+        fires={"no reply of a simulated user": lost("no-reference")},
+        silent={"the endpoint": lost("provider"), "the environment's own": lost("raised")},
     ),
 }

@@ -28,7 +28,7 @@ from envwright.facts.observed import (
     Wheel,
 )
 from envwright.facts.stages import StageName
-from envwright.rules.engine import Subject
+from envwright.rules.engine import Finding, Judged, Subject, findings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -278,3 +278,9 @@ def unloaded(
 
 def attempt(stage: StageName) -> NetworkAttempt:
     return NetworkAttempt("huggingface.co:443", stage, Place("plain_sums/taskset.py", 5))
+
+
+def the(rule: str, each: Judged) -> Finding:
+    """The only finding of a rule."""
+    (found,) = [finding for finding in findings(each) if finding.rule == rule]
+    return found

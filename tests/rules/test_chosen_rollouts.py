@@ -13,9 +13,9 @@ def rollout(number: int, reward: float | None = 0.5, **other) -> SeenRollout:
     return SeenRollout(f"r{number:03d}", "blend", number, reward, **{"characters": 1_000, "turns": 2, **other})
 
 
-def lists(seen: list[SeenRollout], each: int = 5) -> dict[str, list[str]]:
+def lists(seen: list[SeenRollout]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {"best": [], "worst": [], "oddest": []}
-    for chosen in chosen_rollouts(seen, each):
+    for chosen in chosen_rollouts(seen):
         found[chosen.listed].append(seen[chosen.place].key)
     return found
 
@@ -34,7 +34,7 @@ def test_chosen_rollouts_are_ordered_by_reward_and_in_one_list_only() -> None:
 def test_chosen_rollouts_of_equal_reward_vary_speaker_and_task() -> None:
     seen = [replace(rollout(number, 1.0), speaker="oracle", task=0) for number in range(10)]
     seen += [replace(rollout(90, 1.0), speaker="padded", task=1), replace(rollout(91, 1.0), speaker="oracle", task=2)]
-    assert lists(seen, each=3)["best"] == ["r000", "r090", "r091"]
+    assert lists(seen)["best"][:3] == ["r000", "r090", "r091"]
 
 
 def test_chosen_rollouts_do_not_depend_on_order_of_the_file() -> None:

@@ -1,8 +1,10 @@
-"""Verdicts by intervals, drift, shaping and advice, on samples made by hand."""
+"""Verdicts by intervals, groups, pass@k, drift, shaping and advice, on samples made by hand."""
 
 from __future__ import annotations
 
+import itertools
 import random
+from statistics import fmean
 
 import pytest
 from cases_of_groups import DEAD, LIVE, grouped, played
@@ -13,7 +15,7 @@ from envwright.reports.result import environment_result
 from envwright.rules.engine import findings
 from envwright.rules.verdict import judge
 from envwright.statistics.baseline import answer_of
-from envwright.statistics.checks import checks_of, groups_are_live
+from envwright.statistics.checks import chance_of_live_group, checks_of, groups_are_live, pass_at, predicted_live
 from envwright.statistics.declared_range import DeclaredRange
 from envwright.statistics.intervals import Estimate
 from envwright.statistics.measures import advice, distribution_of
@@ -130,3 +132,30 @@ def test_distribution_report_has_counts_and_increasing_pass_at_k():
     assert measured.pass_at[1] == 0.5 < measured.pass_at[2] < measured.pass_at[8] == 1
     assert all(low <= measured.pass_at[k] <= high for k, (low, high) in measured.pass_at_range.items())
     assert judge(grouped(*[LIVE] * 10)).distributions[0].policy == "blend"
+
+
+def test_informative_group_chance_of_smaller_group_averages_all_draws():
+    values = [0.0, 0.0, 0.0, 1.0, 1.0, 0.5]
+    drawn = [len(set(group)) > 1 for group in itertools.combinations(values, 3)]
+    assert chance_of_live_group(values, 3) == pytest.approx(fmean(drawn))
+
+
+def test_group_estimate_is_unbiased():
+    generator = random.Random(3)
+    truth = 1 - 0.1**4 - 0.9**4
+    draws = [[float(generator.random() < 0.1) for _ in range(8)] for _ in range(4000)]
+    assert fmean(chance_of_live_group(each, 4) for each in draws) == pytest.approx(truth, abs=0.012)
+    assert fmean(predicted_live(each, 4) for each in draws) < truth - 0.02
+
+
+def test_predicted_informative_groups_equal_formula_for_two_values():
+    assert predicted_live([1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], 8) == pytest.approx(1 - 0.25**8 - 0.75**8)
+
+
+def test_pass_at_k_averages_every_draw_of_k():
+    successes = [True, True, False, False, False]
+    drawn = [any(group) for group in itertools.combinations(successes, 3)]
+    assert pass_at(2, 5, 3) == pytest.approx(fmean(drawn))
+    assert (pass_at(0, 5, 5), pass_at(5, 5, 1), pass_at(1, 5, 5)) == (0, 1, 1)
+    with pytest.raises(ValueError, match="pass@9"):
+        pass_at(1, 8, 9)

@@ -9,18 +9,15 @@ from cases_of_mutation import mutated
 from cases_of_schema import needing
 from cases_of_search import exploit, searched
 from envwright.declarations.package import SourceNote
+from envwright.declarations.preparation import Preparation, PreparedDataset
 from envwright.facts.mutation import CoveredSource
+from envwright.facts.observed import WantedData
 from envwright.facts.recordings import OTHER_TASKS, ModelReplies
-from envwright.rules.engine import Finding, Subject, findings
+from envwright.rules.engine import Finding, findings
 from envwright.rules.evidence import reply_text
-from subjects import broken_function, case, failure, functions, score, scores, subject, unloaded
+from subjects import broken_function, case, failure, functions, score, scores, subject, the, unloaded
 
 MUTATED = mutated().facts.mutation
-
-
-def the(rule: str, each: Subject) -> Finding:
-    (found,) = [finding for finding in findings(each) if finding.rule == rule]
-    return found
 
 
 def test_finding_shows_reply_policy_task_reward_and_functions() -> None:
@@ -229,3 +226,40 @@ def test_method_with_other_parameters_has_its_line_and_the_call(method: str, at:
     found = the("RWD032", subject(scores=(score("oracle", reward=None, failure=lost),), package={"notes": notes}))
     assert found.at == at
     assert ("verifiers calls `is_completed(state)`" in found.fix) == bool(at)
+
+
+COMMIT = "a" * 40
+DECLARED = Preparation((PreparedDataset("acme/sums", COMMIT),))
+SUMS = WantedData("dataset", "acme/sums")
+PUNKT = WantedData("nltk", "punkt_tab")
+
+
+def missing(*wanted: WantedData, declared: Preparation = Preparation()) -> Finding:  # noqa: B008
+    return the("SCH043", unloaded("load", "network", wanted=wanted, entry={"prepare": declared}))
+
+
+def lines(found: Finding) -> str:
+    return str(found.evidence.details.get("registry.yaml", ""))
+
+
+def test_missing_data_is_added_to_declaration() -> None:
+    found = missing(SUMS, WantedData("dataset", "acme/pages", "", COMMIT), PUNKT, declared=DECLARED)
+    assert [part in lines(found) for part in ("acme/sums", "acme/pages", "punkt_tab")] == [True] * 3
+    assert lines(found).count("acme/sums") == 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "declared", "fix"),
+    [
+        (SUMS, DECLARED, "Read it by `load_dataset(name, config)`"),
+        (WantedData("dataset", "acme/sums", files="data_files='a.json'"), Preparation(), "Read it by `load_dataset("),
+        (PUNKT, Preparation(command="python -m sums.fetch"), "Let the declared command do this, too: python -c"),
+        (WantedData("host", "example.org:443"), Preparation(), "Write a command of the package"),
+    ],
+)
+def test_missing_data_without_a_declaration_has_its_own_fix(
+    wanted: WantedData, declared: Preparation, fix: str
+) -> None:
+    found = missing(wanted, declared=declared)
+    assert found.fix.startswith(fix)
+    assert lines(found) == ""

@@ -1,16 +1,14 @@
-"""Quantiles and intervals, checked against published tables and values."""
+"""Quantiles, intervals and chances, checked against published tables and values."""
 
 from __future__ import annotations
 
 import random
+import re
+from pathlib import Path
 
 import pytest
-from envwright.statistics.intervals import (
-    fold_that_decides,
-    incomplete_beta,
-    t_quantile,
-    wilson_of,
-)
+from envwright.statistics.intervals import fold_that_decides, incomplete_beta, t_quantile, wilson_of
+from envwright_worker.policies.policy import MANY
 
 
 @pytest.mark.parametrize(
@@ -51,3 +49,19 @@ def test_check_with_suggested_rollouts_decides():
     assert fold is not None
     assert estimate.with_fold(fold * 1.001).low > 0.3
     assert estimate.with_fold(fold * 0.9).low < 0.3
+
+
+def test_default_tasks_show_a_defect_of_a_tenth_with_95_percent() -> None:
+    assert 1 - (1 - 0.1) ** MANY > 0.95
+
+
+def test_chance_table_in_docs_matches_computation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "rewards.md").read_text(encoding="utf-8")
+    columns = [int(tasks) for tasks in re.findall(r"(\d+) tasks", re.findall(r"^\| affects .*", page, re.MULTILINE)[0])]
+    rows = re.findall(r"^\| 1 in (\d+) \|(.*)\|$", page, re.MULTILINE)
+    assert MANY in columns
+    assert len(rows) > 4
+    for one_in, cells in rows:
+        computed = [100 * (1 - (1 - 1 / int(one_in)) ** tasks) for tasks in columns]
+        written = [float(cell.strip(" %")) for cell in cells.split("|")]
+        assert written == pytest.approx(computed, abs=0.06)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import cases_of_diagnoses
 import pytest
+import run_subjects
 from envwright.observing.facts_cache import read_facts, write_facts
 from envwright.rules.engine import Judged, Subject, all_rules, findings
 from envwright.rules.verdict import judge
@@ -62,6 +64,11 @@ def test_facts_read_from_file_give_same_findings(rule: str, tmp_path: Path) -> N
             write_facts(each.facts, tmp_path / "facts.json")
             kept = replace(each, facts=read_facts(tmp_path / "facts.json"))
             assert summary_of(kept) == summary_of(each)
+
+
+@pytest.mark.parametrize("each", [run_subjects.run(), cases_of_diagnoses.run()], ids=["declared", "logged"])
+def test_sound_run_has_no_findings(each: Judged) -> None:
+    assert fired(each) == set()
 
 
 @pytest.mark.parametrize("each", [subject(), v0()], ids=["v1", "v0"])

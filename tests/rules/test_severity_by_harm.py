@@ -9,13 +9,12 @@ import pytest
 from cases_of_rewards import adder, tooled
 from cases_of_search import exploit, searched
 from envwright.declarations.package import AnswerDeclaration, RewardDeclaration, SourceNote
-from envwright.facts.observed import Cut, Growth, Place
+from envwright.facts.observed import Cut, Growth, Place, Score
 from envwright.facts.search import Broken
-from envwright.rules.engine import Finding, Subject, findings
+from envwright.rules.engine import Subject
 from envwright.rules.verdict import judge
 from run_subjects import run
 from subjects import (
-    DESCRIPTION,
     broken_function,
     failure,
     function,
@@ -24,16 +23,11 @@ from subjects import (
     score,
     scores,
     subject,
+    the,
     unloaded,
 )
 
-NO_FUNCTIONS = replace(DESCRIPTION, functions=())
 TAGS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000)
-
-
-def the(rule: str, each: Subject) -> Finding:
-    (found,) = [finding for finding in findings(each) if finding.rule == rule]
-    return found
 
 
 def growing(*seconds: float, timed_out: bool = False, longest: int = 16_000) -> Subject:
@@ -122,22 +116,26 @@ def test_form_above_declared_share_is_an_error(each: Subject) -> None:
     assert the("RWD006", each).severity == "error"
 
 
-@pytest.mark.parametrize(("place", "severity"), [(None, "warning"), (Place("plain_sums/taskset.py", 3), "error")])
+EARNED = one_function({"oracle": 1.0, "nop": 0.0, "near-miss": 0.0}, name="correct")
+PLACES = [(None, "warning"), (Place("plain_sums/taskset.py", 3), "error")]
+
+
+def denied(place: Place | None, *others: Score, **changes: Any) -> Subject:
+    """A reply that denies the right answer is paid for it by a function at this place."""
+    denial = replace(EARNED[0], policy="negated", completion=({"role": "assistant", "content": "not 40"},))
+    described = {"functions": (function("correct", place=place),)}
+    return subject(scores=(*EARNED, denial, *others), cases=(), rollouts=(), **{"description": described, **changes})
+
+
+@pytest.mark.parametrize(("place", "severity"), PLACES)
 def test_denial_rewarded_by_recorded_reward_counts_as_its_code(place: Place | None, severity: str) -> None:
-    earned = one_function({"oracle": 1.0, "nop": 0.0, "near-miss": 0.0}, name="game")
-    denied = replace(earned[0], policy="negated", completion=({"role": "assistant", "content": "not 40"},))
-    each = subject(scores=(*earned, denied), recorded=(function("game", place=place),), cases=(), rollouts=())
-    found = the("RWD066", replace(each, facts=replace(each.facts, description=NO_FUNCTIONS)))
+    found = the("RWD066", denied(place, description={"functions": ()}, recorded=(function("correct", place=place),)))
     assert (found.severity, found.line) == (severity, place and place.line)
 
 
 def test_denial_that_is_a_move_is_a_warning() -> None:
-    earned = one_function({"oracle": 1.0, "nop": 0.0, "near-miss": 0.0}, name="correct")
-    denied = replace(earned[0], policy="negated", completion=({"role": "assistant", "content": "not 40"},))
-    played = replace(earned[1], policy="hedge", completion=(*earned[1].completion, {"role": "user", "content": "No."}))
-    described = {"functions": (function("correct", place=Place("plain_sums/taskset.py", 3)),)}
-    each = subject(scores=(*earned, denied, played), description=described, cases=(), rollouts=())
-    assert the("RWD066", each).severity == "warning"
+    played = replace(EARNED[1], policy="hedge", completion=(*EARNED[1].completion, {"role": "user", "content": "No."}))
+    assert the("RWD066", denied(PLACES[1][0], played)).severity == "warning"
 
 
 @pytest.mark.parametrize(("everywhere", "severity"), [(0.2, "warning"), (0.3, "error")])
@@ -225,8 +223,7 @@ def test_unknown_numbers_of_omitted_work_are_left_out() -> None:
     ],
 )
 def test_misspelt_model_is_taken_for_the_one_of_its_size_and_variant(written: str, meant: str) -> None:
-    (found,) = [finding for finding in findings(run(model=written)) if finding.rule == "RUN003"]
-    assert f"Did you mean {meant}?" in found.fix
+    assert f"Did you mean {meant}?" in the("RUN003", run(model=written)).fix
 
 
 def test_tool_that_raises_on_some_calls_is_a_warning() -> None:
@@ -242,17 +239,9 @@ def test_uncalled_tool_decides_nothing_only_beside_a_derived_reply() -> None:
     assert not the("RWD099", tooled(adder(), derived=True)).inconclusive
 
 
-@pytest.mark.parametrize(("place", "severity"), [(None, "warning"), (Place("plain_sums/taskset.py", 3), "error")])
+@pytest.mark.parametrize(("place", "severity"), PLACES)
 def test_denial_rewarded_by_library_is_a_warning(place: Place | None, severity: str) -> None:
-    earned = one_function({"oracle": 1.0, "nop": 0.0, "near-miss": 0.0}, name="correct")
-    denied = replace(earned[0], policy="negated", completion=({"role": "assistant", "content": "not 40"},))
-    each = subject(
-        scores=(*earned, denied),
-        description={"functions": (function("correct", place=place),)},
-        cases=(),
-        rollouts=(),
-    )
-    assert the("RWD066", each).severity == severity
+    assert the("RWD066", denied(place)).severity == severity
 
 
 def test_module_beside_the_own_one_is_a_warning_where_it_is_imported() -> None:

@@ -418,6 +418,11 @@ class Pace:
     timed_out: bool = False
     """Whether it was stopped: the others take at least as long."""
 
+    @property
+    def blocks(self) -> bool:
+        """Whether replies can only be scored one after the other: each holds the event loop half of its time."""
+        return self.blocked >= 0.5 * self.seconds
+
 
 @dataclass(frozen=True)
 class EndlessConversation:

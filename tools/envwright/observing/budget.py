@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 from envwright.facts.observed import Pace
 from envwright.facts.stages import Stage, share_from, stage_named
-from envwright.statistics.step_time import blocks
 
 STOPPING = 0.2
 """The part of a stage's time that is reserved for the reply that is being scored at its end."""
@@ -143,4 +142,4 @@ def fitting(pace: Pace | None, seconds: float, at_once: int = 1) -> float:
     if not cost:
         return math.inf
     assert pace is not None
-    return seconds / cost * (1 if blocks(pace) else at_once)
+    return seconds / cost * (1 if pace.blocks else at_once)

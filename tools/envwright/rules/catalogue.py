@@ -73,10 +73,8 @@ class UnknownRuleError(CommandError, LookupError):
 def render_catalogue(*, plugins: bool = False) -> str:
     """The text of docs/rules.md; with `plugins`, the rules of installed packages are among the tool's own."""
     rules = [rule for rule in all_rules().values() if plugins or not rule.package]
-    parts = [INTRODUCTION, "| rule | gate | severity | title |\n|---|---|---|---|"]
-    parts[-1] += "".join(
-        f"\n| [{rule.id}](#{rule.id.lower()}) | {rule.gate} | {rule.severity} | {rule.title} |" for rule in rules
-    )
+    parts = [INTRODUCTION, "| rule | gate | severity | title |", "|---|---|---|---|"]
+    parts += [f"| [{rule.id}](#{rule.id.lower()}) | {rule.gate} | {rule.severity} | {rule.title} |" for rule in rules]
     for gate in ALL_GATES:
         parts.append(f"\n## {heading(gate)}\n\n{QUESTIONS[gate]}")
         parts.extend(_entry(rule) for rule in rules if rule.gate == gate)
@@ -84,7 +82,6 @@ def render_catalogue(*, plugins: bool = False) -> str:
 
 
 def heading(gate: Gate) -> str:
-    """The heading above the rules of a gate."""
     return _HEADINGS.get(gate, f"The {gate} gate")
 
 
@@ -118,10 +115,7 @@ def explain(rule_id: str) -> str:
     if known is None:
         meant = nearest(rule_id.strip().upper(), rules)
         raise UnknownRuleError(f"there is no rule {rule_id}" + (f"; did you mean {meant}?" if meant else ""))
-    source = f"From    {known.package}\n\n" if known.package else ""
-    return (
-        f"{known.id}  {known.title}\n"
-        f"{known.gate} gate, {known.severity}: {effect(known)}\n\n"
-        f"What    {known.what}\n\nWhy     {known.why}\n\nFix     {known.fix}\n\n{source}"
-        f'Ignore  registry.yaml, below the environment or run: `ignore: {{{known.id}: "the reason"}}`\n'
-    )
+    ignore = f'registry.yaml, below the environment or run: `ignore: {{{known.id}: "the reason"}}`'
+    parts = {"What": known.what, "Why": known.why, "Fix": known.fix, "From": known.package, "Ignore": ignore}
+    explained = "\n\n".join(f"{title:<8}{text}" for title, text in parts.items() if text)
+    return f"{known.id}  {known.title}\n{known.gate} gate, {known.severity}: {effect(known)}\n\n{explained}\n"

@@ -21,12 +21,13 @@ from envwright.facts.training_log import LOG_NAME
 from envwright.rules.engine import Found, Gate, rule
 from envwright.rules.evidence import Evidence
 from envwright.statistics.run_cost import never_learned_line
-from envwright.statistics.series import Slope, distance_from_rise, largest_noise, rising_score, slope_of, step_noise
+from envwright.statistics.series import distance_from_rise, largest_noise, rising_score, slope_of, step_noise
 
 if TYPE_CHECKING:
     from envwright.declarations.registry_values import RuleSetting
     from envwright.declarations.run import RunSpec
     from envwright.rules.runs.subject import TrainerLimits
+    from envwright.statistics.intervals import MeasuredValue
     from envwright.statistics.run_replies import RunReplies
     from envwright.statistics.series import Series
 
@@ -125,22 +126,16 @@ class RunLog:
 
     @property
     def ignore(self) -> Mapping[str, str]:
-        """Rule id → the reason why it is ignored for this run."""
         return self.spec.ignore if self.spec else {}
 
     @property
     def rules(self) -> Mapping[str, RuleSetting]:
-        """Rule id → its severity in this repository."""
         return self.spec.rules if self.spec else {}
 
     @property
     def reward(self) -> Series | None:
         """The reward, if enough of it is known to judge."""
-        return self.judged("reward")
-
-    def judged(self, name: str) -> Series | None:
-        """A metric, if enough of it is known to judge."""
-        found = self.series.get(name)
+        found = self.series.get("reward")
         return found if found is not None and len(found.points) >= LEAST_STEPS else None
 
     @cached_property
@@ -181,7 +176,7 @@ class RunLog:
         change: Mapping[str, Any] | None = None,
         then: str,
         stop: str,
-        source: str,
+        source: str = OWN,
         **evidence: Any,
     ) -> Found:
         """A finding with the change of the registry, the next step, when to stop, and the source of this advice.
@@ -190,13 +185,7 @@ class RunLog:
         """
         if stop.startswith("stop") and self.status.upper() == "RUNNING":
             stop += f" (prime train stop {self.platform_id})"
-        advice: dict[str, Any] = {
-            **evidence,
-            "change": dict(change or {}),
-            "next": then,
-            "stop": stop,
-            "source": source,
-        }
+        advice = {**evidence, "change": dict(change or {}), "next": then, "stop": stop, "source": source}
         if series is not None:
             advice |= {"metric": series.metric, "steps": [series.first_step, series.last_step]}
         if steps is not None:
@@ -266,10 +255,10 @@ def everything_is_earned(run: RunLog) -> Iterator[Found]:
     reward = run.reward
     if reward is not None and _is_saturated(run, reward):
         first, last = reward.last_steps(0.2)
-        highest = f"{_highest_reward(run, reward):g}, the "
-        highest += "declared maximum" if run.highest is not None else "highest observed reward"
+        which = "declared maximum" if run.highest is not None else "highest observed reward"
+        highest = run.ceiling if run.knows_ceiling else max(reward.values)
         yield run.found(
-            f"rollouts earned {reward.tail():.3g} of {highest}, in steps {first} to {last}",
+            f"rollouts earned {reward.tail():.3g} of {highest:g}, the {which}, in steps {first} to {last}",
             series=reward,
             steps=(first, last),
             then="envwright compare NAME --before BASELINE --after CHECKPOINT; look for exploits in the rollouts",
@@ -279,12 +268,8 @@ def everything_is_earned(run: RunLog) -> Iterator[Found]:
         )
 
 
-def _highest_reward(run: RunLog, reward: Series) -> float:
-    return run.ceiling if run.knows_ceiling else max(reward.values)
-
-
 def _is_saturated(run: RunLog, reward: Series) -> bool:
-    highest = _highest_reward(run, reward)
+    highest = run.ceiling if run.knows_ceiling else max(reward.values)
     least = highest - NEARLY_ALL * (highest - run.floor)
     # groups with variance show that the highest observed reward is not the highest possible one
     is_steady = "zero_variance" not in run.series and min(reward.last(0.2).values) >= least
@@ -363,7 +348,7 @@ def reward_does_not_rise(run: RunLog) -> Iterator[Found]:
     )
 
 
-def _plateau(run: RunLog, reward: Series) -> tuple[Series, Slope, bool] | None:
+def _plateau(run: RunLog, reward: Series) -> tuple[Series, MeasuredValue, bool] | None:
     """The longest part up to the end in which the reward gains little, its slope, and whether it rose before."""
     has_risen = _has_risen(run, reward)
     margin = FAR_BELOW if has_risen else NEARLY_ALL
@@ -557,25 +542,27 @@ def memory_ran_out(run: RunLog) -> Iterator[Found]:
         return
     start = run.log.rfind("\n", 0, match.start()) + 1
     line = run.log[start : run.log.find("\n", match.end()) if "\n" in run.log[match.end() :] else None]
-    in_inference = _is_of_inference(run.log, match)
+    in_inference, line = _is_of_inference(run.log, match), " ".join(line.split())
     is_packed = run.trainer is not None and run.trainer.packs_micro_batches
     if in_inference:
         change = run.scaled("max_concurrent", 0.5, least=1)
         then = "lower the rollouts in flight (max_concurrent), then the context (seq_len, which bounds max_model_len)"
     else:
-        change = (_fewer_rollouts(run) if not is_packed else {}) or _shorter_sequences(run)
+        change = (_fewer_rollouts(run) if not is_packed else {}) or run.scaled("seq_len", 0.5, least=512)
+        if run.spec is not None and 0 < change.get("seq_len", 0) <= run.spec.sampling.max_tokens:
+            change |= {"sampling.max_tokens": change["seq_len"] // 2}
         then = "if it still does not fit, use activation checkpointing or context parallelism (cp)"
         if not is_packed:
             then = "if it still does not fit, lower the limit of replies (sampling.max_tokens)"
         if run.spec is not None and run.spec.lora is None:
             then += ", then train an adapter (lora: {rank: 16})"
     yield run.found(
-        f"memory ran out in {'inference' if in_inference else 'the trainer'}: " + " ".join(line.split())[:200],
+        f"memory ran out in {'inference' if in_inference else 'the trainer'}: {line[:200]}",
         change=change,
         then=then,
         stop="the run does not resume by itself; continue from its last checkpoint",
         source=PRIME_RL if is_packed or in_inference else VERIFIERS,
-        line=" ".join(line.split())[:500],
+        line=line[:500],
         place="inference" if in_inference else "trainer",
     )
 
@@ -605,11 +592,12 @@ def storage_ran_out(run: RunLog) -> Iterator[Found]:
     match = NO_SPACE.search(run.reason) or NO_SPACE.search(run.log)
     if match is None:
         return
-    volume = run.spec.volume if run.spec is not None else None
-    name = run.spec.name if run.spec is not None else "RUN"
-    free = f"prime volumes du {volume.name} shows what fills it" if volume is not None else "free space on its disk"
+    volume, name = (run.spec.volume, run.spec.name) if run.spec is not None else (None, "RUN")
+    what, free = "the disk", "free space on its disk"
+    if volume is not None:
+        what, free = f"the volume {volume.name}", f"prime volumes du {volume.name} shows what fills it"
     yield run.found(
-        f"{'the volume ' + volume.name if volume is not None else 'the disk'} is full: {match[0]}",
+        f"{what} is full: {match[0]}",
         then=f"{free}; the last step that is whole: envwright train serve {name}",
         stop="stop it: nothing that it learns from here on is kept",
         source="errno.h of Linux, ENOSPC and EDQUOT",
@@ -630,36 +618,26 @@ def tasks_teach_nothing(run: RunLog) -> Iterator[Found]:
     """
     tasks = run.rollouts.by_task(late=True) if run.rollouts is not None else {}
     tried = [shares for shares in tasks.values() if len(shares) >= LEAST_TRIES]
-    never, always = (sum(all(is_like(share) for share in shares) for shares in tried) for is_like in (_least, _most))
+    never, always = sum(max(shares) <= 0 for shares in tried), sum(min(shares) >= 1 for shares in tried)
     if len(tried) < LEAST_TASKS or never + always <= len(tried) / 2:
         return
     change: dict[str, Any] = {}
-    has_sampler = run.trainer is not None and (run.trainer.schemas or run.trainer.on_this_machine)
-    if run.spec is not None and run.spec.difficulty is None and has_sampler:
-        half = run.width / (2 * run.spec.group_size)
+    spec, trainer = run.spec, run.trainer
+    if spec and spec.difficulty is None and trainer and (trainer.schemas or trainer.on_this_machine):
+        half = run.width / (2 * spec.group_size)
         change = {"difficulty.above": round(run.floor + half, 4)}
         change |= {"difficulty.up_to": round(run.floor + run.width - half, 4)}
-        if run.trainer is not None and run.trainer.schemas and run.spec.schema != "august":
+        if trainer.schemas and spec.schema != "august":
             change["schema"] = "august"
     yield run.found(
         f"{never} of {len(tried)} tasks earned nothing in all rollouts of the last half, {always} everything",
         change=change,
-        then="replace tasks that stay there; they are listed above"
-        if not change
-        else "apply the change to the next run",
+        then="apply the change to the next run" if change else "replace tasks that stay there; they are listed above",
         stop="none: the other tasks teach",
         source="prime-rl src/prime_rl/orchestrator/curriculum/samplers/pool.py@559b447",
         never=never,
         always=always,
     )
-
-
-def _least(share: float) -> bool:
-    return share <= 0
-
-
-def _most(share: float) -> bool:
-    return share >= 1
 
 
 def task_lines(run: RunLog) -> Iterator[str]:
@@ -728,13 +706,6 @@ def _fewer_rollouts(run: RunLog) -> dict[str, Any]:
     if spec.group_size < 2 * LEAST_GROUP or spec.group_size % 2:
         return {}
     return run.scaled("group_size", 0.5) | run.scaled("batch_size", 0.5)
-
-
-def _shorter_sequences(run: RunLog) -> dict[str, Any]:
-    change = run.scaled("seq_len", 0.5, least=512)
-    if run.spec is not None and change.get("seq_len", 0) and change["seq_len"] <= run.spec.sampling.max_tokens:
-        change |= {"sampling.max_tokens": change["seq_len"] // 2}
-    return change
 
 
 @rule("DGN011", gate="diagnosis")
@@ -857,7 +828,6 @@ def steps_are_missing(run: RunLog) -> Iterator[Found]:
             f"no metric was logged at steps {first}{more}",
             then="compare with the checkpoints: a restart repeats steps, a crash loses them",
             stop="do not stop: the run may be sound",
-            source=OWN,
             missing=list(run.missing_steps[:50]),
         )
 
@@ -926,7 +896,6 @@ def too_few_steps(run: RunLog) -> Iterator[Found]:
             "the run is queued: it waits for its GPUs, and no step was logged yet",
             then="run again later",
             stop="none yet",
-            source=OWN,
             status=run.status,
         )
     elif run.names and not count:
@@ -938,7 +907,6 @@ def too_few_steps(run: RunLog) -> Iterator[Found]:
             f"{what}; {LEAST_STEPS} are needed to judge it",
             then=f"run again later{other}",
             stop="none yet",
-            source=OWN,
         )
 
 
@@ -958,6 +926,5 @@ def reward_is_not_logged(run: RunLog) -> Iterator[Found]:
             + (", …" if len(run.names) > MOST_NAMES else ""),
             then="log the reward as `reward`; docs/training.md lists the names that are recognised",
             stop="do not stop: the run may be sound",
-            source=OWN,
             names=list(near),
         )

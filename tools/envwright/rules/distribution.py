@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envwright.declarations.registry import DistributionGate
-    from envwright.statistics.baseline import Drifted
     from envwright.statistics.intervals import MeasuredValue
     from envwright.statistics.outcomes import RolloutSample
 
@@ -45,19 +44,13 @@ def _finding(check: MeasuredCheck, sample: RolloutSample, gate: DistributionGate
     )
     if inconclusive:
         message += f"; {check.more or 'too few rollouts have a reward to fail the gate'}"
-    return Found(message, of_check(check, sample), inconclusive=inconclusive)
+    interval = f"{check.low:.4g} to {check.high:.4g}"
+    seen = of_sample(sample, check.needed, measured=check.value, interval=interval)
+    return Found(message, replace(seen, answer=check.answer, needed=check.more), inconclusive=inconclusive)
 
 
 def interval_text(estimate: MeasuredValue, sample: RolloutSample) -> str:
-    """A number with its interval."""
     return f"{estimate.value:.3f} ({sample.confidence:.0%} interval {estimate.low:.3f} to {estimate.high:.3f})"
-
-
-def of_check(check: MeasuredCheck, sample: RolloutSample) -> Evidence:
-    """The evidence of a check: the measure and its sample."""
-    interval = f"{check.low:.4g} to {check.high:.4g}"
-    seen = of_sample(sample, check.needed, measured=check.value, interval=interval)
-    return replace(seen, answer=check.answer, needed=check.more)
 
 
 def of_sample(sample: RolloutSample, expected: Any = None, **details: Any) -> Evidence:
@@ -314,7 +307,8 @@ def _drifted(subject: Subject, *answers: str) -> Iterator[Found]:
         if found is not None and found.answer in answers:
             inconclusive = found.answer == "inconclusive"
             yield Found(
-                f"{sample.policy} earns {found.estimate.value:+.3f} against the baseline, {_where(sample, found)}"
+                f"{sample.policy} earns {found.estimate.value:+.3f} against the baseline, "
+                f"paired over {found.tasks} tasks: {interval_text(found.estimate, sample)}"
                 + (f"; {found.more}" if inconclusive else ""),
                 of_sample(sample, matched=found.tasks),
                 inconclusive=inconclusive,
@@ -360,7 +354,3 @@ def budget_left_rollouts_out(subject: Subject) -> Iterator[Found]:
     if cuts:
         undecided = any(check.answer == "inconclusive" for one in subject.distributions for check in one.checks)
         yield left_out(subject, cuts, inconclusive=undecided)
-
-
-def _where(sample: RolloutSample, found: Drifted) -> str:
-    return f"paired over {found.tasks} tasks: {interval_text(found.estimate, sample)}"

@@ -9,18 +9,15 @@
         Fix: …
         \"\"\"
 
-The docstring is the catalogue entry: its first line is the title, the three sections say
-what is checked, why it matters and how to fix it. A rule without a full docstring is
-refused when it is defined; the test suite refuses a rule without cases.
+The docstring is the catalogue entry: its first line is the title, the three sections say what is checked, why it
+matters and how to fix it.
 
-A rule that raises does not affect other rules: it becomes a finding that names the rule
-and reports a bug in envwright, or in the package that brings the rule.
+A rule that raises does not affect other rules: it becomes a finding that names the rule and reports a bug.
 """
 
 from __future__ import annotations
 
 import inspect
-import math
 import re
 import traceback
 from collections import Counter, defaultdict
@@ -34,6 +31,7 @@ from envwright_worker.policies.distorted_answers import format_only
 from envwright.declarations.plugins import RULES, Plugin, plugins
 from envwright.declarations.problem import DeclarationError
 from envwright.facts.observed import Place
+from envwright.facts.reward_numbers import is_reward_number
 from envwright.rules.evidence import Evidence, ShownFailure
 from envwright.statistics.answer_slots import AnswerSlot, answer_slot_of
 from envwright.statistics.declared_range import DeclaredRange, functions_of, range_of, with_undeclared_form
@@ -99,17 +97,14 @@ class Subject:
 
     @property
     def ignore(self) -> Mapping[str, str]:
-        """Rule id → the reason why it is ignored here."""
         return self.entry.ignore
 
     @property
     def rules(self) -> Mapping[str, RuleSetting]:
-        """Rule id → its severity in this repository."""
         return self.entry.rules
 
     @cached_property
     def declared(self) -> DeclaredRange:
-        """The range of rewards that the environment declares."""
         return range_of(self.package.reward, self.functions)
 
     @cached_property
@@ -119,7 +114,6 @@ class Subject:
 
     @cached_property
     def functions(self) -> tuple[RewardFunction, ...]:
-        """Every function that is declared or that scored."""
         return functions_of(self.facts)
 
     @cached_property
@@ -132,11 +126,10 @@ class Subject:
     @cached_property
     def rewarded_conversations(self) -> Sequence[Score]:
         """The conversations with a finite reward."""
-        return [score for score in self.conversations if score.reward is not None and math.isfinite(score.reward)]
+        return [score for score in self.conversations if is_reward_number(score.reward)]
 
     @cached_property
     def failing(self) -> Sequence[Score]:
-        """The conversations in which a function failed."""
         return [score for score in self.conversations if score.failures]
 
     @cached_property
@@ -144,13 +137,12 @@ class Subject:
         """The conversations of each policy that have a finite reward."""
         found: dict[str, list[Score]] = defaultdict(list)
         for score in self.facts.scores:
-            if score.reward is not None and math.isfinite(score.reward):
+            if is_reward_number(score.reward):
                 found[score.policy].append(score)
         return dict(found)
 
     @cached_property
     def answer_slot(self) -> AnswerSlot | None:
-        """The slot of the prompts' template that holds the answer."""
         return answer_slot_of(self.facts.tasks, self.facts.answer_fields)
 
     @cached_property
@@ -160,7 +152,6 @@ class Subject:
 
     @cached_property
     def distributions(self) -> tuple[Distribution, ...]:
-        """The measurements of each sample."""
         return tuple(distribution_of(sample, self.entry.gates.distribution) for sample in self.samples)
 
 
@@ -210,12 +201,10 @@ class Finding:
 
     @property
     def counts(self) -> bool:
-        """Whether the finding affects the verdict."""
         return (self.severity == "error" or self.inconclusive) and not self.ignored
 
     @property
     def at(self) -> str:
-        """`file:line`, `file`, or an empty string."""
         return place_text(self.file, self.line)
 
 
@@ -409,51 +398,45 @@ def stops_publishing(finding: Finding) -> bool:
 
 def apply(known: Rule, subject: Judged) -> Iterator[Finding]:
     """The findings of one rule; an exception is its last finding."""
-    setting = setting_of(known, subject.rules)
-    reason = subject.ignore.get(known.id)
+    setting, reason = subject.rules.get(known.id), subject.ignore.get(known.id)
+    if setting is not None and known.protects and is_weaker(setting.severity, known.severity):
+        setting = None
     if reason is None and setting is not None and setting.severity == "off":
         reason = f"off in this repository: {setting.reason}"
-    try:
-        for found in known.check(subject):
-            finding = Finding(
-                rule=known.id,
-                gate=known.gate,
-                severity=found.severity or ("warning" if found.inconclusive else known.severity),
-                message=found.message,
-                fix=_fix(known, found, subject),
-                evidence=found.evidence,
-                file=found.place.file if found.place else None,
-                line=found.place.line if found.place else None,
-                inconclusive=found.inconclusive,
-                ignored=reason is not None,
-                reason=reason,
-            )
-            yield finding if setting is None else _as_set(finding, setting)
-    except (Exception, SystemExit) as error:
-        whose = known.package or "envwright"
-        yield Finding(
+
+    def finding_of(found: Found) -> Finding:
+        return Finding(
             rule=known.id,
             gate=known.gate,
-            severity="error",
-            message=f"the rule itself failed with {type(error).__name__}: {error}; "
-            f"this is a bug in {whose}, not in the environment",
-            fix=f"Report it {'to its authors ' if known.package else ''}with the traceback; until it is fixed, "
-            f"ignore {known.id} to get a verdict.",
-            evidence=Evidence(failure=ShownFailure(traceback=traceback.format_exc())),
+            severity=found.severity or ("warning" if found.inconclusive else known.severity),
+            message=found.message,
+            fix=_fix(known, found, subject),
+            evidence=found.evidence,
+            file=found.place.file if found.place else None,
+            line=found.place.line if found.place else None,
+            inconclusive=found.inconclusive,
             ignored=reason is not None,
             reason=reason,
-            bug=True,
         )
+
+    try:
+        for found in known.check(subject):
+            yield finding_of(found) if setting is None else _as_set(finding_of(found), setting)
+    except (Exception, SystemExit) as error:
+        message = (
+            f"the rule itself failed with {type(error).__name__}: {error}; this is a bug in "
+            f"{known.package or 'envwright'}, not in the environment"
+        )
+        fix = (
+            f"Report it {'to its authors ' if known.package else ''}with the traceback; until it is fixed, "
+            f"ignore {known.id} to get a verdict."
+        )
+        evidence = Evidence(failure=ShownFailure(traceback=traceback.format_exc()))
+        yield replace(finding_of(Found(message, evidence, fix=fix, severity="error")), bug=True)
 
 
 SEVERITIES: tuple[RuleSeverity, ...] = ("off", "advice", "warning", "error")
 """Weakest first."""
-
-
-def setting_of(known: Rule, declared: Mapping[str, RuleSetting]) -> RuleSetting | None:
-    """The repository's setting of a rule; `None` without one, or if it would weaken a rule that protects something."""
-    setting = declared.get(known.id)
-    return None if setting is None or (known.protects and is_weaker(setting.severity, known.severity)) else setting
 
 
 def is_weaker(severity: RuleSeverity, other: RuleSeverity) -> bool:

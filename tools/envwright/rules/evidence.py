@@ -1,7 +1,6 @@
 """The evidence of findings, in the parts that reports show.
 
-`Evidence.named` is its form in `validate.json`, and `Evidence.read` reads that form. Rules build it with
-the functions below, verdicts pass it on, and reports render it.
+`Evidence.named` is its form in `validate.json`, and `Evidence.read` reads that form.
 """
 
 from __future__ import annotations
@@ -41,6 +40,11 @@ class ShownReply:
     stop: str | None = None
     derived: bool = False
     """The finding rests on a reference reply that was derived from the task, not written by the author."""
+
+
+_REPLY = {"task": "task", "policy": "policy", "reply": "text", "reply_length": "length"}
+_REPLY |= {name: name for name in ("rollout", "stop", "derived")}
+"""The names in validate.json → the fields of `ShownReply`."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +104,8 @@ class Evidence:
         """The evidence as the flat object that validate.json holds, of plain data."""
         parts: dict[str, Any] = {"case": self.case}
         if self.reply is not None:
-            reply = self.reply
-            parts |= {"task": reply.task, "policy": reply.policy, "reply": reply.text, "reply_length": reply.length}
-            parts |= {"rollout": reply.rollout, "stop": reply.stop, "derived": reply.derived or None}
+            parts |= {name: getattr(self.reply, field) for name, field in _REPLY.items()}
+            parts["derived"] = self.reply.derived or None
         parts |= {"answer": self.answer, "extracted": self.extracted, "expected": self.expected}
         if self.failure is not None:
             parts |= {"kind": self.failure.kind, "error": self.failure.error or None}
@@ -129,36 +132,21 @@ class Evidence:
     def _read(cls, rest: dict[str, Any]) -> Evidence:
         more = rest.pop("more", ())
         reference = rest.pop("gold", None)
+        alike = ("case", "answer", "extracted", "expected", "count", "of", "ready_case")
         return cls(
-            case=rest.pop("case", None),
-            reply=_read_reply(rest),
-            answer=rest.pop("answer", None),
-            extracted=rest.pop("extracted", None),
-            expected=rest.pop("expected", None),
+            **{name: rest.pop(name, None) for name in alike},
+            reply=ShownReply(**{field: rest.pop(name) for name, field in _REPLY.items() if name in rest})
+            if {"task", "reply"} <= rest.keys()
+            else None,
             earned=_read_earned(rest),
             reference=cls.read(reference) if reference else None,
-            failure=_read_failure(rest),
-            count=rest.pop("count", None),
-            of=rest.pop("of", None),
+            failure=ShownFailure(rest.pop("error", ""), rest.pop("kind", None), rest.pop("traceback", ""))
+            if {"error", "traceback"} & rest.keys()
+            else None,
             needed=more if isinstance(more, str) else "",
             more=() if isinstance(more, str) else tuple(map(cls.read, more)),
-            ready_case=rest.pop("ready_case", None),
             details=rest,
         )
-
-
-def _read_reply(rest: dict[str, Any]) -> ShownReply | None:
-    if not {"task", "reply"} <= rest.keys():
-        return None
-    return ShownReply(
-        rest.pop("task"),
-        rest.pop("reply"),
-        rest.pop("policy", None),
-        rest.pop("reply_length", None),
-        rest.pop("rollout", None),
-        rest.pop("stop", None),
-        rest.pop("derived", False),
-    )
 
 
 def _read_earned(rest: dict[str, Any]) -> EarnedReward | None:
@@ -172,12 +160,6 @@ def _read_earned(rest: dict[str, Any]) -> EarnedReward | None:
         for name, score in given.items()
     }
     return EarnedReward(_number(rest.pop("reward")), functions)
-
-
-def _read_failure(rest: dict[str, Any]) -> ShownFailure | None:
-    if not {"error", "traceback"} & rest.keys():
-        return None
-    return ShownFailure(rest.pop("error", ""), rest.pop("kind", None), rest.pop("traceback", ""))
 
 
 def _number(value: Any) -> Any:
@@ -202,7 +184,7 @@ def of_conversation(
         seen,
         expected=expected,
         reference=replace(of_conversation(facts, reference), answer=None, extracted=None) if reference else None,
-        failure=of_failure(failure).failure if failure else None,
+        failure=_shown_failure(failure),
         details=details or {},
     )
 
@@ -223,19 +205,15 @@ def of_reply(facts: Facts, reply: ShownReply, earned: EarnedReward | None = None
     if reply.length is not None:
         return Evidence(reply=reply, earned=earned)
     task = next((one for one in facts.tasks if one.index == reply.task), None)
-    answer, extracted = _answers(facts, task, reply.text)
+    answer, extracted = answers_of_reply(facts, task, reply.text)
     if extracted is None:
         return Evidence(reply=reply, earned=earned)
     answer, extracted = answer and answer[:REPLY_LIMIT], extracted[:REPLY_LIMIT]
     return Evidence(reply=reply, answer=answer, extracted=extracted, earned=earned)
 
 
-def answers_of_reply(facts: Facts, task: Task | None, completion: Sequence[Message]) -> tuple[str | None, str | None]:
+def answers_of_reply(facts: Facts, task: Task | None, text: str) -> tuple[str | None, str | None]:
     """The right answer and the one extracted from a reply, both whole; `None` where it is not known."""
-    return _answers(facts, task, reply_text(completion))
-
-
-def _answers(facts: Facts, task: Task | None, text: str) -> tuple[str | None, str | None]:
     if task is None:
         return None, None
     if facts.description is None or facts.description.conversational:
@@ -251,8 +229,7 @@ def extracted_answer(text: str, answer: str | None) -> str | None:
 def of_case(facts: Facts, case: Case, failure: Failure | None = None) -> Evidence:
     """A case of tests/cases.yaml, with its conversation and its failure, if any."""
     seen = of_conversation(facts, case.score) if case.score is not None else Evidence()
-    broken = of_failure(failure).failure if failure else None
-    return replace(seen, case=case.name, expected=dict(case.expect), failure=broken)
+    return replace(seen, case=case.name, expected=dict(case.expect), failure=_shown_failure(failure))
 
 
 def of_functions(functions: Mapping[str, FunctionScore | float | None]) -> dict[str, Any]:
@@ -262,7 +239,11 @@ def of_functions(functions: Mapping[str, FunctionScore | float | None]) -> dict[
 
 def of_failure(failure: Failure, **details: Any) -> Evidence:
     """A failure, with its traceback if there is one."""
-    return Evidence(failure=ShownFailure(described(failure), failure.kind, failure.traceback), details=details)
+    return Evidence(failure=_shown_failure(failure), details=details)
+
+
+def _shown_failure(failure: Failure | None) -> ShownFailure | None:
+    return None if failure is None else ShownFailure(described(failure), failure.kind, failure.traceback)
 
 
 def described(failure: Failure) -> str:

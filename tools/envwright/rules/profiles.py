@@ -13,23 +13,19 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from envwright_worker.messages import text_of
 
-from envwright.facts.observed import FunctionScore
+from envwright.facts.observed import FunctionScore, RewardFunction
 from envwright.facts.reward_numbers import is_reward_number
 from envwright.statistics.clusters import clustered_mean
-from envwright.statistics.declared_range import functions_of, is_reward
+from envwright.statistics.declared_range import is_reward
 from envwright.statistics.intervals import Estimate, mean
 from envwright.statistics.outcomes import RolloutOutcome, RolloutSample, grouped, outcome_of_rollout
-from envwright.statistics.relations import Correlation, RewardBySize, SizedReward, correlation, rewards_by_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from envwright_worker.messages import Message
-
-    from envwright.facts.observed import Facts, RewardFunction, Rollout, Score
+    from envwright.facts.observed import Rollout, Score
     from envwright.facts.recordings import RecordingFacts
     from envwright.rules.engine import Subject
-    from envwright.statistics.declared_range import DeclaredRange
 
 ProfileSource = Literal["scored", "rollouts", "recording"]
 MOST_VALUES = 24
@@ -38,6 +34,8 @@ MOST_CORRELATED = 12
 """The most functions that are compared with each other."""
 MOST_TASKS = 200
 """Tasks with a group of their own."""
+MOST_BINS = 8
+"""The most groups of rollouts of similar size."""
 LARGEST = 1e150
 """A larger number counts as this one, as the square of 1e155 is no number any more."""
 
@@ -72,6 +70,29 @@ class Group(NamedTuple):
     """The deviation between rollouts of this task; 0 if all earned the same, which leaves nothing to learn."""
 
 
+class Correlation(NamedTuple):
+    """Pearson's coefficient of two functions over the same conversations."""
+
+    first: str
+    second: str
+    coefficient: float | None
+    """`None` if one of them never varies, so that nothing is known."""
+    rollouts: int
+    """Conversations in which both have a number."""
+
+
+class RewardBySize(NamedTuple):
+    """The mean reward of conversations of similar size, with its interval."""
+
+    least: int
+    most: int
+    rollouts: int
+    mean: float
+    low: float | None
+    high: float | None
+    """`None` for conversations on one task, which have no interval."""
+
+
 @dataclass(frozen=True)
 class RewardProfile:
     """The rewards of one policy or model, in total and by task, as returned."""
@@ -97,9 +118,17 @@ class RewardProfile:
     """The reward by the number of replies of a rollout."""
 
 
+@dataclass(frozen=True)
+class SizedReward:
+    """The reward of one conversation on a task, and its size in characters or turns."""
+
+    task: Hashable
+    size: int
+    reward: float
+
+
 def profiles(subject: Subject) -> tuple[RewardProfile, ...]:
     """A profile of each policy: scored in process, evaluated, recorded, each in the order of the facts."""
-    make = _Maker(subject.range, subject.entry.gates.distribution.confidence)
     scores: dict[str, list[Score]] = defaultdict(list)
     for score in subject.facts.scores:
         scores[score.policy].append(score)
@@ -107,84 +136,79 @@ def profiles(subject: Subject) -> tuple[RewardProfile, ...]:
     for rollout in subject.facts.rollouts:
         rollouts[rollout.policy, rollout.model].append(rollout)
     return (
-        *(make.of_scores(policy, found) for policy, found in scores.items()),
-        *(make.of_rollouts(policy, model, found) for (policy, model), found in rollouts.items()),
-        *(make.of_recording(recording, subject.facts) for recording in subject.facts.recordings if recording.rows),
+        *(_of_scores(subject, policy, found) for policy, found in scores.items()),
+        *(_of_rollouts(subject, policy, model, found) for (policy, model), found in rollouts.items()),
+        *(_of_recording(subject, recording) for recording in subject.facts.recordings if recording.rows),
     )
 
 
-@dataclass(frozen=True)
-class _Maker:
-    range: DeclaredRange
-    confidence: float
+def _of_scores(subject: Subject, policy: str, scores: Sequence[Score]) -> RewardProfile:
+    outcomes = [
+        RolloutOutcome(score.task, score.reward, score.functions, "environment" if score.failure else None)
+        for score in scores
+    ]
+    made = _profile(subject, policy, "scored", outcomes)
+    return replace(made, seconds=round(math.fsum(score.seconds for score in scores), 3))
 
-    def of_scores(self, policy: str, scores: Sequence[Score]) -> RewardProfile:
-        outcomes = [
-            _bounded(
-                RolloutOutcome(score.task, score.reward, score.functions, "environment" if score.failure else None)
-            )
-            for score in scores
-        ]
-        return self._made(policy, "scored", outcomes, seconds=math.fsum(score.seconds for score in scores))
 
-    def of_rollouts(self, policy: str, model: str | None, rollouts: Sequence[Rollout]) -> RewardProfile:
-        outcomes = [_bounded(outcome_of_rollout(each)) for each in rollouts]
-        counted = [each.tokens for each in rollouts if each.tokens is not None]
-        tokens = (sum(prompt for prompt, _ in counted), sum(reply for _, reply in counted)) if counted else None
-        seconds = math.fsum(each.seconds for each in rollouts)
-        made = self._made(policy, "rollouts", outcomes, tokens, seconds, model)
-        scored = [pair for pair in zip(outcomes, rollouts, strict=True) if pair[0].is_scored]
-        return replace(
-            made,
-            by_length=self._by_size([(outcome, _characters(rollout)) for outcome, rollout in scored]),
-            by_turns=self._by_size([(outcome, len(_replies(rollout))) for outcome, rollout in scored]),
-        )
+def _of_rollouts(subject: Subject, policy: str, model: str | None, rollouts: Sequence[Rollout]) -> RewardProfile:
+    counted = [each.tokens for each in rollouts if each.tokens is not None]
+    lengths: list[SizedReward] = []
+    turns: list[SizedReward] = []
+    outcomes = [outcome_of_rollout(rollout) for rollout in rollouts]
+    for outcome, rollout in zip(map(_bounded, outcomes), rollouts, strict=True):
+        if outcome.is_scored and outcome.reward is not None:
+            replies = [text_of(message) for message in rollout.completion if message.get("role") == "assistant"]
+            lengths.append(SizedReward(outcome.task, sum(map(len, replies)), outcome.reward))
+            turns.append(SizedReward(outcome.task, len(replies), outcome.reward))
+    by_length, by_turns = (
+        rewards_by_size(sized, subject.entry.gates.distribution.confidence)
+        if len({reward.size for reward in sized}) > 1
+        else ()
+        for sized in (lengths, turns)
+    )
+    return replace(
+        _profile(subject, policy, "rollouts", outcomes, model),
+        tokens=(sum(prompt for prompt, _ in counted), sum(reply for _, reply in counted)) if counted else None,
+        seconds=round(math.fsum(each.seconds for each in rollouts), 3),
+        by_length=by_length,
+        by_turns=by_turns,
+    )
 
-    def _by_size(self, sized: Sequence[tuple[RolloutOutcome, int]]) -> tuple[RewardBySize, ...]:
-        """The rewards by size; empty if all sizes are the same."""
-        rewards = [SizedReward(each.task, size, each.reward) for each, size in sized if each.reward is not None]
-        return rewards_by_size(rewards, self.confidence) if len({reward.size for reward in rewards}) > 1 else ()
 
-    def of_recording(self, recording: RecordingFacts, facts: Facts) -> RewardProfile:
-        """The weights of a recording's functions: its rows have none, so the current ones are used."""
-        known = {each.name: each for each in functions_of(facts)}
-        outcomes = [
-            RolloutOutcome(
-                row.task_key,
-                row.reward,
-                {name: _as_now(name, score, known) for name, score in row.functions.items()},
-            )
-            for row in recording.rows
-        ]
-        model = recording.baseline.get("model")
-        speaker = model or recording.baseline.get("policy") or recording.file
-        return self._made(str(speaker), "recording", [*map(_bounded, outcomes)], model=model)
-
-    def _made(
-        self,
-        policy: str,
-        source: ProfileSource,
-        outcomes: Sequence[RolloutOutcome],
-        tokens: tuple[int, int] | None = None,
-        seconds: float = 0.0,
-        model: str | None = None,
-    ) -> RewardProfile:
-        sample = RolloutSample(policy, tuple(outcomes), self.range, self.confidence, model)
-        rewards = {
-            task: [each.reward for each in found if each.reward is not None] for task, found in sample.by_task.items()
+def _of_recording(subject: Subject, recording: RecordingFacts) -> RewardProfile:
+    """The rows of a recording have no weights of functions, so the current ones are used."""
+    known = {each.name: each for each in subject.functions}
+    unknown = RewardFunction("", 0.0, "metric")
+    outcomes = []
+    for row in recording.rows:
+        now = {name: known.get(name, unknown) for name in row.functions}
+        functions = {
+            name: FunctionScore(score, now[name].weight, now[name].kind) for name, score in row.functions.items()
         }
-        groups = [_group(task, found) for task, found in list(rewards.items())[:MOST_TASKS] if found]
-        return RewardProfile(
-            policy=policy,
-            source=source,
-            scripted=sample.is_scripted,
-            tasks=len(grouped(outcomes)),
-            spreads=(_total(sample, rewards), *_functions(outcomes, self.confidence)),
-            groups=tuple(groups),
-            tokens=tokens,
-            seconds=round(seconds, 3),
-            correlations=() if source == "scored" else tuple(_correlations(sample.scored)),
-        )
+        outcomes.append(RolloutOutcome(row.task_key, row.reward, functions))
+    model = recording.baseline.get("model")
+    speaker = model or recording.baseline.get("policy") or recording.file
+    return _profile(subject, str(speaker), "recording", outcomes, model)
+
+
+def _profile(
+    subject: Subject, policy: str, source: ProfileSource, outcomes: Iterable[RolloutOutcome], model: str | None = None
+) -> RewardProfile:
+    confidence = subject.entry.gates.distribution.confidence
+    sample = RolloutSample(policy, tuple(map(_bounded, outcomes)), subject.range, confidence, model)
+    rewards = {
+        task: [each.reward for each in found if each.reward is not None] for task, found in sample.by_task.items()
+    }
+    return RewardProfile(
+        policy=policy,
+        source=source,
+        scripted=sample.is_scripted,
+        tasks=len(grouped(sample.outcomes)),
+        spreads=(_total(sample, rewards), *_functions(sample)),
+        groups=tuple(_group(task, found) for task, found in list(rewards.items())[:MOST_TASKS] if found),
+        correlations=() if source == "scored" else tuple(_correlations(sample.scored)),
+    )
 
 
 def _bounded(outcome: RolloutOutcome) -> RolloutOutcome:
@@ -195,14 +219,6 @@ def _bounded(outcome: RolloutOutcome) -> RolloutOutcome:
 
 def _nearer(value: float | None) -> float | None:
     return math.copysign(LARGEST, value) if is_reward_number(value) and abs(value) > LARGEST else value
-
-
-def _replies(rollout: Rollout) -> list[Message]:
-    return [message for message in rollout.completion if message.get("role") == "assistant"]
-
-
-def _characters(rollout: Rollout) -> int:
-    return sum(len(text_of(message)) for message in _replies(rollout))
 
 
 def _correlations(outcomes: Sequence[RolloutOutcome]) -> Iterator[Correlation]:
@@ -219,11 +235,6 @@ def _correlations(outcomes: Sequence[RolloutOutcome]) -> Iterator[Correlation]:
         yield Correlation(first, second, _rounded(correlation(pairs)), len(pairs))
 
 
-def _as_now(name: str, score: float | None, known: Mapping[str, RewardFunction]) -> FunctionScore:
-    function = known.get(name)
-    return FunctionScore(score, function.weight if function else 0.0, function.kind if function else "metric")
-
-
 def _total(sample: RolloutSample, rewards: Mapping[int | str, Sequence[float]]) -> Spread:
     declared = sample.range
     estimate = clustered_mean(sample.clusters, sample.confidence) if sample.clusters else None
@@ -234,12 +245,12 @@ def _total(sample: RolloutSample, rewards: Mapping[int | str, Sequence[float]]) 
     return _spread("reward", "total", 1.0, values, sample.attempted - len(values), estimate)
 
 
-def _functions(outcomes: Sequence[RolloutOutcome], confidence: float) -> list[Spread]:
+def _functions(sample: RolloutSample) -> Iterator[Spread]:
     """A spread for each function with a score, weighted ones first."""
     scores: dict[str, dict[int | str, list[float]]] = defaultdict(lambda: defaultdict(list))
     known: dict[str, FunctionScore] = {}
     missing: Counter[str] = Counter()
-    for outcome in outcomes:
+    for outcome in sample.outcomes:
         for name, score in outcome.functions.items():
             if name not in known or abs(score.weight) > abs(known[name].weight):
                 known[name] = score
@@ -247,20 +258,13 @@ def _functions(outcomes: Sequence[RolloutOutcome], confidence: float) -> list[Sp
                 missing[name] += 1
             else:
                 scores[name][outcome.task].append(score.score)
-    ordered = sorted(known, key=lambda name: not is_reward(known[name]))
-    return [_function(name, known[name], scores[name], missing[name], confidence) for name in ordered]
-
-
-def _function(
-    name: str, known: FunctionScore, by_task: Mapping[int | str, Sequence[float]], missing: int, confidence: float
-) -> Spread:
-    clusters = list(by_task.values())
-    values = [value for cluster in clusters for value in cluster]
-    counts = is_reward(known)
-    estimate = clustered_mean(clusters, confidence) if clusters and counts else None
-    if estimate is None and values:
-        estimate = Estimate(mean(values), math.nan, math.nan)
-    return _spread(name, "reward" if counts else "metric", known.weight, values, missing, estimate)
+    for name in sorted(known, key=lambda name: not is_reward(known[name])):
+        clusters, counts = list(scores[name].values()), is_reward(known[name])
+        values = [value for cluster in clusters for value in cluster]
+        estimate = clustered_mean(clusters, sample.confidence) if clusters and counts else None
+        if estimate is None and values:
+            estimate = Estimate(mean(values), math.nan, math.nan)
+        yield _spread(name, "reward" if counts else "metric", known[name].weight, values, missing[name], estimate)
 
 
 def _spread(
@@ -299,3 +303,43 @@ def _group(task: int | str, rewards: Sequence[float]) -> Group:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
+
+
+def correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Pearson's coefficient; `None` if a side does not vary."""
+    if len(pairs) < 2:
+        return None
+    centers = [math.fsum(pair[side] for pair in pairs) / len(pairs) for side in (0, 1)]
+    moved = [(first - centers[0], second - centers[1]) for first, second in pairs]
+    spreads = [math.fsum(pair[side] ** 2 for pair in moved) for side in (0, 1)]
+    if min(spreads) <= 1e-12:
+        return None
+    coefficient = math.fsum(first * second for first, second in moved) / (math.sqrt(spreads[0]) * math.sqrt(spreads[1]))
+    return max(-1.0, min(1.0, coefficient))
+
+
+def rewards_by_size(rewards: Sequence[SizedReward], confidence: float) -> tuple[RewardBySize, ...]:
+    """Conversations in order of their size, in at most eight bins of about the same number.
+
+    Conversations of one size are never divided. The interval is clustered by task.
+    """
+    by_size: dict[int, list[SizedReward]] = defaultdict(list)
+    for reward in rewards:
+        by_size[reward.size].append(reward)
+    whole = math.ceil(len(rewards) / MOST_BINS) if len(by_size) > MOST_BINS else 1
+    bins: list[list[SizedReward]] = []
+    for size in sorted(by_size):
+        if bins and len(bins[-1]) < whole:
+            bins[-1] += by_size[size]
+        else:
+            bins.append(list(by_size[size]))
+    return tuple(_bin(found, confidence) for found in bins)
+
+
+def _bin(found: Sequence[SizedReward], confidence: float) -> RewardBySize:
+    by_task: dict[Hashable, list[float]] = defaultdict(list)
+    for each in found:
+        by_task[each.task].append(each.reward)
+    estimate = clustered_mean(list(by_task.values()), confidence)
+    low, high = (estimate.low, estimate.high) if len(by_task) > 1 else (None, None)
+    return RewardBySize(found[0].size, found[-1].size, len(found), estimate.value, low, high)

@@ -19,23 +19,20 @@ if TYPE_CHECKING:
 
 
 def _renewal(subject: Subject, recording: RecordingFacts) -> str:
-    """The command that renews the recording."""
     baseline = recording.baseline
-    how = (
-        f"--policy {baseline['policy']}" if baseline.get("policy") else f"--model {baseline.get('endpoint') or 'MODEL'}"
-    )
-    size = "".join(
-        f" {flag} {baseline[key]}"
-        for flag, key in (("-n", "asked_tasks"), ("-r", "asked_rollouts"))
-        if baseline.get(key)
-    )
-    if split_of(baseline) == "eval":
-        size += " --split eval"
-    return f"envwright record {subject.entry.name} {how}{size}"
+    model = baseline.get("endpoint") or "MODEL"
+    how = f"--policy {baseline['policy']}" if baseline.get("policy") else f"--model {model}"
+    sizes = {"-n": baseline.get("asked_tasks"), "-r": baseline.get("asked_rollouts")}
+    size = "".join(f" {flag} {count}" for flag, count in sizes.items() if count)
+    split = " --split eval" if split_of(baseline) == "eval" else ""
+    return f"envwright record {subject.entry.name} {how}{size}{split}"
 
 
-def _bumped(subject: Subject, recording: RecordingFacts) -> bool:
-    return bool(recording.baseline.get("package_version") != subject.package.version)
+def _changed_recordings(subject: Subject, *, bumped: bool) -> Iterator[RecordingFacts]:
+    """The recordings whose replies earn another reward, under another version than the recorded one or the same."""
+    for recording in subject.facts.recordings:
+        if recording.changes and (recording.baseline.get("package_version") != subject.package.version) == bumped:
+            yield recording
 
 
 def _changed(facts: Facts, recording: RecordingFacts) -> tuple[str, Evidence, Place]:
@@ -63,12 +60,10 @@ def recorded_rewards_changed(subject: Subject) -> Iterator[Found]:
     Why: One version number has two rewards. The baseline would be compared with a reward that it did not measure.
     Fix: Undo the change of the reward. If it is intended, raise project.version and renew the recording.
     """
-    for recording in subject.facts.recordings:
-        if recording.changes and not _bumped(subject, recording):
-            message, evidence, place = _changed(subject.facts, recording)
-            version = subject.package.version
-            fix = f"Undo the change, or raise project.version and run: {_renewal(subject, recording)}"
-            yield Found(f"{message}; the version is still {version}", evidence, place, fix)
+    for recording in _changed_recordings(subject, bumped=False):
+        message, evidence, place = _changed(subject.facts, recording)
+        fix = f"Undo the change, or raise project.version and run: {_renewal(subject, recording)}"
+        yield Found(f"{message}; the version is still {subject.package.version}", evidence, place, fix)
     results = subject.facts.model_replies
     if results is not None and results.changes:
         first = results.changes[0]
@@ -172,8 +167,7 @@ def recording_is_of_another_version(subject: Subject) -> Iterator[Found]:
     Why: The baseline measures a reward that is no longer in use, so drift against it means nothing.
     Fix: Renew the recording under the new version.
     """
-    for recording in subject.facts.recordings:
-        if recording.changes and _bumped(subject, recording):
-            message, evidence, place = _changed(subject.facts, recording)
-            was, command = recording.baseline.get("package_version"), _renewal(subject, recording)
-            yield Found(f"{message}; it was recorded with version {was}", evidence, place, f"Run: {command}")
+    for recording in _changed_recordings(subject, bumped=True):
+        message, evidence, place = _changed(subject.facts, recording)
+        was, fix = recording.baseline.get("package_version"), f"Run: {_renewal(subject, recording)}"
+        yield Found(f"{message}; it was recorded with version {was}", evidence, place, fix)

@@ -45,7 +45,6 @@ def failed_by_the_oracle(subject: Subject, score: Score) -> bool:
 
 
 def place_of(subject: Subject, function: str) -> Place | None:
-    """The place of a function's definition."""
     description = subject.facts.description
     known = (*(description.functions if description else ()), *subject.facts.recorded)
     return next((each.place for each in known if each.name == function), None)
@@ -53,12 +52,9 @@ def place_of(subject: Subject, function: str) -> Place | None:
 
 def best_paid(subject: Subject, score: Score) -> Place | None:
     """The place of the function that contributed most to a reward: the line that pays, if coverage shows it."""
-    paid = {
-        name: (scored.score or 0.0) * scored.weight
-        for name, scored in score.functions.items()
-        if scored.kind == "reward"
-    }
-    place = place_of(subject, max(paid, key=paid.__getitem__)) if paid else None
+    rewards = [(name, scored) for name, scored in score.functions.items() if scored.kind == "reward"]
+    most = max(rewards, key=lambda named: (named[1].score or 0.0) * named[1].weight, default=None)
+    place = place_of(subject, most[0]) if most else None
     return place and (_paying_line(subject, score.policy, place) or place)
 
 
@@ -84,9 +80,6 @@ def _paying_line(subject: Subject, policy: str, function: Place) -> Place | None
 
 def worst_paid(subject: Subject, score: Score) -> Place | None:
     """The place of the function that fell furthest short of its weight."""
-    missed = {
-        name: scored.weight - (scored.score or 0.0) * scored.weight
-        for name, scored in score.functions.items()
-        if scored.kind == "reward" and scored.weight > 0
-    }
-    return place_of(subject, max(missed, key=missed.__getitem__)) if missed else None
+    rewards = [named for named in score.functions.items() if named[1].kind == "reward" and named[1].weight > 0]
+    worst = max(rewards, key=lambda named: named[1].weight - (named[1].score or 0.0) * named[1].weight, default=None)
+    return place_of(subject, worst[0]) if worst else None

@@ -18,21 +18,18 @@ _LISTED = 20
 
 def _step(subject: Subject) -> VersionStep | None:
     """The step from the base's version to this one, if both are valid versions."""
-    history = subject.history
-    return (
-        None if history is None or history.version is None else version_step(history.version, subject.package.version)
-    )
+    before = subject.history.version if subject.history else None
+    return None if before is None else version_step(before, subject.package.version)
 
 
 def _last_step(subject: Subject) -> VersionStep | None:
     """The step from the highest version below this one: the base's, one used before, or the Hub's."""
     history, step = subject.history, _step(subject)
-    if history is None or history.version is None or step is None or step.direction <= 0:
+    if history is None or step is None or step.direction <= 0:
         return None
-    starts = {history.version, history.published or history.version, *(version for version, _ in history.used)}
-    steps = [step for start in starts if (step := version_step(start, subject.package.version))]
-    rising = [step for step in steps if step.direction > 0]
-    return max(rising, key=lambda step: step.before, default=None)
+    starts = [history.published, *(version for version, _ in history.used)]
+    steps = [step, *(version_step(start, subject.package.version) for start in starts if start)]
+    return max((each for each in steps if each and each.direction > 0), key=lambda each: each.before)
 
 
 def _is_same(one: str, other: str) -> bool:

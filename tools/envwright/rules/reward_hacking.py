@@ -49,14 +49,13 @@ def _finding(
 ) -> Found:
     """A finding on replies, with their share of the rewarded ones in the first and in the last steps."""
     assert run.rollouts is not None
-    late, early, steps = run.rollouts.late, run.rollouts.early, run.rollouts.steps
+    late, early = run.rollouts.late, run.rollouts.early
     first = f"; {len(before)} of {len(early)} up to step {max(each.step for each in early)}" if early else ""
-    span = min(each.step for each in late), steps[-1]
+    span = min(each.step for each in late), run.rollouts.steps[-1]
     found = run.found(
         f"{len(like)} of {len(late)} rewarded replies in steps {span[0]} to {span[1]} are {what}{first}",
         steps=span,
         replies=_shown(like),
-        source=OWN,
         then="read the replies; score one with `envwright rewards reply NAME`, add it as a case, and fix the reward",
         stop="stop if they are wrong: each further step rewards them",
     )
@@ -171,8 +170,7 @@ def held_out_reward_does_not_follow(run: RunLog) -> Iterator[Found]:
     Why: What is learned does not carry over: the tasks were memorised, or the reward is gamed where it is lenient.
     Fix: Read the replies. If they are sound, train on more tasks or for fewer steps; otherwise fix the reward.
     """
-    held_out = _held_out(run)
-    yield from _lag(run, held_out, run.width, "the reward on held-out tasks", OWN)
+    yield from _lag(run, _held_out(run), run.width, "the reward on held-out tasks", OWN)
 
 
 @rule("DGN025", gate="diagnosis")
@@ -267,15 +265,10 @@ def replies_not_judged(run: RunLog) -> Iterator[str]:
         yield f"held-out reward ({'evaluated on other environments' if _is_of_others(run) else 'not logged'})"
     elif len(held_out.points) < 4:
         yield f"held-out reward ({len(held_out.points)} of 4 evaluations)"
-    elif _is_open(_span(run, held_out, run.width)):
+    elif (span := _span(run, held_out, run.width)) and span.other.high >= span.gain / 2 and span.other.low <= 0:
         yield "whether the held-out reward follows (the interval of its slope is too wide)"
     if not run.checks:
         yield "independent check (none is declared)"
     for name, check in run.checks.items():
         if check is None or len(check.points) < LEAST_REPLIES // 2:
             yield f"the check {name} ({f'{len(check.points)} of 10 steps' if check else 'not logged'})"
-
-
-def _is_open(span: SharedSpan | None) -> bool:
-    """Whether it is open that the other metric follows: neither a lag nor any rise is proven."""
-    return span is not None and span.other.high >= span.gain / 2 and span.other.low <= 0

@@ -46,11 +46,6 @@ def _ended_well(subject: Subject) -> list[Rollout]:
     return [rollout for rollout in subject.facts.rollouts if rollout.failure is None and not _is_late(rollout)]
 
 
-def _kind_of_error(failure: Failure) -> tuple[str, str, str]:
-    """The key of a failure: equal for those that differ only in numbers and addresses."""
-    return failure.kind, failure.type, re.sub(r"0x[0-9a-f]+|\d+", "N", failure.message)
-
-
 @rule("SMK001", gate="smoke")
 def rollout_fails(subject: Subject) -> Iterator[Found]:
     """Rollouts fail.
@@ -65,12 +60,10 @@ def rollout_fails(subject: Subject) -> Iterator[Found]:
     rollouts = subject.facts.rollouts
     by_error: dict[tuple[str, str, str], list[tuple[Rollout, Failure]]] = defaultdict(list)
     for rollout in rollouts:
-        if (
-            rollout.failure is not None
-            and not _is_late(rollout)
-            and rollout.failure.kind not in (*OUTSIDE_FAULT, "no-reference")
-        ):
-            by_error[_kind_of_error(rollout.failure)].append((rollout, rollout.failure))
+        failure = rollout.failure
+        if failure is not None and not _is_late(rollout) and failure.kind not in (*OUTSIDE_FAULT, NO_REFERENCE):
+            message = re.sub(r"0x[0-9a-f]+|\d+", "N", failure.message)
+            by_error[failure.kind, failure.type, message].append((rollout, failure))
     for failed in by_error.values():
         hits = [
             Found(
@@ -99,23 +92,12 @@ def rollouts_are_missing(subject: Subject) -> Iterator[Found]:
     if "smoke" not in facts.completed:
         return
     came = Counter(rollout.policy for rollout in facts.rollouts)
-    for policy, asked in (facts.rollouts_asked or _asked_at_least(subject)).items():
+    for policy, asked in facts.rollouts_asked.items():
         if came[policy] < asked:
             tasks = Counter(rollout.task for rollout in facts.rollouts if rollout.policy == policy)
-            yield Found(
-                f"{came[policy]} of {asked} rollouts of {policy} exist",
-                Evidence(
-                    count=came[policy],
-                    of=asked,
-                    details={"policy": policy, "by_task": dict(sorted(tasks.items())[:20])},
-                ),
-            )
-
-
-def _asked_at_least(subject: Subject) -> dict[str, int]:
-    """The number of oracle rollouts in the registry's settings, for facts without the requested number."""
-    gate = subject.entry.gates.smoke
-    return {oracle.name: min(gate.tasks, len(subject.facts.tasks)) * gate.rollouts}
+            details = {"policy": policy, "by_task": dict(sorted(tasks.items())[:20])}
+            evidence = Evidence(count=came[policy], of=asked, details=details)
+            yield Found(f"{came[policy]} of {asked} rollouts of {policy} exist", evidence)
 
 
 @rule("SMK003", gate="smoke")
@@ -252,16 +234,14 @@ def functions_are_lost_in_the_rollout(subject: Subject) -> Iterator[Found]:
             paying.setdefault(score.task, set()).update(name for name in spoke if score.functions[name].score)
     heard = always.keys() & {score.task for score in subject.facts.scores if score.policy != oracle.name}
     compared = [each for each in _ended_well(subject) if each.task in heard and each.reward is not None]
-    hits = []
-    for each in compared:
-        lost = sorted((always[each.task] & paying[each.task]) - speakers(each.functions))
-        if lost:
-            hits.append(
-                Found(
-                    f"{', '.join(lost)} missing in rollout {each.rollout} of {each.policy} on task {each.task}",
-                    of_conversation(subject.facts, each, details={"missing": lost}),
-                )
-            )
+    hits = [
+        Found(
+            f"{', '.join(lost)} missing in rollout {each.rollout} of {each.policy} on task {each.task}",
+            of_conversation(subject.facts, each, details={"missing": lost}),
+        )
+        for each in compared
+        if (lost := sorted((always[each.task] & paying[each.task]) - speakers(each.functions)))
+    ]
     yield from merged(hits, len(compared), "rollouts")
 
 
@@ -333,13 +313,6 @@ def budget_left_no_rollout(subject: Subject) -> Iterator[Found]:
         yield left_out(subject, cuts, inconclusive=True)
 
 
-WHO = {
-    "provider": "the endpoint",
-    "harness": "the harness",
-    "infrastructure": "the infrastructure",
-}
-
-
 @rule("SMK010", gate="smoke")
 def rollouts_are_surplus(subject: Subject) -> Iterator[Found]:
     """There are more rollouts than requested, or one appears twice.
@@ -385,10 +358,11 @@ def endpoint_fails(subject: Subject) -> Iterator[Found]:
     for rollout in rollouts:
         failure = rollout.failure
         if failure is not None and failure.kind in OUTSIDE_FAULT and not rollout.timed_out:
+            what = "endpoint" if failure.kind == "provider" else failure.kind
             again = f" after {rollout.retries} retries" if rollout.retries else ""
             by_kind[failure.kind].append(
                 Found(
-                    f"{WHO[failure.kind]} failed in rollout {rollout.rollout} of {rollout.policy} "
+                    f"the {what} failed in rollout {rollout.rollout} of {rollout.policy} "
                     f"on task {rollout.task}: {described(failure)}{again}",
                     of_conversation(subject.facts, rollout, failure=failure),
                     failure.place,

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from envwright_worker.failures import shortened
 from envwright_worker.messages import text_of
 from envwright_worker.policies.oracle import PER_AGENT, VALUE
 
@@ -74,9 +75,7 @@ def has_several_agents(facts: Facts) -> bool:
 
 def oracle_skeleton(facts: Facts) -> str:
     """tests/oracle.py with the functions to complete; empty if no agent lacks a reference reply."""
-    several = has_several_agents(facts)
-    functions = (_function(agent, facts.forms, several=several) for agent in agents_without_oracle(facts))
-    return "\n\n".join(functions)
+    return "\n\n".join(_function(agent, facts) for agent in agents_without_oracle(facts))
 
 
 def oracle_of_one_reply(facts: Facts) -> str:
@@ -88,24 +87,26 @@ def oracle_of_one_reply(facts: Facts) -> str:
 
 def functions_to_write(facts: Facts) -> str:
     """The names of these functions, for a sentence."""
-    several = has_several_agents(facts)
-    return ", ".join(f"`{_name(agent, several=several)}(task, messages)`" for agent in agents_without_oracle(facts))
+    return ", ".join(f"`{_signature(agent, facts)}`" for agent in agents_without_oracle(facts))
 
 
-def _name(agent: Agent, *, several: bool) -> str:
-    return f"{PER_AGENT}{agent.name}" if agent.name and (several or not agent.is_trained) else "reply"
+def _signature(agent: Agent, facts: Facts) -> str:
+    is_named = agent.name and (has_several_agents(facts) or not agent.is_trained)
+    name = f"{PER_AGENT}{agent.name}" if is_named else "reply"
+    return f"{name}(task, messages)"
 
 
-def _function(agent: Agent, forms: Sequence[str], *, several: bool) -> str:
-    lines = [f"def {_name(agent, several=several)}(task, messages):"]
+def _function(agent: Agent, facts: Facts) -> str:
+    lines = [f"def {_signature(agent, facts)}:"]
     if not agent.is_trained:
         lines.append("    # Part of the environment, and not trained.")
     if not agent.opening:
         lines.append("    # Its turn has not come yet, because another agent had no reply.")
-    lines += [f"    # {message['role']}: {_shortened(text_of(message))}" for message in agent.opening]
+    texts = ((message["role"], " ".join(text_of(message).split())) for message in agent.opening)
+    lines += [f"    # {role}: {shortened(text, LONGEST_LINE)}" for role, text in texts]
     if agent.tools:
         lines.append(f"    # Tools: {', '.join(agent.tools)}")
-    return "\n".join([*lines, *shown_reply_lines(forms if agent.is_trained else ())])
+    return "\n".join([*lines, *shown_reply_lines(facts.forms if agent.is_trained else ())])
 
 
 def shown_reply_lines(forms: Sequence[str]) -> list[str]:
@@ -113,8 +114,3 @@ def shown_reply_lines(forms: Sequence[str]) -> list[str]:
     shown = [_scalar(form.replace(VALUE, "…")) for form in forms if len(form) <= LONGEST_LINE]  # YAML's is Python's too
     others = [f"    # The reward's code and the examples also show: {', '.join(shown[1:4])}"] if shown[1:] else []
     return [*others, f"    return {next(iter(shown), _scalar('…'))}"]
-
-
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"

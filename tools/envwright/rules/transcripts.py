@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from envwright_worker.messages import Message, text_of
 
-from envwright.facts.observed import Facts, Failure, Rollout, Score, Task
+from envwright.facts.observed import Facts, Rollout, Score, Task
 from envwright.facts.results import EvaluationRow, task_key
 from envwright.facts.transcripts import (
     ListedTranscript,
@@ -21,7 +21,7 @@ from envwright.facts.transcripts import (
 )
 from envwright.packages.recordings import RecordingOnDisk
 from envwright.rules.engine import Finding
-from envwright.rules.evidence import ShownReply, answers_of_reply
+from envwright.rules.evidence import ShownReply, answers_of_reply, reply_text
 from envwright.statistics.chosen_rollouts import SeenRollout, chosen_rollouts, repeated_share
 
 MOST_OF_FINDINGS = 20
@@ -54,8 +54,7 @@ def shown_transcripts(
     facts: Facts, findings: Sequence[Finding], recorded: Iterable[RecordingOnDisk] = ()
 ) -> PackedTranscripts | None:
     """The chosen transcripts of an environment; `None` if there was no conversation."""
-    sources = (*_scored(facts), *_rolled_out(facts), *_recorded(recorded), *_of_cases(facts))
-    played = [source for source in sources if source.completion]
+    played = [one for one in _all_played(facts, recorded) if one.completion]
     lists: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
     for kind in KINDS:
         places = [place for place, one in enumerate(played) if one.kind == kind]
@@ -74,35 +73,24 @@ def transcript_of_reply(reply: ShownReply, case: str | None = None) -> str:
     """The id of the conversation that a finding shows, which may be that of a case."""
     if case is not None:
         return rollout_id(CASES, case, reply.task, 0)
-    if reply.rollout is None:
-        return rollout_id("scored", reply.policy or "", reply.task, 0)
-    return rollout_id("rollouts", reply.policy or "", reply.task, reply.rollout)
+    source = "scored" if reply.rollout is None else "rollouts"
+    return rollout_id(source, reply.policy or "", reply.task, reply.rollout or 0)
 
 
-def _scored(facts: Facts) -> Iterator[_Played]:
+def _all_played(facts: Facts, recorded: Iterable[RecordingOnDisk]) -> Iterator[_Played]:
     numbers: Counter[tuple[str, int]] = Counter()
     for score in facts.scores:
         number = numbers[score.policy, score.task]
         numbers[score.policy, score.task] += 1
         yield _Played("scripted", score, score.policy, number, "scored")
-
-
-def _rolled_out(facts: Facts) -> Iterator[_Played]:
     for rollout in facts.rollouts:
         yield _Played("real" if rollout.model else "scripted", rollout, rollout.policy, rollout.rollout, "rollouts")
-
-
-def _of_cases(facts: Facts) -> Iterator[_Played]:
-    """Conversations of tests/cases.yaml. Only findings show them: no list has what the author chose."""
-    for case in facts.cases:
-        if case.score is not None:
-            yield _Played("case", case.score, case.name, 0, CASES)
-
-
-def _recorded(recordings: Iterable[RecordingOnDisk]) -> Iterator[_Played]:
-    for recording in recordings:
+    for recording in recorded:
         for line, row in recording.rows:
             yield _Played("recorded", row, row.speaker, row.rollout, recording.file, line)
+    for case in facts.cases:  # only findings show them: no list has what the author chose
+        if case.score is not None:
+            yield _Played("case", case.score, case.name, 0, CASES)
 
 
 def _seen(one: _Played) -> SeenRollout:
@@ -142,7 +130,7 @@ def _transcript(one: _Played, facts: Facts, tasks: Mapping[int, Task]) -> Transc
         task = None  # a task of another release or split under the same number
     prompt = () if task is None else turns_of(task.prompt)
     turns = (*prompt, *turns_of(held.completion))
-    answer, extracted = answers_of_reply(facts, task, held.completion or ())
+    answer, extracted = answers_of_reply(facts, task, reply_text(held.completion or ()))
     shown = Transcript(
         id=one.id,
         kind=one.kind,
@@ -177,11 +165,10 @@ def _error(held: Score | Rollout | EvaluationRow) -> str:
     """What went wrong, in one text: the conversation as a whole, or single functions."""
     if isinstance(held, EvaluationRow):
         return "" if held.error is None else f"{held.error.type}: {held.error.message}"
-    failed = [_failed(held.failure)] if held.failure else []
-    failed += [f"{failure.function}: {_failed(failure.failure)}" for failure in held.failures]
-    return "; ".join(failed)
-
-
-def _failed(failure: Failure) -> str:
-    at = f" ({failure.place.file}:{failure.place.line})" if failure.place else ""
-    return f"{failure.type}: {failure.message}{at}"
+    failures = [("", held.failure)] if held.failure else []
+    failures += [(f"{failed.function}: ", failed.failure) for failed in held.failures]
+    return "; ".join(
+        f"{of}{failure.type}: {failure.message}"
+        + (f" ({failure.place.file}:{failure.place.line})" if failure.place else "")
+        for of, failure in failures
+    )

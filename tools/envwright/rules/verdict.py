@@ -6,7 +6,7 @@ For one gate, the first that holds:
 2. A stage that the gate needs failed for reasons outside the environment, or a
    rule itself failed: **error**.
 3. A finding that counts and is inconclusive, a needed stage that did not complete, or a finding that waits for
-   its cause in another gate (`rules/verdict.py`): **inconclusive**.
+   its cause in another gate: **inconclusive**.
 4. Otherwise: **pass**.
 
 The whole environment has the verdict of its worst gate: fail, then error, then inconclusive, then pass.
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from envwright.facts.stages import needed_by
 from envwright.rules.engine import GATES, Finding, Gate, Subject, Verdict, all_rules, findings
+from envwright.rules.evidence import described
 from envwright.rules.profiles import RewardProfile, profiles
 from envwright.rules.reference_replies import ORACLE_FILE
 from envwright.rules.rewards.policies import REFERENCE
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from envwright.declarations.registry import KnownFindings
-    from envwright.facts.observed import Facts, Failure
+    from envwright.facts.observed import Facts
     from envwright.facts.stages import StageName
 
 VERDICTS: tuple[Verdict, ...] = ("fail", "error", "inconclusive", "pass")
@@ -98,9 +99,8 @@ def with_known(found: Iterable[Finding], known: Mapping[str, KnownFindings]) -> 
 def judge(subject: Subject, gates: Iterable[Gate] = GATES, *, brief: bool = False) -> Judgement:
     """Apply the rules of the chosen gates and draw the verdict; `brief` leaves out profiles of passing environments."""
     chosen = [gate for gate in GATES if gate in set(gates)]
-    explained_findings = explained(with_known(findings(subject, chosen), subject.entry.known))
-    found = explained_findings.findings
-    verdicts = {gate: gate_verdict(gate, found, subject.facts, explained_findings.waiting) for gate in chosen}
+    found, waiting = explained(with_known(findings(subject, chosen), subject.entry.known))
+    verdicts = {gate: gate_verdict(gate, found, subject.facts, waiting) for gate in chosen}
     measured = subject.distributions if "distribution" in chosen else ()
     verdict = worst(each.verdict for each in verdicts.values())
     pictured = () if brief and verdict == "pass" else profiles(subject)
@@ -132,7 +132,7 @@ def gate_verdict(gate: Gate, found: Sequence[Finding], facts: Facts, waiting: Se
     broken = facts.broken_infrastructure()
     stage = next((stage for stage in needed if stage in broken), None)
     if stage is not None:
-        return GateVerdict(gate, "error", f"{stage}: {_described(broken[stage])}")
+        return GateVerdict(gate, "error", f"{stage}: {broken[stage].kind}, {described(broken[stage])}")
     bugs = [finding for finding in counting if finding.bug]
     if bugs:
         known = all_rules().get(bugs[0].rule)
@@ -142,8 +142,7 @@ def gate_verdict(gate: Gate, found: Sequence[Finding], facts: Facts, waiting: Se
         return GateVerdict(gate, "inconclusive", _why_unreached(unreached, facts))
     if counting:
         return GateVerdict(gate, "inconclusive", f"too little evidence: {_named(counting)}")
-    if any(finding.gate == gate and finding.counts for finding in waiting):
-        rules = {finding.rule for finding in waiting if finding.gate == gate and finding.counts}
+    if rules := {finding.rule for finding in waiting if finding.gate == gate and finding.counts}:
         causes = [finding for finding in found if rules & set(finding.waiting)]
         return GateVerdict(gate, "inconclusive", f"waits for {_named(causes)}")
     return GateVerdict(gate, "pass", "no findings")
@@ -158,12 +157,8 @@ def _why_unreached(unreached: list[StageName], facts: Facts) -> str:
     names = ", ".join(unreached)
     if first is None:
         return f"not observed: {names}"
-    return f"{first} failed ({_described(facts.failures[first])}), so this was not reached: {names}"
-
-
-def _described(failure: Failure) -> str:
-    first_line = (failure.message.strip().splitlines() or [""])[0]
-    return f"{failure.kind}, {failure.type}: {first_line}" if first_line else f"{failure.kind}, {failure.type}"
+    failure = facts.failures[first]
+    return f"{first} failed ({failure.kind}, {described(failure)}), so this was not reached: {names}"
 
 
 @dataclass(frozen=True)
@@ -201,16 +196,12 @@ def _breaks_alike(cause: Finding, consequence: Finding) -> bool:
     """Whether the same exception caused both, wherever it was caught."""
     one, other = cause.evidence.failure, consequence.evidence.failure
     same_line = cause.file is not None and cause.at == consequence.at
-    return same_line or (one is not None and other is not None and _kind(one.error) in other.error)
+    return same_line or (one is not None and other is not None and one.error.partition(":")[0] in other.error)
 
 
 def _has_no_reward(_: Finding, consequence: Finding) -> bool:
     earned = consequence.evidence.earned
     return earned is not None and earned.reward is None
-
-
-def _kind(error: str) -> str:
-    return error.partition(":")[0]
 
 
 def _is_the_oracles(_: Finding, consequence: Finding) -> bool:
@@ -237,12 +228,9 @@ def _asks_for_the_same_variable(cause: Finding, consequence: Finding) -> bool:
     """Whether a missing variable caused both; RWD077 names the variable itself."""
     failure = consequence.evidence.failure
     asks = failure is not None and failure.kind == "missing-secret"
-    return asks or _breaks_alike(cause, consequence) or any(name in consequence.message for name in _variables(cause))
-
-
-def _variables(cause: Finding) -> list[str]:
     needed = cause.message.partition(" needs ")[2].partition(", which ")[0]
-    return [name for name in needed.split(", ") if name and " " not in name]
+    variables = [name for name in needed.split(", ") if name and " " not in name]
+    return asks or _breaks_alike(cause, consequence) or any(name in consequence.message for name in variables)
 
 
 CAUSES = (
@@ -276,27 +264,19 @@ CAUSES = (
 )
 
 
-@dataclass(frozen=True)
-class Explained:
-    """Findings without consequences, and the consequences."""
-
-    findings: tuple[Finding, ...]
-    waiting: tuple[Finding, ...]
-
-
-def explained(found: Iterable[Finding]) -> Explained:
-    """Leave out consequences of findings that count, and name them at their cause."""
+def explained(found: Iterable[Finding]) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """The findings that are no consequences, each with those that wait for it, and the consequences."""
     everything = list(found)
     cause_of = {index: cause for index in range(len(everything)) if (cause := _cause_of(everything, index)) is not None}
     waiting: dict[int, dict[str, None]] = defaultdict(dict)
     for index, cause in cause_of.items():
         waiting[_first(cause_of, cause)][everything[index].rule] = None
-    kept = [
+    kept = tuple(
         replace(finding, waiting=tuple(waiting[index])) if index in waiting else finding
         for index, finding in enumerate(everything)
         if index not in cause_of
-    ]
-    return Explained(tuple(kept), tuple(everything[index] for index in cause_of))
+    )
+    return kept, tuple(everything[index] for index in cause_of)
 
 
 def _cause_of(everything: list[Finding], index: int) -> int | None:

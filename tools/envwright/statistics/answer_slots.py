@@ -107,7 +107,8 @@ def answer_slot(prompts: Sequence[Prompt]) -> AnswerSlot | None:
     """The slot that holds the answer of most tasks; `None` if there is none."""
     known = [prompt for prompt in prompts if prompt.answer.strip()]
     least = max(2.0, LEAST_SHARE * len(known))
-    if sum(map(_states_answer, known)) < least:
+    answers = [(prompt.answer.strip().casefold(), prompt.messages.values()) for prompt in known]
+    if sum(any(answer in text.casefold() for text in texts) for answer, texts in answers) < least:
         return None
     places = [{name: _places_in(text) for name, text in prompt.messages.items()} for prompt in known]
     slots = [_slots_holding(prompt, there) for prompt, there in zip(known, places, strict=True)]
@@ -119,7 +120,8 @@ def answer_slot(prompts: Sequence[Prompt]) -> AnswerSlot | None:
             for prompt, there in zip(known, places, strict=True)
             if _offset(there, slot) is not None
         ]
-        if holding[slot] >= ALWAYS * len(having) and _chance(having) ** holding[slot] < BY_CHANCE:
+        alike = sum(count * count for count in Counter(having).values()) / len(having) ** 2
+        if holding[slot] >= ALWAYS * len(having) and alike ** holding[slot] < BY_CHANCE:
             filled = [prompt for prompt, found in zip(known, slots, strict=True) if slot in found]
             if len({_text_at(prompt, slot, max(map(len, having))) for prompt in filled}) == 1:
                 continue  # constant text, such as listed choices of which one ends with the other
@@ -128,19 +130,9 @@ def answer_slot(prompts: Sequence[Prompt]) -> AnswerSlot | None:
     return None
 
 
-def _states_answer(prompt: Prompt) -> bool:
-    answer = prompt.answer.strip().casefold()
-    return any(answer in text.casefold() for text in prompt.messages.values())
-
-
 def _obscurity(slot: Slot) -> tuple[bool, int, bool, Slot]:
     """The order of slots that hold the answer equally often: the one that a reader finds first is the least."""
     return not any(word.isalnum() for word in slot.words), -len(slot.words), not slot.is_after, slot
-
-
-def _chance(answers: Sequence[str]) -> float:
-    """The probability that two tasks have the same answer."""
-    return sum(count * count for count in Counter(answers).values()) / len(answers) ** 2
 
 
 def _aligned_part(text: str) -> str:
@@ -162,13 +154,11 @@ def _places_in(text: str) -> Places:
     ends = [*(token.end() for token in tokens), len(text)]
     places: Places = defaultdict(list)
     for position, offset in enumerate(starts[1:], 1):
-        places[True, (words[position - 1],)].append(offset)
-        if position > 1:
-            places[True, (words[position - 2], words[position - 1])].append(offset)
-    for position, offset in enumerate(ends[:-1], 1):
-        places[False, (words[position + 1],)].append(offset)
-        if position + 2 < len(words):
-            places[False, (words[position + 1], words[position + 2])].append(offset)
+        for first in range(max(0, position - 2), position):
+            places[True, tuple(words[first:position])].append(offset)
+    for position, offset in enumerate(ends[:-1], 2):
+        for end in range(position + 1, min(len(words), position + 2) + 1):
+            places[False, tuple(words[position:end])].append(offset)
     return dict(places)
 
 
@@ -181,11 +171,9 @@ def _offset(places: Mapping[str, Places], slot: Slot) -> int | None:
 def _slots_holding(prompt: Prompt, places: Mapping[str, Places]) -> set[Slot]:
     """The slots of a prompt that hold its answer."""
     found: set[Slot] = set()
-    answer = prompt.answer.strip()
-    pattern = whole(answer)
+    pattern = whole(prompt.answer.strip())
     for name, text in prompt.messages.items():
-        occurrences = list(pattern.finditer(_aligned_part(text)))
-        if occurrences:
+        if occurrences := list(pattern.finditer(_aligned_part(text))):
             starts = {occurrence.start() for occurrence in occurrences}
             ends = {occurrence.end() for occurrence in occurrences}
             found |= {

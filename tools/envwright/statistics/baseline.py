@@ -6,9 +6,11 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil
 from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import FiniteFloat, PositiveInt
+
+from envwright.facts.observed import adapter
 from envwright.facts.recordings import split_of
 from envwright.facts.results import task_key
 from envwright.statistics.clusters import clustered_mean, paired_difference
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from envwright.facts.recordings import RecordedScore
     from envwright.statistics.outcomes import RolloutSample, TaskId
 
-VERSION = 1
 DIGITS = 9
 CONFIDENCE = 0.95
 
@@ -32,8 +33,8 @@ CONFIDENCE = 0.95
 class TaskBaseline:
     """The rewards of one task."""
 
-    count: int
-    mean: float
+    count: PositiveInt
+    mean: FiniteFloat
     """The mean of the rewards as shares of the declared range."""
 
 
@@ -50,31 +51,12 @@ class Baseline:
 
 def means_now(sample: RolloutSample, facts: Facts) -> dict[str, float]:
     """The mean share of each task of a sample, by fingerprint."""
-    keyed = ((key_of(task, facts), shares) for task, shares in sample.shares.items())
-    return {key: mean(shares) for key, shares in keyed if key is not None}
+    keys = _fingerprints(facts)
+    return {keys[task]: mean(shares) for task, shares in sample.shares.items() if task in keys}
 
 
-def key_of(task: TaskId, facts: Facts) -> str | None:
-    """The fingerprint of a task; `None` for an unknown index."""
-    if isinstance(task, str):
-        return task
-    known = facts.tasks[task] if task < len(facts.tasks) and facts.tasks[task].index == task else None
-    known = known or next((each for each in facts.tasks if each.index == task), None)
-    return None if known is None else task_key(known.prompt, known.data)
-
-
-def read_baseline(data: Any) -> Baseline:
-    """A baseline from the data of a file; raises `ValueError` if it is not a baseline."""
-    try:
-        if data["version"] != VERSION:
-            raise ValueError(f"a baseline of version {data['version']!r}, this release reads {VERSION}")
-        tasks = {str(key): TaskBaseline(int(each["count"]), float(each["mean"])) for key, each in data["tasks"].items()}
-        baseline = Baseline(str(data["policy"]), str(data["digest"]), tasks)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"not a baseline: {type(error).__name__}: {error}") from None
-    if not all(task.count > 0 and math.isfinite(task.mean) for task in tasks.values()):
-        raise ValueError("a task of the baseline has no rollouts or no finite mean")
-    return baseline
+def _fingerprints(facts: Facts) -> dict[TaskId, str]:
+    return {task.index: task_key(task.prompt, task.data) for task in facts.tasks}
 
 
 Drift = Literal["pass", "worse", "better", "inconclusive"]
@@ -126,7 +108,7 @@ def _more(estimate: Estimate, margin: float, tasks: int) -> str:
     folds = [fold for bound in (0.0, -margin) if (fold := fold_that_decides(estimate, bound)) is not None]
     if not folds:
         return "no feasible number of rollouts would decide"
-    return f"about {max(1, ceil(tasks * (min(folds) - 1)))} more tasks, here and in the baseline, would decide"
+    return f"about {max(1, math.ceil(tasks * (min(folds) - 1)))} more tasks, here and in the baseline, would decide"
 
 
 def measures(rows: Sequence[RecordedScore], share: Callable[[float], float]) -> dict[str, Any]:
@@ -198,22 +180,16 @@ def baseline_for(baselines: Iterable[Mapping[str, Any]], facts: Facts, split: Sp
         if speaker not in facts.rollouts_asked or split_of(candidate) != split:
             continue
         try:
-            baseline = read_baseline({**candidate, "policy": speaker})
+            baseline: Baseline = adapter(Baseline).validate_python({**candidate, "policy": speaker})
         except ValueError:
             continue  # REC002 reports its problem
-        repeatable = not conversational and _counts(baseline) == _counts_now(str(speaker), facts)
-        if candidate.get("model") or repeatable:
+        if candidate.get("model"):
+            return baseline
+        keys, counts = _fingerprints(facts), {key: each.count for key, each in baseline.tasks.items()}
+        now = Counter(keys.get(rollout.task, "") for rollout in facts.rollouts if rollout.policy == speaker)
+        if not conversational and counts == now:
             return baseline
     return None
-
-
-def _counts(baseline: Baseline) -> dict[str, int]:
-    return {key: each.count for key, each in baseline.tasks.items()}
-
-
-def _counts_now(speaker: str, facts: Facts) -> dict[str, int]:
-    keys = {task.index: task_key(task.prompt, task.data) for task in facts.tasks}
-    return dict(Counter(keys.get(rollout.task, "") for rollout in facts.rollouts if rollout.policy == speaker))
 
 
 def _table(baseline: Mapping[str, Any], name: str) -> Mapping[str, Any]:

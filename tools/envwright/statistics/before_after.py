@@ -96,7 +96,7 @@ def before_after(samples: TwoSides[RolloutSample]) -> BeforeAfter:
         answer=answer,
         reason=reason,
         difference=estimate,
-        means=samples.each(_mean),
+        means=samples.each(lambda side: clustered_mean(side.clusters, side.confidence) if side.clusters else None),
         functions=_functions(before, after),
         tasks=tuple(changes),
         unpaired=TwoSides(len(then.keys() - now.keys()), len(now.keys() - then.keys())),
@@ -138,10 +138,6 @@ def _more(estimate: Estimate, tasks: int, samples: TwoSides[RolloutSample]) -> s
     rollouts = f"{each[0]:,}" if each[0] == each[1] else f"{each[0]:,} and {each[1]:,}"
     message = f"about {rollouts} more rollouts on each side ({more:,} more tasks) would decide at the same rates"
     return f"the interval includes 0 over {tasks} tasks; {message}"
-
-
-def _mean(sample: RolloutSample) -> Estimate | None:
-    return clustered_mean(sample.clusters, sample.confidence) if sample.clusters else None
 
 
 def _functions(before: RolloutSample, after: RolloutSample) -> tuple[FunctionChange, ...]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from envwright.facts.reward_numbers import is_reward_number
 from envwright.statistics.clusters import clustered_deviation, clustered_mean, clustered_share, share_of_tasks
 from envwright.statistics.intervals import Estimate, MeasuredValue, fold_that_decides
+from envwright.statistics.outcomes import grouped
 
 if TYPE_CHECKING:
     from envwright.declarations.registry import DistributionGate
@@ -59,9 +60,8 @@ class UnjudgedCheck:
 
 def side(estimate: Estimate, bound: float, *, above: bool) -> CheckAnswer:
     """The side of the bound on which the whole interval lies."""
-    right, wrong = (estimate.low > bound, estimate.high <= bound)
-    if not above:
-        right, wrong = (estimate.high < bound, estimate.low >= bound)
+    right = estimate.low > bound if above else estimate.high < bound
+    wrong = estimate.high <= bound if above else estimate.low >= bound
     return "pass" if right else "fail" if wrong else "inconclusive"
 
 
@@ -98,19 +98,6 @@ def rollouts_are_enough(sample: RolloutSample, gate: DistributionGate) -> Measur
     )
 
 
-def mean_is_high_enough(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck:
-    return check("DST002", "mean reward", _mean(sample), gate.min_mean, sample, above=True)
-
-
-def mean_is_low_enough(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck:
-    return check("DST003", "mean reward", _mean(sample), gate.max_mean, sample, above=False)
-
-
-def rewards_vary(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck:
-    deviation = clustered_deviation(sample.clusters, sample.confidence)
-    return check("DST004", "standard deviation of the reward", deviation, gate.min_std, sample, above=True)
-
-
 def format_is_met(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredCheck]:
     """One check for each function that judges form and has scores, those of weight 0 too."""
     found = []
@@ -137,11 +124,6 @@ def group_size_measured(sample: RolloutSample, gate: DistributionGate) -> int:
     return min(gate.group_size, typical)
 
 
-def live_chances(sample: RolloutSample, size: int) -> list[float]:
-    """Chance of an informative group, for each task that has rollouts enough for one."""
-    return [chance_of_live_group(values, size) for values in sample.clusters if len(values) >= size]
-
-
 def groups_are_live(sample: RolloutSample, gate: DistributionGate) -> MeasuredCheck | None:
     """The share of informative groups; groups smaller than configured can pass and not fail.
 
@@ -150,7 +132,8 @@ def groups_are_live(sample: RolloutSample, gate: DistributionGate) -> MeasuredCh
     size = group_size_measured(sample, gate)
     if size < 2:
         return None
-    estimate = share_of_tasks(live_chances(sample, size), sample.confidence)
+    chances = [chance_of_live_group(values, size) for values in sample.clusters if len(values) >= size]
+    estimate = share_of_tasks(chances, sample.confidence)
     name = f"share of informative groups of {size}"
     found = check("DST010", name, estimate, gate.min_live_groups, sample, above=True)
     if size < gate.group_size and found.answer == "fail":
@@ -161,38 +144,31 @@ def groups_are_live(sample: RolloutSample, gate: DistributionGate) -> MeasuredCh
 
 def incidents(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredCheck]:
     """The shares of truncated, late and failed rollouts, without infrastructure failures."""
-
-    def blameless(each: RolloutOutcome) -> bool:
-        return each.error not in ("infrastructure", "provider")
-
+    own = [each for each in sample.outcomes if each.error not in ("infrastructure", "provider")]
     kinds: Sequence[tuple[str, str, float, Callable[[RolloutOutcome], bool]]] = (
-        ("DST011", "share of truncated rollouts", gate.max_truncated, lambda each: each.truncated),
-        ("DST012", "share of rollouts out of time", gate.max_timeouts, lambda each: each.error == "timeout"),
-        (
-            "DST013",
-            "share of rollouts that break",
-            gate.max_errors,
-            lambda each: each.error in ("environment", "harness"),
-        ),
+        ("DST011", "truncated rollouts", gate.max_truncated, lambda each: each.truncated),
+        ("DST012", "rollouts out of time", gate.max_timeouts, lambda each: each.error == "timeout"),
+        ("DST013", "rollouts that break", gate.max_errors, lambda each: each.error in ("environment", "harness")),
     )
     found = []
-    for rule, name, bound, what in kinds:
-        happened = sample.happening(what, blameless)
-        if happened:
-            estimate = clustered_share(happened, sample.confidence)
-            found.append(check(rule, name, estimate, bound, sample, above=False))
+    for rule, name, bound, happened in kinds if own else ():
+        hits = [[happened(each) for each in group] for group in grouped(own).values()]
+        estimate = clustered_share(hits, sample.confidence)
+        found.append(check(rule, f"share of {name}", estimate, bound, sample, above=False))
     return found
-
-
-def _mean(sample: RolloutSample) -> Estimate:
-    return clustered_mean(sample.clusters, sample.confidence)
 
 
 def checks_of(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredCheck]:
     """Every check of a sample, in the order of their rules; about format alone if nothing has a reward."""
     found = [rollouts_are_enough(sample, gate)]
     if sample.clusters:
-        found += [mean_is_high_enough(sample, gate), mean_is_low_enough(sample, gate), rewards_vary(sample, gate)]
+        mean = clustered_mean(sample.clusters, sample.confidence)
+        deviation = clustered_deviation(sample.clusters, sample.confidence)
+        found += [
+            check("DST002", "mean reward", mean, gate.min_mean, sample, above=True),
+            check("DST003", "mean reward", mean, gate.max_mean, sample, above=False),
+            check("DST004", "standard deviation of the reward", deviation, gate.min_std, sample, above=True),
+        ]
     found += format_is_met(sample, gate)
     if sample.clusters and (live := groups_are_live(sample, gate)) is not None:
         found.append(live)

@@ -20,7 +20,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, groupby
 from statistics import fmean, median
 from typing import Literal, NamedTuple
 
@@ -76,24 +76,24 @@ class _Signal(NamedTuple):
     why: str
 
 
-def chosen_rollouts(seen: Sequence[SeenRollout], each: int = EACH) -> list[ChosenRollout]:
+def chosen_rollouts(seen: Sequence[SeenRollout]) -> list[ChosenRollout]:
     """The best, then the worst, then the oddest; no rollout is in two of the lists."""
     seen = [_usable(one) for one in seen]
     scored = [index for index, one in enumerate(seen) if one.reward is not None]
-    best = _varied(seen, sorted(scored, key=lambda index: (-_reward(seen[index]), seen[index].key)), each)
+    best = _varied(seen, sorted(scored, key=lambda index: (-_reward(seen[index]), seen[index].key)))
     left = [index for index in scored if index not in best]
-    worst = _varied(seen, sorted(left, key=lambda index: (_reward(seen[index]), seen[index].key)), each)
+    worst = _varied(seen, sorted(left, key=lambda index: (_reward(seen[index]), seen[index].key)))
     strongest = _strongest(seen)
     odd = {index: signal for index, signal in strongest.items() if index not in {*best, *worst}}
+    why = {
+        index: f"reward {_reward(seen[index]):g}" + (f"; odd: {strongest[index].why}" if index in strongest else "")
+        for index in (*best, *worst)
+    }
     return [
-        *(ChosenRollout(index, "best", _reason(seen[index], strongest.get(index))) for index in best),
-        *(ChosenRollout(index, "worst", _reason(seen[index], strongest.get(index))) for index in worst),
-        *_oddest(seen, odd, each),
+        *(ChosenRollout(index, "best", why[index]) for index in best),
+        *(ChosenRollout(index, "worst", why[index]) for index in worst),
+        *_oddest(seen, odd),
     ]
-
-
-def _reason(one: SeenRollout, signal: _Signal | None) -> str:
-    return f"reward {_reward(one):g}" if signal is None else f"reward {_reward(one):g}; odd: {signal.why}"
 
 
 def repeated_share(text: str) -> float:
@@ -129,39 +129,29 @@ def _deviation(values: Sequence[float]) -> float:
     return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / len(values))
 
 
-def _varied(seen: Sequence[SeenRollout], ordered: Sequence[int], count: int) -> list[int]:
+def _varied(seen: Sequence[SeenRollout], ordered: Sequence[int]) -> list[int]:
     """The first of an order; among equal rewards, speakers and tasks that were not chosen yet come first."""
     found: list[int] = []
     speakers: Counter[str] = Counter()
     tasks: Counter[int | str] = Counter()
-    start = 0
-    while len(found) < count and start < len(ordered):
-        reward = _reward(seen[ordered[start]])
-        end = start
-        while end < len(ordered) and _reward(seen[ordered[end]]) == reward:
-            end += 1
-        equals = list(ordered[start:end])
-        while equals and len(found) < count:
+    for _, group in groupby(ordered, key=lambda index: _reward(seen[index])):
+        equals = list(group)
+        while equals and len(found) < EACH:
             index = min(equals, key=lambda one: (speakers[seen[one].speaker], tasks[seen[one].task]))
             equals.remove(index)
             found.append(index)
             speakers[seen[index].speaker] += 1
             tasks[seen[index].task] += 1
-        start = end
     return found
 
 
-def _oddest(seen: Sequence[SeenRollout], signals: Mapping[int, _Signal], count: int) -> list[ChosenRollout]:
+def _oddest(seen: Sequence[SeenRollout], signals: Mapping[int, _Signal]) -> list[ChosenRollout]:
     """The strongest signals first, at most a few for one reason."""
-    order = sorted(signals, key=lambda index: (-signals[index].strength, seen[index].key))
     reasons: Counter[str] = Counter()
     found: list[ChosenRollout] = []
-    for index in order:
-        signal = signals[index]
-        if len(found) == count:
-            break
-        if reasons[signal.name] < MOST_OF_ONE_REASON:
-            reasons[signal.name] += 1
+    for index, signal in sorted(signals.items(), key=lambda item: (-item[1].strength, seen[item[0]].key)):
+        reasons[signal.name] += 1
+        if reasons[signal.name] <= MOST_OF_ONE_REASON and len(found) < EACH:
             found.append(ChosenRollout(index, "oddest", signal.why))
     return found
 

@@ -47,7 +47,6 @@ class DeclaredRange:
 
     @property
     def form_judges(self) -> tuple[str, ...]:
-        """Every function that measures form, those of weight 0 too."""
         return (*self.format_functions, *self.format_metrics)
 
     @property
@@ -58,8 +57,7 @@ class DeclaredRange:
     def floor(self) -> float:
         """The maximum reward for doing nothing: the minimum, or 0 if penalties go below 0.
 
-        A reply that earns nothing need not be penalised; a range that ends at 0 or below
-        has no such middle.
+        A reply that earns nothing need not be penalised; a range that ends at 0 or below has no such middle.
         """
         return max(self.minimum, 0.0) if self.maximum > 0 else self.minimum
 
@@ -110,8 +108,7 @@ def range_of(declared: RewardDeclaration, functions: Sequence[RewardFunction]) -
     maximum = positive if declared.max is None else declared.max
     formats = declared.format
     if formats is None:
-        named = (function.name for function in rewards if function.weight > 0 and "format" in function.name.lower())
-        formats = tuple(dict.fromkeys(named))
+        formats = _named_format(function for function in rewards if function.weight > 0)
     share = declared.format_share
     if share is None:
         paid = max(
@@ -124,7 +121,11 @@ def range_of(declared: RewardDeclaration, functions: Sequence[RewardFunction]) -
         maximum=maximum,
         format_functions=formats,
         format_share=share,
-        format_metrics=_format_metrics(functions) if declared.format is None else (),
+        format_metrics=_named_format(
+            metric for metric in functions if not is_reward(metric) and not _COUNTS_FAULTS.search(metric.name)
+        )
+        if declared.format is None
+        else (),
     )
 
 
@@ -136,10 +137,8 @@ def _rewards_by_member(rewards: Sequence[RewardFunction]) -> list[list[RewardFun
     return [[reward for reward in rewards if not reward.members or name in reward.members] for name in members]
 
 
-def _format_metrics(functions: Iterable[RewardFunction]) -> tuple[str, ...]:
-    """Functions of weight 0 with format in their names, and nothing that makes a higher score worse."""
-    names = (function.name for function in functions if not is_reward(function))
-    return tuple(dict.fromkeys(name for name in names if "format" in name.lower() and not _COUNTS_FAULTS.search(name)))
+def _named_format(functions: Iterable[RewardFunction]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(function.name for function in functions if "format" in function.name.lower()))
 
 
 def with_undeclared_form(
@@ -178,17 +177,14 @@ def functions_of(facts: Facts) -> tuple[RewardFunction, ...]:
     seen = _seen_functions(facts)
     names = {function.name for function in declared}
     entries = tuple(function for name, function in seen.items() if name not in names)
-    spoken = tuple(function for function in declared if function.name in seen or not _speaks_as(function, entries))
-    return spoken + entries
+    replaced = {(entry.kind, entry.weight) for entry in entries}
+    spoken = (each for each in declared if each.name in seen or (each.kind, each.weight) not in replaced)
+    return (*spoken, *entries)
 
 
 def speakers(functions: Mapping[str, FunctionScore]) -> set[str]:
     """The functions of a conversation that returned a number."""
     return {name for name, score in functions.items() if score.score is not None}
-
-
-def _speaks_as(function: RewardFunction, entries: Iterable[RewardFunction]) -> bool:
-    return any(entry.kind == function.kind and entry.weight == function.weight for entry in entries)
 
 
 def _seen_functions(facts: Facts) -> dict[str, RewardFunction]:
@@ -207,11 +203,6 @@ def _heaviest(conversations: Iterable[Score | Rollout]) -> dict[str, RewardFunct
     seen: dict[str, RewardFunction] = {}
     for conversation in conversations:
         for name, score in conversation.functions.items():
-            if score.score is None:
-                continue
-            known = seen.get(name)
-            if known is None:
+            if score.score is not None and (name not in seen or abs(score.weight) > abs(seen[name].weight)):
                 seen[name] = RewardFunction(name, score.weight, score.kind)
-            elif abs(score.weight) > abs(known.weight):
-                seen[name] = replace(known, weight=score.weight, kind=score.kind)
     return seen

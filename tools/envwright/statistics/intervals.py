@@ -30,7 +30,6 @@ class MeasuredValue:
 
 
 def measured_value(estimate: MeasuredValue | None) -> MeasuredValue | None:
-    """The number with its interval alone."""
     return None if estimate is None else MeasuredValue(estimate.value, estimate.low, estimate.high)
 
 

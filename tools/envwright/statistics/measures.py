@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import ceil
 from typing import TYPE_CHECKING, Literal
 
 from envwright.facts.reward_numbers import is_reward_number
@@ -25,6 +24,7 @@ from envwright.statistics.checks import (
     unjudged_checks,
 )
 from envwright.statistics.clusters import clustered_mean, share_of_tasks, variance_parts
+from envwright.statistics.declared_range import is_reward
 from envwright.statistics.intervals import Estimate, MeasuredValue, mean, measured_value, wilson_of
 from envwright.statistics.outcomes import TaskId
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envwright.declarations.registry import DistributionGate
+    from envwright.facts.observed import FunctionScore
     from envwright.statistics.outcomes import RolloutOutcome, RolloutSample
 
 PASS_AT = (1, 2, 4, 8, 16, 32, 64)
@@ -82,7 +83,6 @@ class Distribution:
 
 
 def distribution_of(sample: RolloutSample, gate: DistributionGate) -> Distribution:
-    """The measurements of one policy."""
     clusters = sample.clusters
     live = groups_are_live(sample, gate) if clusters else None
     rates, variance = pass_rates(sample), variance_parts(clusters)
@@ -149,7 +149,8 @@ def shaping(sample: RolloutSample) -> Shaping | None:
     Variance within tasks by `variance_parts`. A. Y. Ng, D. Harada, S. Russell, "Policy Invariance Under Reward
     Transformations", ICML 1999, show why it matters: a reward for intermediate steps can become the goal.
     """
-    if sample.range.span <= 0 or not any(is_shaped(sample, name) for name in _weighted(sample)):
+    functions = sample.scored[0].functions if sample.scored else {}
+    if sample.range.span <= 0 or not any(_is_shaped(sample, name, score) for name, score in functions.items()):
         return None
     parts = [
         [(_part(each, sample, shaped=False), _part(each, sample, shaped=True)) for each in outcomes]
@@ -165,23 +166,16 @@ def shaping(sample: RolloutSample) -> Shaping | None:
     )
 
 
-def is_shaped(sample: RolloutSample, name: str) -> bool:
-    """Whether a weighted function judges form, or is a penalty."""
-    return name in sample.range.format_functions or _weighted(sample)[name] < 0
-
-
-def _weighted(sample: RolloutSample) -> dict[str, float]:
-    first = sample.scored[0].functions if sample.scored else {}
-    return {name: score.weight for name, score in first.items() if score.kind == "reward" and score.weight}
+def _is_shaped(sample: RolloutSample, name: str, score: FunctionScore) -> bool:
+    """Whether a function that counts judges form, or is a penalty."""
+    return is_reward(score) and (name in sample.range.format_functions or score.weight < 0)
 
 
 def _part(each: RolloutOutcome, sample: RolloutSample, *, shaped: bool) -> float:
     weighted = [
         score.weight * score.score
         for name, score in each.functions.items()
-        if score.kind == "reward"
-        and is_reward_number(score.score)
-        and (name in sample.range.format_functions or score.weight < 0) is shaped
+        if is_reward(score) and is_reward_number(score.score) and _is_shaped(sample, name, score) is shaped
     ]
     return math.fsum(weighted) / sample.range.span
 
@@ -202,13 +196,11 @@ def advice(sample: RolloutSample, gate: DistributionGate) -> tuple[TrainingAdvic
 
     Nothing if no task has two scored rollouts.
     """
-    size = group_size_measured(sample, gate)
-    if size < 2:
+    if group_size_measured(sample, gate) < 2:
         return ()
-    chosen, live = best_group_size(sample, gate)
-    found = [_group_size(sample, gate, chosen, live), _batch_size(chosen, live)]
-    found += [*_filter(live), *_curriculum(sample), *_tasks(sample)]
-    return tuple(found)
+    size, live = best_group_size(sample, gate)
+    of_groups = [_group_size(sample, gate, size, live), _batch_size(size, live), *_filter(live)]
+    return (*of_groups, *_curriculum(sample), *_tasks(sample))
 
 
 def best_group_size(sample: RolloutSample, gate: DistributionGate) -> tuple[int, float]:
@@ -243,10 +235,9 @@ def _group_size(sample: RolloutSample, gate: DistributionGate, size: int, live: 
 
 def _batch_size(size: int, live: float) -> TrainingAdvice:
     if live == 0:
-        return TrainingAdvice(
-            "batch size", "none: there is nothing to learn from", "every group would have zero variance"
-        )
-    groups = ceil(LIVE_GROUPS_PER_STEP / live)
+        none = "none: there is nothing to learn from"
+        return TrainingAdvice("batch size", none, "every group would have zero variance")
+    groups = math.ceil(LIVE_GROUPS_PER_STEP / live)
     return TrainingAdvice(
         "batch size",
         f"set batch_size = {groups * size} or more, a multiple of {size}",

@@ -122,7 +122,6 @@ class SamplingMemory:
 
     @property
     def fits(self) -> bool:
-        """Whether vLLM can start."""
         return self.room > 0 and self.room >= self.sequence
 
     @property

@@ -7,7 +7,7 @@ number means the same wherever it was measured.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -49,7 +49,6 @@ class RolloutOutcome:
 
 
 def outcome_of_rollout(rollout: Rollout) -> RolloutOutcome:
-    """The outcome of a fact."""
     error: ErrorClass | None = "timeout" if rollout.timed_out else None
     if rollout.failure is not None:
         error = CLASS_OF_KIND.get(rollout.failure.kind, "infrastructure")
@@ -83,9 +82,17 @@ class RolloutSample:
         if self.range.span <= 0:
             return {}
         return {
-            task: [_share(self.range, outcome.reward) for outcome in outcomes if outcome.reward is not None]
+            task: [self._share(outcome.reward) for outcome in outcomes if outcome.reward is not None]
             for task, outcomes in self.by_task.items()
         }
+
+    def _share(self, reward: float) -> float:
+        """The share, with the rounding errors of a reward that lies on a bound taken off.
+
+        Beyond a million ranges, squares would overflow; the smoke and rewards gates name such a reward.
+        """
+        low, high = (0.0, 1.0) if self.range.contains(reward) else (-1e6, 1e6)
+        return min(high, max(low, self.range.share(reward)))
 
     @cached_property
     def clusters(self) -> list[list[float]]:
@@ -94,7 +101,6 @@ class RolloutSample:
 
     @property
     def count(self) -> int:
-        """Scored rollouts."""
         return len(self.scored) if self.range.span > 0 else 0
 
     @property
@@ -107,12 +113,10 @@ class RolloutSample:
 
     @property
     def per_task(self) -> float:
-        """Scored rollouts per task."""
         return len(self.scored) / len(self.by_task) if self.by_task else 0.0
 
     @cached_property
     def errors(self) -> Counter[ErrorClass]:
-        """The number of rollouts by class of error."""
         return Counter(outcome.error for outcome in self.outcomes if outcome.error is not None)
 
     @property
@@ -122,25 +126,9 @@ class RolloutSample:
             return False
         return is_blend(self.policy) or self.policy.startswith(SCRIPT_PREFIX) or self.policy in FIXED_POLICIES
 
-    def happening(
-        self, what: Callable[[RolloutOutcome], bool], among: Callable[[RolloutOutcome], bool]
-    ) -> list[list[bool]]:
-        """Whether something happened to each rollout of a kind, task by task."""
-        return [[what(each) for each in group] for group in grouped(filter(among, self.outcomes)).values()]
-
     def rewards(self) -> dict[str, int]:
         """The frequency of each reward, the most frequent first."""
         return {number(reward): count for reward, count in Counter(each.reward for each in self.scored).most_common(10)}
-
-
-def _share(range: DeclaredRange, reward: float) -> float:
-    """The share, with the rounding errors of a reward that lies on a bound taken off.
-
-    Beyond a million ranges, squares would overflow; the smoke and rewards gates name such a reward.
-    """
-    share = range.share(reward)
-    most = (0.0, 1.0) if range.contains(reward) else (-1e6, 1e6)
-    return min(most[1], max(most[0], share))
 
 
 def grouped(outcomes: Iterable[RolloutOutcome]) -> dict[TaskId, list[RolloutOutcome]]:

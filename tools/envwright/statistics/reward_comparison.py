@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from envwright_worker.reward_equality import same_reward
-from packaging.version import InvalidVersion, Version
 
+from envwright.packages.versions import version_step
 from envwright.statistics.task_matching import Matching, TwoSides, spoken
 
 if TYPE_CHECKING:
@@ -60,12 +60,10 @@ class ScoredReply:
 
     @property
     def reward_changed(self) -> bool:
-        """Whether the total changed."""
         return not same_reward(self.scores.before.reward, self.scores.after.reward)
 
     @cached_property
     def changed_functions(self) -> tuple[str, ...]:
-        """Functions of both versions whose score changed."""
         before, after = self.scores.before.functions, self.scores.after.functions
         return tuple(
             name for name in before if name in after and not same_reward(before[name].score, after[name].score)
@@ -73,7 +71,6 @@ class ScoredReply:
 
     @property
     def changed(self) -> bool:
-        """Whether anything differs."""
         return self.reward_changed or bool(self.changed_functions)
 
     @property
@@ -134,10 +131,8 @@ class RewardComparison:
     def bumped(self) -> bool:
         """Whether the package got a higher version since the base."""
         before, after = self.versions.each(lambda version: version.version)
-        try:
-            return Version(after) > Version(before)
-        except InvalidVersion:
-            return after != before
+        step = version_step(before, after)
+        return after != before if step is None else step.direction > 0
 
     @property
     def own_functions(self) -> TwoSides[tuple[str, ...]]:
@@ -163,9 +158,8 @@ class RewardComparison:
         """By policy: the number of replies, the number of changed ones, and the mean reward before and after."""
         for speaker in dict.fromkeys(reply.said_by for reply in self.replies):
             replies = [reply for reply in self.replies if reply.said_by == speaker]
-            before, after = (
-                _mean([getattr(reply.scores, side).reward for reply in replies]) for side in ("before", "after")
-            )
+            before = _mean([reply.scores.before.reward for reply in replies])
+            after = _mean([reply.scores.after.reward for reply in replies])
             yield speaker, len(replies), sum(reply.changed for reply in replies), before, after
 
 

@@ -105,7 +105,6 @@ class HourRange:
 
     @property
     def gpu_hours(self) -> tuple[float, float]:
-        """Duration × all GPUs."""
         return self.hours[0] * self.gpus, self.hours[1] * self.gpus
 
 
@@ -197,18 +196,13 @@ def size_lines(clusters: Clusters, *, batch: float, size: int, tokens: float | N
     """The size of a training step in one environment; unknown without recorded rewards."""
     groups = batch / size
     yield f"rollouts per step: {batch:g} = {groups:g} groups of {size}"
-    yield (
-        "sampled tokens per step: unknown without recorded tokens"
-        if tokens is None
-        else (f"sampled tokens per step: about {batch * tokens:,.0f} (rollouts × {tokens:,.0f} recorded tokens)")
-    )
+    sampled = "unknown without recorded tokens"
+    if tokens is not None:
+        sampled = f"about {batch * tokens:,.0f} (rollouts × {tokens:,.0f} recorded tokens)"
+    yield f"sampled tokens per step: {sampled}"
     live = informative_groups(clusters, size, groups)
-    method = "groups × mean over recorded tasks of 1 − Σ pᵥ^G"
-    yield (
-        f"informative groups per step: unknown without a recording of a model ({method})"
-        if live is None
-        else (f"informative groups per step: about {live:.1f} of {groups:g} ({method})")
-    )
+    informative = "unknown without a recording of a model" if live is None else f"about {live:.1f} of {groups:g}"
+    yield f"informative groups per step: {informative} (groups × mean over recorded tasks of 1 − Σ pᵥ^G)"
 
 
 def prompt_line(prompt_tokens: float | None, turns: float | None) -> str:

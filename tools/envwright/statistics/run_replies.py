@@ -88,7 +88,6 @@ class RunReplies:
 
     @cached_property
     def trained(self) -> list[RunReply]:
-        """The rollouts of the training that have a reward."""
         return [reply for reply in self.replies if not reply.held_out and reply.reward is not None]
 
     @cached_property
@@ -103,7 +102,6 @@ class RunReplies:
 
     @cached_property
     def late(self) -> list[RunReply]:
-        """The rewarded replies of the last steps."""
         return self._rewarded(self.steps[-self._part :]) if self.steps else []
 
     @property
@@ -124,18 +122,18 @@ class RunReplies:
         found: dict[str, list[float]] = defaultdict(list)
         first = self.steps[len(self.steps) // 2] if late and self.steps else -1
         for each in self.trained:
-            low, high = each.range or self._observed[each.environment]
             if each.step >= first:
-                found[each.task].append(((each.reward or 0.0) - low) / (high - low) if low < high else 0.0)
+                found[each.task].append(self._share(each))
         return found
 
     def _rewarded(self, steps: Sequence[int]) -> list[RunReply]:
         wanted = set(steps)
-        return [each for each in self.trained if each.step in wanted and self._is_rewarded(each)]
+        return [each for each in self.trained if each.step in wanted and self._share(each) >= PAID]
 
-    def _is_rewarded(self, reply: RunReply) -> bool:
-        lowest, highest = reply.range or self._observed[reply.environment]
-        return reply.reward is not None and lowest < highest and reply.reward >= lowest + PAID * (highest - lowest)
+    def _share(self, reply: RunReply) -> float:
+        """The reward as a share of its range; 0 if the range is empty."""
+        low, high = reply.range or self._observed[reply.environment]
+        return ((reply.reward or 0.0) - low) / (high - low) if low < high else 0.0
 
     @cached_property
     def _observed(self) -> dict[str, tuple[float, float]]:
@@ -216,12 +214,11 @@ def lists_answers(reply: RunReply) -> bool:
 def _offers(parts: Sequence[str], answer: str, kind: str, *, least: int) -> bool:
     different = {plain_answer(part) for part in parts} - {""}
     words = len(answer.split()) + 1
-    alike = all(len(part.split()) <= words and _is_like(part.strip(), kind) for part in parts)
+    is_typed = kind in ("number", "boolean", "choice")
+    alike = all(
+        len(part.split()) <= words and (not is_typed or detect_type(part.strip(_PLAIN)) == kind) for part in parts
+    )
     return len(different) >= least and plain_answer(answer) in different and alike
-
-
-def _is_like(part: str, kind: str) -> bool:
-    return kind not in ("number", "boolean", "choice") or detect_type(part.strip(_PLAIN)) == kind
 
 
 def _marked(text: str) -> list[str]:
@@ -241,12 +238,12 @@ def is_near_miss(reply: RunReply) -> bool:
         return False
     text = without_thoughts(reply.last)
     said = find_payload(text, answer).answer
-    right = plain_answer(answer, reply.declared.type)
-    if right in {plain_answer(each, reply.declared.type) for each in (said, *_marked(text), *_BOX.findall(text))}:
+    settings = reply.declared
+    right = plain_answer(answer, settings.type)
+    if right in {plain_answer(each, settings.type) for each in (said, *_marked(text), *_BOX.findall(text))}:
         return False
     if any(right == plain_answer(content) for _, content in _ELEMENT.findall(text)):
         return False
-    settings = reply.declared
     wrong = near_misses(
         answer, settings.type, settings.tolerance, asked=reply.asked, case_sensitive=settings.case_sensitive
     )

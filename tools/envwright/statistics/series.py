@@ -16,7 +16,7 @@ from statistics import NormalDist
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from envwright.statistics.intervals import mean, t_quantile
+from envwright.statistics.intervals import MeasuredValue, mean, t_quantile
 
 if TYPE_CHECKING:
     from envwright.facts.training_log import RunMetrics
@@ -53,15 +53,12 @@ class Series:
         return [value for _, value in self.points]
 
     def tail(self, share: float = 0.2) -> float:
-        """The mean of the last part."""
         return mean(self.values[-self._part(share) :])
 
     def last(self, share: float) -> Series:
-        """The last part."""
         return Series(self.metric, self.points[-self._part(share) :])
 
     def last_steps(self, share: float) -> tuple[int, int]:
-        """The first and last step of the last part."""
         return self.points[-self._part(share)][0], self.last_step
 
     def steps_above(self, bound: float) -> tuple[int, int]:
@@ -103,7 +100,10 @@ def series_of(
         for one, other in zero_variance:
             both = _chosen([one], present), _chosen([other], present)
             if all(both):
-                found["zero_variance"] = _summed(_series(metrics, both[0]), _series(metrics, both[1]))
+                left, right = (_series(metrics, names) for names in both)
+                added = dict(right.points)
+                points = tuple((step, value + added[step]) for step, value in left.points if step in added)
+                found["zero_variance"] = Series(f"{left.metric} + {right.metric}", points)
                 break
     return found
 
@@ -141,13 +141,6 @@ def _series(metrics: RunMetrics, names: list[str]) -> Series:
     return Series(" + ".join(names), tuple(points))
 
 
-def _summed(one: Series, other: Series) -> Series:
-    """The sum at the steps that both have."""
-    added = dict(other.points)
-    points = tuple((step, value + added[step]) for step, value in one.points if step in added)
-    return Series(f"{one.metric} + {other.metric}", points)
-
-
 def rising_score(values: Sequence[float]) -> float:
     """The standard score of the Mann-Kendall test: above 2.33, values rise at the level of 1 %; below 0 they fall.
 
@@ -171,23 +164,14 @@ def _thinned(values: Sequence[float]) -> Sequence[float]:
     return [mean(values[at : at + size]) for at in range(0, len(values), size)] if size > 1 else values
 
 
-@dataclass(frozen=True)
-class Slope:
-    """The change of a metric per step, with its interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-def slope_of(points: Sequence[tuple[int, float]], confidence: float = 0.95) -> Slope:
-    """The least-squares line through at least three points, with Student's interval."""
+def slope_of(points: Sequence[tuple[int, float]], confidence: float = 0.95) -> MeasuredValue:
+    """The change per step by the least-squares line through at least three points, with Student's interval."""
     at, level = mean([step for step, _ in points]), mean([value for _, value in points])
     spread = sum((step - at) ** 2 for step, _ in points)
     slope = sum((step - at) * (value - level) for step, value in points) / spread
     rest = sum((value - level - slope * (step - at)) ** 2 for step, value in points)
     half = t_quantile(confidence, len(points) - 2) * math.sqrt(rest / (len(points) - 2) / spread)
-    return Slope(slope, slope - half, slope + half)
+    return MeasuredValue(slope, slope - half, slope + half)
 
 
 @dataclass(frozen=True)
@@ -196,7 +180,7 @@ class SharedSpan:
 
     gain: float
     """What the first gains at least, with 95 % confidence."""
-    other: Slope
+    other: MeasuredValue
     """What the other gains, with its 95 % interval."""
     steps: tuple[int, int]
 
@@ -214,7 +198,7 @@ def gains_compared(
         return None
     slope, other = slope_of(points), slope_of(others)
     scale = (last - first) / other_width
-    scaled = Slope(other.value * scale, other.low * scale, other.high * scale)
+    scaled = MeasuredValue(other.value * scale, other.low * scale, other.high * scale)
     return SharedSpan(slope.low * (last - first) / width, scaled, (first, last))
 
 
@@ -239,11 +223,11 @@ def step_noise(values: Sequence[float]) -> float:
     return math.sqrt(mean([(later - value) ** 2 for value, later in pairwise(values)]) / 2)
 
 
-def largest_noise(bound: float, count: int, confidence: float = 0.99) -> float:
+def largest_noise(bound: float, count: int) -> float:
     """The root mean square that `count` values whose standard deviation is at most `bound` exceed in 1 % of cases.
 
     Source: the chi-square quantile by E. B. Wilson and M. M. Hilferty, Proceedings of the National Academy of Sciences
     17, 1931.
     """
     part = 2 / (9 * count)
-    return bound * math.sqrt((1 - part + NormalDist().inv_cdf(confidence) * math.sqrt(part)) ** 3)
+    return bound * math.sqrt((1 - part + NormalDist().inv_cdf(0.99) * math.sqrt(part)) ** 3)

@@ -35,7 +35,6 @@ class Match:
 
     @property
     def prompts_differ(self) -> bool:
-        """Whether the prompts differ, byte for byte."""
         return spoken(self.tasks.before.prompt) != spoken(self.tasks.after.prompt)
 
 
@@ -84,43 +83,21 @@ def _pairs(base: Sequence[Task], head: Sequence[Task], key: _Key) -> list[tuple[
             waiting[found].append(task)
     pairs = []
     for task in head:
-        found = key(task)
-        candidates = [] if found is None else waiting.get(found, [])
-        if candidates:
+        if candidates := waiting.get(key(task)):
             same = next((candidate for candidate in candidates if candidate.index == task.index), candidates[0])
             candidates.remove(same)
             pairs.append((same, task))
     return pairs
 
 
-def _prompt_and_answer(task: Task) -> Hashable | None:
-    return (_words(task), _answer(task), _hidden(task)) if task.prompt else None
-
-
-def _asked_and_answer_alone(task: Task) -> Hashable | None:
-    return (_words(task), _answer(task)) if task.prompt else None
-
-
-def _hidden_data(task: Task) -> Hashable | None:
-    hidden = _hidden(task)
-    return hidden if hidden != "{}" else None
-
-
-def _prompt_key(task: Task) -> Hashable | None:
-    return _words(task) if task.prompt else None
-
-
-def _place_and_answer(task: Task) -> Hashable | None:
-    return None if task.answer is None else (task.index, _answer(task))
-
-
 _KEYS: tuple[tuple[str, _Key], ...] = (
-    ("prompt and data", _prompt_and_answer),
-    ("prompt and answer", _asked_and_answer_alone),
-    ("data", _hidden_data),
-    ("prompt", _prompt_key),
-    ("place and answer", _place_and_answer),
+    ("prompt and data", lambda task: (_words(task), _answer(task), _hidden(task)) if task.prompt else None),
+    ("prompt and answer", lambda task: (_words(task), _answer(task)) if task.prompt else None),
+    ("data", lambda task: _hidden(task) or None),
+    ("prompt", lambda task: _words(task) if task.prompt else None),
+    ("place and answer", lambda task: None if task.answer is None else (task.index, _answer(task))),
 )
+"""The name of each kind of evidence, and its key; `None` where a task has none."""
 
 
 def _words(task: Task) -> str:
@@ -133,7 +110,9 @@ def _answer(task: Task) -> str:
 
 
 def _hidden(task: Task) -> str:
-    return _plain({name: value for name, value in task.data.items() if name not in NUMBERING})
+    """The data beside position and prompt; empty without any."""
+    hidden = {name: value for name, value in task.data.items() if name not in NUMBERING}
+    return _plain(hidden) if hidden else ""
 
 
 def _plain(value: Any) -> str:
@@ -153,9 +132,7 @@ class TwoSides(Generic[Value]):
 
     @property
     def named(self) -> tuple[tuple[SideName, Value], tuple[SideName, Value]]:
-        """Both with the names of their sides."""
         return ("before", self.before), ("after", self.after)
 
     def each(self, function: Callable[[Value], Result]) -> TwoSides[Result]:
-        """The result of a function for each side."""
         return TwoSides(function(self.before), function(self.after))

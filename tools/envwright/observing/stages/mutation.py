@@ -16,6 +16,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envwright_worker.author_tests.expectation import TOLERANCE, Expectation, parse_expectation
 from envwright_worker.policies import POLICIES, policy_named
 from envwright_worker.policies.baselines import oracle
 

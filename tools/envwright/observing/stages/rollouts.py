@@ -30,7 +30,6 @@ from envwright.observing.job import Job, StageFailed, WorkerLost, checked
 from envwright.observing.journal import PASSING_FAULTS, Journal
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation, StageJob
-from envwright.statistics.step_time import blocks
 from envwright.system.workspace import Workspace, mark_used
 from envwright.text.plain_data import counted
 from envwright.text.scrubbing import holds_password, without_secrets
@@ -266,7 +265,7 @@ def _that_fits(observation: Observation, asked: ScriptedEvaluation) -> ScriptedE
         return asked
     # Conversations are scored once more in process, one after the other; the smoke gate compares enough of them.
     asked = replace(asked, predict=asked.predict and asked.stage == "smoke")
-    times = 1.0 if blocks(pace) else 1 / min(AT_ONCE, asked.max_concurrent)
+    times = 1.0 if pace.blocks else 1 / min(AT_ONCE, asked.max_concurrent)
     if asked.predict and not observation.description.conversational:
         times += 1.0
     rollouts, total = seconds_left() / (times * cost_of(pace)), asked.tasks * asked.rollouts

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envwright.facts.observed import Place
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import EarnedReward, Evidence, of_functions, of_reply, shown_reply
+from envwright.rules.schema.metadata import in_pyproject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from envwright.facts.observed import Facts
+    from envwright.facts.observed import Facts, Place
     from envwright.statistics.reward_comparison import RewardComparison, ScoredReply
 
 
@@ -22,34 +22,26 @@ def _versions(comparison: RewardComparison) -> str:
     return f"the version is still {after}" if before == after else f"the version went from {before} to {after}"
 
 
-def _of_reply(facts: Facts, reply: ScoredReply) -> Evidence:
-    shown = shown_reply(reply.tasks.after, reply.completion, reply.said_by)
-    return replace(
-        of_reply(facts, shown, EarnedReward(reply.scores.after.reward, reply.scores.after.functions)),
-        details={
-            "reward_at_base": reply.scores.before.reward,
-            "functions_at_base": of_functions(reply.scores.before.functions),
-        },
-    )
-
-
 def _finding(
-    facts: Facts, comparison: RewardComparison, changed: Sequence[ScoredReply], message: str, place: Place | None
+    facts: Facts, comparison: RewardComparison, changed: Sequence[ScoredReply], rest: str, place: Place | None
 ) -> Found:
-    evidence = replace(_of_reply(facts, changed[0]), count=len(changed), of=len(comparison.replies))
-    return Found(f"{message} ({len(changed)} of {len(comparison.replies)} replies)", evidence, place)
-
-
-def _change(first: ScoredReply) -> str:
-    if first.reward_changed:
-        return (
-            f"{first.said_by} on task {first.tasks.after} earns {number(first.scores.after.reward)}, at the base "
-            + number(first.scores.before.reward)
-        )
-    name = first.changed_functions[0]
-    before, after = first.scores.each(lambda scoring: scoring.functions[name].score)
+    """A finding on replies that earn or score differently, by the first of them."""
+    first, count = changed[0], f"({len(changed)} of {len(comparison.replies)} replies)"
+    before, after = first.scores
+    shown = shown_reply(first.tasks.after, first.completion, first.said_by)
+    evidence = replace(
+        of_reply(facts, shown, EarnedReward(after.reward, after.functions)),
+        count=len(changed),
+        of=len(comparison.replies),
+        details={"reward_at_base": before.reward, "functions_at_base": of_functions(before.functions)},
+    )
     on_task = f"{first.said_by} on task {first.tasks.after}"
-    return f"{name} scores the reply of {on_task} {number(after)}, at the base {number(before)}"
+    change = f"{on_task} earns {number(after.reward)}, at the base {number(before.reward)}"
+    if not first.reward_changed:
+        name = first.changed_functions[0]
+        scores = f"{number(after.functions[name].score)}, at the base {number(before.functions[name].score)}"
+        change = f"{name} scores the reply of {on_task} {scores}"
+    return Found(f"{change}{rest} {count}", evidence, place)
 
 
 @rule("RWD090", gate="rewards", compares=True, protects="releases")
@@ -65,10 +57,10 @@ def rewards_changed_without_a_new_version(subject: Subject) -> Iterator[Found]:
     comparison = subject.comparison
     if comparison is None or comparison.is_port or comparison.bumped:
         return
-    place = Place(*subject.package.place_of("project.version"))
+    place = in_pyproject(subject.package, "project.version")
     changed = comparison.paid_differently
     if changed:
-        yield _finding(subject.facts, comparison, changed, f"{_change(changed[0])}; {_versions(comparison)}", place)
+        yield _finding(subject.facts, comparison, changed, f"; {_versions(comparison)}", place)
     elif not comparison.replies:
         message = f"no task could be matched with one at {comparison.versions.before.label}, so no reward was compared"
         only = {
@@ -89,9 +81,8 @@ def rewards_changed_with_a_new_version(subject: Subject) -> Iterator[Found]:
     comparison = subject.comparison
     if comparison is None or comparison.is_port or not comparison.bumped or not comparison.paid_differently:
         return
-    place = Place(*subject.package.place_of("project.version"))
-    changed = comparison.paid_differently
-    yield _finding(subject.facts, comparison, changed, f"{_change(changed[0])}; {_versions(comparison)}", place)
+    place = in_pyproject(subject.package, "project.version")
+    yield _finding(subject.facts, comparison, comparison.paid_differently, f"; {_versions(comparison)}", place)
 
 
 @rule("RWD092", gate="rewards", compares=True)
@@ -108,8 +99,7 @@ def port_pays_differently(subject: Subject) -> Iterator[Found]:
         return
     changed = comparison.changed
     if changed:
-        message = f"{_change(changed[0])} ({comparison.versions.before.name})"
-        yield _finding(subject.facts, comparison, changed, message, None)
+        yield _finding(subject.facts, comparison, changed, f" ({comparison.versions.before.name})", None)
     elif not comparison.replies:
         message = f"no task could be matched with one of {comparison.versions.before.name}, so nothing was compared"
         only = {"tasks_there": len(comparison.unmatched_tasks.before)}

@@ -40,15 +40,14 @@ def case_does_not_hold(subject: Subject) -> Iterator[Found]:
         if _raised(case):
             continue
         values = _values(case)
-        wrong = {
-            name: values[name]
+        wrong = [
+            name
             for name, expected in case.expect.items()
             if values.get(name) is not None and not parse_expectation(expected).holds(values[name])
-        }
+        ]
         if wrong:
-            name, value = next(iter(wrong.items()))
             yield Found(
-                f"case {case.name!r}: {name} is {number(value)}, expected {case.expect[name]}",
+                f"case {case.name!r}: {wrong[0]} is {number(values[wrong[0]])}, expected {case.expect[wrong[0]]}",
                 of_case(subject.facts, case),
                 Place(_CASES_FILE, case.line),
             )
@@ -84,10 +83,8 @@ def _unscored(case: Case) -> str | None:
         return described(case.failure)
     if case.score is None:
         return "was not scored"
-    if is_endless(case.score.failure):
-        return None
     if case.score.failure is not None:
-        return described(case.score.failure)
+        return None if is_endless(case.score.failure) else described(case.score.failure)
     values = _values(case)
     for name in case.expect:
         if values.get(name) is not None:

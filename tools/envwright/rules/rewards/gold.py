@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from envwright_worker.failures import shortened
 from envwright_worker.policies.baselines import oracle
 
-from envwright.facts.observed import Failure, Place, Score
+from envwright.facts.observed import Place, Score
 from envwright.facts.recordings import HELD_OUT, LEAST_TASKS, LFS_POINTER, NOT_NAMED, OTHER_TASKS, ModelReplies
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, merged, rule
@@ -39,7 +39,7 @@ from envwright.rules.suggested_code import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 BY_RESULTS = "RWD100"
 """The rule of verdicts that a release does not count."""
@@ -195,24 +195,17 @@ def oracle_fails(subject: Subject) -> Iterator[Found]:
         failure = score.failure
         if failure is None or failure.type == NO_ORACLE or not failed_by_the_oracle(subject, score):
             continue
+        to = f", replying to {shortened(failure.replying_to, LONGEST_MESSAGE)!r}" if failure.replying_to else ""
         found = Found(
-            f"the oracle failed on task {score.task}: {described(failure)}{_replying_to(failure)}",
+            f"the oracle failed on task {score.task}: {described(failure)}{to}",
             of_conversation(subject.facts, score, failure=failure),
             failure.place or Place(ORACLE_FILE),
         )
-        kinds.setdefault(_kind(failure), []).append(found)
+        # type and line, because the message of an exception may contain the task
+        kind = failure.type, failure.place, failure.message if failure.type == ORACLE_ERROR else ""
+        kinds.setdefault(kind, []).append(found)
     for hits in kinds.values():
         yield from merged(hits, len(asked), "tasks")
-
-
-def _kind(failure: Failure) -> tuple[object, ...]:
-    """The key of an oracle's mistake: type and line, because a message may contain the task."""
-    return failure.type, failure.place, failure.message if failure.type == ORACLE_ERROR else ""
-
-
-def _replying_to(failure: Failure) -> str:
-    """The message that the oracle failed on."""
-    return f", replying to {shortened(failure.replying_to, LONGEST_MESSAGE)!r}" if failure.replying_to else ""
 
 
 @rule("RWD098", gate="rewards")
@@ -248,7 +241,8 @@ def tool_is_not_proven(subject: Subject) -> Iterator[Found]:
         with its result.
     """
     gold = scores_of(subject, oracle.name)
-    called = {call.get("function", {}).get("name") for score in gold for call in _calls_in(score)}
+    messages = (message for score in gold for message in score.completion)
+    called = {call.get("function", {}).get("name") for each in messages for call in each.get("tool_calls") or ()}
     idle = [tool for tool in subject.facts.tools if tool.name not in called]
     if not gold or not idle:
         return
@@ -268,11 +262,6 @@ def tool_is_not_proven(subject: Subject) -> Iterator[Found]:
         Place(ORACLE_FILE),
         inconclusive=bool(dead) and any(score.derived for score in gold),
     )
-
-
-def _calls_in(score: Score) -> Iterator[Mapping[str, Any]]:
-    for message in score.completion:
-        yield from message.get("tool_calls") or ()
 
 
 @rule(BY_RESULTS, gate="rewards", severity="warning", publishing=True)
@@ -320,14 +309,13 @@ def no_model_earned_anything(subject: Subject) -> Iterator[Found]:
     results = subject.facts.model_replies
     if results is None or results.earned or results.rollouts < FEWEST_ROLLOUTS or len(results.played) < FEWEST_TASKS:
         return
-    evidence = Evidence(count=results.rollouts, details=_left_out(results))
+    evidence = Evidence()
     if (first := results.worthless) is not None:
-        shown = of_reply(subject.facts, shown_reply(first.task, first.completion), EarnedReward(first.reward, {}))
-        evidence = replace(shown, count=results.rollouts, details=evidence.details)
+        evidence = of_reply(subject.facts, shown_reply(first.task, first.completion), EarnedReward(first.reward, {}))
     yield Found(
         f"none of {results.rollouts} replies of {', '.join(results.models[:3])} to {len(results.played)} tasks earned "
         f"anything ({results.files[0]})",
-        evidence,
+        replace(evidence, count=results.rollouts, details=_left_out(results)),
     )
 
 

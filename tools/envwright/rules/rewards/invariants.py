@@ -29,7 +29,7 @@ from envwright.statistics.declared_range import speakers
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envwright.facts.observed import Circumstance, Difference, Facts, GoldSweep, Growth
+    from envwright.facts.observed import Circumstance, Difference, Facts, Growth
 
 FLOOR_SECONDS = 0.25
 """The seconds below which growth is not reported."""
@@ -84,12 +84,11 @@ def gold_was_tried_on_a_sample(subject: Subject) -> Iterator[Found]:
     """
     for sweep in subject.facts.sweeps:
         if sweep.ended_by != "all":
-            yield Found(_how_far(sweep), Evidence(details={"tasks": sweep.known, "ended by": sweep.ended_by}))
-
-
-def _how_far(sweep: GoldSweep) -> str:
-    why = {"count": "the task limit", "time": "the time limit"}[sweep.ended_by]
-    return f"the reference reply was tried on the first {sweep.known} tasks, up to {why}"
+            why = {"count": "the task limit", "time": "the time limit"}[sweep.ended_by]
+            yield Found(
+                f"the reference reply was tried on the first {sweep.known} tasks, up to {why}",
+                Evidence(details={"tasks": sweep.known, "ended by": sweep.ended_by}),
+            )
 
 
 @rule("RWD053", gate="rewards", severity="warning")
@@ -117,15 +116,11 @@ def _differing(subject: Subject, saying: str, *circumstances: Circumstance) -> I
         if repetition.circumstance not in circumstances or not repetition.differences:
             continue
         first = repetition.differences[0]
-        seen = [_of_difference(subject.facts, difference) for difference in repetition.differences[:3]]
+        seen, *more = (_of_difference(subject.facts, difference) for difference in repetition.differences[:3])
         yield Found(
             f"the same reply earns {number(first.reward)}, and {number(first.again)} {saying}, on task {first.task} "
             f"({first.policy}; {repetition.difference_count} of {repetition.count} conversations)",
-            replace(
-                seen[0],
-                details={**seen[0].details, "circumstance": repetition.circumstance},
-                more=tuple(seen[1:]),
-            ),
+            replace(seen, details={**seen.details, "circumstance": repetition.circumstance}, more=tuple(more)),
         )
 
 
@@ -234,7 +229,6 @@ def library_grows_faster_than_the_reply(subject: Subject) -> Iterator[Found]:
 
 def _too_steep(subject: Subject, *, of_libraries: bool) -> Iterator[Found]:
     steep = [growth for growth in subject.facts.growths if _is_too_steep(growth)]
-    steep.sort(key=lambda growth: is_harmless(growth, subject.longest_reply))
     hits = [
         Found(
             f"a reply of {growth.lengths[-1]} characters ({growth.shape}) takes {_how_long(growth)}"
@@ -253,15 +247,13 @@ def _too_steep(subject: Subject, *, of_libraries: bool) -> Iterator[Found]:
         for growth in steep
         if (growth.library is not None) == of_libraries
     ]
+    hits.sort(key=lambda hit: hit.severity is not None)
     yield from merged(hits, len(subject.facts.growths), "shapes")
 
 
 def _is_too_steep(growth: Growth) -> bool:
-    if growth.timed_out:
-        return True
-    if growth.seconds[-1] < FLOOR_SECONDS:
-        return False
-    return len(growth.seconds) == 1 or _power(growth) > LINEAR
+    is_slow = growth.seconds[-1] >= FLOOR_SECONDS and (len(growth.seconds) == 1 or _power(growth) > LINEAR)
+    return growth.timed_out or is_slow
 
 
 def is_harmless(growth: Growth, longest: int) -> bool:
@@ -369,13 +361,10 @@ def function_is_silent_at_times(subject: Subject) -> Iterator[Found]:
     Fix: Return a number on every path, and 0 if there is nothing to measure.
     """
     scored = [score for score in subject.conversations if score.reward is not None and not score.failures]
-    description = subject.facts.description
-    declared = {function.name for function in description.functions} if description else set()
+    declared = subject.facts.description.functions if subject.facts.description else ()
     for function in subject.functions:
-        if function.name not in declared:
-            continue
         silent = [score for score in scored if function.name not in speakers(score.functions)]
-        if silent and len(silent) < len(scored):
+        if silent and len(silent) < len(scored) and function.name in {each.name for each in declared}:
             first = silent[0]
             yield Found(
                 f"{function.name} returned nothing on task {first.task} "

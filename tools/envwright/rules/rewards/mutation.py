@@ -127,6 +127,8 @@ def few_mutants_are_decided(subject: Subject) -> Iterator[Found]:
     mutation = subject.facts.mutation
     if mutation is None:
         return
+    missed = [f"{mutant.id}\n{mutant.diff}" for mutant in mutation.missed]
+    of_missed = {"missed by all that ran": missed[:MOST_MISSED], "missed": len(missed)} if missed else {}
     if _is_short(mutation):
         message = f"{mutation.judged} of {min(mutation.most, mutation.exist)} mutants were tried"
     elif mutation.undecided > (1 - GOOD_SCORE) * len(mutation.mutants):
@@ -135,7 +137,7 @@ def few_mutants_are_decided(subject: Subject) -> Iterator[Found]:
         return
     yield Found(
         f"{message} in {number(mutation.seconds_allowed)} s of processor time",
-        Evidence(details=_counts(mutation) | _left_out(mutation) | _missed(mutation)),
+        Evidence(details=_counts(mutation) | _left_out(mutation) | of_missed),
     )
 
 
@@ -169,15 +171,8 @@ def _counts(mutation: Mutation) -> dict[str, Any]:
 
 
 def _left_out(mutation: Mutation) -> dict[str, Any]:
-    """Conversations on which no mutant was tried, and why."""
     without = {"left out": mutation.left_out, "took too long": mutation.unasked}
     return {title: [f"{name}: {why}" for name, why in named.items()][:5] for title, named in without.items() if named}
-
-
-def _missed(mutation: Mutation) -> dict[str, Any]:
-    """Undecided mutants that no conversation detected."""
-    missed = [f"{mutant.id}\n{mutant.diff}" for mutant in mutation.missed]
-    return {"missed by all that ran": missed[:MOST_MISSED], "missed": len(missed)} if missed else {}
 
 
 def _evidence(facts: Facts, mutant: Mutant) -> Evidence:

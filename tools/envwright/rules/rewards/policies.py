@@ -55,18 +55,20 @@ _REASONING = re.compile(rf"<({'|'.join(REASONING_TAGS)})>", re.IGNORECASE)
 
 
 def paid_beyond(subject: Subject, policy: Policy, declared: DeclaredRange | None = None) -> Iterator[Found]:
-    """One finding on the conversations of a policy that earn more than its bound."""
+    """One finding on the conversations of a policy, but the reference reply, that earn more than its bound."""
     bound = (declared or subject.range).most_of(policy.bound)
     assert bound is not None, f"the bound of {policy.name} is not a number"
-    scores = differing_from_gold(subject, policy.name)
-    beyond = [score for score in scores if score.reward is not None and score.reward > bound + subject.range.tolerance]
+    gold = {(task, reply_text(score.completion)) for task, score in gold_by_task(subject).items()}
+    scores = scores_of(subject, policy.name)
+    scores = [score for score in scores if (score.task, reply_text(score.completion)) not in gold]
     hits = [
         Found(
             f"{policy.reply} earns {number(score.reward)} on task {score.task}, more than {number(bound)}",
             of_conversation(subject.facts, score, expected=f"<= {number(bound)}"),
             best_paid(subject, score),
         )
-        for score in beyond
+        for score in scores
+        if score.reward is not None and score.reward > bound + subject.range.tolerance
     ]
     yield from merged(hits, len(scores), "replies")
 
@@ -253,7 +255,8 @@ def reward_is_constant(subject: Subject) -> Iterator[Found]:
         if is_reward_number(score.reward):
             by_task[score.task].append(score)
     compared = [scores for scores in by_task.values() if len({score.policy for score in scores}) > 1]
-    if not compared or any(_differ(scores, subject.range.tolerance) for scores in compared):
+    rewards = [[score.reward for score in scores if score.reward is not None] for scores in compared]
+    if not compared or any(max(earned) - min(earned) > subject.range.tolerance for earned in rewards):
         return
     policies = sorted({score.policy for scores in compared for score in scores})
     first = compared[0][0]
@@ -266,11 +269,6 @@ def reward_is_constant(subject: Subject) -> Iterator[Found]:
         ),
         best_paid(subject, first),
     )
-
-
-def _differ(scores: list[Score], tolerance: float) -> bool:
-    rewards = [score.reward for score in scores if score.reward is not None]
-    return max(rewards) - min(rewards) > tolerance
 
 
 def reaching_gold(subject: Subject, policy: str) -> Iterator[tuple[Score, Score]]:
@@ -299,19 +297,6 @@ def last_words(score: Score) -> str:
     return reply_text([message for message in score.completion if message.get("role") == "assistant"][-1:])
 
 
-def differing_from_gold(subject: Subject, policy: str) -> list[Score]:
-    """Conversations of a policy, without those that equal the reference reply."""
-    gold = {task: reply_text(score.completion) for task, score in gold_by_task(subject).items()}
-    return [score for score in scores_of(subject, policy) if reply_text(score.completion) != gold.get(score.task)]
-
-
-def asks_for_reasoning(subject: Subject) -> bool:
-    """Whether reasoning in tags is part of the format: in a prompt or in a reference reply."""
-    prompts = (text_of(message) for task in subject.facts.tasks for message in task.prompt)
-    gold = (reply_text(score.completion) for score in gold_by_task(subject).values())
-    return any(_REASONING.search(text) for texts in (prompts, gold) for text in texts)
-
-
 @rule("RWD061", gate="rewards")
 def long_junk_pays(subject: Subject) -> Iterator[Found]:
     """A very long junk reply earns a reward.
@@ -336,8 +321,12 @@ def look_alike_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
 
 
 def _drafts_are_refused_by_right(subject: Subject) -> bool:
+    """Whether reasoning in tags is part of the format, and no parser of verifiers reads answers there."""
     described = subject.facts.description
-    return asks_for_reasoning(subject) and not (described is not None and described.drafts_read_by)
+    prompts = (text_of(message) for task in subject.facts.tasks for message in task.prompt)
+    gold = (reply_text(score.completion) for score in gold_by_task(subject).values())
+    has_reasoning = any(_REASONING.search(text) for texts in (prompts, gold) for text in texts)
+    return has_reasoning and not (described is not None and described.drafts_read_by)
 
 
 @rule("RWD063", gate="rewards")
@@ -412,14 +401,10 @@ def negated_answer_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     Why: Replies that deny the answer are rewarded. The reward searches for the answer instead of reading it.
     Fix: Compare all of the parsed answer. Use no `in` and no search for a number in a sentence.
     """
-    for found in answer_is_paid_like_gold(subject, negated, by_libraries="warning"):
-        yield replace(found, severity="warning") if _are_moves(subject) else found
-
-
-def _are_moves(subject: Subject) -> bool:
-    """Whether the environment answers replies with messages of its own, so that a reply is no final statement."""
     spoken = (message.get("role") for score in subject.facts.scores for message in score.completion)
-    return any(role == "user" for role in spoken)
+    are_moves = "user" in spoken  # the environment answers, so that a reply is no final statement
+    for found in answer_is_paid_like_gold(subject, negated, by_libraries="warning"):
+        yield replace(found, severity="warning") if are_moves else found
 
 
 @rule("RWD067", gate="rewards")

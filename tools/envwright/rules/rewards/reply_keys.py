@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -42,14 +42,6 @@ class _JsonReply:
     """Tools that the reply calls in its text."""
 
 
-@dataclass(frozen=True)
-class _Unnamed:
-    """A reference reply, and the names in it that the model cannot know."""
-
-    reply: _JsonReply
-    names: tuple[str, ...]
-
-
 def _objects(text: str) -> Iterator[Mapping[str, Any]]:
     """The JSON objects of a reply that is JSON, or has JSON as the whole of a tag or of a fenced block."""
     for part in (text, *(tagged or fenced for _, tagged, fenced in _BLOCK.findall(text))):
@@ -69,15 +61,12 @@ def _tool_called(value: Mapping[str, Any]) -> str | None:
     return next((str(inner[field]) for field in _TOOL_FIELDS if isinstance(inner.get(field), str)), None)
 
 
-def _last_reply(score: Score) -> str:
-    return next((text_of(message) for message in reversed(score.completion) if message["role"] == "assistant"), "")
-
-
 def _json_replies(subject: Subject, gold: Mapping[int, Score]) -> list[_JsonReply]:
     tasks = {task.index: task for task in subject.facts.tasks}
     found: list[_JsonReply] = []
     for number, score in gold.items():
-        objects = list(_objects(_last_reply(score)))
+        replies = (text_of(message) for message in reversed(score.completion) if message["role"] == "assistant")
+        objects = list(_objects(next(replies, "")))
         keys = frozenset(key for value in objects for key in value)
         if number in tasks and keys:
             tools = frozenset(tool for value in objects if (tool := _tool_called(value)))
@@ -100,28 +89,21 @@ def _shown_to_all(subject: Subject) -> list[str]:
     return [*tools, *(tool for agent in subject.facts.agents for tool in agent.tools), *openings]
 
 
-def _shown_text(reply: _JsonReply, to_all: Iterable[str]) -> str:
-    """All that the model can read before it replies; earlier replies of the oracle are not part of it."""
-    shown = [message for message in reply.score.completion if message["role"] != "assistant"]
-    return "\n".join([*to_all, *(text_of(message) for message in (*reply.task.prompt, *shown))])
+def _unnamed(replies: Sequence[_JsonReply], to_all: Sequence[str]) -> Iterator[tuple[_JsonReply, list[str]]]:
+    """Replies with a tool, or with most of their keys, that the model cannot read anywhere, and these names.
 
-
-def _unnamed(replies: Sequence[_JsonReply], to_all: Sequence[str]) -> list[_Unnamed]:
-    """Replies with a tool, or with most of their keys, that the model cannot read anywhere.
-
-    A key of only few replies is content, not form.
+    A key of only few replies is content, not form. Earlier replies of the oracle are not what the model reads.
     """
     having = Counter(key for reply in replies for key in reply.keys)
     form = {key for key, count in having.items() if count > MOST * len(replies)}
-    found: list[_Unnamed] = []
     for reply in replies:
-        text = _shown_text(reply, to_all)
+        shown = [message for message in reply.score.completion if message["role"] != "assistant"]
+        text = "\n".join([*to_all, *(text_of(message) for message in (*reply.task.prompt, *shown))])
         keys = sorted(reply.keys & form)
         missing = [key for key in keys if not _is_named(key, text)]
         tools = [tool for tool in sorted(reply.tools) if not _is_named(tool, text)]
         if tools or len(missing) > MOST * len(keys):
-            found.append(_Unnamed(reply, (*missing, *tools)))
-    return found
+            yield reply, [*missing, *tools]
 
 
 @rule("RWD097", gate="rewards", severity="warning")
@@ -136,21 +118,19 @@ def keys_of_the_reply_are_unnamed(subject: Subject) -> Iterator[Found]:
     Fix: Name the keys, and the tools that may be called, in the system prompt, with an example of a reply.
     """
     gold = {task: score for task, score in gold_by_task(subject).items() if (score.reward or 0.0) > subject.range.floor}
-    found = _unnamed(_json_replies(subject, gold), _shown_to_all(subject))
+    found = list(_unnamed(_json_replies(subject, gold), _shown_to_all(subject)))
     if len(found) < max(FEWEST_TASKS, MOST * len(gold)):
         return
-    first = found[0]
-    prompt = "\n".join(text_of(message) for message in first.reply.task.prompt)
-    evidence = replace(
-        of_conversation(subject.facts, first.reply.score),
-        count=len(found),
-        of=len(gold),
-        details={"names": list(first.names), "prompt": shortened(prompt, REPLY_LIMIT)},
-    )
-    quoted = ", ".join(f'"{name}"' for name in first.names)
-    number = first.reply.task.index
+    reply, names = found[0]
+    prompt = "\n".join(text_of(message) for message in reply.task.prompt)
+    quoted = ", ".join(f'"{name}"' for name in names)
     yield Found(
-        f"nothing that the model is shown names {quoted}, which the reference reply to task {number} uses "
+        f"nothing that the model is shown names {quoted}, which the reference reply to task {reply.task.index} uses "
         f"({len(found)} of {len(gold)} tasks)",
-        evidence,
+        replace(
+            of_conversation(subject.facts, reply.score),
+            count=len(found),
+            of=len(gold),
+            details={"names": names, "prompt": shortened(prompt, REPLY_LIMIT)},
+        ),
     )

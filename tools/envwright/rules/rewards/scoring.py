@@ -32,9 +32,9 @@ from envwright.rules.reference_replies import ORACLE_FILE, best_paid, failed_by_
 from envwright.statistics.declared_range import is_reward, speakers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from envwright.facts.observed import Failure, FunctionFailure, FunctionScore, RewardFunction, Score
+    from envwright.facts.observed import Failure, FunctionFailure, RewardFunction, Score
 
 NOT_A_NUMBER = "NotANumber"
 """Type of the worker's failure for a function that did not return a number."""
@@ -86,13 +86,9 @@ def reward_changes_on_repetition(subject: Subject) -> Iterator[Found]:
             of_conversation(subject.facts, score, details={"again": list(score.again)}),
         )
         for score in repeated
-        if score.again != (score.reward,) * len(score.again) and not _all_same(score)
+        if not all(same_reward(score.reward, again) for again in score.again)
     ]
     yield from merged(hits, len(repeated))
-
-
-def _all_same(score: Score) -> bool:
-    return all(same_reward(score.reward, again) for again in score.again)
 
 
 @rule("RWD032", gate="rewards")
@@ -115,9 +111,10 @@ def _without_reward(subject: Subject, score: Score) -> Found:
     offline = is_offline(score.failure) or needs_the_network(score.failure)
     refuses = refuses_reply(subject, score)
     place, fix = (None, None) if score.failure is None else _hook_and_fix(subject, score.failure)
+    silent = ", ".join(name for name, scored in score.functions.items() if scored.score is None)
+    why = f"{silent} returned no number" if silent else "no function returned a reason"
     return Found(
-        f"task {score.task} ({score.policy}) got no reward: "
-        + (described(score.failure) if score.failure else _silent(score)),
+        f"task {score.task} ({score.policy}) got no reward: {described(score.failure) if score.failure else why}",
         of_conversation(subject.facts, score, failure=score.failure),
         place,
         fix=OFFLINE_FIX if offline else REFUSED_FIX if refuses else fix,
@@ -145,11 +142,6 @@ def _lacks_reward(subject: Subject, score: Score) -> bool:
         return score.reward is None
     of_the_oracle = is_of_the_oracle(score.failure) or failed_by_the_oracle(subject, score)
     return score.failure.kind != "timeout" and not of_the_oracle
-
-
-def _silent(score: Score) -> str:
-    silent = [name for name, scored in score.functions.items() if scored.score is None]
-    return f"{', '.join(silent)} returned no number" if silent else "no function returned a reason"
 
 
 @rule("RWD033", gate="rewards")
@@ -240,10 +232,10 @@ def function_is_not_finite(subject: Subject) -> Iterator[Found]:
         yield from _merged_failures(subject, function, failed, "is not finite")
     hits = []
     for score in subject.conversations:
-        wrong = _not_finite(score.functions)
-        if wrong or not (score.reward is None or math.isfinite(score.reward)):
-            named = wrong or {"the reward": score.reward}
-            name, value = next(iter(named.items()))
+        given = {**{name: scored.score for name, scored in score.functions.items()}, "the reward": score.reward}
+        wrong = [(name, value) for name, value in given.items() if value is not None and not math.isfinite(value)]
+        if wrong:
+            name, value = wrong[0]
             hits.append(
                 Found(
                     f"{name} is {value} on task {score.task} ({score.policy})",
@@ -252,11 +244,6 @@ def function_is_not_finite(subject: Subject) -> Iterator[Found]:
                 )
             )
     yield from merged(hits, len(subject.conversations))
-
-
-def _not_finite(functions: Mapping[str, FunctionScore]) -> dict[str, float | None]:
-    given = ((name, scored.score) for name, scored in functions.items())
-    return {name: score for name, score in given if score is not None and not math.isfinite(score)}
 
 
 @rule("RWD022", gate="rewards")
@@ -370,12 +357,13 @@ def library_tries_the_network(subject: Subject) -> Iterator[Found]:
 
 
 def _network(subject: Subject, *, of_the_package: bool) -> Iterator[Found]:
-    tried = [
+    attempts = [
         attempt
         for attempt in subject.facts.network
-        if attempt.stage == "rewards" and not (attempt.place and attempt.place.file.endswith(ORACLE_FILE))
+        if attempt.stage == "rewards"
+        and (attempt.place is not None) == of_the_package
+        and not (attempt.place and attempt.place.file.endswith(ORACLE_FILE))
     ]
-    attempts = [attempt for attempt in tried if (attempt.place is not None) == of_the_package]
     if attempts:
         addresses = list(dict.fromkeys(attempt.address for attempt in attempts))
         yield Found(

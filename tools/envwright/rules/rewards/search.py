@@ -34,12 +34,9 @@ MODEST = 0.5
 """The share of the way from which partial credit for a constant reply is reported."""
 
 
-def exploits(subject: Subject, kind: ExploitKind) -> Iterator[Exploit]:
-    """The exploits of one kind."""
+def exploits(subject: Subject, kind: ExploitKind) -> list[Exploit]:
     search = subject.facts.search
-    for exploit in search.exploits if search else ():
-        if exploit.kind == kind:
-            yield exploit
+    return [exploit for exploit in search.exploits if exploit.kind == kind] if search else []
 
 
 def panel(subject: Subject) -> dict[int, PanelTask]:
@@ -61,20 +58,13 @@ def way_to_gold(subject: Subject, earned: Earned) -> float:
     return (earned.reward - bound) / (gold - bound)
 
 
-def beyond_form(subject: Subject, earned: Earned) -> bool:
-    """Whether an exploit earns more than form alone may, plus the tolerance."""
-    return earned.reward > subject.range.form_alone + subject.range.crumbs + subject.range.tolerance
-
-
 def evidence_of(subject: Subject, exploit: Exploit, shown: Earned, expected: str) -> Evidence:
     """The reply, its rewards on the probe tasks, those of the reference reply and of luck, and a case."""
     search = subject.facts.search
     assert search is not None
-    reference = panel(subject)[shown.task]
-    paid = (
-        f"task {each.task}: {number(each.reward)} of {number(panel(subject)[each.task].gold)}"
-        for each in exploit.earned
-    )
+    tasks = panel(subject)
+    reference = tasks[shown.task]
+    paid = (f"task {each.task}: {number(each.reward)} of {number(tasks[each.task].gold)}" for each in exploit.earned)
     details: dict[str, Any] = {
         "pattern": exploit.pattern,
         "gold_reward": reference.gold,
@@ -88,19 +78,14 @@ def evidence_of(subject: Subject, exploit: Exploit, shown: Earned, expected: str
             f"all answers of the probe tasks differ, so a constant answer is right on 1 of {len(search.panel)}; "
             f"of all tasks seen the most frequent answer is right on {search.chance:.0%}"
         )
-    case = None
-    if len(shown.reply) <= LONGEST_CASE:
-        name = f"{exploit.pattern} is not paid, task {shown.task}"
-        case = ready_case(name, shown.task, [says(shown.reply)], {"reward": expected})
+    completion, name = [says(shown.reply)], f"{exploit.pattern} is not paid, task {shown.task}"
+    earned = EarnedReward(shown.reward, dict(shown.functions))
+    is_short = len(shown.reply) <= LONGEST_CASE
     return replace(
-        of_reply(
-            subject.facts,
-            shown_reply(shown.task, [says(shown.reply)]),
-            EarnedReward(shown.reward, dict(shown.functions)),
-        ),
+        of_reply(subject.facts, shown_reply(shown.task, completion), earned),
         expected=expected,
         details=details,
-        ready_case=case,
+        ready_case=ready_case(name, shown.task, completion, {"reward": expected}) if is_short else None,
     )
 
 
@@ -183,10 +168,11 @@ def functions_pay_what_knows_nothing_of_the_task(subject: Subject) -> Iterator[F
     """
     if any(len(clear_wins(subject, exploit)) > 1 for exploit in exploits(subject, "blind")):
         return  # RWD085 reports it: the same reply earns the full reward
+    bound = subject.range.form_alone + subject.range.crumbs + subject.range.tolerance
     for exploit in exploits(subject, "unearned"):
         functions = [name for name in exploit.functions if name not in subject.range.format_functions]
-        if functions and exploit.earned and all(beyond_form(subject, each) for each in exploit.earned):
-            least = min(exploit.earned, key=lambda each: each.reward)
+        least = min(exploit.earned, key=lambda each: each.reward, default=None)
+        if functions and least is not None and least.reward > bound:
             small = _small_form(subject, functions, least)
             yield Found(
                 f"{', '.join(functions)} scores {_shown(exploit.reply)} in full on all {len(exploit.earned)} probe "
@@ -246,7 +232,8 @@ def odd_reply_breaks_the_reward(subject: Subject) -> Iterator[Found]:
     search = subject.facts.search
     for broken in search.broken if search else ():
         reply, least = shown_reply(broken.task, [says(broken.reply)]), f">= {number(subject.declared.minimum)}"
-        ordinary = _is_ordinary(broken.reply)
+        readable = all(line.isprintable() for line in broken.reply.expandtabs().split("\n"))
+        ordinary = readable and len(broken.reply) <= LONGEST_CASE and not re.search(r"(\S)\1{99}", broken.reply)
         name = f"{broken.function} scores an odd reply, task {broken.task}"
         yield Found(
             f"{broken.function} fails on {_shown(broken.reply)}, task {broken.task}: "
@@ -260,9 +247,3 @@ def odd_reply_breaks_the_reward(subject: Subject) -> Iterator[Found]:
             Place(broken.file, broken.line) if broken.file else place_of(subject, broken.function),
             severity=None if ordinary and broken.kind == "raised" else "warning",
         )
-
-
-def _is_ordinary(reply: str) -> bool:
-    """Whether a model might write a reply."""
-    readable = all(line.isprintable() for line in reply.expandtabs().split("\n"))
-    return readable and len(reply) <= LONGEST_CASE and not re.search(r"(\S)\1{99}", reply)

@@ -13,15 +13,16 @@ from envwright.facts.observed import Place
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import EarnedReward, Evidence, of_conversation, of_reply, shown_reply
 from envwright.rules.failures import is_endless
-from envwright.statistics.step_time import StepTime, slowest_step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from envwright.facts.observed import Cut, Rollout, Score
 
 SLOW_SECONDS = 0.5
 """The seconds below which a reply is scored while the model samples the next ones."""
+DEFAULT_ROLLOUTS = 512
+"""Rollouts of a step if no run is declared: the usual number of trainers."""
 LONG_STEP = 30.0
 """Seconds that a step may wait for its rewards: those of most trainers take minutes."""
 BEFORE_REPLIES = ("load", "tasks")
@@ -45,32 +46,30 @@ def scoring_delays_a_step(subject: Subject) -> Iterator[Found]:
     pace = subject.facts.pace
     if pace is None or pace.seconds < SLOW_SECONDS:
         return
-    longest = slowest_step(pace, subject.runs)
-    if longest.seconds < LONG_STEP:
+    sizes = [(run.batch_size, run.max_concurrent, run.name) for run in subject.runs] or [(DEFAULT_ROLLOUTS, None, "")]
+    seconds, rollouts, run = max(
+        (pace.seconds * (size if pace.blocks else math.ceil(size / (at_once or size))), size, name)
+        for size, at_once, name in sizes
+    )
+    if seconds < LONG_STEP:
         return
-    what = "playing a conversation" if _is_played(subject) else "scoring a reply"
+    description = subject.facts.description
+    what = "playing a conversation" if description and description.conversational else "scoring a reply"
     least = "more than " if pace.timed_out else ""
-    blocking = " and blocks all others" if longest.blocks else ""
+    blocking = " and blocks all others" if pace.blocks else ""
+    of_run = f" of the run {run}" if run else ""
     yield Found(
-        f"{what} takes {least}{pace.seconds:.1f} s{blocking}: {_step(longest)}",
+        f"{what} takes {least}{pace.seconds:.1f} s{blocking}: a step{of_run} with {rollouts} rollouts waits "
+        + _duration(seconds),
         Evidence(
             details={
                 "seconds": round(pace.seconds, 2),
                 "blocked": round(pace.blocked, 2),
-                "rollouts": longest.rollouts,
-                "seconds of a step": round(longest.seconds),
+                "rollouts": rollouts,
+                "seconds of a step": round(seconds),
             }
         ),
     )
-
-
-def _is_played(subject: Subject) -> bool:
-    return subject.facts.description is not None and subject.facts.description.conversational
-
-
-def _step(longest: StepTime) -> str:
-    of_run = f" of the run {longest.run}" if longest.run else ""
-    return f"a step{of_run} with {longest.rollouts} rollouts waits {_duration(longest.seconds)}"
 
 
 def _duration(seconds: float) -> str:
@@ -116,7 +115,7 @@ def budget_left_something_out(subject: Subject) -> Iterator[Found]:
     Why: The verdict does not cover the omitted work.
     Fix: Make the reward faster, or raise `gates.budget` in registry.yaml as far as the finding proposes.
     """
-    cuts = _cuts(subject, OF_REWARDS)
+    cuts = _cuts_of_rewards(subject)
     if cuts and not _lacks_core(subject):
         yield left_out(subject, cuts)
 
@@ -130,7 +129,7 @@ def budget_left_too_much_out(subject: Subject) -> Iterator[Found]:
     Why: Nothing is proven without them. The gate is inconclusive.
     Fix: Make the reward faster, or raise `gates.budget` in registry.yaml as far as the finding proposes.
     """
-    cuts = _cuts(subject, OF_REWARDS)
+    cuts = _cuts_of_rewards(subject)
     if cuts and _lacks_core(subject):
         yield left_out(subject, cuts, inconclusive=True)
 
@@ -142,9 +141,8 @@ def _lacks_core(subject: Subject) -> bool:
     return late and len(replied) < len(CORE)
 
 
-def _cuts(subject: Subject, stages: Iterable[str]) -> list[Cut]:
-    chosen = set(stages)
-    return [cut for cut in subject.facts.cuts if cut.stage in chosen]
+def _cuts_of_rewards(subject: Subject) -> list[Cut]:
+    return [cut for cut in subject.facts.cuts if cut.stage in OF_REWARDS]
 
 
 def left_out(subject: Subject, cuts: list[Cut], *, inconclusive: bool = False) -> Found:
@@ -153,13 +151,14 @@ def left_out(subject: Subject, cuts: list[Cut], *, inconclusive: bool = False) -
         return _not_loaded(subject, cuts[0])
     budget = subject.entry.gates.budget
     needed = sum(cut.seconds for cut in cuts)
+    enough = math.ceil((budget + (needed or budget)) / 30) * 30  # twice the time where it is not known what is needed
     would_take = f"; all of it would take about {_duration(needed)}" if needed > budget else ""
     left = subject.facts.budget_left
     state = f"has no room for everything ({left:.0f} s are left)" if left >= 1 else "ended before everything was tried"
     return Found(
         f"the budget of {budget:g} s {state}: {'; '.join(map(_counted, cuts))}{would_take}",
         Evidence(details={f"{cut.stage}, {cut.what}": _details(cut) for cut in cuts if cut.done or cut.of}),
-        fix=f"Make scoring faster, or give it the time: `{_enough(budget, needed)}` below {subject.entry.name} in "
+        fix=f"Make scoring faster, or give it the time: `gates: {{budget: {enough}}}` below {subject.entry.name} in "
         "registry.yaml.",
         inconclusive=inconclusive,
     )
@@ -181,11 +180,6 @@ def _not_loaded(subject: Subject, cut: Cut) -> Found:
         fix=f"{fewer} No budget gives it more than {LOAD_SECONDS:g} s.",
         inconclusive=True,
     )
-
-
-def _enough(budget: float, needed: float) -> str:
-    """The declaration of a budget in which everything fits; twice the time where it is not known what it would take."""
-    return f"gates: {{budget: {math.ceil((budget + (needed or budget)) / 30) * 30}}}"
 
 
 def _details(cut: Cut) -> dict[str, Any]:

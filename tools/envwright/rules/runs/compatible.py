@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ast
-import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from difflib import SequenceMatcher, get_close_matches
 from typing import Any
 
 from envwright.declarations.problem import nearest
@@ -15,16 +13,10 @@ from envwright.rules.engine import Found, all_rules, rule
 from envwright.rules.runs.subject import RunSubject, alternatives, refusal_of_environment
 from envwright.text.python_source import UNPARSABLE
 
-SAME = 0.92
-"""The similarity of letters from which a name of the same size is taken for a misspelt one."""
-MISSPELT = 0.75
-"""The similarity of letters from which a word is taken for a misspelt variant."""
-NO_SIZE = 10.0
-"""The distance between a model with a size in its name and one without."""
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)[bB]\b")
+_SIZE = re.compile(r".*?\d[bB]\b")
+"""The beginning of a model's name up to its size."""
 TRUTH_VALUES = ("true", "false", "yes", "no", "on", "off", "t", "f", "y", "n", "1", "0")
 """Texts that pydantic reads as a truth value."""
-_VARIANTS = ("instruct", "thinking", "base", "vl", "coder", "distill")
 
 
 @rule("RUN001", gate="run")
@@ -73,7 +65,9 @@ def model_or_renderer_is_unknown(run: RunSubject) -> Iterator[Found]:
             near = nearest(str(settings.renderer), trainer.renderers)
             yield run.found("renderer", f"the renderer {settings.renderer} is unknown", _meant(near), nearest=near)
     elif trainer.models is not None and settings.model and settings.model not in trainer.models:
-        near = most_alike(settings.model, trainer.models)
+        size = _SIZE.match(settings.model)
+        relatives = [name for name in trainer.models if size and name.casefold().startswith(size[0].casefold())]
+        near = nearest(settings.model, relatives) or nearest(settings.model, trainer.models)
         fix = _meant(near)
         if trainer.renderers:
             own = "`renderer: default` uses the model's own chat template; with tools, also set "
@@ -412,42 +406,3 @@ def ignored_rule_does_not_exist(run: RunSubject) -> Iterator[Found]:
         if ignored not in known:
             near = nearest(ignored, known)
             yield run.found(f"ignore.{ignored}", f"there is no rule {ignored} of runs", _meant(near) or None)
-
-
-def most_alike(model: str, known: Iterable[str]) -> str:
-    """The known model of the same family that is nearest in size, then in variant; empty if there is none."""
-    names = list(known)
-    longer = [name for name in names if name.startswith(f"{model}-") and _variant(name) == _variant(model)]
-    misspelt = [name for name in names if _letters(model, name) >= SAME and _distance(model, name) == 0]
-    if longer or misspelt:
-        return max(longer or misspelt, key=lambda name: (_letters(model, name), name))
-    relatives = [name for name in names if _family(name) and _family(name) == _family(model)]
-    return min(
-        relatives,
-        key=lambda name: (_distance(model, name), len(_variant(model) ^ _variant(name)), -_letters(model, name), name),
-        default="",
-    )
-
-
-def _letters(one: str, other: str) -> float:
-    return SequenceMatcher(None, one.casefold(), other.casefold()).ratio()
-
-
-def _family(model: str) -> str:
-    """The letters at the beginning of the name: `qwen` of Qwen/Qwen2.5-7B-Instruct."""
-    found = re.match(r"[A-Za-z]+", model.rpartition("/")[2])
-    return found[0].casefold() if found else ""
-
-
-def _distance(one: str, other: str) -> float:
-    """The distance between two sizes: the logarithm of their ratio."""
-    sizes = [float(found[1]) for model in (one, other) if (found := _SIZE.search(model)) and float(found[1]) > 0]
-    if len(sizes) == 2:
-        return abs(math.log(sizes[0] / sizes[1]))
-    return NO_SIZE if sizes else 0.0
-
-
-def _variant(model: str) -> frozenset[str]:
-    """The words of a name that distinguish models of one size, misspelt ones too."""
-    words = re.split(r"[-_/.]", model.casefold())
-    return frozenset(meant for word in words for meant in get_close_matches(word, _VARIANTS, n=1, cutoff=MISSPELT))

@@ -149,18 +149,14 @@ def gpus_do_not_fit(run: RunSubject) -> Iterator[Found]:
             fix = "Use fewer, set gpus.per_node, or count nodes (gpus.train_nodes, gpus.inference_nodes)."
             yield run.found("gpus", f"{total} GPUs do not fit a node of {settings.gpus_per_node}", fix)
     inference = settings.inference_gpus if settings.inference_gpus is not None else settings.train_gpus
-    if not settings.multi_node and inference and inference % settings.tensor_parallel:
-        message = f"{inference} GPUs for sampling are not a multiple of tensor_parallel {settings.tensor_parallel}"
-        yield run.found("gpus.tensor_parallel", message)
-    if settings.train_gpus and settings.train_gpus % settings.context_parallel:
-        parallel = settings.context_parallel
-        message = f"{settings.train_gpus} GPUs for training are not a multiple of context_parallel {parallel}"
-        yield run.found("gpus.context_parallel", message)
-    if settings.multi_node and settings.gpus_per_node and settings.gpus_per_node % settings.tensor_parallel:
-        message = (
-            f"nodes of {settings.gpus_per_node} GPUs are not a multiple of tensor_parallel {settings.tensor_parallel}"
-        )
-        yield run.found("gpus.tensor_parallel", message)
+    tensor, context, node = settings.tensor_parallel, settings.context_parallel, settings.gpus_per_node
+    for count, parallel, key, what in (
+        (None if settings.multi_node else inference, tensor, "tensor_parallel", f"{inference} GPUs for sampling"),
+        (settings.train_gpus, context, "context_parallel", f"{settings.train_gpus} GPUs for training"),
+        (node if settings.multi_node else None, tensor, "tensor_parallel", f"nodes of {node} GPUs"),
+    ):
+        if count and count % parallel:
+            yield run.found(f"gpus.{key}", f"{what} are not a multiple of {key} {parallel}")
 
 
 @rule("RUN027", gate="run")

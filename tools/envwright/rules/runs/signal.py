@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from packaging.version import InvalidVersion, Version
-
+from envwright.packages.versions import version_step
 from envwright.rules.engine import Found, Severity, rule
 from envwright.rules.runs.subject import TOO_EASY, RunSubject, TrainedOn
 from envwright.text.plain_data import counted
@@ -94,9 +93,7 @@ def continuous_reward_with_binary_thresholds(run: RunSubject) -> Iterator[Found]
             continue
         share = used.recorded.zero_variance_share(_group_of(run, used))
         if run.spec.difficulty_filter and share is not None and share < 0.01:
-            message = (
-                f"{used.id} returns a continuous reward: groups without variance, which the filter drops, do not occur"
-            )
+            message = f"{used.id} returns a continuous reward: there are no groups without variance to filter"
             yield run.found("difficulty_filter", message, environment=used.id)
         for bounds in run.settings.difficulty_bounds:
             if bounds and set(bounds) <= {0, 1}:
@@ -121,10 +118,8 @@ def most_groups_would_have_no_variance(run: RunSubject) -> Iterator[Found]:
         size = _group_of(run, used)
         share = used.recorded.zero_variance_share(size)
         if share is not None and share > MOST_WITHOUT_VARIANCE:
-            message = (
-                f"{share:.0%} of groups of {size} on {used.id} would have no variance, according to the recording of "
-            )
-            message += used.recorded.speaker
+            message = f"{share:.0%} of groups of {size} on {used.id} would have no variance, according to the recording"
+            message += f" of {used.recorded.speaker}"
             yield run.found("group_size", message, environment=used.id, dead_share=round(share, 3))
 
 
@@ -141,7 +136,7 @@ def baseline_leaves_nothing_to_learn(run: RunSubject) -> Iterator[Found]:
         recorded = used.recorded
         if recorded is None or recorded.scripted or recorded.mean_share is None:
             continue
-        if recorded.mean_share <= 0 or recorded.mean_share > TOO_EASY:
+        if not 0 < recorded.mean_share <= TOO_EASY:
             message = f"{recorded.speaker} starts at {recorded.mean_share:.2f} of the range on {used.id}"
             yield run.found(used.key, message, environment=used.id, mean=recorded.mean_share)
 
@@ -160,7 +155,8 @@ def template_drops_what_was_thought(run: RunSubject) -> Iterator[Found]:
     Fix: Use a model or renderer that preserves thinking, or one that does not think; with one turn it is harmless.
     """
     model = run.settings.model or run.spec.model
-    if not run.trainer.renders_again or not _drops_thinking(model) or run.spec.sampling.enable_thinking is False:
+    drops_thinking = model.startswith(DROP_THINKING) and not model.endswith("-Base") and "-VL-" not in model
+    if not run.trainer.renders_again or not drops_thinking or run.spec.sampling.enable_thinking is False:
         return
     for used in run.trained_on:
         if used.multi_turn:
@@ -207,10 +203,12 @@ def hub_is_behind(run: RunSubject) -> Iterator[Found]:
     if not run.trainer.hosted:
         return
     for used in run.trained_on:
-        if used.on_hub is None or used.external or not _older(used.on_hub, used.version):
+        if used.on_hub is None or used.external:
             continue
-        message = f"{used.id} is {used.version} here and {used.on_hub or 'missing'} on the Hub"
-        yield run.found(used.key, message, environment=used.id)
+        step = version_step(used.on_hub, used.version)
+        if (step.direction > 0) if step else used.on_hub != used.version:
+            message = f"{used.id} is {used.version} here and {used.on_hub or 'missing'} on the Hub"
+            yield run.found(used.key, message, environment=used.id)
 
 
 @rule("RUN049", gate="run")
@@ -228,8 +226,7 @@ def budget_is_exceeded(run: RunSubject) -> Iterator[Found]:
     gpus = run.trainer.gpus(run.spec)
     hours = budget.hours * gpus
     if budget.max_gpu_hours is not None and hours > budget.max_gpu_hours:
-        counted_gpus = counted(gpus, "GPU")
-        message = f"{hours:g} GPU hours ({counted_gpus}, {budget.hours:g} h) exceed {budget.max_gpu_hours:g}"
+        message = f"{hours:g} GPU hours ({counted(gpus, 'GPU')}, {budget.hours:g} h) exceed {budget.max_gpu_hours:g}"
         yield run.found("budget.max_gpu_hours", message)
     if budget.max_dollars is not None and budget.gpu_hour_price is not None:
         dollars = hours * budget.gpu_hour_price
@@ -265,10 +262,9 @@ def long_conversations_have_small_groups(run: RunSubject) -> Iterator[Found]:
         message = f"{run.settings.batch} rollouts per step; {LONG_BATCH} is usual for several turns ({several[0].id})"
         yield run.found("batch_size", message, environment=several[0].id)
     for used in several:
-        if SMALL_GROUP <= _group_of(run, used) < LONG_GROUP:
-            message = (
-                f"{_group_of(run, used)} rollouts of each task; {LONG_GROUP} are usual for several turns ({used.id})"
-            )
+        size = _group_of(run, used)
+        if SMALL_GROUP <= size < LONG_GROUP:
+            message = f"{size} rollouts of each task; {LONG_GROUP} are usual for several turns ({used.id})"
             yield run.found("group_size", message, environment=used.id)
 
 
@@ -350,28 +346,13 @@ def no_model_has_played(run: RunSubject) -> Iterator[Found]:
     severity: Severity = "error" if run.spec.submit == "on-release" else "warning"
     for used in run.trained_on:
         if used.recorded is None or used.recorded.scripted:
-            found = run.found(used.key, f"no model is recorded on {used.id} yet", _played(used), environment=used.id)
+            record = f"Run `envwright record {used.id} --model M`"
+            if used.external:
+                record = "Bring it in with `envwright adopt` and record a model"
+            fix = f"{record}, or add `baseline: {{none: REASON}}` to the run."
+            found = run.found(used.key, f"no model is recorded on {used.id} yet", fix, environment=used.id)
             yield replace(found, severity=severity)
-
-
-def _played(used: TrainedOn) -> str:
-    """The fix that leads to a recording; an environment of the Hub has its code elsewhere."""
-    if used.external:
-        return "Bring it in with `envwright adopt` and record a model, or add `baseline: {none: REASON}` to the run."
-    return f"Run `envwright record {used.id} --model M`, or add `baseline: {{none: REASON}}` to the run."
-
-
-def _drops_thinking(model: str) -> bool:
-    """Whether the model's template drops the thinking of earlier turns; base and VL models are skipped."""
-    return model.startswith(DROP_THINKING) and not model.endswith("-Base") and "-VL-" not in model
 
 
 def _group_of(run: RunSubject, used: TrainedOn) -> int:
     return run.settings.groups.get(used.label, run.spec.group_size)
-
-
-def _older(there: str, here: str) -> bool:
-    try:
-        return not there or Version(there) < Version(here)
-    except InvalidVersion:
-        return there != here

@@ -306,12 +306,10 @@ class RunSubject:
 
     @property
     def ignore(self) -> Mapping[str, str]:
-        """Rule id → the reason why it is ignored for this run."""
         return self.spec.ignore
 
     @property
     def rules(self) -> Mapping[str, RuleSetting]:
-        """Rule id → its severity in this repository."""
         return self.spec.rules
 
     def refused(self, kind: RefusalKind) -> Iterator[Found]:

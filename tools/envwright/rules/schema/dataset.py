@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from envwright_worker.failures import shortened
 from envwright_worker.messages import text_of
 
-from envwright.facts.observed import Dataset, Place, Task
+from envwright.facts.observed import Dataset, Place
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import REPLY_LIMIT, Evidence
 from envwright.statistics.answer_slots import AnswerSlot
@@ -36,17 +36,13 @@ def _share(count: int, dataset: Dataset) -> float:
 
 
 def _tasks(subject: Subject, dataset: Dataset, indexes: tuple[int, ...]) -> list[dict[str, Any]]:
-    """The named tasks, with their prompts if they were kept."""
-    kept: dict[int, Task] = {task.index: task for task in subject.facts.tasks}
-    first = _datasets(subject)[0].split == dataset.split
-    shown: list[dict[str, Any]] = []
-    for index in indexes[:3]:
-        task = kept.get(index) if first else None
-        prompt = "\n".join(text_of(message) for message in task.prompt) if task else None
-        shown.append(
-            {"task": index} if task is None else {"task": index, "prompt": shortened(prompt or "", REPLY_LIMIT)}
-        )
-    return shown
+    """The named tasks, with their prompts if they were kept, as those of the first split are."""
+    kept = subject.facts.tasks if _datasets(subject)[0].split == dataset.split else ()
+    prompts = {task.index: "\n".join(map(text_of, task.prompt)) for task in kept if task.index in indexes[:3]}
+    return [
+        {"task": index} | ({"prompt": shortened(prompts[index], REPLY_LIMIT)} if index in prompts else {})
+        for index in indexes[:3]
+    ]
 
 
 @rule("SCH050", gate="schema")
@@ -79,18 +75,12 @@ def prompts_are_empty(subject: Subject) -> Iterator[Found]:
     speaks_first = any(score.completion and score.completion[0]["role"] == "user" for score in subject.facts.scores)
     for dataset in _datasets(subject):
         if dataset.empty_prompt_count and not speaks_first:
+            details = {"split": dataset.split, "tasks": list(dataset.empty_prompts)}
             yield Found(
                 f"{dataset.empty_prompt_count} of {dataset.inspected} {dataset.split} tasks have an empty prompt, "
-                f"first task {_first(dataset.empty_prompts)}",
-                Evidence(
-                    count=dataset.empty_prompt_count,
-                    details={"split": dataset.split, "tasks": list(dataset.empty_prompts)},
-                ),
+                f"first task {dataset.empty_prompts[0]}",
+                Evidence(count=dataset.empty_prompt_count, details=details),
             )
-
-
-def _first(indexes: tuple[int, ...]) -> str:
-    return str(indexes[0]) if indexes else "unknown"
 
 
 def _too_many_duplicates(dataset: Dataset) -> bool:
@@ -101,17 +91,16 @@ def _too_many_duplicates(dataset: Dataset) -> bool:
 
 
 def _duplicates(subject: Subject, dataset: Dataset) -> Found:
-    pair = f", first tasks {dataset.duplicates[0][0]} and {dataset.duplicates[0][1]}" if dataset.duplicates else ""
+    first: tuple[int, ...] = next(iter(dataset.duplicates), ())
+    pair = f", first tasks {first[0]} and {first[1]}" if first else ""
+    details = {
+        "split": dataset.split,
+        "pairs": [list(pair) for pair in dataset.duplicates],
+        "shown": _tasks(subject, dataset, first),
+    }
     return Found(
         f"{dataset.duplicate_count} of {dataset.inspected} {dataset.split} tasks are duplicates{pair}",
-        Evidence(
-            count=dataset.duplicate_count,
-            details={
-                "split": dataset.split,
-                "pairs": [list(pair) for pair in dataset.duplicates],
-                "shown": _tasks(subject, dataset, dataset.duplicates[0] if dataset.duplicates else ()),
-            },
-        ),
+        Evidence(count=dataset.duplicate_count, details=details),
     )
 
 
@@ -142,11 +131,6 @@ def a_few_tasks_are_repeated(subject: Subject) -> Iterator[Found]:
             yield _duplicates(subject, dataset)
 
 
-def _repeats_itself(dataset: Dataset) -> bool:
-    """Whether a taskset draws from a space so small that equal tasks prove nothing."""
-    return _share(dataset.duplicate_count, dataset) > 0.1
-
-
 @rule("SCH054", gate="schema")
 def train_and_eval_overlap(subject: Subject) -> Iterator[Found]:
     """Train and eval share tasks.
@@ -162,7 +146,9 @@ def train_and_eval_overlap(subject: Subject) -> Iterator[Found]:
     evaluated = next((dataset for dataset in description.datasets if dataset.split == "eval"), None)
     inspected = evaluated.inspected if evaluated else 0
     infinite = [dataset for dataset in description.datasets if dataset.size is None]
-    if infinite and (description.overlap_count <= MOST_OVERLAP * inspected or any(map(_repeats_itself, infinite))):
+    # equal tasks prove nothing of a taskset that draws from a space so small that it repeats itself
+    repeats_itself = any(_share(dataset.duplicate_count, dataset) > 0.1 for dataset in infinite)
+    if infinite and (description.overlap_count <= MOST_OVERLAP * inspected or repeats_itself):
         return
     pairs = [list(pair) for pair in description.overlap]
     first = f", first train {pairs[0][0]} and eval {pairs[0][1]}" if pairs else ""
@@ -184,7 +170,7 @@ def _given_away(subject: Subject) -> Iterator[tuple[Dataset, bool]]:
 def _answers(subject: Subject, dataset: Dataset) -> Found:
     return Found(
         f"{dataset.answer_in_prompt_count} of {dataset.inspected} {dataset.split} prompts contain the answer, "
-        f"first task {_first(dataset.answers_in_prompt)}",
+        f"first task {dataset.answers_in_prompt[0]}",
         Evidence(
             count=dataset.answer_in_prompt_count,
             details={"split": dataset.split, "shown": _tasks(subject, dataset, dataset.answers_in_prompt)},
@@ -228,8 +214,7 @@ def _answer_slot(subject: Subject) -> AnswerSlot | None:
 
 
 def _slot_found(subject: Subject, found: AnswerSlot) -> Found:
-    split = next(iter(_datasets(subject)), None)
-    shown = _tasks(subject, split, found.tasks) if split else []
+    shown = _tasks(subject, _datasets(subject)[0], found.tasks)
     answer = "the answer" if found.field in ("", "answer") else f"the answer (the task's {found.field})"
     return Found(
         f"{answer} is {found.slot} in {len(found.tasks)} of {found.of} prompts, first task {found.tasks[0]}",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import replace
-from functools import cache, lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
+
+from packaging.version import Version
 
 from envwright.declarations.package import folder_of
 from envwright.declarations.preparation import UNKNOWN_COMMIT, Preparation, preparation_lines, proposed_preparation
@@ -17,10 +18,10 @@ from envwright.rules.evidence import Evidence, described, of_failure
 from envwright.rules.failures import are_alternatives, missing_variables_fix, own_failure, variables_are_declared
 from envwright.rules.schema.metadata import in_pyproject
 from envwright.rules.schema.requirements import (
+    FIRST_WITHOUT_V0,
     OLDEST_JUDGED,
     RECOMMENDED,
-    locked_before_known,
-    locked_without_v0,
+    locked_for_v0,
     place_of_verifiers,
 )
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from envwright.declarations.package import Package
-    from envwright.facts.observed import Failure, Wheel
+    from envwright.facts.observed import Failure
     from envwright.facts.stages import StageName
 
 OUT_OF_PLACE = {"tests", "test", "recordings"}
@@ -79,25 +80,20 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
     if failure is None:
         return
     evidence = of_failure(failure, args=dict(subject.entry.args))
-    if (old := locked_before_known(subject.package)) is not None:
+    release = locked_for_v0(subject.package)
+    is_too_old = release is not None and release < OLDEST_JUDGED
+    if is_too_old or (release is not None and Version(release.base_version) >= FIRST_WITHOUT_V0):
         yield Found(
-            f"verifiers {old} is locked, and the gates judge {OLDEST_JUDGED} and later",
+            f"verifiers {release} is locked, and the gates judge {OLDEST_JUDGED} and later"
+            if is_too_old
+            else f"v0 environment, locked to verifiers {release}: {described(failure)}",
             evidence,
             place_of_verifiers(subject),
-            fix=f'Write `"{RECOMMENDED["v0"]}"` in project.dependencies, then `envwright lock {subject.package.name}`.',
-            inconclusive=True,
+            f'Write `"{RECOMMENDED["v0"]}"` in project.dependencies, then `envwright lock {subject.package.name}`.',
+            inconclusive=is_too_old,
         )
-        return
-    release = locked_without_v0(subject.package)
-    if release is None:
-        yield Found(f"loading failed: {described(failure)}", evidence, failure.place, fix=_known_fix(subject, failure))
-        return
-    yield Found(
-        f"v0 environment, locked to verifiers {release}: {described(failure)}",
-        evidence,
-        place_of_verifiers(subject),
-        fix=f'Write `"{RECOMMENDED["v0"]}"` in project.dependencies, then `envwright lock {subject.package.name}`.',
-    )
+    else:
+        yield Found(f"loading failed: {described(failure)}", evidence, failure.place, _known_fix(subject, failure))
 
 
 def _known_fix(subject: Subject, failure: Failure) -> str | None:
@@ -170,7 +166,7 @@ def loading_needs_the_network(subject: Subject) -> Iterator[Found]:
     Fix: Declare the data under `prepare:` in registry.yaml and run `envwright prepare NAME` once. Or ship the data, or
         a small sample of the same shape, with the package.
     """
-    for stage in ("load", "tasks"):
+    for stage in _DOING:
         failure = own_failure(subject, stage, "network")
         if failure is not None and failure.type != NOT_PREPARED:
             yield _missing_data(subject, stage, failure)
@@ -202,10 +198,7 @@ def _declaration_and_fix(subject: Subject, known: list[str]) -> tuple[str, str]:
         whole = Preparation((*declared.datasets, *added), commands[0] if commands else "")
         lines = "\n".join(preparation_lines(whole, indent="    "))
         if UNKNOWN_COMMIT in lines:
-            return (
-                lines,
-                f"`envwright prepare {name}` writes these lines with the commits into registry.yaml.",
-            )
+            return lines, f"`envwright prepare {name}` writes these lines with the commits into registry.yaml."
         return lines, f"Paste these lines below {name} in registry.yaml, and run `envwright prepare {name}`."
     if len(commands) > 1:
         return "", f"Let the declared command do this, too: {proposed.command}"
@@ -249,22 +242,18 @@ def loading_tries_the_network(subject: Subject) -> Iterator[Found]:
     Fix: Use the shipped data first, and the network only if an argument requests it.
     """
     attempts = [attempt for attempt in subject.facts.network if attempt.stage in _DOING]
-    failed = any(own_failure(subject, stage, "network") for stage in ("load", "tasks"))
-    if attempts and not failed and not _is_prepared(subject):
+    failed = any(own_failure(subject, stage, "network") for stage in _DOING)
+    wanted, declared = subject.facts.wanted, subject.entry.prepare
+    names = {dataset.name for dataset in declared.datasets}
+    # data that is declared was found, and the attempt only checked for a newer version
+    is_prepared = bool(wanted) and all(one.name in names or one.name in declared.command for one in wanted)
+    if attempts and not failed and not is_prepared:
         addresses = list(dict.fromkeys(attempt.address for attempt in attempts))
         yield Found(
             f"{_DOING[attempts[0].stage]} tried to connect to {addresses[0]} ({len(attempts)} attempts)",
             Evidence(count=len(attempts), details={"addresses": addresses[:10]}),
             attempts[0].place,
         )
-
-
-def _is_prepared(subject: Subject) -> bool:
-    """Whether every attempted download is declared: then the data was found, and the attempt only checked for a newer
-    version."""
-    wanted, declared = subject.facts.wanted, subject.entry.prepare
-    names = {dataset.name for dataset in declared.datasets}
-    return bool(wanted) and all(one.name in names or one.name in declared.command for one in wanted)
 
 
 @rule("SCH045", gate="schema")
@@ -327,7 +316,7 @@ def wheel_lacks_files(subject: Subject) -> Iterator[Found]:
     shipped = set(wheel.files)
     place = in_pyproject(subject.package, "build-system")
     if not any(name == f"{module}.py" or name.startswith(f"{module}/") for name in shipped):
-        evidence = Evidence(details={"contains": _listed(wheel)})
+        evidence = Evidence(details={"contains": list(wheel.files[:_LISTED])})
         yield Found(f"{wheel.filename} does not contain {module}", evidence, place, fix=_fix_of_module(subject.package))
         return
     root = subject.package.module_root
@@ -361,10 +350,6 @@ def _belongs(name: str, module: str) -> bool:
     hidden = any(part.startswith(".") or part in _CACHES for part in path.parts)
     ours = name == f"{module}.py" or name.startswith(f"{module}/")
     return ours and not hidden and path.suffix not in _NOT_SHIPPED_ANYWAY
-
-
-def _listed(wheel: Wheel) -> list[str]:
-    return list(wheel.files[:_LISTED])
 
 
 @rule("SCH032", gate="schema", protects="security")
@@ -429,24 +414,19 @@ def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
     if wheel is None:
         return
     pins = subject.package.lock.pins if subject.package.lock else {}
-    taken = {canonical(name): f"the package {name} in the lock" for name in pins} | _pythons_own()
+    taken = {_canonical(name): f"the package {name} in the lock" for name in pins}
+    taken |= {_canonical(name): f"Python's own module {name}" for name in sys.stdlib_module_names}
     for name in dict.fromkeys(filter(None, map(imported_as, wheel.files))):
-        whose = "the code that Python runs at its start" if name.endswith(".pth") else taken.get(canonical(name))
+        whose = "the code that Python runs at its start" if name.endswith(".pth") else taken.get(_canonical(name))
         if whose is not None:
             yield Found(
                 f"{name} at the top level of {wheel.filename} shadows {whose}",
-                Evidence(details={"found": name, "contains": _listed(wheel)}),
+                Evidence(details={"found": name, "contains": list(wheel.files[:_LISTED])}),
                 in_pyproject(subject.package, "build-system"),
             )
 
 
-@cache
-def _pythons_own() -> dict[str, str]:
-    return {canonical(name): f"Python's own module {name}" for name in sys.stdlib_module_names}
-
-
-@lru_cache(maxsize=4096)
-def canonical(name: str) -> str:
+def _canonical(name: str) -> str:
     """A name as pip and Python compare it on a case-insensitive disk."""
     return re.sub(r"[-_.]+", "_", name).lower()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
@@ -36,9 +37,14 @@ EXPECTED_SECTIONS: Mapping[str, tuple[str, ...]] = {
 }
 """Section → beginnings of words that identify its heading."""
 
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
-_HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
-_UNDERLINE = re.compile(r"^ {0,3}(=+|-+)[ \t]*$")
+
+def is_version(text: str) -> bool:
+    """Whether a text is a version by PEP 440."""
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
 
 
 def in_pyproject(package: Package, key: str) -> Place:
@@ -93,15 +99,9 @@ def version_is_not_pep_440(subject: Subject) -> Iterator[Found]:
     place = in_pyproject(subject.package, "project.version")
     if not version.strip():
         yield Found("project.version is missing", Evidence(), place)
-        return
-    try:
-        Version(version)
-    except InvalidVersion:
-        yield Found(
-            f"project.version is {version!r}, which is not a valid version (PEP 440)",
-            Evidence(details={"found": version}),
-            place,
-        )
+    elif not is_version(version):
+        message = f"project.version is {version!r}, which is not a valid version (PEP 440)"
+        yield Found(message, Evidence(details={"found": version}), place)
 
 
 @rule("SCH004", gate="schema", severity="warning", publishing=True)
@@ -113,8 +113,7 @@ def description_is_not_informative(subject: Subject) -> Iterator[Found]:
     Fix: Describe in one sentence what the model has to do and how it is rewarded.
     """
     package = subject.package
-    wrong = _wrong_with_description(package.name, package.description)
-    if wrong:
+    if wrong := _wrong_with_description(package.name, package.description):
         yield Found(
             f"project.description {wrong}",
             Evidence(details={"found": package.description}),
@@ -154,20 +153,26 @@ class Section:
 
     title: str
     level: int
-    line: int
     text: str
 
 
 @lru_cache(maxsize=8)
 def sections(readme: str) -> tuple[Section, ...]:
-    """Every section of a Markdown text; headings inside code fences do not count."""
-    lines = readme.splitlines()
-    headings = list(_headings(lines))
-    found = []
-    for index, (title, level, line, start) in enumerate(headings):
-        end = headings[index + 1][2] if index + 1 < len(headings) else len(lines)
-        found.append(Section(title, level, line + 1, "\n".join(lines[start:end])))
-    return tuple(found)
+    """Every section of a Markdown text; headings inside of other blocks do not count."""
+    from markdown_it import MarkdownIt  # not for results from the cache
+
+    lines = readme.split("\n")
+    tokens = MarkdownIt("commonmark").disable("inline").parse(readme)
+    headings = [
+        (inline.content, int(token.tag[1]), token.map)
+        for token, inline in pairwise(tokens)
+        if token.type == "heading_open" and token.level == 0 and token.map
+    ]
+    ends = [start for _, _, (start, _) in headings[1:]] + [len(lines)]
+    return tuple(
+        Section(title, level, "\n".join(lines[below:end]))
+        for (title, level, (_, below)), end in zip(headings, ends, strict=False)
+    )
 
 
 def missing_sections(readme: str) -> tuple[str, ...]:
@@ -184,13 +189,11 @@ def missing_sections(readme: str) -> tuple[str, ...]:
 def text_about_rewards(readme: str) -> str:
     """The text below the headings on rewards, deeper headings included."""
     parts = []
-    inside: int | None = None
+    level = 0
     for section in sections(readme):
-        if inside is not None and section.level <= inside:
-            inside = None
-        if inside is None and _announces(section.title, EXPECTED_SECTIONS["reward"]):
-            inside = section.level
-        if inside is not None:
+        if section.level <= level or not level:
+            level = section.level if _announces(section.title, EXPECTED_SECTIONS["reward"]) else 0
+        if level:
             parts.append(f"{section.title}\n{section.text}")
     return "\n".join(parts)
 
@@ -203,25 +206,6 @@ def names(text: str, function: str) -> bool:
 
 def _announces(title: str, beginnings: tuple[str, ...]) -> bool:
     return any(re.search(rf"\b{beginning}", title, re.IGNORECASE) for beginning in beginnings)
-
-
-def _headings(lines: list[str]) -> list[tuple[str, int, int, int]]:
-    """Title, level, index of the heading's line, index of the first line below it."""
-    found = []
-    fence: str | None = None
-    for index, line in enumerate(lines):
-        mark = _FENCE.match(line)
-        if mark:
-            fence = None if fence and mark[1].startswith(fence) else fence or mark[1]
-            continue
-        if fence:
-            continue
-        heading = _HEADING.match(line)
-        if heading:
-            found.append((heading[2], len(heading[1]), index, index + 1))
-        elif index and _UNDERLINE.match(line) and re.match(r" {0,3}[^\s#>|*+-]", lines[index - 1]):
-            found.append((lines[index - 1].strip(), 1 if "=" in line else 2, index - 1, index + 1))
-    return found
 
 
 @rule("SCH020", gate="schema", severity="warning", publishing=True)
@@ -250,16 +234,8 @@ def readme_lacks_sections(subject: Subject) -> Iterator[Found]:
         return
     missing = missing_sections(readme)
     if missing:
-        yield Found(
-            f"README.md has no section on {', '.join(missing)}",
-            Evidence(
-                details={
-                    "missing": list(missing),
-                    "accepted": {name: list(EXPECTED_SECTIONS[name]) for name in missing},
-                }
-            ),
-            Place("README.md"),
-        )
+        details = {"missing": list(missing), "accepted": {name: list(EXPECTED_SECTIONS[name]) for name in missing}}
+        yield Found(f"README.md has no section on {', '.join(missing)}", Evidence(details=details), Place("README.md"))
 
 
 @rule("SCH022", gate="schema", severity="warning")

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envwright.facts.observed import Place
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import Evidence
-from envwright.rules.schema.metadata import in_pyproject
+from envwright.rules.schema.metadata import in_pyproject, is_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,37 +65,25 @@ def is_bounded_above(requirement: Requirement) -> bool:
 
 def misfit(requirement: Requirement, generation: Generation) -> str | None:
     """A release without the generation that the requirement admits, or a note that none is admitted."""
-    admitted = list(requirement.specifier.filter(sorted(_probes(requirement)), prereleases=True))
-    if not admitted:
-        return None
-    fits = [_has(version, generation) for version in admitted]
-    wrong = [str(version) for version, right in zip(admitted, fits, strict=True) if not right]
+    named = (part.version.removesuffix(".*") for part in requirement.specifier)
+    probes = [*_PROBES, *(Version(text) for text in named if is_version(text))]
+    admitted = list(requirement.specifier.filter(sorted(probes), prereleases=True))
+    releases = [(version, Version(version.base_version)) for version in admitted]
+    wrong = [
+        version
+        for version, release in releases
+        if (release >= FIRST_WITHOUT_V0 if generation == "v0" else release < FIRST_V1)
+    ]
     if not wrong:
         return None
-    return f"admits only releases such as {wrong[-1]}" if not any(fits) else f"admits {wrong[0]}"
-
-
-def _has(version: Version, generation: Generation) -> bool:
-    release = Version(version.base_version)
-    return release < FIRST_WITHOUT_V0 if generation == "v0" else release >= FIRST_V1
-
-
-def _probes(requirement: Requirement) -> Iterator[Version]:
-    yield from _PROBES
-    for part in requirement.specifier:
-        try:
-            yield Version(part.version.removesuffix(".*"))
-        except InvalidVersion:
-            continue
+    return f"admits {wrong[0]}" if len(wrong) < len(admitted) else f"admits only releases such as {wrong[-1]}"
 
 
 def python_of(version: str) -> SpecifierSet | None:
     """The Pythons that a release of verifiers runs on; `None` if the version is invalid."""
-    try:
-        release = Version(version)
-    except InvalidVersion:
+    if not is_version(version):
         return None
-    return [pythons for first, pythons in PYTHON_OF_RELEASE if release >= first][-1]
+    return [pythons for first, pythons in PYTHON_OF_RELEASE if Version(version) >= first][-1]
 
 
 @lru_cache(maxsize=256)
@@ -105,12 +93,11 @@ def pythons_admitted(requires_python: str) -> tuple[Version, ...] | None:
         specifier = SpecifierSet(requires_python)
     except InvalidSpecifier:
         return None
-    return tuple(version for version in PYTHONS if _admits(specifier, version))
-
-
-def _admits(specifier: SpecifierSet, minor: Version) -> bool:
-    """Whether any patch release of a minor version is admitted."""
-    return any(specifier.contains(f"{minor.major}.{minor.minor}.{patch}") for patch in (0, 1, 5, 20))
+    return tuple(
+        minor
+        for minor in PYTHONS
+        if any(specifier.contains(f"{minor.major}.{minor.minor}.{patch}") for patch in (0, 1, 5, 20))
+    )
 
 
 RECOMMENDED = {"v0": "verifiers>=0.1.9,<0.4", "v1": "verifiers>=0.4,<0.5"}
@@ -136,34 +123,16 @@ def _release(subject: Subject) -> str | None:
     return subject.package.lock.pins.get("verifiers") if subject.package.lock else None
 
 
-def locked_without_v0(package: Package) -> str | None:
-    """The locked release of verifiers, if the package is written for v0 and that release no longer has it."""
-    release = _locked_for_v0(package)
-    return str(release) if release and Version(release.base_version) >= FIRST_WITHOUT_V0 else None
-
-
-def locked_before_known(package: Package) -> str | None:
-    """The locked release of verifiers, if the package is written for v0 and the gates cannot judge that release."""
-    release = _locked_for_v0(package)
-    return str(release) if release and release < OLDEST_JUDGED else None
-
-
-def _locked_for_v0(package: Package) -> Version | None:
-    release = package.lock.pins.get("verifiers") if package.lock else None
+def locked_for_v0(package: Package) -> Version | None:
+    """The locked release of verifiers, if the package is written for v0."""
+    release = package.lock.pins.get("verifiers", "") if package.lock else ""
     is_v0 = package.generation == "v0" or (package.defines_load_environment and not _exports_taskset(package))
-    try:
-        return Version(release) if release is not None and is_v0 else None
-    except InvalidVersion:
-        return None
+    return Version(release) if is_v0 and is_version(release) else None
 
 
 def _exports_taskset(package: Package) -> bool:
     """Whether the module's `__all__` has names besides the loader of v0."""
     return bool(set(package.exports) - {"load_environment"})
-
-
-def _minor(version: Version) -> str:
-    return f"{version.major}.{version.minor}"
 
 
 @rule("SCH006", gate="schema")
@@ -215,9 +184,9 @@ def python_is_wider_than_verifiers(subject: Subject) -> Iterator[Found]:
     oldest = next((version for version in PYTHONS if supported.contains(version)), None)
     shared = any(supported.contains(version) for version in admitted)
     if shared and oldest is not None and admitted[0] < oldest:
+        minor = f"{admitted[0].major}.{admitted[0].minor}"
         yield Found(
-            f"project.requires-python {declared!r} allows Python {_minor(admitted[0])}, but verifiers {release} "
-            f"requires {supported}",
+            f"project.requires-python {declared!r} allows Python {minor}, but verifiers {release} requires {supported}",
             Evidence(details={"found": declared, "verifiers": release, "supported": str(supported)}),
             in_pyproject(subject.package, "project.requires-python"),
         )
@@ -295,17 +264,14 @@ def nothing_to_load(subject: Subject) -> Iterator[Found]:
     if subject.facts.description is not None:
         return  # it was loaded, so the source text does not matter
     loader = package.defines_load_environment or "load_environment" in package.exports
-    messages = {
-        "v0": None if loader else "there is no load_environment, which a v0 environment needs",
-        "v1": None if _exports_taskset(package) else "its __all__ exports no Taskset, which a v1 environment needs",
+    message = {
+        "v0": "" if loader else "there is no load_environment, which a v0 environment needs",
+        "v1": "" if _exports_taskset(package) else "its __all__ exports no Taskset, which a v1 environment needs",
         None: "there is neither load_environment nor an exported Taskset",
     }[package.generation]
-    if messages is None:
-        return
-    yield Found(
-        f"module {package.module}: {messages}",
-        Evidence(details={"exports": list(package.exports), "generation": package.generation}),
-    )
+    if message:
+        details = {"exports": list(package.exports), "generation": package.generation}
+        yield Found(f"module {package.module}: {message}", Evidence(details=details))
 
 
 @rule("SCH013", gate="schema", severity="warning")
@@ -324,5 +290,5 @@ def lock_has_pins_that_nothing_requires(subject: Subject) -> Iterator[Found]:
             f"requirements.lock pins what nothing requires: {', '.join(pins[:10])}{' …' if len(pins) > 10 else ''}",
             Evidence(details={"found": list(pins)}),
             Place("requirements.lock"),
-            fix=f"Run `envwright lock {subject.package.name}`.",
+            f"Run `envwright lock {subject.package.name}`.",
         )

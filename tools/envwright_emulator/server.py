@@ -16,11 +16,11 @@ from typing import Any
 from aiohttp import web
 from envwright.system.loopback import served
 
-from envwright_emulator import environments, evaluations, publishing, secrets, training, users  # noqa: F401 - they fill the table
+from envwright_emulator import environments, evaluations, publishing, training  # noqa: F401 - they fill the table
 from envwright_emulator.behaviour import Behaviour, UnknownAssumption
 from envwright_emulator.behaviour import behaviour as behaviour_of
 from envwright_emulator.faults import GARBAGE, Faults, FaultSyntaxError, HubFault, parse_fault
-from envwright_emulator.hub import KEY, Accounts, Hub, HubRequest, HubResponse, now
+from envwright_emulator.hub import KEY, READ_ONLY_KEY, Account, Hub, HubRequest, HubResponse, now
 from envwright_emulator.store import Store
 
 API = "/api/v1"
@@ -86,7 +86,7 @@ class _Transport:
                 body, content = json.loads(content), b""
             except (ValueError, RecursionError):
                 body = None
-        account = self.hub.accounts.of(request.headers.get("Authorization", ""))
+        account = self.hub.accounts.get(request.headers.get("Authorization", "").removeprefix("Bearer ").strip())
         address = f"{request.scheme}://{request.host}"
         query = dict(request.query)
         return HubRequest(number, request.method, path, account, address, {}, query, body or {}, content)
@@ -169,7 +169,7 @@ class _Transport:
         found = self.hub.store.get(kind, subject)
         if found is None:
             raise LookupError
-        beside = ("logs", "metrics", "progress", "distributions", "samples", "checkpoints", "env_servers", "usage")
+        beside = ("logs", "metrics", "progress", "distributions", "samples", "checkpoints", "usage")
         reported = (self.hub.store.get("reported", subject) or {}) | {key: body[key] for key in beside if key in body}
         if kind == "evaluation" and "metrics" in body:
             found["metrics"] = body["metrics"]
@@ -275,7 +275,7 @@ def emulator(
     port: int = 0,
 ) -> Iterator[EmulatedHub]:
     """Serve until the block ends, with the state in a folder. Raises `OSError` if the port is taken."""
-    accounts = Accounts.usual(user, tuple(teams), key)
+    accounts = {key: Account(user, tuple(teams)), READ_ONLY_KEY: Account(user, tuple(teams), writes=False)}
     broken = Faults([parse_fault(text) for text in faults])
 
     @asynccontextmanager

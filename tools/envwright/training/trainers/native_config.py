@@ -62,6 +62,13 @@ class NativeConfig:
         self.origins[steps] = origin
         self.placed.add(origin)
 
+    def place(self, path: str | Path, spec: RunSpec, key: str, note: str = "") -> None:
+        """Set the value of a declared key; nothing if the run does not have it."""
+        value: Any = spec
+        for name in key.split("."):
+            value = None if value is None else getattr(value, name)
+        self.put(path, value, origin(spec, key, note))
+
     def table(self, path: str | Path) -> None:
         """Create a table, perhaps an empty one."""
         holder: Any = self.values

@@ -50,8 +50,8 @@ def _compile(request: CompileRequest) -> Compiled:
     spec = request.spec
     config = prime_rl_config(request, hosted=True)
     if spec.volume is not None:
-        config.put("volume", spec.volume.name, origin(spec, "volume.name", "keeps runs/ID/ after the run"))
-        config.put("volume_size", spec.volume.size, origin(spec, "volume.size", "if it is created"))
+        config.place("volume", spec, "volume.name", "keeps runs/ID/ after the run")
+        config.place("volume_size", spec, "volume.size", "if it is created")
     config.placed.add(origin(spec, "resume.run"))  # --resume-from
     config = with_overrides(config, spec)
     path = file_path(request, "toml")

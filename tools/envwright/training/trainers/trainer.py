@@ -16,8 +16,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.utils import canonicalize_name, canonicalize_version
 
 from envwright.declarations.package import folder_of
 from envwright.declarations.problem import nearest
@@ -25,7 +24,7 @@ from envwright.declarations.registry import held_out_of
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.facts.training_log import CONSOLE_LOG
 from envwright.rules.runs.subject import EvaluationTasks, RefusedSetting, TrainerLimits, TrainerSettings
-from envwright.training.trainers.native_config import leaves, without_place
+from envwright.training.trainers.native_config import leaves, origin, without_place
 
 if TYPE_CHECKING:
     from envwright.declarations.package import Package
@@ -173,10 +172,7 @@ class KeptAddresses:
     key_variable: str
 
 
-def _refuses_nothing(
-    _spec: RunSpec, _native: Mapping[str, Any], _settings: TrainerSettings
-) -> Iterable[RefusedSetting]:
-    return ()
+Refusals = Callable[["RunSpec", Mapping[str, Any], TrainerSettings], Iterable[RefusedSetting]]
 
 
 @dataclass(frozen=True)
@@ -191,7 +187,7 @@ class Trainer:
     """The run in the trainer's own terms. Raises `CompileError` or `ValueError` if it has no form there."""
     settings: Callable[[RunSpec, Mapping[str, Any]], TrainerSettings]
     """The settings of a compiled configuration, which overrides may have changed."""
-    refusals: Callable[[RunSpec, Mapping[str, Any], TrainerSettings], Iterable[RefusedSetting]] = _refuses_nothing
+    refusals: Refusals = lambda *_: ()
     """The refusals of the trainer when it reads a compiled configuration."""
     metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """This tool's name of a metric → the trainer's names; those with brackets are patterns."""
@@ -212,9 +208,6 @@ def recorded(name: str) -> Mapping[str, Any]:
     """A file that `nox -s trainers -- --write` wrote with a trainer's own code."""
     found: Mapping[str, Any] = json.loads(Path(__file__).with_name("recorded").joinpath(f"{name}.json").read_bytes())
     return found
-
-
-Refusals = Callable[["RunSpec", Mapping[str, Any], TrainerSettings], Iterable[RefusedSetting]]
 
 
 def refuses_unknown(file: str, key: str, at: str = "", new: Collection[str] = ()) -> Refusals:
@@ -338,11 +331,11 @@ def console_lines(request: CompileRequest) -> list[str]:
     return [f"mkdir -p {folder}", f"exec > >(tee -a {folder}/{CONSOLE_LOG}) 2>&1"]
 
 
-def own_environment_lines(request: CompileRequest, python: str) -> list[str]:
+def own_environment_lines(request: CompileRequest) -> list[str]:
     """Shell: a virtual environment for this run alone, created if missing."""
     return [
         f'VENV="$PWD/.envwright/trainers/{request.spec.name}/.venv"',
-        f'[ -x "$VENV/bin/python" ] || uv venv --python {python} "$VENV"',
+        '[ -x "$VENV/bin/python" ] || uv venv --python 3.11 "$VENV"',
         EXPORTED,
     ]
 
@@ -403,18 +396,11 @@ def _from_hub(environment: Environment) -> list[str]:
     asked = f'from importlib.metadata import version; print(version("{distribution}"))'
     read = f"\"$VENV/bin/python\" -c '{asked}'"
     message = f"{wanted} was not installed into $VENV"
+    spelled = canonicalize_version(environment.version, strip_trailing_zero=False)  # as installed packages do
     return [
         f'UV_OVERRIDE="$LOCKED" prime env install {shlex.quote(wanted)}  # exits with 0 also when it fails',
-        f'[ "$({read})" = {shlex.quote(_released(environment.version))} ] || {{ echo "{message}" >&2; exit 1; }}',
+        f'[ "$({read})" = {shlex.quote(spelled)} ] || {{ echo "{message}" >&2; exit 1; }}',
     ]
-
-
-def _released(version: str) -> str:
-    """A version as installed packages spell it."""
-    try:
-        return str(Version(version))
-    except InvalidVersion:
-        return version
 
 
 def saved_every(spec: RunSpec) -> int:
@@ -438,6 +424,28 @@ def units(request: CompileRequest, tasks: int | None = None) -> dict[str, int]:
     return rollouts if tasks is None else {**rollouts, "tasks per step": tasks}
 
 
+def compiled_script(
+    request: CompileRequest,
+    config: NativeConfig,
+    files: Mapping[str, str],
+    *secrets: str,
+    batch: str = "",
+    note: str = "",
+) -> Compiled:
+    """The run as files with a script that starts it; `batch` is the setting of a batch that counts tasks."""
+    spec, tasks = request.spec, request.tasks_per_step(request.only_source()) if batch else None
+    notes = [f"batch: {spec.batch_size} rollouts = {tasks} tasks ({batch})"] if batch else []
+    notes += [note] if note else []
+    return Compiled(
+        files=files,
+        command=("bash", file_path(request, "sh")),
+        native=config,
+        notes=(*notes, *config.left_out),
+        secrets=(*secrets, *spec.secrets),
+        units=units(request, tasks),
+    )
+
+
 def advantage_of(spec: RunSpec, known: Mapping[str, str]) -> str:
     """The trainer's name for the declared algorithm; raises `CompileError` if it has none."""
     if spec.algorithm not in known:
@@ -452,51 +460,58 @@ def with_overrides(config: NativeConfig, spec: RunSpec) -> NativeConfig:
     return config
 
 
+def place_wandb(config: NativeConfig, spec: RunSpec, table: str) -> None:
+    """The declared keys of W&B, under the same names in a table of the trainer."""
+    for key in ("project", "entity", "group"):
+        config.place(f"{table}.{key}", spec, f"wandb.{key}")
+    if spec.wandb is not None:
+        config.put(f"{table}.tags", list(spec.wandb.tags) or None, origin(spec, "wandb.tags"))
+
+
+def place_logger(config: NativeConfig, spec: RunSpec, table: str) -> None:
+    """The logger of rLLM's trainers, in their table."""
+    project = spec.wandb.project if spec.wandb else "envwright"
+    config.put(f"{table}.project_name", project, origin(spec, "wandb.project"))
+    config.put(f"{table}.experiment_name", spec.name, "the run's name")
+    config.put(f"{table}.logger", ["console", "wandb"] if spec.wandb else ["console"], origin(spec, "wandb"))
+
+
 def settings_at(
     paths: Mapping[str, str], limits: TrainerLimits
 ) -> Callable[[RunSpec, Mapping[str, Any]], TrainerSettings]:
     """A reader of settings at fixed paths: the name of a setting → its path in the configuration."""
 
     def read(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:
-        return _settings(paths, limits, spec, native)
+        numbers = {name: number_at(native, path) for name, path in paths.items()}
+        counts = {name: whole_at(native, path) for name, path in paths.items()}
+        labels = [source.label for source in spec.environments]
+        group = counts.get("group") or spec.group_size
+        batch, limit, interval = counts.get("batch"), counts.get("max_tokens"), counts.get("interval")
+        temperature = numbers.get("temperature")
+        if limits.batch_unit == "tasks" and batch is not None:
+            batch *= group
+        return TrainerSettings(
+            batch=batch,
+            groups=dict.fromkeys(labels, group),
+            model=spec.model,
+            algorithms=(spec.algorithm,),
+            max_steps=counts.get("max_steps"),
+            max_tokens=dict.fromkeys(labels, limit) if limit is not None else {},
+            seq_len=counts.get("seq_len") or spec.seq_len,
+            max_model_len=counts.get("max_model_len"),
+            temperatures=dict.fromkeys(labels, float(temperature)) if temperature is not None else {},
+            eval_interval=interval if interval and interval > 0 else None,
+            learning_rate=numbers.get("learning_rate"),
+            lora_rank=counts.get("lora_rank") or (spec.lora.rank if spec.lora and "lora_rank" not in paths else None),
+            max_inflight=counts.get("max_inflight", spec.max_concurrent),
+            train_gpus=counts.get("train_gpus") or spec.gpus.train,
+            inference_gpus=counts.get("inference_gpus"),
+            gpus_per_node=spec.gpus.per_node,
+            multi_node=spec.gpus.multi_node,
+            tensor_parallel=spec.gpus.tensor_parallel,
+        )
 
     return read
-
-
-def _settings(
-    paths: Mapping[str, str], limits: TrainerLimits, spec: RunSpec, native: Mapping[str, Any]
-) -> TrainerSettings:
-    def number(name: str) -> Any:
-        return number_at(native, paths[name]) if name in paths else None
-
-    def count(name: str) -> int | None:
-        return whole_at(native, paths[name]) if name in paths else None
-
-    labels = [source.label for source in spec.environments]
-    group = count("group") or spec.group_size
-    batch, limit, temperature, interval = count("batch"), count("max_tokens"), number("temperature"), count("interval")
-    if limits.batch_unit == "tasks" and batch is not None:
-        batch *= group
-    return TrainerSettings(
-        batch=batch,
-        groups=dict.fromkeys(labels, group),
-        model=spec.model,
-        algorithms=(spec.algorithm,),
-        max_steps=count("max_steps"),
-        max_tokens=dict.fromkeys(labels, limit) if limit is not None else {},
-        seq_len=count("seq_len") or spec.seq_len,
-        max_model_len=count("max_model_len"),
-        temperatures=dict.fromkeys(labels, float(temperature)) if temperature is not None else {},
-        eval_interval=interval if interval and interval > 0 else None,
-        learning_rate=number("learning_rate"),
-        lora_rank=count("lora_rank") or (spec.lora.rank if spec.lora and "lora_rank" not in paths else None),
-        max_inflight=count("max_inflight") if "max_inflight" in paths else spec.max_concurrent,
-        train_gpus=count("train_gpus") or spec.gpus.train,
-        inference_gpus=count("inference_gpus"),
-        gpus_per_node=spec.gpus.per_node,
-        multi_node=spec.gpus.multi_node,
-        tensor_parallel=spec.gpus.tensor_parallel,
-    )
 
 
 def value_at(values: Any, path: str) -> Any:

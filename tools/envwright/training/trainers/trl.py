@@ -20,6 +20,7 @@ from envwright.training.trainers.trainer import (
     Trainer,
     file_path,
     heading,
+    place_wandb,
     refuses_unknown,
     settings_at,
     units,
@@ -81,10 +82,8 @@ def _compile(request: CompileRequest) -> Compiled:
     config = with_overrides(_config(request), spec)
     path = file_path(request, "toml")
     command = ("envwright", "train", spec.name)
-    about = heading(request, LIMITS.title, " ".join(command))
-    text = toml_text(config, about)
     return Compiled(
-        files={path: text},
+        files={path: toml_text(config, heading(request, LIMITS.title, " ".join(command)))},
         command=command,
         native=config,
         notes=tuple(config.left_out),
@@ -96,12 +95,11 @@ def _compile(request: CompileRequest) -> Compiled:
 def _config(request: CompileRequest) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     group = spec.group_of(source)
-    config.put("model", spec.model, origin(spec, "model"))
+    config.place("model", spec, "model")
     config.put("rollouts.environment", source.id, origin(spec, "environments[0].id"))
-    if source.settings:
-        config.put("rollouts.args", dict(source.settings), origin(spec, "environments[0].taskset"))
-    config.put("rollouts.max_concurrent", spec.max_concurrent, origin(spec, "max_concurrent"))
-    config.put("rollouts.seq_len", spec.seq_len, origin(spec, "seq_len", "tokens of a conversation with its replies"))
+    config.put("rollouts.args", dict(source.settings) or None, origin(spec, "environments[0].taskset"))
+    config.place("rollouts.max_concurrent", spec, "max_concurrent")
+    config.place("rollouts.seq_len", spec, "seq_len", "tokens of a conversation with its replies")
     micro = _micro_batch(spec.batch_size)
     kept, evaluated = spec.checkpoints, spec.eval
     settings = {
@@ -129,23 +127,21 @@ def _config(request: CompileRequest) -> NativeConfig:
     }
     for name, (value, comment) in settings.items():
         config.put(f"grpo.{name}", value, comment)
-    if spec.sampling.enable_thinking is not None:
-        path = "grpo.chat_template_kwargs.enable_thinking"
-        config.put(path, spec.sampling.enable_thinking, origin(spec, "sampling.enable_thinking"))
-    if evaluated is not None:
-        config.put("rollouts.eval_tasks", evaluated.tasks, origin(spec, "eval.tasks", "kept from training"))
-        config.put("rollouts.eval_temperature", evaluated.temperature, origin(spec, "eval.temperature"))
+    config.place("grpo.chat_template_kwargs.enable_thinking", spec, "sampling.enable_thinking")
+    config.place("rollouts.eval_tasks", spec, "eval.tasks", "kept from training")
+    config.place("rollouts.eval_temperature", spec, "eval.temperature")
     _put_difficulty(config, request)
+    config.place("lora.r", spec, "lora.rank")
+    config.place("lora.lora_alpha", spec, "lora.alpha")
     if spec.lora is not None:
-        config.put("lora.r", spec.lora.rank, origin(spec, "lora.rank"))
-        config.put("lora.lora_alpha", spec.lora.alpha, origin(spec, "lora.alpha"))
         config.put("lora.target_modules", "all-linear", "every linear layer but the output's")
-    if spec.budget.max_gpu_hours is not None:
-        comment = origin(spec, "budget.max_gpu_hours", "on one GPU; the run is saved and can be resumed")
-        config.put("rollouts.max_hours", spec.budget.max_gpu_hours, comment)
+    note = "on one GPU; the run is saved and can be resumed"
+    config.place("rollouts.max_hours", spec, "budget.max_gpu_hours", note)
     if spec.resume is not None:
-        config.put("rollouts.resume_from", _checkpoint(spec), origin(spec, "resume"))
-    _put_wandb(config, spec)
+        step = spec.resume.step
+        start = spec.resume.folder if step is None else f"outputs/{spec.name}/checkpoint-{step}"
+        config.put("rollouts.resume_from", start, origin(spec, "resume"))
+    place_wandb(config, spec, "wandb")
     config.left_out += _left_out(spec, source)
     return config
 
@@ -159,22 +155,6 @@ def _put_difficulty(config: NativeConfig, request: CompileRequest) -> None:
         rare = rates.rare(spec.difficulty)
         comment = origin(spec, "difficulty", f"{len(rare)} of {len(rates.tasks)} tasks, by {rates.source}")
         config.put("rollouts.rare_tasks", rare, comment)
-
-
-def _checkpoint(spec: RunSpec) -> str | None:
-    """The folder of the checkpoint to start from."""
-    resume = spec.resume
-    if resume is None or resume.step is None:
-        return resume.folder if resume else None
-    return f"outputs/{spec.name}/checkpoint-{resume.step}"
-
-
-def _put_wandb(config: NativeConfig, spec: RunSpec) -> None:
-    if spec.wandb is None:
-        return
-    for key in ("project", "entity", "group"):
-        config.put(f"wandb.{key}", getattr(spec.wandb, key), origin(spec, f"wandb.{key}"))
-    config.put("wandb.tags", list(spec.wandb.tags) or None, origin(spec, "wandb.tags"))
 
 
 def _left_out(spec: RunSpec, source: Source) -> list[str]:

@@ -13,6 +13,7 @@ from envwright.training.trainers.trainer import (
     CompileRequest,
     KeptFolders,
     Trainer,
+    compiled_script,
     file_path,
     heading,
     install_lines,
@@ -22,7 +23,6 @@ from envwright.training.trainers.trainer import (
     script_heading,
     settings_at,
     start_lines,
-    units,
     with_overrides,
 )
 
@@ -68,39 +68,31 @@ def _compile(request: CompileRequest) -> Compiled:
     path, script = file_path(request, "toml"), file_path(request, "sh")
     legacy = f"Legacy: {RELEASE} is the last release with this trainer."
     about = heading(request, LIMITS.title, f"vf-rl @ {path}", legacy)
-    text = toml_text(config, about)
     lines = script_heading(
         request,
         LIMITS.title,
         script,
         "On a Linux machine with two GPUs and tmux: vf-rl starts vLLM and the trainer there.",
     )
-    before = [*own_environment_lines(request, "3.11"), f"{INSTALL} '{RELEASE}'", *install_lines(request)]
+    before = [*own_environment_lines(request), f"{INSTALL} '{RELEASE}'", *install_lines(request)]
     before += start_lines(request)
     # tmux starts `uv run` in --cwd, where uv finds the folder .venv, also without these variables.
     start = f'"$VENV/bin/vf-rl" @ "$PWD/{path}" --cwd "$(dirname "$VENV")"'
-    return Compiled(
-        files={path: text, script: script_text(start, {}, lines, before)},
-        command=("bash", script),
-        native=config,
-        notes=tuple(config.left_out),
-        secrets=spec.secrets,
-        units=units(request),
+    return compiled_script(
+        request, config, {path: toml_text(config, about), script: script_text(start, {}, lines, before)}
     )
 
 
 def _config(request: CompileRequest) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
-    config.put("model", spec.model, origin(spec, "model"))
+    config.place("model", spec, "model")
     config.put("env.id", request.environment(source).id, origin(spec, "environments[0].id"))
-    if source.settings:
-        config.put("env.args", dict(source.settings), origin(spec, "environments[0].args"))
-    config.put("inference.gpus", spec.gpus.inference, origin(spec, "gpus.inference"))
-    config.put("inference.args.max_model_len", spec.seq_len, origin(spec, "seq_len"))
+    config.put("env.args", dict(source.settings) or None, origin(spec, "environments[0].args"))
+    config.place("inference.gpus", spec, "gpus.inference")
+    config.place("inference.args.max_model_len", spec, "seq_len")
     if spec.gpus.tensor_parallel > 1:
-        path = "inference.args.tensor_parallel_size"
-        config.put(path, spec.gpus.tensor_parallel, origin(spec, "gpus.tensor_parallel"))
-    config.put("trainer.gpus", spec.gpus.train, origin(spec, "gpus.train"))
+        config.place("inference.args.tensor_parallel_size", spec, "gpus.tensor_parallel")
+    config.place("trainer.gpus", spec, "gpus.train")
     if spec.batch_size % spec.gpus.train:
         raise CompileError(f"batch_size {spec.batch_size} is not a multiple of {spec.gpus.train} GPUs that train")
     micro = math.gcd(spec.batch_size // spec.gpus.train, MOST_MICRO_BATCH)

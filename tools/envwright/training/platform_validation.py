@@ -12,18 +12,15 @@ import re
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from envwright.declarations.run import Schema
 from envwright.hub.access import HubAccess, Prime
-from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.subprocesses import ProgramFailed, run_program
-from envwright.training.trainers import compile_run, trainer_named
+from envwright.training.declared_runs import DeclaredRun
+from envwright.training.submit import RunIdentity, submitted_file
+from envwright.training.trainers import compile_run
 from envwright.training.trainers.trainer import CompileError
-
-if TYPE_CHECKING:
-    from envwright.declarations.run import Schema
-    from envwright.training.declared_runs import DeclaredRun
-    from envwright.training.submit import RunIdentity
 
 VALIDATE_SECONDS = 900.0
 """Seconds of a call: the first one installs the schema package, for which the CLI itself waits 360."""
@@ -145,14 +142,8 @@ def _validated(
     run: DeclaredRun, identity: RunIdentity, prime: Prime, access: HubAccess, cache: Path, stop: threading.Event
 ) -> dict[str, Any]:
     """The CLI's JSON document: an artifact with its commit, or an error; empty if it printed neither."""
-    named, compiled = trainer_named(run.spec.backend).named, run.compiled
-    if named is None or compiled is None:
-        raise ValueError(f"{run.spec.name} has no configuration to submit")
-    with temporary_scratch("validate") as scratch:
-        home = scratch / "home"
-        home.mkdir()
-        config = scratch / f"{identity.run}.toml"
-        config.write_text(named(compiled, identity.name), encoding="utf-8")
+    with submitted_file(run, identity) as (config, _):
+        home = config.parent
         command = [str(prime.program), "train", "validate", str(config), "-o", "json"]
         environment = access.environment(home) | {"XDG_CACHE_HOME": str(cache / SCHEMA_CACHE)}
         try:

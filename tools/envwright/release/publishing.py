@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from envwright.declarations.package import Package
 from envwright.hub.access import HubAccess, Prime
@@ -305,7 +305,7 @@ class Verifier:
         said = self._answer_of_hub(HubCall("details", f"/environmentshub/{desired.address}/@{desired.version}"))
         if said.outcome == "failed":
             return Verified(False, f"the published version could not be read: {said.message}", seen=False)
-        details = _details(said)
+        details = said.inner
         address = details.get("wheel_url")
         if not isinstance(address, str) or not address:
             hidden = desired.visibility == "PRIVATE" and bool(details)
@@ -324,14 +324,10 @@ class Verifier:
 
     def _answer_of_hub(self, call: HubCall) -> HubAnswer:
         """The answer of the Hub, read again while that fails."""
+        answer = call_hub(self.prime, self.access, [call], self.stop)[call.id]
         for turn in range(READS - 1):
-            answer = call_hub(self.prime, self.access, [call], self.stop)[call.id]
             if answer.outcome != "failed":
-                return answer
+                break
             self.retry.wait(turn, self.stop)
-        return call_hub(self.prime, self.access, [call], self.stop)[call.id]
-
-
-def _details(answer: HubAnswer) -> dict[str, Any]:
-    data = answer.data.get("data", answer.data) if isinstance(answer.data, dict) else None
-    return data if isinstance(data, dict) else {}
+            answer = call_hub(self.prime, self.access, [call], self.stop)[call.id]
+        return answer

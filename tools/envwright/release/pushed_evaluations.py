@@ -113,7 +113,7 @@ class EvaluationPusher:
     def _samples(self, id: str) -> int | None:
         call = HubCall("samples", f"/evaluations/{id}/samples", {"page": 1, "limit": 1})
         answer = call_hub(self.prime, self.access, [call], self.stop)["samples"]
-        total = answer.data.get("total") if isinstance(answer.data, dict) else None
+        total = answer.table.get("total")
         return total if isinstance(total, int) else None
 
     def _push(self, name: str, desired: Desired, recording: RecordingOnDisk, *, rows: int, continues: str) -> Push:

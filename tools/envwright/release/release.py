@@ -229,8 +229,7 @@ class Release:
         place = f"/environmentshub/{address}"
         calls = [HubCall("status", f"{place}/status"), HubCall("all", f"{place}/versions")]
         answers = call_hub(self.prime, self.access, calls, self.stop)
-        data = answers["all"].data
-        versions = data.get("data", {}).get("versions", ()) if isinstance(data, dict) else ()
+        versions = answers["all"].inner.get("versions", ())
         contents = frozenset(str(version.get("sha256")) for version in versions if isinstance(version, dict))
         return reading_of(answers["status"], address, self.identity), contents
 

@@ -38,32 +38,6 @@ NOT_SUBMITTED: Mapping[RunAction, SubmissionOutcome] = {"waits": "waits", "manua
 
 
 @dataclass(frozen=True)
-class RunState:
-    """The known state of one run."""
-
-    spec: RunSpec
-    identity: RunIdentity
-    hosted: bool
-    failing: tuple[str, ...]
-    """Failing rules with findings."""
-    missing: tuple[str, ...]
-    """Environments that are not on the Hub as declared."""
-    external: Mapping[str, str]
-    """Environments of other owners, which no release publishes → why runs cannot use them; empty if they can."""
-    platform: Sequence[PlatformRun] | None
-    """`None` if the platform was not queried."""
-    unreadable: str = ""
-    """Why the platform could not be read."""
-    refused: tuple[str, ...] = ()
-    """Environments that the release does not publish."""
-    named: bool = False
-    """Whether the user named this run."""
-    command: str = ""
-    seen: str = ""
-    """Its id on the platform when it was submitted or found from here; empty if it never was."""
-
-
-@dataclass(frozen=True)
 class RunSize:
     """The size and the cost of one run, before it starts."""
 
@@ -143,44 +117,6 @@ class RunDecision:
     reason: str
     next: str = ""
     found: PlatformRun | None = None
-
-
-def decision_on(run: RunState) -> RunDecision:
-    """The decision on a run; nothing is submitted after a failed read."""
-    if run.failing:
-        return RunDecision("refused", f"its rules fail: {', '.join(run.failing)}", "envwright train compile")
-    if not run.hosted:
-        return RunDecision("manual", "self-managed; start it yourself", run.command)
-    if run.platform is None:
-        if run.unreadable:
-            return RunDecision("unreadable", run.unreadable)
-        if run.spec.submit == "manual" and not run.named:
-            return RunDecision("not-asked", "submit: manual, a merge does not submit it")
-        if run.refused:
-            return _waiting(run)
-        return RunDecision("not-asked", "a merge submits it, unless the platform has this version already")
-    same = [each for each in run.platform if run.identity.is_this(each.name)]
-    if same:
-        return _there(same)
-    if run.spec.submit == "manual" and not run.named:
-        return RunDecision("manual", "submit: manual", f"envwright train {run.spec.name}")
-    if run.refused:
-        return _waiting(run)
-    if run.missing:
-        names = ", ".join(run.external.get(name) or name for name in run.missing)
-        ours = set(run.missing) - set(run.external)
-        then = "envwright release" if ours else "declare a version that the Hub has, in registry.yaml"
-        return RunDecision("waits", f"not on the Hub as declared here: {names}", then)
-    if run.seen:
-        return RunDecision("waits", *SeenRun(Path(), run.identity).gone(run.seen))
-    others = [each for each in run.platform if run.identity.is_another_version(each.name)]
-    changed = f"changed since {others[0].name} ({others[0].status}); " if others else ""
-    return RunDecision("submit", f"{changed}{RunSize.of(run.spec)}")
-
-
-def _waiting(run: RunState) -> RunDecision:
-    names = ", ".join(run.refused)
-    return RunDecision("waits", f"not submitted: this release does not publish {names}", "fix what stops it first")
 
 
 def _there(same: Sequence[PlatformRun]) -> RunDecision:
@@ -332,23 +268,53 @@ def _decided(
     external: Mapping[str, str],
     asked: Collection[str],
 ) -> DecidedRun:
-    spec, registry = run.spec, situation.registry
-    identity = identity_of(run.request, registry.runs[spec.name], packages, commit)
-    state = RunState(
-        spec=spec,
-        identity=identity,
-        hosted=run.trainer.hosted,
-        failing=tuple(dict.fromkeys(finding.rule for finding in run.findings if finding.counts)),
-        missing=tuple(name for name in spec.environment_names if name not in situation.ready),
-        external={name: external.get(name, "") for name in registry.external},
-        platform=platform,
-        unreadable=unreadable,
-        refused=tuple(name for name in spec.environment_names if name in situation.refused),
-        named=spec.name in asked,
-        command=" ".join(run.compiled.command) if run.compiled else "",
-        seen=SeenRun(Workspace(situation.root).base, identity).id,
-    )
-    return DecidedRun(run, identity, decision_on(state), RunSize.of(spec, run.hours))
+    identity = identity_of(run.request, situation.registry.runs[run.spec.name], packages, commit)
+    decision = _decision(run, identity, situation, platform, unreadable, external, named=run.spec.name in asked)
+    return DecidedRun(run, identity, decision, RunSize.of(run.spec, run.hours))
+
+
+def _decision(
+    run: DeclaredRun,
+    identity: RunIdentity,
+    situation: Situation,
+    platform: tuple[PlatformRun, ...] | None,
+    unreadable: str,
+    external: Mapping[str, str],
+    *,
+    named: bool,
+) -> RunDecision:
+    """The decision on a run; nothing is submitted after a failed read. The user may have `named` it."""
+    spec, by_hand = run.spec, run.spec.submit == "manual" and not named
+    if failing := dict.fromkeys(finding.rule for finding in run.findings if finding.counts):
+        return RunDecision("refused", f"its rules fail: {', '.join(failing)}", "envwright train compile")
+    if not run.trainer.hosted:
+        command = " ".join(run.compiled.command) if run.compiled else ""
+        return RunDecision("manual", "self-managed; start it yourself", command)
+    refused = ", ".join(name for name in spec.environment_names if name in situation.refused)
+    waits = RunDecision("waits", f"not submitted: this release does not publish {refused}", "fix what stops it first")
+    if platform is None:
+        if unreadable:
+            return RunDecision("unreadable", unreadable)
+        if by_hand:
+            return RunDecision("not-asked", "submit: manual, a merge does not submit it")
+        unasked = RunDecision("not-asked", "a merge submits it, unless the platform has this version already")
+        return waits if refused else unasked
+    if same := [each for each in platform if identity.is_this(each.name)]:
+        return _there(same)
+    if by_hand:
+        return RunDecision("manual", "submit: manual", f"envwright train {spec.name}")
+    if refused:
+        return waits
+    if missing := [name for name in spec.environment_names if name not in situation.ready]:
+        names = ", ".join(external.get(name) or name for name in missing)
+        theirs = set(missing) <= set(situation.registry.external)
+        then = "declare a version that the Hub has, in registry.yaml" if theirs else "envwright release"
+        return RunDecision("waits", f"not on the Hub as declared here: {names}", then)
+    if (seen := SeenRun(Workspace(situation.root).base, identity)).id:
+        return RunDecision("waits", *seen.gone)
+    others = [each for each in platform if identity.is_another_version(each.name)]
+    changed = f"changed since {others[0].name} ({others[0].status}); " if others else ""
+    return RunDecision("submit", f"{changed}{RunSize.of(spec)}")
 
 
 def _platform_runs(situation: Situation, runs: Iterable[DeclaredRun]) -> tuple[tuple[PlatformRun, ...] | None, str]:
@@ -395,6 +361,6 @@ def _absence(entry: ExternalEntry, pinned: HubAnswer, latest: HubAnswer) -> str:
     place = f"{REGISTRY_FILE}:{entry.line}" if entry.line else REGISTRY_FILE
     if latest.outcome != "ok":
         return f"{address} ({place}), which this key does not see"
-    version = (latest.data.get("data") or {}).get("latest_version") if isinstance(latest.data, dict) else None
+    version = latest.inner.get("latest_version")
     known = version.get("semantic_version") if isinstance(version, dict) else None
     return f"{address} ({place}) has no version {entry.version}" + (f"; its latest is {known}" if known else "")

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from envwright.builds.wheel import DAMAGED_ARCHIVE
 from envwright.hub.access import HubAccess, HubUnavailable, Prime
@@ -58,8 +58,7 @@ def shown_by_wheels(
 
 
 def _wheel_of(answer: HubAnswer) -> str:
-    data: Any = answer.data.get("data", answer.data) if isinstance(answer.data, dict) else None
-    address = data.get("wheel_url") if answer.outcome == "ok" and isinstance(data, dict) else None
+    address = answer.inner.get("wheel_url")
     return address if isinstance(address, str) else ""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -148,12 +149,8 @@ class ReleaseLedger:
     @property
     def checksums(self) -> str:
         """A line for each wheel that was fetched, compared with the tested one, installed and loaded."""
-        lines = [
-            f"{entry.fetched.sha256}  {entry.fetched.filename}\n"
-            for entry in self.entries
-            if entry.fetched and entry.is_ready and entry.is_verified
-        ]
-        return "".join(lines)
+        verified = [entry.fetched for entry in self.entries if entry.is_ready and entry.is_verified]
+        return "".join(f"{wheel.sha256}  {wheel.filename}\n" for wheel in verified if wheel)
 
     def text(self, scrubber: Scrubber) -> str:
         """The ledger as JSON, without secrets."""
@@ -224,10 +221,8 @@ def _besides(entry: LedgerEntry) -> Iterator[str]:
 
 def sum_of(ledger: ReleaseLedger) -> str:
     """The summary in one line."""
-    counted: dict[str, int] = {}
-    for entry in ledger.entries:
-        counted[entry.result] = counted.get(entry.result, 0) + 1
-    said = ", ".join(f"{count:,} {result}" for result, count in counted.items()) or "no environments were selected"
+    results = Counter(entry.result for entry in ledger.entries)
+    said = ", ".join(f"{count:,} {result}" for result, count in results.items()) or "no environments were selected"
     return f"{said}{'; interrupted' if ledger.interrupted else ''}."
 
 

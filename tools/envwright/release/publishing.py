@@ -197,6 +197,22 @@ class Push:
     said: str
     """Without secrets."""
 
+    @classmethod
+    def by(
+        cls,
+        command: list[str | Path],
+        environment: Mapping[str, str],
+        folder: Path,
+        access: HubAccess,
+        stop: threading.Event,
+    ) -> Push:
+        """Push once, with a command of the CLI. Raises `Interrupted` when `stop` is set."""
+        try:
+            said = run_program(command, environment=environment, folder=folder, seconds=PUSH_SECONDS, stop=stop)
+            return cls(0, access.scrubber.text(said))
+        except ProgramFailed as error:
+            return cls(1, access.scrubber.text(error.failure.message))
+
     @property
     def blame(self) -> Blame:
         """Why the push failed, as far as the output shows."""
@@ -241,11 +257,7 @@ def push_environment(
             command += ["--name", desired.name]
         if package.generation:
             command += ["--runtime", package.generation]
-        try:
-            said = run_program(command, environment=environment, folder=source, seconds=PUSH_SECONDS, stop=stop)
-            return Push(0, access.scrubber.text(said))
-        except ProgramFailed as error:
-            return Push(1, access.scrubber.text(error.failure.message))
+        return Push.by(command, environment, source, access, stop)
 
 
 def _stand_in(tools: Path, wheel: Path) -> None:

@@ -25,9 +25,7 @@ from envwright.release.plan import Desired
 from envwright.release.publishing import Push
 from envwright.system.retry_policy import HUB_PUSH, RetryPolicy
 from envwright.system.scratch_folder import temporary_scratch
-from envwright.system.subprocesses import ProgramFailed, run_program
 
-PUSH_SECONDS = 900.0
 COMPLETE = "COMPLETED"
 
 
@@ -49,14 +47,11 @@ class EvaluationPusher:
     stop: threading.Event
     retry: RetryPolicy = HUB_PUSH
 
-    def push_all(self, desired: Desired, package: Package) -> tuple[PushedEvaluation, ...]:
+    def push_all(self, desired: Desired, package: Package) -> Iterator[PushedEvaluation]:
         """Push the recordings of real models; those of scripted policies are left out.
 
         Raises `Interrupted`.
         """
-        return tuple(self._all(desired, package))
-
-    def _all(self, desired: Desired, package: Package) -> Iterator[PushedEvaluation]:
         for recording in read_recordings(package.folder):
             model = str(recording.baseline.get("model") or "")
             name = evaluation_name(desired, model, split_of(recording.baseline))
@@ -123,14 +118,7 @@ class EvaluationPusher:
             write_evaluation(folder, name, desired, recording, rows)
             command: list[str | Path] = [self.prime.program, "--plain", "eval", "push", folder, "--name", name]
             command += ["--eval-id", continues] if continues else ["--env", desired.address]
-            environment = self.access.environment(home)
-            try:
-                said = run_program(
-                    command, environment=environment, folder=folder, seconds=PUSH_SECONDS, stop=self.stop
-                )
-                return Push(0, self.access.scrubber.text(said))
-            except ProgramFailed as error:
-                return Push(1, self.access.scrubber.text(error.failure.message))
+            return Push.by(command, self.access.environment(home), folder, self.access, self.stop)
 
 
 def evaluation_name(desired: Desired, model: str, split: Split = "train") -> str:

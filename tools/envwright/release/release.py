@@ -239,7 +239,7 @@ class Release:
         if not known.is_ready or not self.repository.registry.environments[desired.name].publish_evals:
             return known
         pusher = EvaluationPusher(self.prime, self.access, self.stop, self.retry)
-        return replace(known, evaluations=pusher.push_all(desired, self.repository.packages[desired.name]))
+        return replace(known, evaluations=tuple(pusher.push_all(desired, self.repository.packages[desired.name])))
 
 
 def _continued(entry: LedgerEntry, earlier: LedgerEntry) -> LedgerEntry:
@@ -380,31 +380,18 @@ def outcome(ledger: ReleaseLedger, external: Iterable[ExternalStep] = ()) -> tup
         message = f"{each.address}, an environment of the Hub, is {each.standing} there: {fix}"
         absent += [message] if each.standing in ("missing", "no-access") else []
         unread += [message] if each.standing == "unreadable" else []
-    for code, why in (
-        (exit_codes.FAIL, [*_entries_with(ledger, {"refused", "failed", "wedged"}), *_failed_parts(ledger), *absent]),
-        (exit_codes.ERROR, [*_unknowns(ledger), *unread]),
-    ):
+    runs = {result: [run for run in ledger.runs if run["outcome"] == result] for result in ("failed", "unknown")}
+    evaluations = [each for entry in ledger.entries for each in entry.evaluations if each.outcome == "failed"]
+    failed = [*_entries_with(ledger, {"refused", "failed", "wedged"})]
+    failed += [f"evaluation {evaluation.name} failed" for evaluation in evaluations]
+    failed += [f"run {run['name']} failed: {run['message']}" for run in runs["failed"]]
+    unknown = [*_entries_with(ledger, {"unknown", "not-reached"})]
+    unknown += [f"the result of submitting run {run['name']} is unknown" for run in runs["unknown"]]
+    for code, why in ((exit_codes.FAIL, [*failed, *absent]), (exit_codes.ERROR, [*unknown, *unread])):
         if why:
             return code, "; ".join(why)
     return exit_codes.PASS, ""
 
 
-def _unknowns(ledger: ReleaseLedger) -> list[str]:
-    """What has no known result."""
-    runs = [run["name"] for run in ledger.runs if run["outcome"] == "unknown"]
-    return [
-        *_entries_with(ledger, {"unknown", "not-reached"}),
-        *(f"the result of submitting run {name} is unknown" for name in runs),
-    ]
-
-
 def _entries_with(ledger: ReleaseLedger, results: set[str]) -> Iterator[str]:
     return (f"{entry.step.desired.address} is {entry.result}" for entry in ledger.entries if entry.result in results)
-
-
-def _failed_parts(ledger: ReleaseLedger) -> Iterator[str]:
-    for entry in ledger.entries:
-        yield from (
-            f"evaluation {evaluation.name} failed" for evaluation in entry.evaluations if evaluation.outcome == "failed"
-        )
-    yield from (f"run {run['name']} failed: {run['message']}" for run in ledger.runs if run["outcome"] == "failed")

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-STEPS = ("resolve", "wheel", "wheel-upload", "wheel-finalize", "source", "source-upload", "source-finalize")
 
 
 @dataclass(frozen=True)

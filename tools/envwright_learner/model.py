@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from envwright.training.run_folder import UnfitSettings
@@ -85,8 +85,7 @@ class SamplingSettings:
     """Conversations of one batch."""
 
 
-@dataclass(frozen=True)
-class SampledReply:
+class SampledReply(NamedTuple):
     """One sampled reply."""
 
     tokens: tuple[int, ...]

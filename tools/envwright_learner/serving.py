@@ -115,11 +115,10 @@ class PolicyServer:
             body = await request.json()
             messages, tools, most, temperature = _asked(body)
             turn = await self._turn(messages, tools, most, temperature)
-        except InvalidRequest as error:
-            return _refusal(400, str(error))
-        except UnfitTemplate as error:
-            self.refused = error
-            return _refusal(400, str(error))
+        except (InvalidRequest, UnfitTemplate) as error:
+            self.refused = error if isinstance(error, UnfitTemplate) else self.refused
+            said = {"message": str(error), "type": "invalid_request_error", "code": "invalid_request"}
+            return web.json_response({"error": said}, status=400)
         reply = self._renderer.reply(turn.reply)
         self.spoken.add(messages, reply, turn)
         ended = self._renderer.ended(turn.reply)
@@ -178,11 +177,6 @@ def _completion(model: str, reply: Message, turn: Turn, *, ended: bool) -> dict[
         "choices": [{"index": 0, "message": reply, "finish_reason": reason}],
         "usage": {"prompt_tokens": fed, "completion_tokens": sampled, "total_tokens": fed + sampled},
     }
-
-
-def _refusal(status: int, message: str) -> web.Response:
-    error = {"message": message, "type": "invalid_request_error", "code": "invalid_request"}
-    return web.json_response({"error": error}, status=status)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from envwright_learner.environment import RolloutFunction, TrainingEnvironment, tally
 from envwright_learner.grpo import GRPOConfig, grpo_trainer, silence_libraries
-from envwright_learner.model import SamplingSettings, sampled
+from envwright_learner.model import SampledReply, SamplingSettings, sampled
 from envwright_learner.probe.vocabulary import (
     END,
     INSTEAD,
@@ -264,9 +264,8 @@ class ProbeTraining:
         """The policy as an endpoint."""
         settings = SamplingSettings(self.settings.most_tokens, (END,), PAD, at_once=self.settings.batch_size)
 
-        def sample(requests: Sequence[SamplingRequest]) -> list[tuple[Sequence[int], Sequence[float]]]:
-            conversations = [request.heard for request in requests]
-            return [(reply.tokens, reply.logprobs) for reply in sampled(self.policy, conversations, settings)]
+        def sample(requests: Sequence[SamplingRequest]) -> list[SampledReply]:
+            return sampled(self.policy, [request.heard for request in requests], settings)
 
         return PolicyServer(self.vocabulary, sample)
 

@@ -244,8 +244,8 @@ class ReleasePlan:
             return "fail"
         if any(run.action == "refused" for run in self.runs):
             return "fail"
-        actions = [*(each.action for each in (*self.steps, *self.runs)), *(each.standing for each in self.external)]
-        return "error" if "unreadable" in actions else "pass"
+        unread = "unreadable" in {step.action for step in self.steps} | {run.action for run in self.runs}
+        return "error" if unread or any(each.standing == "unreadable" for each in self.external) else "pass"
 
 
 @dataclass(frozen=True)

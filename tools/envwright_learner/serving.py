@@ -11,7 +11,6 @@ import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
@@ -72,9 +71,7 @@ class PolicyServer:
         self.base_url = f"http://127.0.0.1:{self._serving.enter_context(server).port}/v1"
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._serving.close()
 
     @asynccontextmanager

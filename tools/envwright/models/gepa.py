@@ -201,11 +201,10 @@ def _optimized(path: Path) -> Optimized:
         raw = json.loads(path.read_bytes())
         if isinstance(raw, dict) and "missing" in raw:
             raise NoGepa(str(raw["missing"]))
-        found = adapter(Optimized).validate_python(raw, strict=False)
+        found: Optimized = adapter(Optimized).validate_python(raw, strict=False)
     except (OSError, ValueError, RecursionError) as error:
         message = f"GEPA ended without a result: {error}"
         raise ProgramFailed(Failure("infrastructure", "NoResult", message)) from None
-    assert isinstance(found, Optimized)
     return found
 
 

@@ -12,7 +12,6 @@ import json
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
-from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
@@ -50,10 +49,8 @@ class Relay:
         self._served = self._serving.enter_context(server)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._serving.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._serving.close()
 
     @property
     def base_url(self) -> str:

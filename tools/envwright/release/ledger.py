@@ -379,8 +379,7 @@ def _run(data: Any) -> dict[str, Any]:
 
 def _checked(entry: LedgerEntry) -> LedgerEntry:
     """The entry with every field of its type. Raises `ValueError`."""
-    checked = adapter(LedgerEntry).validate_python(vars(entry))
-    assert isinstance(checked, LedgerEntry)
+    checked: LedgerEntry = adapter(LedgerEntry).validate_python(vars(entry))
     return checked
 
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from envwright import __version__, exit_codes
 from envwright.builds.wheel import sha256_of
-from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.hub.access import HubAccess, HubUnavailable, Prime
@@ -25,11 +24,11 @@ from envwright.hub.client import HubCall, call_hub
 from envwright.hub.state import HubIdentity, HubReading, reading_of
 from envwright.packages.git import git, head_of
 from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
-from envwright.release.evidence import NoWheel, ValidationEvidence
+from envwright.release.evidence import NoWheel
 from envwright.release.ledger import PUBLISHED, LedgerEntry, LedgerFile, LedgerUnreadable, ReleaseLedger
 from envwright.release.loading import LOADED, join_loaded, read_loaded
 from envwright.release.plan import REFUSED, WRITES, ExternalStep, Planned, PlannedRun, ReleasePlan, ReleaseStep
-from envwright.release.publishable import ReleaseSettings, handed_over, proven_here, run_without_key
+from envwright.release.publishable import Proven, ReleaseSettings, handed_over, proven_here, run_without_key
 from envwright.release.publishing import Fetched, HubSide, Push, Verified, Verifier, publish, push_environment
 from envwright.release.pushed_evaluations import EvaluationPusher
 from envwright.system.retry_policy import HUB_PUSH, RetryPolicy
@@ -51,13 +50,7 @@ class Release:
     prime: Prime
     access: HubAccess
     identity: HubIdentity
-    evidence: Mapping[str, ValidationEvidence]
-    no_evidence: str
-    """The message for an environment without evidence."""
-    wheel_of: Callable[[Package, ValidationEvidence], Path]
-    """The wheel that was tested. Raises `NoWheel` and `ProgramFailed`."""
-    earlier: Mapping[str, LedgerEntry]
-    """What earlier releases sent of the same content: what they did not verify is verified now."""
+    proven: Proven
     uncommitted: Mapping[str, str]
     """Environment → its uncommitted files."""
     published: Path
@@ -71,7 +64,7 @@ class Release:
     def not_reached(self, step: ReleaseStep) -> LedgerEntry:
         """The entry of a step before anything is done; it keeps what earlier releases knew of the same content."""
         entry = LedgerEntry(step, "not-reached", NOT_REACHED, "run the release again: it reads the Hub's state first")
-        earlier = self.earlier.get(step.desired.name)
+        earlier = self.proven.earlier.get(step.desired.name)
         return entry if earlier is None else _continued(entry, earlier)
 
     def apply(self, plan: ReleasePlan, done: Callable[[LedgerEntry], None]) -> list[LedgerEntry]:
@@ -162,14 +155,14 @@ class Release:
             return _continued(refused, known) if known.step.action == "unchanged" else refused
         package = self.repository.packages[name]
         known = replace(known, digest=package.digest)
-        proof = self.evidence.get(name)
-        refusal = self.no_evidence if proof is None else proof.refusal(package)
+        proof = self.proven.evidence.get(name)
+        refusal = self.proven.no_evidence if proof is None else proof.refusal(package)
         if proof is None or refusal:
             return replace(known, result="refused", message=refusal, next=f"envwright validate {name}")
         try:
             wheel = folder / name / proof.filename
             wheel.parent.mkdir()
-            shutil.copyfile(self.wheel_of(package, proof), wheel)
+            shutil.copyfile(self.proven.wheel_of(package, proof), wheel)
         except NoWheel as error:
             return replace(known, result="refused", message=str(error), next=f"envwright validate {name}")
         except ProgramFailed as error:
@@ -273,10 +266,7 @@ def carry_out_plan(
         planned.prime,
         planned.access,
         planned.hub.identity,
-        proven.evidence,
-        proven.no_evidence,
-        proven.wheel_of,
-        proven.earlier,
+        proven,
         _uncommitted(root, planned),
         reports / PUBLISHED,
         file.begin_push,

@@ -202,8 +202,7 @@ def _unless_stale(root: Path, each: DecidedRun) -> DecidedRun:
 
 def _prices(situation: Situation) -> Mapping[str, float | None]:
     """GPU type → the platform's dollars for an hour of one GPU; empty if the list cannot be read."""
-    if situation.prime is None:
-        return {}
+    assert situation.prime is not None
     try:
         return read_training_offer(situation.prime, situation.access, situation.stop).gpus
     except HubUnavailable:
@@ -212,8 +211,7 @@ def _prices(situation: Situation) -> Mapping[str, float | None]:
 
 def checked(situation: Situation, each: DecidedRun, prices: Mapping[str, float | None]) -> DecidedRun:
     """A due run after the platform's own check, which may refuse it, and with the platform's price."""
-    if situation.prime is None:
-        return each
+    assert situation.prime is not None
     environments = each.run.request.environments.values()
     if shown := shown_by_wheels(environments, situation.prime, situation.access, situation.stop):
         each = replace(each, run=rejudged(each.run, shown))

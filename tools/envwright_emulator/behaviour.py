@@ -9,8 +9,6 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Assumption:
-    """One open question."""
-
     question: str
     allowed: tuple[str, ...]
     """The possible answers, the assumed one first; empty if the answer is a number."""

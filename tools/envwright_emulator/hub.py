@@ -65,8 +65,6 @@ ASSUMED: Provenance = "assumed"
 
 @dataclass(frozen=True)
 class HubRequest:
-    """One request."""
-
     number: int
     """Unique, also after a restart: ids of new objects are made from it."""
     method: str
@@ -135,8 +133,6 @@ class HubRequest:
 
 @dataclass(frozen=True)
 class HubResponse:
-    """The response: a JSON document or bytes."""
-
     body: Any = None
     status: int = 200
     content: bytes | None = None
@@ -264,7 +260,6 @@ class Hub:
 
 
 def without_secrets(body: Any) -> Any:
-    """A body without its secrets."""
     if isinstance(body, dict):
         return {key: "…" if key in SECRET_KEYS else without_secrets(value) for key, value in body.items()}
     return [without_secrets(value) for value in body] if isinstance(body, list) else body

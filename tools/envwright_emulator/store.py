@@ -119,7 +119,6 @@ class Store:
         return path.read_bytes() if path.is_file() else None
 
     def forget(self) -> None:
-        """Delete all data."""
         with self.transaction():
             for table in ("documents", "journal", "pending"):
                 self._database.execute(f"DELETE FROM {table}")

@@ -21,8 +21,6 @@ GOT_BY = ("model", "revision", "dtype", "attn_implementation")
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A loaded model and its tokenizer."""
-
     model: Any
     tokenizer: Any
     ends: tuple[int, ...]
@@ -86,8 +84,6 @@ class SamplingSettings:
 
 
 class SampledReply(NamedTuple):
-    """One sampled reply."""
-
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
 

@@ -219,7 +219,6 @@ class SampledTurns:
     """Turns by the text and the calls of a conversation. Rollouts of one task repeat the same text."""
 
     def add(self, messages: Sequence[Message], reply: Message, turn: Turn) -> None:
-        """Add a turn."""
         conversation = [*messages, reply]
         self._said.setdefault(_key(conversation), []).append(_Said(_exact(conversation), turn))
 

@@ -47,8 +47,6 @@ End = Literal["finished", "interrupted", "budget", "already finished"]
 
 @dataclass(frozen=True)
 class Trained:
-    """The outcome of a run."""
-
     end: End
     steps: int
     folder: Path

@@ -45,8 +45,6 @@ class HubCall:
 
 @dataclass(frozen=True)
 class HubAnswer:
-    """The answer to one call."""
-
     outcome: CallOutcome
     status: int | None = None
     data: Any = None

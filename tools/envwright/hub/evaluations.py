@@ -23,8 +23,6 @@ class EvaluationsUnreadable(CommandError):
 
 @dataclass(frozen=True)
 class PlatformEvaluation:
-    """One evaluation as the platform shows it."""
-
     id: str
     name: str
     status: str

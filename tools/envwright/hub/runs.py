@@ -24,8 +24,6 @@ class RunsUnreadable(CommandError):
 
 @dataclass(frozen=True)
 class PlatformRun:
-    """One run of the platform."""
-
     id: str
     name: str
     status: str
@@ -33,7 +31,6 @@ class PlatformRun:
 
     @property
     def ended(self) -> bool:
-        """Whether the run has ended."""
         return self.status.upper() in ("COMPLETED", "FAILED", "STOPPED", "CANCELLED")
 
 
@@ -86,8 +83,6 @@ class Histogram:
 
 @dataclass(frozen=True)
 class RunDetails:
-    """All data of the platform about one run."""
-
     run: PlatformRun
     model: str = ""
     max_steps: int | None = None

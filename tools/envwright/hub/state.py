@@ -25,8 +25,6 @@ class HubEnvironment:
 
 @dataclass(frozen=True)
 class HubReading:
-    """The result of reading one environment."""
-
     standing: ReadStatus
     environment: HubEnvironment | None = None
     why: str = ""

@@ -253,8 +253,6 @@ def _options_v1(entry: EnvironmentEntry, relay: Relay, reflects: Relay, budget: 
 
 @dataclass(frozen=True)
 class ConfinedCommand:
-    """The variables and the folder of a command."""
-
     venv: VirtualEnvironment
     scratch: Path
     """Its working folder, which is removed afterwards."""

@@ -66,8 +66,6 @@ class NotEvaluated(CommandError):
 
 @dataclass(frozen=True)
 class HostedRequest:
-    """The evaluation to make."""
-
     desired: Desired
     model: str
     tasks: int

@@ -114,8 +114,6 @@ class EvaluationTarget:
 
 @dataclass(frozen=True)
 class EvaluationSize:
-    """The size and settings of an evaluation."""
-
     tasks: int
     rollouts: int
     max_concurrent: int
@@ -127,7 +125,6 @@ class EvaluationSize:
     split: Split = "train"
 
     def chosen(self, tasks: Sequence[Task]) -> tuple[Task, ...]:
-        """The tasks to evaluate."""
         wanted = set(self.indices)
         return tuple(task for task in tasks if task.index in wanted) if wanted else tuple(tasks[: self.tasks])
 

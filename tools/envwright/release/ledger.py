@@ -53,8 +53,6 @@ NOT_PUBLISHED = ("refused", "wedged")
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """The result for one environment."""
-
     step: ReleaseStep
     result: ReleaseResult
     message: str
@@ -105,8 +103,6 @@ class LedgerEntry:
 
 @dataclass
 class ReleaseLedger:
-    """The whole release."""
-
     commit: str
     whose: str
     prime: str
@@ -121,7 +117,6 @@ class ReleaseLedger:
     """Whether GitHub has an attestation of each verified wheel; empty where nothing was verified or none was tried."""
 
     def data(self) -> dict[str, Any]:
-        """The ledger as plain data."""
         return {
             "version": FORMAT_VERSION,
             "tool": self.tool,

@@ -206,8 +206,6 @@ class RemovedRun:
 
 @dataclass(frozen=True)
 class ReleasePlan:
-    """The actions of a release."""
-
     steps: tuple[ReleaseStep, ...] = ()
     external: tuple[ExternalStep, ...] = ()
     orphans: tuple[str, ...] = ()
@@ -250,8 +248,6 @@ class ReleasePlan:
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan and its inputs."""
-
     plan: ReleasePlan
     registry: Registry
     access: HubAccess

@@ -41,8 +41,6 @@ READS = 4
 
 @dataclass(frozen=True)
 class Published:
-    """The result for one environment."""
-
     outcome: PublishOutcome
     message: str
     next: str = ""
@@ -279,8 +277,6 @@ def _copy(package: Package, target: Path) -> None:
 
 @dataclass(frozen=True)
 class Verified:
-    """The result of verifying a published version."""
-
     sound: bool
     message: str
     sha256: str = ""

@@ -31,8 +31,6 @@ COMPLETE = "COMPLETED"
 
 @dataclass(frozen=True)
 class PushedEvaluation:
-    """The result for one recorded baseline."""
-
     name: str
     outcome: Literal["pushed", "there", "left-out", "failed"]
     message: str
@@ -40,8 +38,6 @@ class PushedEvaluation:
 
 @dataclass(frozen=True)
 class EvaluationPusher:
-    """Pushes the recorded baselines of published environments."""
-
     prime: Prime
     access: HubAccess
     stop: threading.Event

@@ -120,7 +120,6 @@ class DeclaredRun:
 
     @property
     def trainer(self) -> TrainerLimits:
-        """The limits of its trainer."""
         return trainer_named(self.spec.backend).limits
 
     @property

@@ -111,8 +111,6 @@ class RunSize:
 
 @dataclass(frozen=True)
 class RunDecision:
-    """The decision on one run, with its reason."""
-
     action: RunAction
     reason: str
     next: str = ""

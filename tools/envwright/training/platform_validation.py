@@ -58,8 +58,6 @@ nine digits: `git log --format=%h --abbrev=9 61f2448d1^..559b44772`."""
 
 @dataclass(frozen=True)
 class PlatformCheck:
-    """The result of the platform's check of one run."""
-
     run: DeclaredRun
     """The run, compiled for the schema that the platform has."""
     commit: str = ""

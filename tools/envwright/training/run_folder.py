@@ -163,7 +163,6 @@ class MetricsFile:
         write_whole(path, [_line(row) for row in kept])
 
     def add(self, step: int, values: Mapping[str, Any]) -> None:
-        """Append the metrics of a step."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(_line({"step": step, **values}))
 

@@ -63,7 +63,6 @@ class RunIdentity:
 
     @property
     def name(self) -> str:
-        """The whole name."""
         return f"{self.mark}-{self.commit[:7]}" if self.commit else self.mark
 
     def is_this(self, name: str) -> bool:
@@ -98,16 +97,14 @@ def _content(package: Package | None) -> str:
 
 @dataclass(frozen=True)
 class Submission:
-    """The outcome of one run."""
-
     name: str
     """The run's name in the registry."""
     outcome: SubmissionOutcome
     message: str
     next: str = ""
     id: str = ""
+    """Of the run on the platform."""
     page: str = ""
-    """Id of the run on the platform."""
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.outcome, self.message, self.id, self.page, self.next)))

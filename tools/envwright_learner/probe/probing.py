@@ -68,8 +68,6 @@ WARM_UP_STEPS, WARM_UP_BATCH, WARM_UP_RATE, WARM_UP_SEED = 60, 64, 1e-3, 0
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """The result of a probe."""
-
     before: Estimate
     after: Estimate
     steps: tuple[ProbeStep, ...]
@@ -196,8 +194,6 @@ class ProbeSettings:
 
 @dataclass(frozen=True)
 class ProbeStep:
-    """One finished step."""
-
     number: int
     reward: float
     """Mean of the environment's own rewards, over the rollouts that have one."""
@@ -211,8 +207,6 @@ class ProbeStep:
 
 @dataclass
 class ProbeTraining:
-    """One training under way."""
-
     environment: TrainingEnvironment
     vocabulary: Vocabulary
     policy: TinyPolicy

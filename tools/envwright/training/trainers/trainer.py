@@ -83,8 +83,6 @@ class Environment:
 
 @dataclass(frozen=True)
 class CompileRequest:
-    """A run and its environments."""
-
     spec: RunSpec
     environments: Mapping[str, Environment]
     rates: TaskRates | str = "the rates of its tasks are unknown"
@@ -128,8 +126,6 @@ class CompileRequest:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A run in its trainer's configuration."""
-
     files: Mapping[str, str]
     """Path below the repository → text; the first is the configuration itself."""
     command: tuple[str, ...]
@@ -177,8 +173,6 @@ Refusals = Callable[["RunSpec", Mapping[str, Any], TrainerSettings], Iterable[Re
 
 @dataclass(frozen=True)
 class Trainer:
-    """One trainer."""
-
     limits: TrainerLimits
     """Its supported runs and releases of verifiers."""
     started_by: str

@@ -19,7 +19,7 @@ from envwright.rules.diagnosis import RunLog
 from envwright.rules.engine import findings
 from envwright.statistics.series import series_of
 from envwright.training import trainers
-from envwright.training.registry_patch import registry_patch
+from envwright.training.follow import registry_patch
 from envwright.training.trainers import metric_names, zero_variance_pairs
 from envwright_emulator.server import EmulatedHub
 

@@ -35,19 +35,8 @@ if TYPE_CHECKING:
 PlanFormat = Literal["text", "json", "markdown"]
 
 FORMAT_VERSION = 1
-SIGNS = {
-    "create": "+",
-    "publish": "+",
-    "visibility": "~",
-    "unchanged": " ",
-    "conflict": "!",
-    "drift": "!",
-    "no-access": "!",
-    "unreadable": "?",
-    "not-asked": "?",
-    "broken": "!",
-    "blocked": "!",
-}
+SIGNS = {"create": "+", "publish": "+", "visibility": "~", "unchanged": " ", "unreadable": "?", "not-asked": "?"}
+"""Of actions that need no change first; the others have `!`."""
 MOST_ROWS = 300
 """GitHub limits a job's summary to a megabyte; the JSON has all rows."""
 
@@ -58,7 +47,9 @@ def render_plan_text(plan: ReleasePlan, *, quiet: bool = False) -> str:
     width = max((len(step.desired.address) for step in plan.steps), default=0)
     shown = [step for step in plan.steps if step.action != "unchanged" or not (quiet or len(plan.steps) > 50)]
     for step in shown:
-        lines.append(f"{SIGNS[step.action]} {step.desired.address:<{width}}  {step.action:<10}  {_reason(step)}")
+        lines.append(
+            f"{SIGNS.get(step.action, '!')} {step.desired.address:<{width}}  {step.action:<10}  {_reason(step)}"
+        )
         if step.next:
             lines.append(f"  {'':<{width}}  next: {step.next}")
         lines += [f"  {'':<{width}}  {_worded(finding)}" for finding in plan.findings.get(step.desired.name, ())]

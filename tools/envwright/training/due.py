@@ -220,9 +220,8 @@ def checked(situation: Situation, each: DecidedRun, prices: Mapping[str, float |
     cache = Workspace(situation.root).base
     found = platform_check(each.run, each.identity, situation.prime, situation.access, cache, situation.stop)
     if found.refusal:
-        refused = RunDecision(
-            "refused", f"the platform refuses it: {found.refusal}", "correct it: nothing was submitted"
-        )
+        reason = f"the platform refuses it: {found.refusal}"
+        refused = RunDecision("refused", reason, "correct it: nothing was submitted")
         return replace(each, run=found.run, decision=refused)
     size = replace(each.size, price=_price(each.run.spec, prices))
     dollars, most = size.dollars, each.run.spec.budget.max_dollars
@@ -314,8 +313,7 @@ def _decision(
 
 
 def _platform_runs(situation: Situation, runs: Iterable[DeclaredRun]) -> tuple[tuple[PlatformRun, ...] | None, str]:
-    hosted = any(run.trainer.hosted for run in runs)
-    if situation.prime is None or not hosted:
+    if situation.prime is None or not any(run.trainer.hosted for run in runs):
         return None, ""
     try:
         return list_runs(situation.prime, situation.access, situation.stop), ""
@@ -329,13 +327,7 @@ def _external_absences(situation: Situation, runs: Iterable[DeclaredRun]) -> Map
     Raises `HubUnavailable` if one cannot be read, because that is no absence.
     """
     external = situation.registry.external
-    wanted = {
-        source.id
-        for run in runs
-        if run.trainer.hosted
-        for source in (*run.spec.environments, *run.spec.evaluated)
-        if source.id in external
-    }
+    wanted = {name for run in runs if run.trainer.hosted for name in run.spec.environment_names} & external.keys()
     if not wanted or situation.prime is None:
         return {}
     calls = []

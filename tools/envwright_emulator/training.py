@@ -137,6 +137,7 @@ def create(hub: Hub, request: HubRequest) -> HubResponse:
     taken = name and hub.behaviour.run_names == "unique" and any(run["name"] == name for run in hub.store.all("run"))
     if taken:
         raise HttpRefusal(409, f"A run named '{name}' already exists")
+    model = config.get("model")
     run: StoredDocument = {
         "id": request.named("run"),
         "name": name,
@@ -145,7 +146,7 @@ def create(hub: Hub, request: HubRequest) -> HubResponse:
         "status": "QUEUED",
         "kind": "DEDICATED_FULL_FT",
         "maxSteps": config.get("max_steps"),
-        "baseModel": _model(config),
+        "baseModel": model.get("name") if isinstance(model, dict) else model,
         "environments": [],
         "createdAt": now(),
         "updatedAt": now(),
@@ -310,11 +311,6 @@ def create_volume(hub: Hub, request: HubRequest) -> HubResponse:
     }
     hub.store.put("volume", name, volume)
     return HubResponse(volume, 201)
-
-
-def _model(config: dict[str, Any]) -> str | None:
-    model = config.get("model")
-    return str(model.get("name")) if isinstance(model, dict) else model if isinstance(model, str) else None
 
 
 def _run(hub: Hub, request: HubRequest) -> StoredDocument:

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from aiohttp import web
 from envwright.system.loopback import served
+from envwright.text.plain_data import parsed_json
 from envwright_worker.endpoint.dialects import InvalidRequest
 from envwright_worker.messages import Message, text_of
 
@@ -313,7 +314,5 @@ def _calls(message: Message) -> list[Any]:
 
 
 def _read(arguments: Any) -> Any:
-    try:
-        return json.loads(arguments) if isinstance(arguments, str) else arguments
-    except (ValueError, RecursionError):
-        return arguments
+    found = parsed_json(arguments) if isinstance(arguments, str) else None
+    return arguments if found is None else found

@@ -93,12 +93,13 @@ def read_hub(
     answers = call_hub(prime, access, calls, stop, check=HubCall("whoami", "/user/whoami", params))
     identity = _identity(answers, access)
     lists = {owner: answers[f"of {owner}"] for owner in owners if answers[f"of {owner}"].outcome == "ok"}
+    entries = (entry for answer in lists.values() for entry in answer.rows("items"))
     return HubState(
         identity,
         {address: reading_of(answers[f"at {address}"], address, identity) for address in addresses},
         {each: _pinned(answers[f"pinned {each}"]) for each in pinned},
         {each: _names(answer.rows("items")) for each, answer in lists.items()},
-        frozenset(_names(entry for answer in lists.values() for entry in answer.rows("items") if _is_public(entry))),
+        frozenset(_names(entry for entry in entries if str(entry.get("visibility") or "").upper() == "PUBLIC")),
         {owner: answers[f"of {owner}"].message for owner in owners if answers[f"of {owner}"].outcome != "ok"},
         answers.prime,
     )
@@ -189,10 +190,6 @@ def _pinned(answer: HubAnswer) -> HubReading:
 
 def _names(entries: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(sorted({name for entry in entries if (name := _address(entry))}))
-
-
-def _is_public(entry: Mapping[str, Any]) -> bool:
-    return str(entry.get("visibility") or "").upper() == "PUBLIC"
 
 
 def _address(entry: Mapping[str, Any]) -> str:

@@ -39,6 +39,7 @@ from envwright.packages.import_results import (
 from envwright.rules.evidence import reply_text
 from envwright.statistics.run_replies import RunReplies, RunReply
 from envwright.system.installation import command_with
+from envwright.text.plain_data import parsed_json
 from envwright.training.follow import Followed
 
 MOST_STEPS = 24
@@ -293,10 +294,8 @@ def _of_skyrl(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(packed: Any) -> Any:
-    try:
-        return json.loads(packed) if isinstance(packed, str) and packed[:1] in ("{", "[") else packed
-    except (ValueError, RecursionError):
-        return packed
+    found = parsed_json(packed) if isinstance(packed, str) and packed[:1] in ("{", "[") else None
+    return packed if found is None else found
 
 
 def _message_text(message: dict[str, Any]) -> str:

@@ -223,7 +223,8 @@ def checked(situation: Situation, each: DecidedRun, prices: Mapping[str, float |
         reason = f"the platform refuses it: {found.refusal}"
         refused = RunDecision("refused", reason, "correct it: nothing was submitted")
         return replace(each, run=found.run, decision=refused)
-    size = replace(each.size, price=_price(each.run.spec, prices))
+    kind = each.run.spec.gpus.type or (next(iter(prices)) if len(prices) == 1 else "")
+    size = replace(each.size, price=prices.get(kind))
     dollars, most = size.dollars, each.run.spec.budget.max_dollars
     if dollars is not None and most is not None and dollars > most:
         message = f"about ${dollars:,.2f} at the platform's price exceed budget.max_dollars, ${most:,.2f}"
@@ -231,12 +232,6 @@ def checked(situation: Situation, each: DecidedRun, prices: Mapping[str, float |
         return replace(each, run=found.run, decision=RunDecision("refused", message, then), size=size)
     reason = each.decision.reason.replace(str(each.size), str(size))
     return replace(each, run=found.run, decision=replace(each.decision, reason=f"{reason}; {found.note}"), size=size)
-
-
-def _price(spec: RunSpec, prices: Mapping[str, float | None]) -> float | None:
-    """The platform's price of the declared GPU type, or of its only type."""
-    known = list(prices.values())
-    return prices.get(spec.gpus.type) if spec.gpus.type else known[0] if len(known) == 1 else None
 
 
 def carry_out(situation: Situation, each: DecidedRun) -> Submission:

@@ -82,17 +82,14 @@ def identity_of(
 ) -> RunIdentity:
     """The identity of a run from its declaration and the local environments."""
     spec = request.spec
+    contents = {name: package.hub_hash for name, package in packages.items()}
     environments = {
-        name: [request.environments[name].hub, request.environments[name].version, _content(packages.get(name))]
+        name: [request.environments[name].hub, request.environments[name].version, contents.get(name, "")]
         for name in sorted(spec.environment_names)
     }
     kept = {key: value for key, value in declared.items() if key not in NOT_IDENTITY}
     text = json.dumps([spec.name, kept, environments], sort_keys=True, ensure_ascii=False)
     return RunIdentity(spec.name, hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH], commit)
-
-
-def _content(package: Package | None) -> str:
-    return package.hub_hash if package is not None else ""
 
 
 @dataclass(frozen=True)

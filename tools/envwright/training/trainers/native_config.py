@@ -245,12 +245,8 @@ def hydra_value(value: Any) -> str:
         return "[" + ",".join(hydra_value(inner) for inner in value) + "]"
     if isinstance(value, dict):
         return "{" + ",".join(f"{key}:{hydra_value(inner)}" for key, inner in value.items()) + "}"
-    text = str(value)
-    return text if re.fullmatch(r"[A-Za-z_/][A-Za-z0-9_./@-]*", text) else "'" + _escaped(text) + "'"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("'", "\\'")
+    text, escaped = str(value), str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return text if re.fullmatch(r"[A-Za-z_/][A-Za-z0-9_./@-]*", text) else f"'{escaped}'"
 
 
 def script_text(program: str, arguments: Mapping[str, str], heading: Sequence[str], before: Sequence[str] = ()) -> str:

@@ -456,7 +456,9 @@ def prime_rl_settings(_spec: RunSpec, native: Mapping[str, Any]) -> TrainerSetti
         tensor_parallel=whole_at(native, "inference.vllm.tensor_parallel_size") or 1,
         context_parallel=whole_at(native, "trainer.model.cp") or 1,
         broadcast=value_at(native, "trainer.weight_broadcast.type") or value_at(native, "weight_broadcast.type"),
-        replaces_groups=any(_replaces_groups(each) for each in trained),
+        replaces_groups=any(
+            value_at(each, "curriculum.gates") or value_at(each, "min_abs_advantage") is not None for each in trained
+        ),
         difficulty_bounds=tuple(bounds for each in trained for bounds in _difficulty_bounds(each)),
         result=_kept(native),
     )
@@ -480,10 +482,6 @@ def _sources(native: Mapping[str, Any], kind: str = "train") -> list[Mapping[str
 def _source_name(source: Mapping[str, Any]) -> str:
     """The name of a source in metrics: its name, else its taskset's id."""
     return str(source.get("name") or value_at(source, "env.taskset.id") or value_at(source, "env.id") or "?")
-
-
-def _replaces_groups(source: Mapping[str, Any]) -> bool:
-    return bool(value_at(source, "curriculum.gates")) or value_at(source, "min_abs_advantage") is not None
 
 
 def _difficulty_bounds(source: Mapping[str, Any]) -> Iterator[tuple[float, ...]]:

@@ -100,8 +100,9 @@ def _config(request: CompileRequest) -> NativeConfig:
     config.put("rollouts.args", dict(source.settings) or None, origin(spec, "environments[0].taskset"))
     config.place("rollouts.max_concurrent", spec, "max_concurrent")
     config.place("rollouts.seq_len", spec, "seq_len", "tokens of a conversation with its replies")
-    micro = _micro_batch(spec.batch_size)
+    micro = max(size for size in range(1, MICRO_BATCH + 1) if spec.batch_size % size == 0)
     kept, evaluated = spec.checkpoints, spec.eval
+    eval_batch = evaluated.rollouts * max(1, MICRO_BATCH // evaluated.rollouts) if evaluated else None
     settings = {
         "output_dir": (f"outputs/{spec.name}", "checkpoints and metrics"),
         "run_name": (spec.name, "the run's name"),
@@ -121,7 +122,7 @@ def _config(request: CompileRequest) -> NativeConfig:
         "eval_on_start": (not evaluated.skip_first if evaluated else None, origin(spec, "eval.skip_first")),
         "eval_steps": (evaluated.interval if evaluated else None, origin(spec, "eval.interval")),
         "num_generations_eval": (evaluated.rollouts if evaluated else None, origin(spec, "eval.rollouts")),
-        "per_device_eval_batch_size": (_eval_batch(spec), "rollouts; whole tasks"),
+        "per_device_eval_batch_size": (eval_batch, "rollouts; whole tasks"),
         "logging_steps": (1, "every step is followed"),
         "report_to": ("wandb" if spec.wandb else "none", origin(spec, "wandb")),
     }
@@ -175,16 +176,6 @@ def _left_out(spec: RunSpec, source: Source) -> list[str]:
         "gpus": (spec.gpus.train > 1 or spec.gpus.multi_node, "one process trains, on one GPU"),
     }
     return [f"{key}: {reason}" for key, (declared, reason) in reasons.items() if declared]
-
-
-def _eval_batch(spec: RunSpec) -> int | None:
-    if spec.eval is None:
-        return None
-    return spec.eval.rollouts * max(1, MICRO_BATCH // spec.eval.rollouts)
-
-
-def _micro_batch(batch: int) -> int:
-    return max(size for size in range(1, MICRO_BATCH + 1) if batch % size == 0)
 
 
 def _settings(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:

@@ -250,13 +250,6 @@ def test_diagnosis_of_memory_error_lowers_rollouts_before_length() -> None:
     assert changes == {16: {"group_size": 8, "batch_size": 64}, 8: {"seq_len": 2048}}
 
 
-@pytest.fixture
-def signed_in(hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
-    for name, value in hub.environment.items():
-        monkeypatch.setenv(name, value)
-    return hub
-
-
 @pytest.mark.slow
 def test_hosted_run_is_followed_by_its_declared_name(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]

@@ -260,13 +260,6 @@ def test_serve_of_unknown_result_has_reason_and_next_command(
     assert fix in err.partition("fix:")[2]
 
 
-@pytest.fixture
-def signed_in(hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
-    for name, value in hub.environment.items():
-        monkeypatch.setenv(name, value)
-    return hub
-
-
 NAMED_VOLUME = {"volumeName": "keep"}
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from envwright.declarations.problem import nearest
 from envwright.rules.runs.subject import RefusedSetting, TrainerLimits, TrainerSettings
 from envwright.training.trainers.known_models import RENDERER_OF_MODEL, RENDERERS, THINKING_RENDERERS
-from envwright.training.trainers.native_config import NativeConfig, origin, script_text, toml_text
+from envwright.training.trainers.launch_script import LaunchScript
+from envwright.training.trainers.native_config import NativeConfig, origin, toml_text
 from envwright.training.trainers.prime_rl_schema import schema_refusals
 from envwright.training.trainers.trainer import (
     HELD_OUT,
@@ -24,16 +25,11 @@ from envwright.training.trainers.trainer import (
     CompileRequest,
     KeptFolders,
     Trainer,
-    checkout_lines,
-    compiled_script,
     file_path,
     heading,
-    install_lines,
     number_at,
     place_wandb,
     recorded,
-    script_heading,
-    start_lines,
     value_at,
     whole_at,
     with_overrides,
@@ -171,21 +167,21 @@ def _compile(request: CompileRequest) -> Compiled:
     """A prime-rl TOML and the script that installs the environments and starts it."""
     spec = request.spec
     config = with_overrides(prime_rl_config(request, hosted=False), spec)
-    path, script = file_path(request, "toml"), file_path(request, "sh")
+    path = file_path(request, "toml")
     about = heading(request, LIMITS.title, f"uv run rl @ {path}", f"Schema: {spec.schema}; see docs/training.md.")
     nodes = config.values.get("slurm") is not None
     to_start = "rl writes a batch script from [slurm] and submits it with sbatch" if nodes else "rl starts everything"
-    lines = script_heading(
-        request,
-        LIMITS.title,
-        f"PRIME_RL=/where/prime-rl/is {script}",
-        f"On the machine that trains, in a checkout of prime-rl; {to_start}.",
-        f"{script} --dry-run writes the resolved configuration of every process and starts nothing.",
-    )
-    before = [*checkout_lines("PRIME_RL", "prime-rl", "uv sync --all-extras"), *install_lines(request)]
-    before += ['if [[ " $* " != *" --dry-run "* ]]; then', *(f"  {line}" for line in start_lines(request)), "fi"]
-    launch = script_text(f'uv run --project "$PRIME_RL" rl @ "$PWD/{path}"', {}, lines, before)
-    return compiled_script(request, config, {path: toml_text(config, about), script: launch})
+    place = f"On the machine that trains, in a checkout of prime-rl; {to_start}."
+    script = LaunchScript(request, LIMITS.title, "PRIME_RL=/where/prime-rl/is", place)
+    dry_run = f"{script.path} --dry-run writes the resolved configuration of every process and starts nothing."
+    script.heading.append(dry_run)
+    script.use_checkout("PRIME_RL", "prime-rl", "uv sync --all-extras")
+    script.install()
+    script.lines.append('if [[ " $* " != *" --dry-run "* ]]; then')
+    script.note_start("  ")
+    script.lines.append("fi")
+    program = f'uv run --project "$PRIME_RL" rl @ "$PWD/{path}"'
+    return script.compiled(config, program, files={path: toml_text(config, about)})
 
 
 def prime_rl_config(request: CompileRequest, *, hosted: bool) -> NativeConfig:

@@ -7,27 +7,19 @@ from __future__ import annotations
 
 from envwright.rules.runs.subject import TrainerLimits
 from envwright.training.trainers.known_models import TINKER_RENDERERS
-from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
+from envwright.training.trainers.launch_script import LaunchScript
+from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin
 from envwright.training.trainers.tinker import TINKER_URL, base_model_settings
 from envwright.training.trainers.trainer import (
-    INSTALL,
     Compiled,
     CompileRequest,
     KeptAddresses,
     Trainer,
     advantage_of,
-    checkout_lines,
-    compiled_script,
-    console_lines,
     file_path,
-    install_lines,
-    needs,
     place_logger,
-    quick_test,
     refuses_unknown,
     saved_every,
-    script_heading,
-    start_lines,
     with_overrides,
 )
 
@@ -103,22 +95,19 @@ def _compile(request: CompileRequest) -> Compiled:
     """The overrides, the entry module, and the script that starts it."""
     tasks = request.tasks_per_step(request.only_source())
     config = with_overrides(_config(request, tasks), request.spec)
-    script, entry = file_path(request, "sh"), file_path(request, "py")
-    lines = script_heading(
-        request,
-        LIMITS.title,
-        f"RLLM=/where/rllm/is TINKER_API_KEY=… {script}",
-        "With rLLM installed from its checkout (extra tinker), in its own .venv.",
-        quick_test(script, f"+verifiers.max_samples={2 * tasks}", "rllm.trainer.total_epochs=1"),
-        *(f"left out: {line}" for line in config.left_out),
-    )
-    before = [needs("TINKER_API_KEY"), *checkout_lines("RLLM", "rLLM", "uv venv && uv pip install -e .[tinker]")]
-    before += [f"{INSTALL} 'verifiers==0.1.9.post3'", *install_lines(request)]
-    before += [*start_lines(request), *console_lines(request)]
-    before.append('export PYTHONPATH="$RLLM${PYTHONPATH:+:$PYTHONPATH}"')
+    entry, about = file_path(request, "py"), "With rLLM installed from its checkout (extra tinker), in its own .venv."
+    script = LaunchScript(request, LIMITS.title, "RLLM=/where/rllm/is TINKER_API_KEY=…", about)
+    script.try_first(f"+verifiers.max_samples={2 * tasks}", "rllm.trainer.total_epochs=1")
+    script.need("TINKER_API_KEY")
+    script.use_checkout("RLLM", "rLLM", "uv venv && uv pip install -e .[tinker]")
+    script.install("'verifiers==0.1.9.post3'")
+    script.note_start()
+    script.keep_output()
+    script.lines.append('export PYTHONPATH="$RLLM${PYTHONPATH:+:$PYTHONPATH}"')
+    program = f'"$VENV/bin/python" {entry}'
     arguments = {"rllm/backend=tinker": "fixed", **arguments_of(config, hydra_value, NEW_KEYS)}
-    files = {script: script_text(f'"$VENV/bin/python" {entry}', arguments, lines, before), entry: ENTRY}
-    return compiled_script(request, config, files, "TINKER_API_KEY", batch=PATHS["batch"])
+    files = {entry: ENTRY}
+    return script.compiled(config, program, arguments, "TINKER_API_KEY", files=files, batch=PATHS["batch"])
 
 
 def _config(request: CompileRequest, tasks: int) -> NativeConfig:

@@ -8,26 +8,18 @@ from math import log
 from typing import TYPE_CHECKING, Any
 
 from envwright.rules.runs.subject import TrainerLimits, TrainerSettings
-from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
+from envwright.training.trainers.launch_script import LaunchScript
+from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin
 from envwright.training.trainers.trainer import (
-    INSTALL,
     Compiled,
     CompileRequest,
     KeptFolders,
     Trainer,
     advantage_of,
-    checkout_lines,
-    compiled_script,
-    console_lines,
-    file_path,
-    install_lines,
     place_logger,
-    quick_test,
     refuses_unknown,
     saved_every,
-    script_heading,
     settings_at,
-    start_lines,
     with_overrides,
 )
 
@@ -81,23 +73,18 @@ def _compile(request: CompileRequest) -> Compiled:
     """The overrides of verl's PPO trainer, in a script that names the origin of each."""
     tasks = request.tasks_per_step(request.only_source())
     config = with_overrides(_config(request, tasks), request.spec)
-    script = file_path(request, "sh")
-    lines = script_heading(
-        request,
-        LIMITS.title,
-        f"RLLM=/where/rllm/is {script}",
-        "On the machine that trains, with rLLM installed from its checkout (extra verl), in its own .venv.",
-        # verifiers.max_samples of rLLM's example shortens a list that verl does not read: data/dataset.py, select
-        quick_test(script, f"data.train_max_samples={2 * tasks}", "trainer.total_epochs=1", "trainer.save_freq=1"),
-        *(f"left out: {line}" for line in config.left_out),
-    )
-    before = checkout_lines("RLLM", "rLLM", "uv venv && uv pip install -e .[verl]")
-    before += [f"{INSTALL} 'verifiers==0.1.9.post3'", *install_lines(request)]
-    before += [*start_lines(request), *console_lines(request), 'cd "$RLLM"']
-    arguments = arguments_of(config, hydra_value, NEW_KEYS)
+    about = "On the machine that trains, with rLLM installed from its checkout (extra verl), in its own .venv."
+    script = LaunchScript(request, LIMITS.title, "RLLM=/where/rllm/is", about)
+    # verifiers.max_samples of rLLM's example shortens a list that verl does not read: data/dataset.py, select
+    script.try_first(f"data.train_max_samples={2 * tasks}", "trainer.total_epochs=1", "trainer.save_freq=1")
+    script.use_checkout("RLLM", "rLLM", "uv venv && uv pip install -e .[verl]")
+    script.install("'verifiers==0.1.9.post3'")
+    script.note_start()
+    script.keep_output()
+    script.lines.append('cd "$RLLM"')
+    program, arguments = f'"$VENV/bin/python" -m {ENTRY}', arguments_of(config, hydra_value, NEW_KEYS)
     stale = "rLLM keeps the data by environment id alone: after changed arguments delete its registered dataset"
-    files = {script: script_text(f'"$VENV/bin/python" -m {ENTRY}', arguments, lines, before)}
-    return compiled_script(request, config, files, batch=PATHS["batch"], note=stale)
+    return script.compiled(config, program, arguments, batch=PATHS["batch"], note=stale)
 
 
 def _config(request: CompileRequest, tasks: int) -> NativeConfig:

@@ -7,7 +7,8 @@ import shlex
 
 from envwright.declarations.package import folder_of
 from envwright.rules.runs.subject import TrainerLimits
-from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
+from envwright.training.trainers.launch_script import LaunchScript
+from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin
 from envwright.training.trainers.trainer import (
     Compiled,
     CompileError,
@@ -16,15 +17,9 @@ from envwright.training.trainers.trainer import (
     KeptFolders,
     Trainer,
     advantage_of,
-    checkout_lines,
-    compiled_script,
-    console_lines,
-    file_path,
     refuses_unknown,
     saved_every,
-    script_heading,
     settings_at,
-    start_lines,
     with_overrides,
 )
 
@@ -69,24 +64,17 @@ METRICS = {
 
 def _compile(request: CompileRequest) -> Compiled:
     """The dotted settings of SkyRLTrainConfig, in a script that prepares the data first."""
-    spec = request.spec
     source = request.only_source()
-    tasks = request.tasks_per_step(source)
-    config = with_overrides(_config(request, tasks), spec)
-    script = file_path(request, "sh")
-    environment = request.environment(source)
-    lines = script_heading(
-        request,
-        LIMITS.title,
-        f"SKYRL=/where/SkyRL/is {script}",
-        f"verifiers: {LIMITS.released}.",
-        *(f"left out: {line}" for line in config.left_out),
-    )
-    before = [*checkout_lines("SKYRL", "SkyRL", None), *start_lines(request), *console_lines(request)]
-    before += ["ROOT=$PWD", 'cd "$SKYRL"', _add_environment(environment)]
-    before.append(f"uv run --with verifiers python {PREPARE} --env_id {environment.id} --output_dir data/{spec.name}")
-    text = script_text(f"uv run --extra fsdp -m {ENTRY}", arguments_of(config, hydra_value), lines, before)
-    return compiled_script(request, config, {script: text}, batch=PATHS["batch"])
+    config = with_overrides(_config(request, request.tasks_per_step(source)), request.spec)
+    script = LaunchScript(request, LIMITS.title, "SKYRL=/where/SkyRL/is", f"verifiers: {LIMITS.released}.")
+    script.use_checkout("SKYRL", "SkyRL", None)
+    script.note_start()
+    script.keep_output()
+    environment, data = request.environment(source), f"data/{request.spec.name}"
+    script.lines += ["ROOT=$PWD", 'cd "$SKYRL"', _add_environment(environment)]
+    script.lines.append(f"uv run --with verifiers python {PREPARE} --env_id {environment.id} --output_dir {data}")
+    program, arguments = f"uv run --extra fsdp -m {ENTRY}", arguments_of(config, hydra_value)
+    return script.compiled(config, program, arguments, batch=PATHS["batch"])
 
 
 def _add_environment(environment: Environment) -> str:

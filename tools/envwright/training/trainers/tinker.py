@@ -9,23 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from envwright.rules.runs.subject import TrainerLimits, TrainerSettings
 from envwright.training.trainers.known_models import TINKER_RENDERERS
-from envwright.training.trainers.native_config import NativeConfig, arguments_of, origin, script_text
+from envwright.training.trainers.launch_script import LaunchScript
+from envwright.training.trainers.native_config import NativeConfig, arguments_of, origin
 from envwright.training.trainers.trainer import (
-    INSTALL,
     Compiled,
     CompileRequest,
     KeptAddresses,
     Trainer,
-    compiled_script,
-    file_path,
-    install_lines,
-    needs,
-    own_environment_lines,
     refuses_unknown,
     saved_every,
-    script_heading,
     settings_at,
-    start_lines,
     with_overrides,
 )
 
@@ -80,15 +73,14 @@ METRICS = {
 def _compile(request: CompileRequest) -> Compiled:
     """The recipe's own arguments, in a script that names the origin of each."""
     config = with_overrides(_config(request), request.spec)
-    script = file_path(request, "sh")
-    left_out = [f"left out: {line}" for line in config.left_out]
-    lines = script_heading(request, LIMITS.title, f"TINKER_API_KEY=… {script}", *left_out)
-    before = [needs("TINKER_API_KEY"), *own_environment_lines(request)]
-    packages = f"'tinker-cookbook[verifiers]=={COOKBOOK}' 'verifiers=={VERIFIERS}'"
-    before += [f"{INSTALL} --overrides <(echo {RENDERERS}) {packages}", *install_lines(request)]
-    before += start_lines(request)
-    text = script_text(f'"$VENV/bin/python" -m {MODULE}', arguments_of(config, chz_value), lines, before)
-    return compiled_script(request, config, {script: text}, "TINKER_API_KEY", batch=PATHS["batch"])
+    script = LaunchScript(request, LIMITS.title, "TINKER_API_KEY=…")
+    script.need("TINKER_API_KEY")
+    script.create_environment()
+    overrides = f"--overrides <(echo {RENDERERS})"
+    script.install(overrides, f"'tinker-cookbook[verifiers]=={COOKBOOK}'", f"'verifiers=={VERIFIERS}'")
+    script.note_start()
+    program, arguments = f'"$VENV/bin/python" -m {MODULE}', arguments_of(config, chz_value)
+    return script.compiled(config, program, arguments, "TINKER_API_KEY", batch=PATHS["batch"])
 
 
 def chz_value(value: Any) -> str:

@@ -9,20 +9,15 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from packaging.utils import canonicalize_name, canonicalize_version
 
 from envwright.declarations.package import folder_of
 from envwright.declarations.problem import nearest
 from envwright.declarations.registry import held_out_of
-from envwright.declarations.tool_source import REGISTRY_FILE
-from envwright.facts.training_log import CONSOLE_LOG
 from envwright.rules.runs.subject import EvaluationTasks, RefusedSetting, TrainerLimits, TrainerSettings
 from envwright.training.trainers.native_config import leaves, origin, without_place
 
@@ -275,126 +270,9 @@ def heading(request: CompileRequest, title: str, file: str, *lines: str) -> list
     return [f"Run {spec.name} for {title}: {file}", made, *lines]
 
 
-def script_heading(request: CompileRequest, title: str, file: str, *lines: str) -> list[str]:
-    """The comment that every compiled script begins with."""
-    return heading(request, title, file, *lines, PASSED_ON)
-
-
 def file_path(request: CompileRequest, ending: str) -> str:
     """The path of a compiled file of the run."""
     return request.spec.output or f"{CONFIG_FOLDER}/{request.spec.name}.{ending}"
-
-
-PASSED_ON = "Arguments of this script are passed on to the trainer."
-INSTALL = 'uv pip install --python "$VENV/bin/python"'
-"""Installs into the trainer's own virtual environment, whatever other one is active."""
-
-
-def checkout_lines(variable: str, title: str, create: str | None) -> list[str]:
-    """Shell: the absolute path of a trainer's checkout, and its own virtual environment.
-
-    `create` is the command that creates that environment, for the message if it is missing; `None` if uv creates it.
-    """
-    lines = [f': "${{{variable}:?the folder of a checkout of {title}}}"', f'{variable}=$(cd "${variable}" && pwd)']
-    lines.append(f'VENV="${variable}/.venv"')
-    if create is not None:
-        message = f"$VENV does not exist; in ${variable} run: {create}"
-        lines.append(f'[ -x "$VENV/bin/python" ] || {{ echo "{message}" >&2; exit 2; }}')
-    return [*lines, EXPORTED]
-
-
-def start_lines(request: CompileRequest) -> list[str]:
-    """Shell: stores the commit of the first start, and the files that differed, for `envwright train result`.
-
-    A run without its folder starts anew, and so does one with prime-rl's `--clean`, which a resumed run ignores
-    (utils/pathing.py@559b447).
-    """
-    folder = PurePosixPath("outputs") / request.spec.name
-    path = folder.with_name(START_FILE.format(run=folder.name))
-    asked = f"git rev-parse --verify HEAD && git status --porcelain -- {REGISTRY_FILE} environments"
-    return [
-        "mkdir -p outputs",
-        f'{{ [[ " $* " == *" --clean "* && " $* " != *" --resume"* ]] || [ ! -d {folder} ]; }} && rm -f {path}',
-        f"[ -s {path} ] || {{ {asked}; }} > {path} || true",
-    ]
-
-
-def console_lines(request: CompileRequest) -> list[str]:
-    """Shell: stores the trainer's output, with metrics and errors, for `envwright watch` and `diagnose`."""
-    folder = f"outputs/{request.spec.name}"
-    return [f"mkdir -p {folder}", f"exec > >(tee -a {folder}/{CONSOLE_LOG}) 2>&1"]
-
-
-def own_environment_lines(request: CompileRequest) -> list[str]:
-    """Shell: a virtual environment for this run alone, created if missing."""
-    return [
-        f'VENV="$PWD/.envwright/trainers/{request.spec.name}/.venv"',
-        '[ -x "$VENV/bin/python" ] || uv venv --python 3.11 "$VENV"',
-        EXPORTED,
-    ]
-
-
-EXPORTED = 'export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"'
-"""`uv run` and `prime env install` follow these variables; another active environment has no effect."""
-
-
-LIST_LOCKED = (
-    "import sys; from importlib.metadata import distributions as all; "
-    "found = {f'{each.name}=={each.version}' for each in all() "
-    "if each.name.lower().replace('_', '-') not in sys.argv[1:]}; print(*sorted(found), sep='\\n')"
-)
-"""Python: every package of the trainer at its version, but the environments."""
-
-
-def install_lines(request: CompileRequest) -> list[str]:
-    """Shell that installs each environment, from its folder or from the Hub, and changes no package of the trainer.
-
-    The trainer's versions are listed first. A folder goes in without its requirements; the Hub's package brings what is
-    missing. Afterwards the requirements are checked, and the environments are imported with the trainer's Python.
-    """
-    used = {source.id: request.environment(source) for source in (*request.spec.environments, *request.spec.evaluated)}
-    names = [canonicalize_name(each.hub.rpartition("/")[2]) for each in used.values()]
-    lines = ['LOCKED="$VENV/locked.txt"', f'"$VENV/bin/python" -c "{LIST_LOCKED}" {" ".join(names)} > "$LOCKED"']
-    for environment in used.values():
-        folder = shlex.quote(f"environments/{folder_of(environment.name)}")
-        lines += _from_hub(environment) if environment.external else [f"{INSTALL} --no-deps {folder}"]
-    return [*lines, *_check_lines(used.values(), names)]
-
-
-def _check_lines(used: Collection[Environment], names: Iterable[str]) -> list[str]:
-    """Stop at a requirement of the environments that the trainer does not meet; `uv pip check` exits with 1 for any.
-
-    Another verifiers is only reported: the trainer's is a commit between two releases, so the import decides.
-    """
-    folders = [shlex.quote(f"environments/{folder_of(each.name)}") for each in used if not each.external]
-    add = f'{INSTALL} --overrides "$LOCKED" {" ".join(folders)}'.replace('"', '\\"')
-    of_environments = " ".join(f"-e '`{name}` requires'" for name in names)
-    modules = ", ".join(each.module for each in used)
-    return [
-        'CHECK=$(uv pip check --python "$VENV/bin/python" 2>&1) || [ $? -eq 1 ] || { echo "$CHECK" >&2; exit 1; }',
-        f'UNMET=$(grep -F {of_environments} <<<"$CHECK") && echo "$UNMET" >&2',
-        "if grep -v 'requires `verifiers' <<<\"$UNMET\" | grep -q .; then",
-        *([f'  echo "to add only the missing packages: {add}" >&2'] if folders else []),
-        '  echo "a version that differs is the trainer\'s: the environment needs another release or trainer" >&2',
-        "  exit 1",
-        "fi",
-        f'"$VENV/bin/python" -c "import {modules}"',
-    ]
-
-
-def _from_hub(environment: Environment) -> list[str]:
-    """Install and check: `prime env install` (0.18.0, commands/env.py) has no option for --no-deps, so uv reads the
-    trainer's versions as overrides, and it exits with 0 also when the installation failed."""
-    wanted = f"{environment.hub}@{environment.version}"
-    distribution = environment.hub.rpartition("/")[2]
-    asked = f'from importlib.metadata import version; print(version("{distribution}"))'
-    read = f"\"$VENV/bin/python\" -c '{asked}'"
-    message = f"{wanted} was not installed into $VENV"
-    spelled = canonicalize_version(environment.version, strip_trailing_zero=False)  # as installed packages do
-    return [
-        f'UV_OVERRIDE="$LOCKED" prime env install {shlex.quote(wanted)}  # exits with 0 also when it fails',
-        f'[ "$({read})" = {shlex.quote(spelled)} ] || {{ echo "{message}" >&2; exit 1; }}',
-    ]
 
 
 def saved_every(spec: RunSpec) -> int:
@@ -402,42 +280,10 @@ def saved_every(spec: RunSpec) -> int:
     return spec.checkpoints.interval if spec.checkpoints and spec.checkpoints.interval else spec.max_steps
 
 
-def needs(secret: str) -> str:
-    """Shell that stops before anything else if a secret is not set."""
-    return f': "${{{secret}:?is not set: the trainer cannot start without it}}"'
-
-
-def quick_test(script: str, *arguments: str) -> str:
-    """The comment of rLLM's scripts on a first try: the tasks of two steps, in one pass."""
-    return f"A first try, of two steps: bash {script} {' '.join(arguments)}"
-
-
 def units(request: CompileRequest, tasks: int | None = None) -> dict[str, int]:
     """The batch as the trainer counts it."""
     rollouts = {"rollouts per step": request.spec.batch_size}
     return rollouts if tasks is None else {**rollouts, "tasks per step": tasks}
-
-
-def compiled_script(
-    request: CompileRequest,
-    config: NativeConfig,
-    files: Mapping[str, str],
-    *secrets: str,
-    batch: str = "",
-    note: str = "",
-) -> Compiled:
-    """The run as files with a script that starts it; `batch` is the setting of a batch that counts tasks."""
-    spec, tasks = request.spec, request.tasks_per_step(request.only_source()) if batch else None
-    notes = [f"batch: {spec.batch_size} rollouts = {tasks} tasks ({batch})"] if batch else []
-    notes += [note] if note else []
-    return Compiled(
-        files=files,
-        command=("bash", file_path(request, "sh")),
-        native=config,
-        notes=(*notes, *config.left_out),
-        secrets=(*secrets, *spec.secrets),
-        units=units(request, tasks),
-    )
 
 
 def advantage_of(spec: RunSpec, known: Mapping[str, str]) -> str:

@@ -5,24 +5,19 @@ from __future__ import annotations
 import math
 
 from envwright.rules.runs.subject import TrainerLimits
-from envwright.training.trainers.native_config import NativeConfig, origin, script_text, toml_text
+from envwright.training.trainers.launch_script import LaunchScript
+from envwright.training.trainers.native_config import NativeConfig, origin, toml_text
 from envwright.training.trainers.trainer import (
-    INSTALL,
     Compiled,
     CompileError,
     CompileRequest,
     KeptFolders,
     Trainer,
-    compiled_script,
     file_path,
     heading,
-    install_lines,
-    own_environment_lines,
     refuses_unknown,
     saved_every,
-    script_heading,
     settings_at,
-    start_lines,
     with_overrides,
 )
 
@@ -63,24 +58,17 @@ MOST_MICRO_BATCH = 8
 
 def _compile(request: CompileRequest) -> Compiled:
     """The TOML of vf-rl, and the script that creates its virtual environment."""
-    spec = request.spec
-    config = with_overrides(_config(request), spec)
-    path, script = file_path(request, "toml"), file_path(request, "sh")
-    legacy = f"Legacy: {RELEASE} is the last release with this trainer."
-    about = heading(request, LIMITS.title, f"vf-rl @ {path}", legacy)
-    lines = script_heading(
-        request,
-        LIMITS.title,
-        script,
-        "On a Linux machine with two GPUs and tmux: vf-rl starts vLLM and the trainer there.",
-    )
-    before = [*own_environment_lines(request), f"{INSTALL} '{RELEASE}'", *install_lines(request)]
-    before += start_lines(request)
+    config = with_overrides(_config(request), request.spec)
+    path, legacy = file_path(request, "toml"), f"Legacy: {RELEASE} is the last release with this trainer."
+    about = "On a Linux machine with two GPUs and tmux: vf-rl starts vLLM and the trainer there."
+    script = LaunchScript(request, LIMITS.title, "", about)
+    script.create_environment()
+    script.install(f"'{RELEASE}'")
+    script.note_start()
     # tmux starts `uv run` in --cwd, where uv finds the folder .venv, also without these variables.
-    start = f'"$VENV/bin/vf-rl" @ "$PWD/{path}" --cwd "$(dirname "$VENV")"'
-    return compiled_script(
-        request, config, {path: toml_text(config, about), script: script_text(start, {}, lines, before)}
-    )
+    program = f'"$VENV/bin/vf-rl" @ "$PWD/{path}" --cwd "$(dirname "$VENV")"'
+    text = toml_text(config, heading(request, LIMITS.title, f"vf-rl @ {path}", legacy))
+    return script.compiled(config, program, files={path: text})
 
 
 def _config(request: CompileRequest) -> NativeConfig:

@@ -30,7 +30,6 @@ from envwright.release.evidence import ValidationEvidence
 from envwright.release.plan import Desired, ReleaseStep
 from envwright.system.retry_policy import HUB_PUSH, RetryPolicy
 from envwright.system.scratch_folder import temporary_scratch
-from envwright.system.subprocesses import ProgramFailed, run_program
 
 PublishOutcome = Literal["published", "unchanged", "failed", "wedged", "unknown"]
 """failed: needs a fix. wedged: needs a new version. unknown: a later release determines it."""
@@ -195,22 +194,6 @@ class Push:
     said: str
     """Without secrets."""
 
-    @classmethod
-    def by(
-        cls,
-        command: list[str | Path],
-        environment: Mapping[str, str],
-        folder: Path,
-        access: HubAccess,
-        stop: threading.Event,
-    ) -> Push:
-        """Push once, with a command of the CLI. Raises `Interrupted` when `stop` is set."""
-        try:
-            said = run_program(command, environment=environment, folder=folder, seconds=PUSH_SECONDS, stop=stop)
-            return cls(0, access.scrubber.text(said))
-        except ProgramFailed as error:
-            return cls(1, access.scrubber.text(error.failure.message))
-
     @property
     def blame(self) -> Blame:
         """Why the push failed, as far as the output shows."""
@@ -255,7 +238,7 @@ def push_environment(
             command += ["--name", desired.name]
         if package.generation:
             command += ["--runtime", package.generation]
-        return Push.by(command, environment, source, access, stop)
+        return Push(*access.run_prime(command, source, PUSH_SECONDS, stop, environment))
 
 
 def _stand_in(tools: Path, wheel: Path) -> None:

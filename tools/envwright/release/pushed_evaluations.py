@@ -22,7 +22,7 @@ from envwright.hub.client import HubCall, call_hub
 from envwright.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations
 from envwright.packages.recordings import RecordingOnDisk, read_recordings
 from envwright.release.plan import Desired
-from envwright.release.publishing import Push
+from envwright.release.publishing import PUSH_SECONDS, Push
 from envwright.system.retry_policy import HUB_PUSH, RetryPolicy
 from envwright.system.scratch_folder import temporary_scratch
 
@@ -114,7 +114,8 @@ class EvaluationPusher:
             write_evaluation(folder, name, desired, recording, rows)
             command: list[str | Path] = [self.prime.program, "--plain", "eval", "push", folder, "--name", name]
             command += ["--eval-id", continues] if continues else ["--env", desired.address]
-            return Push.by(command, self.access.environment(home), folder, self.access, self.stop)
+            environment = self.access.environment(home)
+            return Push(*self.access.run_prime(command, folder, PUSH_SECONDS, self.stop, environment))
 
 
 def evaluation_name(desired: Desired, model: str, split: Split = "train") -> str:

@@ -16,7 +16,6 @@ from typing import Any
 
 from envwright.declarations.run import Schema
 from envwright.hub.access import HubAccess, Prime
-from envwright.system.subprocesses import ProgramFailed, run_program
 from envwright.training.declared_runs import DeclaredRun
 from envwright.training.submit import RunIdentity, submitted_file
 from envwright.training.trainers import compile_run
@@ -144,11 +143,8 @@ def _validated(
         home = config.parent
         command = [str(prime.program), "train", "validate", str(config), "-o", "json"]
         environment = access.environment(home) | {"XDG_CACHE_HOME": str(cache / SCHEMA_CACHE)}
-        try:
-            printed = run_program(command, environment=environment, folder=home, seconds=VALIDATE_SECONDS, stop=stop)
-        except ProgramFailed as error:
-            printed = error.failure.message
-    return _document(access.scrubber.text(printed))
+        _, printed = access.run_prime(command, home, VALIDATE_SECONDS, stop, environment)
+    return _document(printed)
 
 
 def _document(printed: str) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from envwright.hub.access import HubAccess, HubUnavailable, Prime
 from envwright.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
 from envwright.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envwright.system.scratch_folder import temporary_scratch
-from envwright.system.subprocesses import ProgramFailed, run_program
 from envwright.training.declared_runs import DeclaredRun
 from envwright.training.trainers import trainer_named
 from envwright.training.trainers.trainer import Compiled, CompileRequest
@@ -216,11 +215,8 @@ def _create(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> str:
         command = [str(platform.prime.program), "train", str(config), *compiled.command[3:]]
         forwarded = {name: os.environ[name] for name in compiled.secrets if name in os.environ}
         environment = forwarded | access.environment(home)
-        try:
-            run_program(command, environment=environment, folder=home, seconds=SUBMIT_SECONDS, stop=platform.stop)
-        except ProgramFailed as error:
-            return decisive_line(access.scrubber.text(error.failure.message))
-    return "the CLI reported success, but the run is not in the list"
+        failed, printed = access.run_prime(command, home, SUBMIT_SECONDS, platform.stop, environment)
+    return decisive_line(printed) if failed else "the CLI reported success, but the run is not in the list"
 
 
 @contextmanager

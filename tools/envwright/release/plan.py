@@ -26,7 +26,7 @@ from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.reports.printing import is_in_job
 from envwright.rules.engine import Finding, Subject, Verdict, findings, publishing_findings, stops_publishing
 from envwright.rules.settings import refuse_wrong_settings
-from envwright.training.due import DecidedRun, RunSize, Situation, decided_runs
+from envwright.training.due import DecidedRun, RunAction, RunSize, Situation, decided_runs
 from envwright.training.submit import RunIdentity
 
 ReleaseAction = Literal[
@@ -176,7 +176,7 @@ class PlannedRun:
 
     name: str
     backend: str
-    action: Literal["submit", "submitted", "manual", "waits", "refused", "unreadable", "not-asked"]
+    action: RunAction
     reason: str
     next: str = ""
     findings: tuple[Finding, ...] = ()

@@ -182,7 +182,12 @@ def decided_runs(
     ready = situation.ready | {name for name, why in external.items() if not why}
     commit = head_of(situation.root)
     known = replace(situation, ready=ready)
-    decided = [_decided(run, known, packages, commit, platform, unreadable, external, asked) for run in runs]
+    decided = []
+    for run in runs:
+        identity = identity_of(run.request, registry.runs[run.spec.name], packages, commit)
+        named = run.spec.name in asked
+        decision = _decision(run, identity, known, platform, unreadable, external, named=named)
+        decided.append(DecidedRun(run, identity, decision, RunSize.of(run.spec, run.hours)))
     prices = _prices(situation) if any(each.decision.action == "submit" for each in decided) else {}
     decided = [checked(situation, each, prices) if each.decision.action == "submit" else each for each in decided]
     return [_unless_stale(situation.root, each) for each in decided]
@@ -246,21 +251,6 @@ def carry_out(situation: Situation, each: DecidedRun) -> Submission:
     notes = Workspace(situation.root).base
     platform = Platform(situation.prime, situation.access, notes, situation.stop)
     return submit(each.run, each.identity, platform)
-
-
-def _decided(
-    run: DeclaredRun,
-    situation: Situation,
-    packages: Mapping[str, Package],
-    commit: str,
-    platform: tuple[PlatformRun, ...] | None,
-    unreadable: str,
-    external: Mapping[str, str],
-    asked: Collection[str],
-) -> DecidedRun:
-    identity = identity_of(run.request, situation.registry.runs[run.spec.name], packages, commit)
-    decision = _decision(run, identity, situation, platform, unreadable, external, named=run.spec.name in asked)
-    return DecidedRun(run, identity, decision, RunSize.of(run.spec, run.hours))
 
 
 def _decision(

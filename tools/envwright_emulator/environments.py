@@ -31,8 +31,7 @@ def environment_of_id(hub: Hub, account: Account | None, id: str) -> StoredDocum
 def status(hub: Hub, request: HubRequest) -> HubResponse:
     """An environment's visibility and latest version; 404 also if the key may not see it."""
     environment = hub.visible(request.account, request.parts["owner"], request.parts["name"])
-    versions = published(hub, environment)
-    latest = versions[0] if versions else None
+    latest = next(iter(published(hub, environment)), None)
     return HubResponse(
         {
             "data": {
@@ -159,8 +158,7 @@ def _wheel(hub: Hub, environment: StoredDocument, version: StoredDocument) -> St
 
 
 def _row(hub: Hub, environment: StoredDocument) -> dict[str, Any]:
-    versions = published(hub, environment)
-    latest = versions[0] if versions else None
+    latest = next(iter(published(hub, environment)), None)
     return {
         "id": environment["id"],
         "name": environment["name"],

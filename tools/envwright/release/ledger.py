@@ -152,30 +152,28 @@ class ReleaseLedger:
         return json.dumps(scrubber.value(self.data()), indent=2, ensure_ascii=True) + "\n"
 
 
+SAME = (
+    *("digest", "wheel", "evidence", "result", "message", "next"),
+    *("page", "fetched", "verified", "evaluations", "seconds"),
+)
+"""The fields of an entry that the file has under their names."""
+
+
 def _entry_data(entry: LedgerEntry) -> dict[str, Any]:
-    wanted, published = entry.step.desired, entry.published
+    wanted, published, plain = entry.step.desired, entry.published, asdict(entry)
     return {
         "name": wanted.name,
         "address": wanted.address,
         "package_version": wanted.version,
         "visibility": wanted.visibility,
         "content_hash": wanted.content_hash,
-        "digest": entry.digest,
-        "wheel": entry.wheel,
-        "evidence": asdict(entry.evidence) if entry.evidence else None,
         "planned": entry.step.action,
-        "result": entry.result,
-        "message": entry.message,
-        "next": entry.next,
-        "page": entry.page,
+        "reason": entry.step.reason,
+        "before": plain["step"]["found"],
         "pushes": published.pushes if published else 0,
         "said": list(published.said) if published else [],
-        "reason": entry.step.reason,
-        "before": asdict(entry.step.found) if entry.step.found else None,
-        "after": asdict(published.after) if published and published.after else None,
-        "fetched": asdict(entry.fetched) if entry.fetched else None,
-        "verified": asdict(entry.verified) if entry.verified else None,
-        "evaluations": [asdict(evaluation) for evaluation in entry.evaluations],
+        "after": plain["published"]["after"] if published else None,
+        **{key: plain[key] for key in SAME},
         "seconds": round(entry.seconds, 1),
     }
 
@@ -316,10 +314,10 @@ def read_ledger(file: Path) -> ReleaseLedger:
             str(data["prime"]),
             str(data["tool"]),
             str(data["began"]),
-            [_checked(_entry(each)) for each in data["environments"]],
+            [_entry(each) for each in data["environments"]],
             [_run(each) for each in data["runs"]],
             bool(data["interrupted"]),
-            [_checked(_entry(each)) for each in data["earlier"]],
+            [_entry(each) for each in data["earlier"]],
             str(data["attestation"]),
         )
     except OSError as error:
@@ -342,44 +340,22 @@ def ledger_at(file: Path, commit: str) -> ReleaseLedger:
 
 
 def _entry(data: Mapping[str, Any]) -> LedgerEntry:
+    """An entry with every field of its type. Raises `ValueError`."""
     owner = str(data["address"]).partition("/")[0]
     desired = Desired(data["name"], owner, data["package_version"], data["content_hash"], data["visibility"])
-    found = _read(HubEnvironment, data["before"])
-    published = Published(
-        data["result"], data["message"], data["next"], data["pushes"], tuple(data["said"]),
-        _read(HubEnvironment, data["after"]),
-    )  # fmt: skip
-    return LedgerEntry(
-        ReleaseStep(desired, data["planned"], data["reason"], found=found),
-        data["result"],
-        data["message"],
-        data["next"],
-        data["digest"],
-        data["wheel"],
-        _read(ValidationEvidence, data["evidence"]),
-        published if data["pushes"] else None,
-        _read(Fetched, data["fetched"]),
-        _read(Verified, data["verified"]),
-        tuple(_read(PushedEvaluation, each) for each in data["evaluations"]),
-        data["page"],
-        data["seconds"],
-    )
+    found = (data["before"], data["after"])
+    before, after = (None if each is None else adapter(HubEnvironment).validate_python(each) for each in found)
+    published = Published(data["result"], data["message"], data["next"], data["pushes"], tuple(data["said"]), after)
+    step = ReleaseStep(desired, data["planned"], data["reason"], found=before)
+    beside = {"step": step, "published": published if data["pushes"] else None}
+    entry: LedgerEntry = adapter(LedgerEntry).validate_python({key: data[key] for key in SAME} | beside)
+    return entry
 
 
 def _run(data: Any) -> dict[str, Any]:
     if not data.keys() >= {"name", "outcome", "message", "id", "page", "next"}:
         raise ValueError("a run has no name, outcome, message, id, page or next step")
     return dict(data)
-
-
-def _checked(entry: LedgerEntry) -> LedgerEntry:
-    """The entry with every field of its type. Raises `ValueError`."""
-    checked: LedgerEntry = adapter(LedgerEntry).validate_python(vars(entry))
-    return checked
-
-
-def _read(kind: type, data: Any) -> Any:
-    return None if data is None else adapter(kind).validate_python(data)
 
 
 def earlier_entries(file: Path) -> dict[str, LedgerEntry]:

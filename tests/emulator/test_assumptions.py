@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 from emulator_client import Speaker
-from envwright_emulator.behaviour import ASSUMPTIONS, Behaviour, UnknownAssumption, behaviour
+from envwright_emulator.behaviour import Behaviour, UnknownAssumption, behaviour
 from envwright_emulator.hub import ROUTES, assumptions
 from envwright_emulator.server import EmulatedHub
 
@@ -14,9 +16,8 @@ def test_assumptions_list_every_route_and_question() -> None:
     for each in ROUTES:
         assert each.about
         assert f"{each.method} `{each.path}` | {each.known} | {each.about}" in page
-    for name, asked in ASSUMPTIONS.items():
-        assert asked.question in page
-        assert hasattr(Behaviour(), name)
+    for asked in fields(Behaviour):
+        assert asked.metadata["question"] in page
 
 
 def test_behaviour_unknown_answer_names_the_valid_ones() -> None:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 
-from envwright_emulator.behaviour import ASSUMPTIONS, Behaviour
+from envwright_emulator.behaviour import Behaviour
 from envwright_emulator.store import Store, StoredDocument
 
 Listed = TypeVar("Listed")
@@ -326,9 +326,8 @@ def assumptions() -> str:
         "|---|---|---|---|",
     ]
     for each in fields(Behaviour):
-        open_question = ASSUMPTIONS[each.name]
-        other = ", ".join(answer for answer in open_question.allowed if answer != each.default) or "any number"
-        lines.append(f"| `{each.name.replace('_', '-')}` | {open_question.question} | {each.default} | {other} |")
+        other = ", ".join(each.metadata["allowed"][1:]) or "any number"
+        lines.append(f"| `{each.name.replace('_', '-')}` | {each.metadata['question']} | {each.default} | {other} |")
     lines += ["", "## Endpoints\n\nBelow `/api/v1`, but for uploads, files and the index.\n"]
     lines += ["| endpoint | known | what | assumed besides |", "|---|---|---|---|"]
     for known in ROUTES:

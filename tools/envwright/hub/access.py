@@ -6,7 +6,6 @@ and passed on as variables.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -19,6 +18,7 @@ from pathlib import Path
 from envwright.exit_codes import CommandError
 from envwright.system.installation import command_with
 from envwright.system.subprocesses import ProgramFailed, run_program
+from envwright.text.plain_data import json_object
 from envwright.text.scrubbing import Scrubber
 
 OLDEST_PRIME = "0.13.0"
@@ -150,11 +150,7 @@ def _saved(environ: Mapping[str, str]) -> Mapping[str, object]:
         return {}
     context = environ.get("PRIME_CONTEXT", "")
     name = f"environments/{context}.json" if context.replace("-", "").replace("_", "").isalnum() else "config.json"
-    try:
-        data = json.loads((Path(home) / ".prime" / name).read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return data if isinstance(data, dict) else {}
+    return json_object(Path(home) / ".prime" / name)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from envwright.hub.access import OLDEST_PRIME, HubAccess, HubUnavailable, Prime,
 from envwright.system.retry_policy import HUB_READ
 from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.subprocesses import ProgramFailed, run_program
+from envwright.text.plain_data import parsed_json
 
 CHILD = Path(__file__).with_name("child.py")
 CONCURRENCY = 32
@@ -36,11 +37,6 @@ class HubCall:
     """The parameter for the beginning of a page (offset, skip); empty if one page is enough."""
     download: str = ""
     to: str = ""
-
-    def asked(self) -> dict[str, Any]:
-        if self.download:
-            return {"id": self.id, "download": self.download, "to": self.to}
-        return {"id": self.id, "path": self.path, "params": dict(self.params or {}), "pages": self.pages}
 
 
 @dataclass(frozen=True)
@@ -91,9 +87,9 @@ def call_hub(
     Raises `HubUnavailable` when prime is too old or cannot be run, `Interrupted` when `stop` is set.
     """
     retry = {**asdict(HUB_READ), "statuses": sorted(HUB_READ.statuses)}
-    wanted = {"calls": [call.asked() for call in calls], "concurrency": CONCURRENCY, "retry": retry}
+    wanted = {"calls": [asdict(call) for call in calls], "concurrency": CONCURRENCY, "retry": retry}
     if check is not None:
-        wanted["check"] = check.asked()
+        wanted["check"] = asdict(check)
     with temporary_scratch("hub") as home:
         try:
             printed = run_program(
@@ -108,7 +104,9 @@ def call_hub(
             raise HubUnavailable(_failure_message(error, access), install_prime()) from None
     prime_version, answers = "", {}
     for line in printed.splitlines():
-        message = _parsed(line)
+        message = parsed_json(line)
+        if not isinstance(message, dict):
+            continue
         if "prime" in message:
             prime_version = str(message["prime"])
         elif "id" in message:
@@ -145,14 +143,6 @@ def numbered_pages(
         found += rows
     total = total if isinstance(total, int) else None
     return found, total, "" if total in (None, len(found)) else f"{len(found)} of {total} are on its pages"
-
-
-def _parsed(line: str) -> dict[str, Any]:
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return message if isinstance(message, dict) else {}
 
 
 def _failure_message(error: ProgramFailed, access: HubAccess) -> str:

@@ -43,6 +43,7 @@ from envwright.reports.transcripts.page import part_key
 from envwright.rules.evidence import extracted_answer, reply_text
 from envwright.statistics.chosen_rollouts import SeenRollout, chosen_rollouts, repeated_share
 from envwright.system.scratch_folder import temporary_scratch
+from envwright.text.plain_data import json_object
 
 PART_BYTES, PART_LINES = 512_000, 50
 """The bytes after which a part ends, and its most lines."""
@@ -178,7 +179,7 @@ def opened_transcripts(paths: Sequence[Path]) -> Iterator[TranscriptFiles]:
                 opened.problems.append(FileProblem(name, 0, problem))
             descriptor = os.open(lines, os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, descriptor)
-            opened.read(_File(name, descriptor, _metadata(path)))
+            opened.read(_File(name, descriptor, json_object(path.with_name("metadata.json"))))
         opened.choose()
         if not opened.rows:
             first = [f"; the first problem: {problem.place} {problem.message}" for problem in opened.problems[:1]]
@@ -231,15 +232,6 @@ def _samples(path: Path) -> Iterable[Any]:
         lists = [data[name] for name in ("samples", "results", "rollouts", "data") if isinstance(data.get(name), list)]
         return lists[0] if lists else [data]
     return data if isinstance(data, list) else [data]
-
-
-def _metadata(path: Path) -> Mapping[str, Any]:
-    """v0's metadata.json beside a file; empty if there is none that can be read."""
-    try:
-        metadata = json.loads(path.with_name("metadata.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return metadata if isinstance(metadata, dict) else {}
 
 
 def _seen(one: Transcript) -> SeenRollout:

@@ -102,35 +102,7 @@ REMOVED: Mapping[str, str] = {
 """Key removed from both schemas → its replacement."""
 
 VLLM_ARGUMENTS = [
-    "model",
-    "dtype",
-    "max_model_len",
-    "enforce_eager",
-    "trust_remote_code",
-    "chat_template",
-    "tool_call_parser",
-    "reasoning_parser",
-    "rope_scaling",
-    "tensor_parallel_size",
     "pipeline_parallel_size",
-    "data_parallel_size",
-    "data_parallel_size_local",
-    "data_parallel_rpc_port",
-    "api_server_count",
-    "seed",
-    "gpu_memory_utilization",
-    "enable_prefix_caching",
-    "quantization",
-    "enable_lora",
-    "max_loras",
-    "max_cpu_loras",
-    "max_lora_rank",
-    "lora_target_modules",
-    "enable_expert_parallel",
-    "all2all_backend",
-    "enable_eplb",
-    "enable_dbo",
-    "enable_return_routed_experts",
     "max_num_seqs",
     "max_num_batched_tokens",
     "enable_chunked_prefill",
@@ -160,7 +132,7 @@ VLLM_ARGUMENTS = [
     "max_seq_len_to_capture",
     "num_gpu_blocks_override",
 ]
-"""Arguments of vLLM's server: those that prime-rl declares, and others of vLLM's documentation."""
+"""Arguments of vLLM's server in its documentation, beside those that prime-rl declares."""
 
 
 def _compile(request: CompileRequest) -> Compiled:
@@ -547,9 +519,10 @@ def _holders(native: Mapping[str, Any], path: str) -> list[tuple[Mapping[str, An
 
 
 def _misspelt_vllm(native: Mapping[str, Any]) -> Iterator[RefusedSetting]:
+    known = [*recorded("prime_rl")["schema"]["$defs"]["VllmConfig"]["properties"], *VLLM_ARGUMENTS]
     for key in _table(native, "inference.vllm"):
         name = key.replace("-", "_")
-        near = "" if name in VLLM_ARGUMENTS else nearest(name, VLLM_ARGUMENTS)
+        near = "" if name in known else nearest(name, known)
         if near:
             message = f"inference.vllm.{key} is passed to vLLM unchecked, and looks like {near}"
             yield RefusedSetting("schema", "overrides.inference.vllm", message, f"Write {near}.", {"nearest": near})

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from envwright.declarations.problem import nearest
 from envwright.rules.runs.subject import RefusedSetting, TrainerLimits, TrainerSettings
-from envwright.training.trainers.known_models import RENDERER_OF_MODEL, RENDERERS, THINKING_RENDERERS
 from envwright.training.trainers.launch_script import LaunchScript
 from envwright.training.trainers.native_config import NativeConfig, origin, toml_text
 from envwright.training.trainers.prime_rl_schema import schema_refusals
 from envwright.training.trainers.trainer import (
     HELD_OUT,
+    KNOWN_MODELS,
     Compiled,
     CompileError,
     CompileRequest,
@@ -40,6 +40,11 @@ if TYPE_CHECKING:
     from envwright.rules.runs.subject import KeptResult
     from envwright.training.trainers.trainer import Environment
 
+RENDERER_OF_MODEL: dict[str, str] = KNOWN_MODELS["renderers"]["models"]
+"""Models that `renderer = "auto"` resolves: the map of the package renderers."""
+RENDERERS: tuple[str, ...] = tuple(KNOWN_MODELS["renderers"]["names"])
+THINKING_RENDERERS = frozenset(KNOWN_MODELS["renderers"]["with enable_thinking"])
+"""The renderers with the option `enable_thinking`."""
 SINGLE_AGENT = ("agent",)
 """The agent of verifiers' SingleAgentEnv (verifiers/v1/envs/single_agent/env.py@a60a606ec)."""
 NULL_HARNESS = {"id": "null"}

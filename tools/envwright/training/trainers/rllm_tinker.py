@@ -6,10 +6,9 @@ rLLM's own example imports the trainer that lost Tinker in 9b9e3582 and stops at
 from __future__ import annotations
 
 from envwright.rules.runs.subject import TrainerLimits
-from envwright.training.trainers.known_models import TINKER_RENDERERS
 from envwright.training.trainers.launch_script import LaunchScript
 from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin
-from envwright.training.trainers.tinker import TINKER_URL, base_model_settings
+from envwright.training.trainers.tinker import TINKER_RENDERERS, TINKER_URL, base_model_settings
 from envwright.training.trainers.trainer import (
     Compiled,
     CompileRequest,

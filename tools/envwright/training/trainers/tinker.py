@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from envwright.rules.runs.subject import TrainerLimits, TrainerSettings
-from envwright.training.trainers.known_models import TINKER_RENDERERS
 from envwright.training.trainers.launch_script import LaunchScript
 from envwright.training.trainers.native_config import NativeConfig, arguments_of, origin
 from envwright.training.trainers.trainer import (
+    KNOWN_MODELS,
     Compiled,
     CompileRequest,
     KeptAddresses,
@@ -25,6 +25,8 @@ from envwright.training.trainers.trainer import (
 if TYPE_CHECKING:
     from envwright.declarations.run import RunSpec
 
+TINKER_RENDERERS: dict[str, str] = KNOWN_MODELS["tinker-cookbook"]["models"]
+"""Models of Tinker and the renderer that tinker-cookbook recommends; Tinker refuses others."""
 COOKBOOK = "0.6.1"
 """The release whose parser and recipe the compiled arguments were checked with."""
 VERIFIERS = "0.1.9.post3"

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from envwright.training.task_rates import TaskRates
     from envwright.training.trainers.native_config import NativeConfig
 
+KNOWN_MODELS: Mapping[str, Any] = json.loads(Path(__file__).with_name("known_models.json").read_bytes())
+"""Models and chat renderers that trainers know by name: a copy of the tables in their packages, which `nox -s models`
+writes with `envwright/training/copy_known_models.py`."""
 CONFIG_FOLDER = "configs/rl"
 START_FILE = "{run}.commit.txt"
 """Beside `outputs/RUN`: prime-rl refuses a run's folder that holds a file, and `--clean` deletes all of it."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import tarfile
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from typing import Any
 
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-STEPS = ("resolve", "wheel", "wheel-upload", "wheel-finalize", "source", "source-upload", "source-finalize")
 
 
 @dataclass(frozen=True)
@@ -59,51 +56,34 @@ class Speaker:
         until: str = "",
         source: bytes | None = None,
     ) -> Said:
-        """All steps of a push, or those before `until`; the last answer, or the first that is an error."""
+        """All steps of a push, or those before the `wheel` or the `source`; the last answer, or the first error."""
         wheel = f"wheel {name} {content}".encode()
-        source = _archive(f"# {name} {content}") if source is None else source
         marks = {"content_hash": hashlib.sha256(content.encode()).hexdigest(), "semantic_version": version}
         about = {**marks, "metadata": {"description": f"about {name}", "tags": ["train"]}}
         response = self(
             "POST", "/environmentshub/resolve", _without_none(name=name, visibility=visibility, owner_slug=owner)
         )
-        if response.status != 200 or until == "wheel":
-            return response
-        base = f"/environmentshub/{response.data['id']}"
+        base = f"/environmentshub/{response.data['id']}" if response.status == 200 else ""
         files = (
             ("wheel", "wheels", f"{name}-{version}-py3-none-any.whl", wheel),
-            ("source", "versions", f"{name}-{version}.tar.gz", source),
+            ("source", "versions", f"{name}-{version}.tar.gz", source or f"source {name} {content}".encode()),
         )
         for kind, plural, filename, bytes_ in files:
+            if response.status != 200 or until == kind:
+                return response
             sent = {**about, "filename": filename, "sha256": hashlib.sha256(bytes_).hexdigest(), "size": len(bytes_)}
             response = self("POST", f"{base}/{plural}", sent)
-            if response.status != 200 or until == f"{kind}-upload":
-                return response
-            if response.data["upload_url"] is None:
+            if response.status != 200 or response.data["upload_url"] is None:
                 continue
             made = response.data["wheel_id" if kind == "wheel" else "version_id"]
             uploaded = self.send("PUT", response.data["upload_url"], bytes_, "application/octet-stream")
-            if uploaded.status != 200 or until == f"{kind}-finalize":
-                return uploaded
-            response = self("POST", f"{base}/{plural}/{made}/finalize")
-            if response.status != 200 or (kind == "wheel" and until == "source"):
-                return response
+            response = self("POST", f"{base}/{plural}/{made}/finalize") if uploaded.status == 200 else uploaded
         return response
 
     def latest(self, address: str = "acme/spelling") -> str | None:
         """The version that the status has; `None` without one."""
         latest = self("GET", f"/environmentshub/{address}/status").data["latest_version"]
         return latest and latest["semantic_version"]
-
-
-def _archive(text: str) -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
-        for name in ("README.md", "spelling/__init__.py"):
-            member = tarfile.TarInfo(name)
-            member.size = len(text)
-            archive.addfile(member, io.BytesIO(text.encode()))
-    return stream.getvalue()
 
 
 def _without_none(**values: Any) -> dict[str, Any]:

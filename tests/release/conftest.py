@@ -27,6 +27,15 @@ def hub(tmp_path: Path) -> Iterator[EmulatedHub]:
 
 
 @pytest.fixture
+def signed_in(tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
+    for name, value in hub.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
+    return hub
+
+
+@pytest.fixture
 def access(hub: EmulatedHub) -> HubAccess:
     return HubAccess(hub.key, url=hub.url, source="the test")
 

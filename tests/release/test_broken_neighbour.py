@@ -70,10 +70,8 @@ def test_plan_refuses_only_the_runs_on_a_broken_environment(root: Path, capsys: 
 
 @pytest.mark.parametrize("name", [[], ["word-problems"]])
 def test_broken_environment_is_not_published_by_release(
-    name: list[str], root: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: list[str], root: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for key, value in hub.environment.items():
-        monkeypatch.setenv(key, value)
     proof = root / "proof.json"
     failed = {"name": "reverse-text", "verdict": "fail", "digest": "", "hub_hash": "", "gates": {}}
     proof.write_text(json.dumps({"environments": [failed]}))
@@ -82,20 +80,19 @@ def test_broken_environment_is_not_published_by_release(
     assert entries["word-problems"]["result"] == "refused"
     assert "environments/word_problems/pyproject.toml" in entries["word-problems"]["message"]
     assert "acme/word-problems is refused" in capsys.readouterr().err.splitlines()[-1]
-    assert hub.state()["environment"] == []
+    assert signed_in.state()["environment"] == []
 
 
 def test_release_ends_as_its_plan_where_a_run_is_refused(
-    root: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    root: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for key, value in hub.environment.items():
-        monkeypatch.setenv(key, value)
     declare_runs(root, broken="{id: word-problems}")
     assert main(
         ["release", "--yes", "--changed", "HEAD", "--evidence", str(root / "none.json"), "--root", str(root)]
     ) == (exit_codes.FAIL)
     release = json.loads((root / "reports/release.json").read_text())
     assert [(run["name"], run["outcome"]) for run in release["runs"]] == [("broken", "failed")]
+    assert signed_in.state()["run"] == []
     assert "run broken failed: word-problems cannot be read" in capsys.readouterr().err.splitlines()[-1]
 
 

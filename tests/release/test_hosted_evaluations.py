@@ -24,6 +24,8 @@ from envwright.release.plan import Desired
 from envwright_emulator.server import EmulatedHub
 from small_repository import small_repository
 
+pytestmark = pytest.mark.usefixtures("signed_in")
+
 MODEL = "qwen/qwen3-30b"
 SAMPLING = {"temperature": 1.0, "max_tokens": 64}
 REQUEST = HostedRequest(
@@ -189,17 +191,13 @@ def platform(hub: EmulatedHub, samples: list[dict[str, Any]], status: str = "COM
 
 
 @pytest.fixture
-def root(tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made = small_repository(tmp_path / "repository", "date_arithmetic")
     (made / "configs").mkdir()
     endpoint = {"endpoint_id": "hosted", "model": MODEL, "url": "https://api.pinference.ai/api/v1"}
     lines = [f'{key} = "{value}"' for key, value in {**endpoint, "key": "PRIME_API_KEY"}.items()]
     prices = ["input_price = 0.2", "output_price = 0.8"]
     (made / "configs" / "endpoints.toml").write_text("\n".join(["[[endpoint]]", *lines, *prices]))
-    for name, value in hub.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
     monkeypatch.setattr("envwright.models.hosted_evaluation.LOOK_SECONDS", 0.1)
     return made
 

@@ -19,6 +19,8 @@ from envwright_emulator.server import EmulatedHub
 from release_without_loading import counted_as_loaded
 from small_repository import git, small_repository
 
+pytestmark = pytest.mark.usefixtures("signed_in")
+
 NAMES = ("reverse-text", "word-problems", "ticket-routing")
 REST = """\
     backend: prime
@@ -29,11 +31,7 @@ REST = """\
 
 
 @pytest.fixture
-def root(tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, value in hub.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("envwright.release.release.run_without_key", counted_as_loaded)
     return small_repository(tmp_path / "repository", *(name.replace("-", "_") for name in NAMES))
 

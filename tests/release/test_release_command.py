@@ -68,13 +68,8 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> Place:
-    root = small_repository(tmp_path / "repository", "reverse_text")
-    for name, value in hub.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
-    return Place(root, hub)
+def place(tmp_path: Path, signed_in: EmulatedHub) -> Place:
+    return Place(small_repository(tmp_path / "repository", "reverse_text"), signed_in)
 
 
 def commit(place: Place) -> None:
@@ -297,19 +292,15 @@ def hub_process(process: psutil.Process, url: str) -> bool:
 
 
 @pytest.fixture
-def several(tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> Place:
+def several(tmp_path: Path, signed_in: EmulatedHub) -> Place:
     """Three environments of two owners, one of which the Hub has at a later version."""
     root = small_repository(tmp_path / "several", "reverse_text", "gsm8k", "word_problems")
     edit(root / "registry.yaml", "  gsm8k: {}", "  gsm8k: {owner: ada}")
     git(root, "commit", "-qam", "owner")
-    for name, value in hub.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
-    speaker = Speaker(hub.url, hub.key)
+    speaker = Speaker(signed_in.url, signed_in.key)
     speaker.push("word-problems", "0.9.0")
     speaker.push("forgotten")
-    return Place(root, hub)
+    return Place(root, signed_in)
 
 
 @pytest.mark.slow

@@ -28,6 +28,13 @@ def hub(tmp_path: Path) -> Iterator[EmulatedHub]:
 
 
 @pytest.fixture
+def signed_in(hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
+    for name, value in hub.environment.items():
+        monkeypatch.setenv(name, value)
+    return hub
+
+
+@pytest.fixture
 def platform(hub: EmulatedHub, tmp_path: Path) -> Platform:
     prime = find_prime()
     assert prime is not None, "the tests' lock brings the prime CLI"

@@ -19,7 +19,7 @@ from envwright.rules.diagnosis import RunLog
 from envwright.rules.engine import findings
 from envwright.statistics.series import series_of
 from envwright.training import trainers
-from envwright.training.registry_patch import registry_patch
+from envwright.training.follow import registry_patch
 from envwright.training.trainers import metric_names, zero_variance_pairs
 from envwright_emulator.server import EmulatedHub
 
@@ -248,13 +248,6 @@ def test_diagnosis_of_memory_error_lowers_rollouts_before_length() -> None:
         changes[group] = found.evidence.details["change"]
         assert "adapter" not in found.evidence.details["next"]
     assert changes == {16: {"group_size": 8, "batch_size": 64}, 8: {"seq_len": 2048}}
-
-
-@pytest.fixture
-def signed_in(hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
-    for name, value in hub.environment.items():
-        monkeypatch.setenv(name, value)
-    return hub
 
 
 @pytest.mark.slow

@@ -57,13 +57,6 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.fixture
-def signed_in(hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
-    for name, value in hub.environment.items():
-        monkeypatch.setenv(name, value)
-    return hub
-
-
 def train(root: Path, *arguments: str) -> int:
     return main(["train", *arguments, "--root", str(root)])
 

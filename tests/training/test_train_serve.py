@@ -162,7 +162,7 @@ def test_weights_with_foreign_content_are_reported(tmp_path: Path) -> None:
     assert list(incomplete_files(step, "STABLE")) == []
     second.write_bytes(first.read_bytes())
     [found] = incomplete_files(step)
-    assert "lacks" in found.what
+    assert "lacks" in found
     first.write_bytes(first.read_bytes() + b"more")
     for content in (b"", b"<html>", (1 << 60).to_bytes(8, "little") + b"{}", (2).to_bytes(8, "little") + b"[]"):
         second.write_bytes(content)
@@ -258,13 +258,6 @@ def test_serve_of_unknown_result_has_reason_and_next_command(
     assert code == exit_codes.USAGE
     assert message in err
     assert fix in err.partition("fix:")[2]
-
-
-@pytest.fixture
-def signed_in(hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
-    for name, value in hub.environment.items():
-        monkeypatch.setenv(name, value)
-    return hub
 
 
 NAMED_VOLUME = {"volumeName": "keep"}

@@ -14,6 +14,7 @@ from envwright.packages.repository import Repository
 from envwright.release.evidence import ValidationEvidence
 from envwright.release.ledger import LedgerEntry
 from envwright.release.plan import make_plan
+from envwright.release.publishable import Proven
 from envwright.release.publishing import Verified
 from envwright.release.release import Release
 from envwright.rules.engine import GATES
@@ -74,10 +75,7 @@ class Publisher:
             prime=planned.prime,
             access=planned.access,
             identity=planned.hub.identity,
-            evidence={NAME: proof},
-            no_evidence="",
-            wheel_of=lambda *_: made.overlay.parent / made.wheel.filename,
-            earlier={},
+            proven=Proven({NAME: proof}, "", lambda *_: made.overlay.parent / made.wheel.filename, {}, []),
             uncommitted={},
             published=self.root / "reports/published",
             begin_push=lambda _: None,

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import html
-import io
 import re
-import tarfile
 from typing import Any
 
-from envwright_emulator.hub import ASSUMED, MEASURED, READ, Account, HttpRefusal, Hub, HubRequest, HubResponse, route
+from envwright_emulator.hub import ASSUMED, MEASURED, Account, HttpRefusal, Hub, HubRequest, HubResponse, route
 from envwright_emulator.store import StoredDocument
-
-MOST_INSPECTED = 64 * 1024
 
 
 def published(hub: Hub, environment: StoredDocument) -> list[StoredDocument]:
@@ -35,8 +31,7 @@ def environment_of_id(hub: Hub, account: Account | None, id: str) -> StoredDocum
 def status(hub: Hub, request: HubRequest) -> HubResponse:
     """An environment's visibility and latest version; 404 also if the key may not see it."""
     environment = hub.visible(request.account, request.parts["owner"], request.parts["name"])
-    versions = published(hub, environment)
-    latest = versions[0] if versions else None
+    latest = next(iter(published(hub, environment)), None)
     return HubResponse(
         {
             "data": {
@@ -89,24 +84,6 @@ def details(hub: Hub, request: HubRequest) -> HubResponse:
         found["wheel_url"] = f"{base}/{wheel['filename']}"
         found["simple_index_url"] = f"{request.address}/simple/{owner}"
     return HubResponse({"data": found})
-
-
-@route("GET", "/environmentshub/{owner}/{name}/@{version}/inspect", READ)
-def inspect(hub: Hub, request: HubRequest) -> HubResponse:
-    """The source of a version: a folder's entries or a file's text."""
-    _, version = _version(hub, request)
-    content = hub.store.read_file(version["id"]) or b""
-    wanted = request.query.get("path", "").strip("/")
-    most = request.number_of("max_bytes", MOST_INSPECTED)
-    with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
-        members = {member.name: member for member in archive.getmembers()}
-        member = members.get(wanted)
-        if member is not None and member.isfile():
-            extracted = archive.extractfile(member)
-            text = extracted.read(most).decode("utf-8", "replace") if extracted else ""
-            cut = {"truncated": member.size > most, "total_bytes": member.size}
-            return HubResponse({"data": {"kind": "file", "path": wanted, "content": text, **cut}})
-    return HubResponse({"data": {"kind": "directory", "path": wanted, "entries": _entries(members, wanted)}})
 
 
 @route(
@@ -181,8 +158,7 @@ def _wheel(hub: Hub, environment: StoredDocument, version: StoredDocument) -> St
 
 
 def _row(hub: Hub, environment: StoredDocument) -> dict[str, Any]:
-    versions = published(hub, environment)
-    latest = versions[0] if versions else None
+    latest = next(iter(published(hub, environment)), None)
     return {
         "id": environment["id"],
         "name": environment["name"],
@@ -203,22 +179,7 @@ def _wanted(row: dict[str, Any], request: HubRequest) -> bool:
         query.get("owner") in (None, row["owner"]["name"])
         and query.get("visibility") in (None, row["visibility"])
         and query.get("search", "").lower() in f"{row['name']} {row['description']}".lower()
-        and ("tags" not in query or query["tags"] in row["tags"])
-        and not request.is_set("starred_only")
     )
-
-
-def _entries(members: dict[str, tarfile.TarInfo], folder: str) -> list[dict[str, Any]]:
-    start = f"{folder}/" if folder else ""
-    below: dict[str, dict[str, Any]] = {}
-    for name, member in sorted(members.items()):
-        if name.startswith(start):
-            first, _, rest = name.removeprefix(start).partition("/")
-            size = None if rest else member.size
-            below.setdefault(first, {"path": start + first, "is_directory": bool(rest), "size": size})
-    if not below:
-        raise HttpRefusal(404, "Path not found")
-    return list(below.values())
 
 
 def _description(version: StoredDocument | None) -> str:

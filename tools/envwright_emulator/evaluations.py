@@ -21,7 +21,6 @@ from envwright_emulator.hub import (
 from envwright_emulator.store import StoredDocument
 
 UPDATABLE = ("name", "status", "model_name", "metadata", "metrics", "tags")
-ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
 
 
 @route("POST", "/hosted-evaluations", MEASURED, "an evaluation stays PENDING until the control endpoint moves it")
@@ -34,24 +33,6 @@ def create_hosted(hub: Hub, request: HubRequest) -> HubResponse:
     sent = {"model_name": request.fields.get("inference_model"), "metadata": request.fields.get("eval_config") or {}}
     made = _create(hub, request, account, [{"id": str(each)} for each in ids], sent, "PENDING")
     return HubResponse({"evaluation_id": made["evaluation_id"], "evaluation_ids": [made["evaluation_id"]]}, 201)
-
-
-@route("GET", "/hosted-evaluations/{evaluation}/logs", MEASURED)
-def logs(hub: Hub, request: HubRequest) -> HubResponse:
-    """The log of a hosted evaluation."""
-    return HubResponse(
-        {"logs": (hub.store.get("reported", _existing(hub, request)["evaluation_id"]) or {}).get("logs", "")}
-    )
-
-
-@route("PATCH", "/hosted-evaluations/{evaluation}/cancel", MEASURED)
-def cancel(hub: Hub, request: HubRequest) -> HubResponse:
-    """Stop a hosted evaluation."""
-    request.writer()
-    found = _existing(hub, request)
-    if found["status"] in ENDED:
-        raise HttpRefusal(400, f"Evaluation is already {found['status']}")
-    return HubResponse(_changed(hub, found, {"status": "CANCELLED"}))
 
 
 @route("POST", "/evaluations/", MEASURED, "names need not be unique")
@@ -115,9 +96,8 @@ def samples(hub: Hub, request: HubRequest) -> HubResponse:
     """Samples of an evaluation, page by page."""
     batches = hub.store.all("samples", _existing(hub, request)["evaluation_id"])
     rows = [row for batch in batches for row in batch["rows"]]
-    page, limit = max(1, request.number_of("page", 1)), max(1, request.number_of("limit", 100))
-    part = rows[(page - 1) * limit : page * limit]
-    return HubResponse({"samples": part, "total": len(rows), "page": page, "limit": limit})
+    part, counts = request.numbered_page(rows, 100)
+    return HubResponse({"samples": part, **counts})
 
 
 @route("POST", "/evaluations/{evaluation}/finalize", MEASURED)

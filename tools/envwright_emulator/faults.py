@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -77,16 +77,6 @@ class HubFault:
         """The fault as text, with how often it happened."""
         settings = " ".join(f"{key}={value}" for key, value in self.settings.items())
         return {"fault": f"{self.method} {self.path} {self.kind} {settings}".strip(), "fired": self.fired}
-
-
-class Faults:
-    """All faults; the first that matches a request happens."""
-
-    def __init__(self, faults: Sequence[HubFault] = ()) -> None:
-        self.all = list(faults)
-
-    def of(self, method: str, path: str) -> HubFault | None:
-        return next((fault for fault in self.all if fault.takes(method, path)), None)
 
 
 def parse_fault(text: str) -> HubFault:

@@ -10,7 +10,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 
@@ -48,21 +48,6 @@ class Account:
         raise HttpRefusal(403, "You are not a member of this team")
 
 
-@dataclass(frozen=True)
-class Accounts:
-    """The known keys."""
-
-    by_key: Mapping[str, Account] = field(default_factory=dict)
-
-    @classmethod
-    def usual(cls, user: str, teams: tuple[str, ...], key: str = KEY) -> Accounts:
-        """One user with a key for everything and one for reading."""
-        return cls({key: Account(user, teams), READ_ONLY_KEY: Account(user, teams, writes=False)})
-
-    def of(self, authorization: str) -> Account | None:
-        return self.by_key.get(authorization.removeprefix("Bearer ").strip())
-
-
 def team_id(slug: str) -> str:
     """A team's id in the form of real ids."""
     return _id("team", slug)
@@ -80,8 +65,6 @@ ASSUMED: Provenance = "assumed"
 
 @dataclass(frozen=True)
 class HubRequest:
-    """One request."""
-
     number: int
     """Unique, also after a restart: ids of new objects are made from it."""
     method: str
@@ -138,14 +121,18 @@ class HubRequest:
         value = int(text) if text.isdecimal() else default
         return min(value, most) if most is not None else value
 
+    def numbered_page(self, rows: list[Any], usual: int, most: int | None = None) -> tuple[list[Any], dict[str, int]]:
+        """The requested part of a list whose pages have numbers, and its counts."""
+        page, limit = max(1, self.number_of("page", 1)), max(1, self.number_of("limit", usual, most))
+        counts = {"total": len(rows), "page": page, "limit": limit, "total_pages": -(-len(rows) // limit)}
+        return rows[(page - 1) * limit : page * limit], counts
+
     def is_set(self, key: str) -> bool:
         return self.query.get(key, "").lower() in ("true", "1")
 
 
 @dataclass(frozen=True)
 class HubResponse:
-    """The response: a JSON document or bytes."""
-
     body: Any = None
     status: int = 200
     content: bytes | None = None
@@ -214,7 +201,7 @@ def now() -> str:
 class Hub:
     """State, accounts and behaviour, which the handlers work on."""
 
-    def __init__(self, store: Store, accounts: Accounts, behaviour: Behaviour | None = None) -> None:
+    def __init__(self, store: Store, accounts: Mapping[str, Account], behaviour: Behaviour | None = None) -> None:
         self.store = store
         self.accounts = accounts
         self.behaviour = behaviour or Behaviour()
@@ -273,7 +260,6 @@ class Hub:
 
 
 def without_secrets(body: Any) -> Any:
-    """A body without its secrets."""
     if isinstance(body, dict):
         return {key: "…" if key in SECRET_KEYS else without_secrets(value) for key, value in body.items()}
     return [without_secrets(value) for value in body] if isinstance(body, list) else body
@@ -292,3 +278,58 @@ def _endpoint(request: HubRequest) -> tuple[Route, Mapping[str, Any]]:
         if candidate.pattern.fullmatch(request.path):
             methods.add(candidate.method)
     raise HttpRefusal(405 if methods else 404, "Method Not Allowed" if methods else "Not Found")
+
+
+@route("GET", "/user/whoami", MEASURED)
+def whoami(_hub: Hub, request: HubRequest) -> HubResponse:
+    """The user of the key."""
+    account = request.signed_in()
+    if team := request.query.get("teamId"):
+        account.team_of(team)
+    rights = {"read": True, "write": account.writes}
+    scope = {"environments": rights, "training": rights, "evaluations": rights, "secrets": rights}
+    about = {
+        "id": account.id,
+        "slug": account.slug,
+        "name": account.slug.title(),
+        "email": f"{account.slug}@example.org",
+    }
+    return HubResponse({"data": {**about, "scope": scope, "account_limits": None, "key_limits": None}})
+
+
+@route("GET", "/user/teams", READ)
+def teams(hub: Hub, request: HubRequest) -> HubResponse:
+    """The teams of the key's user, page by page."""
+    account = request.signed_in()
+    found: list[dict[str, Any]] = [
+        {"teamId": team_id(slug), "name": slug.title(), "slug": slug, "role": "ADMIN", "createdAt": hub.began}
+        for slug in account.teams
+    ]
+    start, limit = request.number_of("offset", 0), request.number_of("limit", 100)
+    return HubResponse({"data": found[start : start + limit], "total_count": len(found)})
+
+
+_HEAD = """# Facts and assumptions of the emulator
+
+- **measured**: the real prime CLI (0.18.0) was run against a recording server.
+- **read**: from the CLI's source.
+- **assumed**: about the real server, which was not available. A release must not depend on it.
+"""
+
+
+def assumptions() -> str:
+    """The facts and assumptions about the real Hub as Markdown: open questions with their settings, and every route."""
+    lines = [
+        _HEAD,
+        "## Open questions, each with a setting\n",
+        "| `--assume` | question | assumed | else |",
+        "|---|---|---|---|",
+    ]
+    for each in fields(Behaviour):
+        other = ", ".join(each.metadata["allowed"][1:]) or "any number"
+        lines.append(f"| `{each.name.replace('_', '-')}` | {each.metadata['question']} | {each.default} | {other} |")
+    lines += ["", "## Endpoints\n\nBelow `/api/v1`, but for uploads, files and the index.\n"]
+    lines += ["| endpoint | known | what | assumed besides |", "|---|---|---|---|"]
+    for known in ROUTES:
+        lines.append(f"| {known.method} `{known.path}` | {known.known} | {known.about} | {'; '.join(known.assumes)} |")
+    return "\n".join(lines) + "\n"

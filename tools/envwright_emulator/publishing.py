@@ -143,40 +143,9 @@ def upload(hub: Hub, request: HubRequest) -> HubResponse:
     return HubResponse(content=b"", kind="text/plain")
 
 
-@route("DELETE", "/environmentshub/{owner}/{name}/@{hash}", READ, "the next older version becomes the latest")
-def delete_version(hub: Hub, request: HubRequest) -> HubResponse:
-    """Delete one version by its content hash."""
-    environment = _named(hub, request)
-    for version in published(hub, environment):
-        if version["content_hash"] == request.parts["hash"]:
-            hub.store.delete("version", version["id"])
-            return HubResponse({"data": {"success": True}})
-    raise HttpRefusal(404, "Version not found")
-
-
-@route("DELETE", "/environmentshub/{owner}/{name}", READ)
-def delete_environment(hub: Hub, request: HubRequest) -> HubResponse:
-    """Delete an environment with all its versions."""
-    environment = _named(hub, request)
-    for kind in ("wheel", "version", "environment-secret", "environment-variable"):
-        for document in hub.store.all(kind, environment["id"]):
-            hub.store.delete(kind, document["id"])
-    hub.store.delete("environment", f"{environment['owner']}/{environment['name']}")
-    hub.store.delete("address", environment["id"])
-    return HubResponse({"data": {"success": True}})
-
-
 def _own(hub: Hub, request: HubRequest) -> StoredDocument:
     environment = environment_of_id(hub, request.writer(), request.parts["id"])
     if environment["owner"] not in request.writer().owners:
-        raise HttpRefusal(403, "You do not have permission to change this environment")
-    return environment
-
-
-def _named(hub: Hub, request: HubRequest) -> StoredDocument:
-    account = request.writer()
-    environment = hub.visible(account, request.parts["owner"], request.parts["name"])
-    if environment["owner"] not in account.owners:
         raise HttpRefusal(403, "You do not have permission to change this environment")
     return environment
 

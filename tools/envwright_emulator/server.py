@@ -16,11 +16,11 @@ from typing import Any
 from aiohttp import web
 from envwright.system.loopback import served
 
-from envwright_emulator import environments, evaluations, publishing, secrets, training, users  # noqa: F401 - they fill the table
+from envwright_emulator import environments, evaluations, publishing, training  # noqa: F401 - they fill the table
 from envwright_emulator.behaviour import Behaviour, UnknownAssumption
 from envwright_emulator.behaviour import behaviour as behaviour_of
-from envwright_emulator.faults import GARBAGE, Faults, FaultSyntaxError, HubFault, parse_fault
-from envwright_emulator.hub import KEY, Accounts, Hub, HubRequest, HubResponse, now
+from envwright_emulator.faults import GARBAGE, FaultSyntaxError, HubFault, parse_fault
+from envwright_emulator.hub import KEY, READ_ONLY_KEY, Account, Hub, HubRequest, HubResponse, now
 from envwright_emulator.store import Store
 
 API = "/api/v1"
@@ -29,7 +29,7 @@ MOST_BYTES = 1 << 30
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
-def application(hub: Hub, faults: Faults) -> web.Application:
+def application(hub: Hub, faults: list[HubFault]) -> web.Application:
     """The emulator as a web application."""
     app = web.Application(client_max_size=MOST_BYTES)
     transport = _Transport(hub, faults)
@@ -39,7 +39,7 @@ def application(hub: Hub, faults: Faults) -> web.Application:
 
 
 class _Transport:
-    def __init__(self, hub: Hub, faults: Faults) -> None:
+    def __init__(self, hub: Hub, faults: list[HubFault]) -> None:
         self.hub = hub
         self.faults = faults
 
@@ -48,7 +48,7 @@ class _Transport:
         path = request.path.removeprefix(API)
         if request.host.rpartition(":")[0] not in LOOPBACK:
             return web.json_response({"detail": "this emulator answers on loopback only"}, status=403)
-        fault = self.faults.of(request.method, path)
+        fault = next((fault for fault in self.faults if fault.takes(request.method, path)), None)
         if fault and fault.kind == "cut-upload":
             self._note(self.hub.store.begin_request(), request, path, fault, 0, None)
             await request.content.read(int(fault.number("after")) or 1)
@@ -86,7 +86,7 @@ class _Transport:
                 body, content = json.loads(content), b""
             except (ValueError, RecursionError):
                 body = None
-        account = self.hub.accounts.of(request.headers.get("Authorization", ""))
+        account = self.hub.accounts.get(request.headers.get("Authorization", "").removeprefix("Bearer ").strip())
         address = f"{request.scheme}://{request.host}"
         query = dict(request.query)
         return HubRequest(number, request.method, path, account, address, {}, query, body or {}, content)
@@ -127,10 +127,10 @@ class _Transport:
             case "GET", "journal":
                 return self.hub.store.journal()
             case "GET", "faults":
-                return [fault.described() for fault in self.faults.all]
+                return [fault.described() for fault in self.faults]
             case "PUT", "faults":
-                self.faults.all = [parse_fault(text) for text in body["faults"]]
-                return {"faults": len(self.faults.all)}
+                self.faults = [parse_fault(text) for text in body["faults"]]
+                return {"faults": len(self.faults)}
             case "PUT", "assume":
                 self.hub.behaviour = behaviour_of(body["settings"])
                 return {"settings": list(body["settings"])}
@@ -147,7 +147,7 @@ class _Transport:
                 return self._set_state("run" if kind == "runs" else "evaluation", subject, body)
             case "POST", "reset":
                 self.hub.store.forget()
-                self.faults.all = []
+                self.faults = []
                 return {}
         raise LookupError
 
@@ -169,7 +169,7 @@ class _Transport:
         found = self.hub.store.get(kind, subject)
         if found is None:
             raise LookupError
-        beside = ("logs", "metrics", "progress", "distributions", "samples", "checkpoints", "env_servers", "usage")
+        beside = ("logs", "metrics", "progress", "distributions", "samples", "checkpoints", "usage")
         reported = (self.hub.store.get("reported", subject) or {}) | {key: body[key] for key in beside if key in body}
         if kind == "evaluation" and "metrics" in body:
             found["metrics"] = body["metrics"]
@@ -275,8 +275,8 @@ def emulator(
     port: int = 0,
 ) -> Iterator[EmulatedHub]:
     """Serve until the block ends, with the state in a folder. Raises `OSError` if the port is taken."""
-    accounts = Accounts.usual(user, tuple(teams), key)
-    broken = Faults([parse_fault(text) for text in faults])
+    accounts = {key: Account(user, tuple(teams)), READ_ONLY_KEY: Account(user, tuple(teams), writes=False)}
+    broken = [parse_fault(text) for text in faults]
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[web.Application]:

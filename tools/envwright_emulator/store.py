@@ -72,12 +72,8 @@ class Store:
 
     def all(self, kind: str, parent: str | None = None) -> list[StoredDocument]:
         """Every document of a kind, oldest first; of one parent if one is named."""
-        if parent is None:
-            rows = self._database.execute("SELECT body FROM documents WHERE kind = ? ORDER BY place", (kind,))
-        else:
-            rows = self._database.execute(
-                "SELECT body FROM documents WHERE kind = ? AND parent = ? ORDER BY place", (kind, parent)
-            )
+        query = "SELECT body FROM documents WHERE kind = ? AND parent = ifnull(?, parent) ORDER BY place"
+        rows = self._database.execute(query, (kind, parent))
         return [json.loads(row[0]) for row in rows]
 
     def begin_request(self) -> int:
@@ -105,11 +101,8 @@ class Store:
     def take_due(self, now: float) -> list[tuple[int, StoredDocument]]:
         """Remove and return the postponed requests that are due, in their order."""
         due = "(reads <= 0) OR (reads IS NULL AND due <= ?)"
-        rows = self._database.execute(f"SELECT number, body FROM pending WHERE {due} ORDER BY number", (now,))
-        found = [(number, json.loads(body)) for number, body in rows]
-        for number, _ in found:
-            self._database.execute("DELETE FROM pending WHERE number = ?", (number,))
-        return found
+        rows = self._database.execute(f"DELETE FROM pending WHERE {due} RETURNING number, body", (now,)).fetchall()
+        return [(number, json.loads(body)) for number, body in sorted(rows)]
 
     def write_file(self, name: str, content: bytes) -> None:
         write_whole(self._files / name, content)
@@ -119,7 +112,6 @@ class Store:
         return path.read_bytes() if path.is_file() else None
 
     def forget(self) -> None:
-        """Delete all data."""
         with self.transaction():
             for table in ("documents", "journal", "pending"):
                 self._database.execute(f"DELETE FROM {table}")

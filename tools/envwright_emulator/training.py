@@ -137,6 +137,7 @@ def create(hub: Hub, request: HubRequest) -> HubResponse:
     taken = name and hub.behaviour.run_names == "unique" and any(run["name"] == name for run in hub.store.all("run"))
     if taken:
         raise HttpRefusal(409, f"A run named '{name}' already exists")
+    model = config.get("model")
     run: StoredDocument = {
         "id": request.named("run"),
         "name": name,
@@ -145,7 +146,7 @@ def create(hub: Hub, request: HubRequest) -> HubResponse:
         "status": "QUEUED",
         "kind": "DEDICATED_FULL_FT",
         "maxSteps": config.get("max_steps"),
-        "baseModel": _model(config),
+        "baseModel": model.get("name") if isinstance(model, dict) else model,
         "environments": [],
         "createdAt": now(),
         "updatedAt": now(),
@@ -173,15 +174,13 @@ def listed(hub: Hub, request: HubRequest) -> HubResponse:
     account = request.signed_in()
     team = request.query.get("team_id")
     wanted = team_id(account.team_of(team)) if team else None
-    shown = [
-        run for run in reversed(hub.store.all("run")) if run["teamId"] == wanted and _may(account.id, run, request)
-    ]
+    mine = request.is_set("mine") or team is None
+    runs = [run for run in reversed(hub.store.all("run")) if run["teamId"] == wanted]
+    shown = [run for run in runs if not mine or run["userId"] == account.id]
     if hub.behaviour.paging == "ignored":
         return HubResponse({"runs": shown})
-    page, limit = max(1, request.number_of("page", 1)), request.number_of("limit", 20, hub.behaviour.page_limit) or 1
-    part = shown[(page - 1) * limit : page * limit]
-    pages = -(-len(shown) // limit)
-    return HubResponse({"runs": part, "total": len(shown), "page": page, "limit": limit, "total_pages": pages})
+    part, counts = request.numbered_page(shown, 20, hub.behaviour.page_limit)
+    return HubResponse({"runs": part, **counts})
 
 
 @route("GET", "/rft/runs/{run}", MEASURED)
@@ -200,36 +199,6 @@ def stop(hub: Hub, request: HubRequest) -> HubResponse:
     return _moved(hub, run, "STOPPED")
 
 
-@route("PUT", "/rft/runs/{run}/restart", READ, "only a running run can be restarted (400)")
-def restart(hub: Hub, request: HubRequest) -> HubResponse:
-    """Start a run again from its latest checkpoint."""
-    run = _run(hub, request)
-    request.writer()
-    if run["status"] != "RUNNING":
-        raise HttpRefusal(400, f"Run is {run['status']}")
-    return _moved(hub, run, "RUNNING")
-
-
-@route("POST", "/training/runs/{run}/pause", READ)
-def pause(hub: Hub, request: HubRequest) -> HubResponse:
-    """Pause a run."""
-    run = _run(hub, request)
-    request.writer()
-    return _moved(hub, run, "PAUSED")
-
-
-@route("POST", "/training/runs/{run}/resume", READ, "the continued run is a new one")
-def resume(hub: Hub, request: HubRequest) -> HubResponse:
-    """Continue a paused run."""
-    run = _run(hub, request)
-    request.writer()
-    if run["status"] != "PAUSED":
-        raise HttpRefusal(400, f"Run is {run['status']}")
-    again = {**run, "id": request.named("run"), "status": "QUEUED", "createdAt": now(), "updatedAt": now()}
-    hub.store.put("run", again["id"], again)
-    return HubResponse({"runId": again["id"], "tokenValue": f"emulated-{again['id']}"}, 201)
-
-
 @route("DELETE", "/training/runs/{run}", READ)
 def delete(hub: Hub, request: HubRequest) -> HubResponse:
     """Delete a run."""
@@ -237,12 +206,6 @@ def delete(hub: Hub, request: HubRequest) -> HubResponse:
     request.writer()
     hub.store.delete("run", run["id"])
     return HubResponse({"runId": run["id"], "deleted": True})
-
-
-@route("DELETE", "/rft/runs/{run}", READ)
-def delete_shared(hub: Hub, request: HubRequest) -> HubResponse:
-    """Delete a run, the older way."""
-    return delete(hub, request)
 
 
 @route("GET", "/rft/runs/{run}/logs", MEASURED, "a run that is queued has none")
@@ -291,28 +254,14 @@ def samples(hub: Hub, request: HubRequest) -> HubResponse:
     """Rollouts of a step."""
     step = request.query.get("step")
     rows = [row for row in _reported(hub, request, "samples", []) if step in (None, str(row.get("step")))]
-    page, limit = max(1, request.number_of("page", 1)), max(1, request.number_of("limit", 100))
-    part = rows[(page - 1) * limit : page * limit]
-    counted = {"total": len(rows), "page": page, "limit": limit, "total_pages": -(-len(rows) // limit)}
-    return HubResponse({"run_id": request.parts["run"], "samples": part, **counted})
+    part, counts = request.numbered_page(rows, 100)
+    return HubResponse({"run_id": request.parts["run"], "samples": part, **counts})
 
 
 @route("GET", "/rft/runs/{run}/checkpoints", MEASURED)
 def checkpoints(hub: Hub, request: HubRequest) -> HubResponse:
     """A run's checkpoints."""
     return HubResponse({"checkpoints": _reported(hub, request, "checkpoints", [])})
-
-
-@route("GET", "/rft/runs/{run}/env-servers", MEASURED)
-def env_servers(hub: Hub, request: HubRequest) -> HubResponse:
-    """A run's environment servers."""
-    return HubResponse({"env_servers": _reported(hub, request, "env_servers", [])})
-
-
-@route("GET", "/rft/runs/{run}/env-server-logs", READ)
-def env_server_logs(hub: Hub, request: HubRequest) -> HubResponse:
-    """The log of an environment server."""
-    return HubResponse({"logs": _reported(hub, request, "env_server_logs", "")})
 
 
 @route("GET", "/billing/runs/{run}/usage", READ)
@@ -362,15 +311,6 @@ def create_volume(hub: Hub, request: HubRequest) -> HubResponse:
     }
     hub.store.put("volume", name, volume)
     return HubResponse(volume, 201)
-
-
-def _model(config: dict[str, Any]) -> str | None:
-    model = config.get("model")
-    return str(model.get("name")) if isinstance(model, dict) else model if isinstance(model, str) else None
-
-
-def _may(user: str, run: StoredDocument, request: HubRequest) -> bool:
-    return run["userId"] == user if request.is_set("mine") or not run["teamId"] else True
 
 
 def _run(hub: Hub, request: HubRequest) -> StoredDocument:

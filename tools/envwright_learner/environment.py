@@ -41,8 +41,6 @@ class PlayedRollout:
 
 @dataclass(frozen=True)
 class RolloutLimits:
-    """The limits of rollouts."""
-
     at_once: int = 64
     seconds: float = 60.0
     """Maximum seconds of one rollout."""

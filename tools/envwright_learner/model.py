@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from envwright.training.run_folder import UnfitSettings
@@ -21,8 +21,6 @@ GOT_BY = ("model", "revision", "dtype", "attn_implementation")
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A loaded model and its tokenizer."""
-
     model: Any
     tokenizer: Any
     ends: tuple[int, ...]
@@ -85,10 +83,7 @@ class SamplingSettings:
     """Conversations of one batch."""
 
 
-@dataclass(frozen=True)
-class SampledReply:
-    """One sampled reply."""
-
+class SampledReply(NamedTuple):
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
 

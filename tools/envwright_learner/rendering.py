@@ -146,10 +146,8 @@ def _plain(message: Message) -> dict[str, Any]:
 
 
 def _object(arguments: Any) -> Any:
-    try:
-        return json.loads(arguments or "{}") if isinstance(arguments, str | None) else arguments
-    except (ValueError, RecursionError):
-        return {}
+    found = parsed_json(arguments or "{}") if isinstance(arguments, str | None) else arguments
+    return {} if found is None else found
 
 
 # The forms in which models write calls of tools.

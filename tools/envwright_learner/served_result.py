@@ -19,7 +19,7 @@ import torch
 from envwright.training.run_folder import UnfitSettings
 
 from envwright_learner.grpo import silence_libraries
-from envwright_learner.model import LoadedModel, SamplingSettings, loaded_model, sampled
+from envwright_learner.model import LoadedModel, SampledReply, SamplingSettings, loaded_model, sampled
 from envwright_learner.rendering import TemplateRenderer, UnfitTemplate
 from envwright_learner.serving import PolicyServer, Sampler, SamplingRequest
 from envwright_learner.settings import LearnerSettings, RolloutSettings
@@ -44,13 +44,12 @@ def sampler(loaded: LoadedModel) -> Sampler:
         most, pad = request.most or sys.maxsize, loaded.tokenizer.pad_token_id
         return SamplingSettings(most, loaded.ends, pad, request.temperature)
 
-    def batches(requests: Sequence[SamplingRequest]) -> Iterator[tuple[int, tuple[Sequence[int], Sequence[float]]]]:
+    def batches(requests: Sequence[SamplingRequest]) -> Iterator[tuple[int, SampledReply]]:
         places = sorted(range(len(requests)), key=lambda place: _limits(requests[place]))
         for _, batch in groupby(places, lambda place: _limits(requests[place])):
             alike = list(batch)
             heard = [requests[place].heard for place in alike]
-            for place, reply in zip(alike, sampled(loaded.model, heard, settings_of(requests[alike[0]])), strict=True):
-                yield place, (reply.tokens, reply.logprobs)
+            yield from zip(alike, sampled(loaded.model, heard, settings_of(requests[alike[0]])), strict=True)
 
     return lambda requests: [reply for _, reply in sorted(batches(requests))]
 

@@ -11,11 +11,11 @@ import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
 from envwright.system.loopback import served
+from envwright.text.plain_data import parsed_json
 from envwright_worker.endpoint.dialects import InvalidRequest
 from envwright_worker.messages import Message, text_of
 
@@ -72,9 +72,7 @@ class PolicyServer:
         self.base_url = f"http://127.0.0.1:{self._serving.enter_context(server).port}/v1"
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._serving.close()
 
     @asynccontextmanager
@@ -115,11 +113,10 @@ class PolicyServer:
             body = await request.json()
             messages, tools, most, temperature = _asked(body)
             turn = await self._turn(messages, tools, most, temperature)
-        except InvalidRequest as error:
-            return _refusal(400, str(error))
-        except UnfitTemplate as error:
-            self.refused = error
-            return _refusal(400, str(error))
+        except (InvalidRequest, UnfitTemplate) as error:
+            self.refused = error if isinstance(error, UnfitTemplate) else self.refused
+            said = {"message": str(error), "type": "invalid_request_error", "code": "invalid_request"}
+            return web.json_response({"error": said}, status=400)
         reply = self._renderer.reply(turn.reply)
         self.spoken.add(messages, reply, turn)
         ended = self._renderer.ended(turn.reply)
@@ -180,11 +177,6 @@ def _completion(model: str, reply: Message, turn: Turn, *, ended: bool) -> dict[
     }
 
 
-def _refusal(status: int, message: str) -> web.Response:
-    error = {"message": message, "type": "invalid_request_error", "code": "invalid_request"}
-    return web.json_response({"error": error}, status=status)
-
-
 @dataclass(frozen=True)
 class Turn:
     """One sampled reply."""
@@ -228,7 +220,6 @@ class SampledTurns:
     """Turns by the text and the calls of a conversation. Rollouts of one task repeat the same text."""
 
     def add(self, messages: Sequence[Message], reply: Message, turn: Turn) -> None:
-        """Add a turn."""
         conversation = [*messages, reply]
         self._said.setdefault(_key(conversation), []).append(_Said(_exact(conversation), turn))
 
@@ -323,7 +314,5 @@ def _calls(message: Message) -> list[Any]:
 
 
 def _read(arguments: Any) -> Any:
-    try:
-        return json.loads(arguments) if isinstance(arguments, str) else arguments
-    except (ValueError, RecursionError):
-        return arguments
+    found = parsed_json(arguments) if isinstance(arguments, str) else None
+    return arguments if found is None else found

@@ -49,8 +49,6 @@ class RolloutSettings:
 
 @dataclass(frozen=True)
 class LearnerSettings:
-    """One run."""
-
     model: str
     rollouts: RolloutSettings
     grpo: Mapping[str, Any]

@@ -47,8 +47,6 @@ End = Literal["finished", "interrupted", "budget", "already finished"]
 
 @dataclass(frozen=True)
 class Trained:
-    """The outcome of a run."""
-
     end: End
     steps: int
     folder: Path
@@ -121,11 +119,9 @@ class Learner:
             self._trainer = self.trainer()
             end = self._train()
         steps = self._trainer.state.global_step
-        if end != "finished":
-            return Trained(end, steps, self.folder, None)
-        return Trained(
-            end, steps, self.folder, finished_model(self.folder / f"checkpoint-{steps}", self.folder / FINAL)
-        )
+        last = self.folder / f"checkpoint-{steps}"
+        model = finished_model(last, self.folder / FINAL) if end == "finished" else None
+        return Trained(end, steps, self.folder, model)
 
     @contextmanager
     def served(self, sample: Sampler) -> Iterator[None]:
@@ -202,7 +198,7 @@ class Learner:
         at_once, pad = self.settings.rollouts.max_concurrent, loaded.tokenizer.pad_token_id
         evaluation = self.settings.rollouts.eval_temperature
 
-        def sample(requests: Sequence[SamplingRequest]) -> list[tuple[Sequence[int], Sequence[float]]]:
+        def sample(requests: Sequence[SamplingRequest]) -> Sequence[tuple[Sequence[int], Sequence[float]]]:
             conversations = [request.heard for request in requests]
             trainer = self._trainer
             chosen = self.settings.temperature if trainer.model.training or evaluation is None else evaluation
@@ -211,11 +207,9 @@ class Learner:
                 engine.temperature = chosen
                 _, result, values, _ = engine.generate(prompts=ids, images=None, num_generations=1)
                 return [(tokens, [value[0] for value in each]) for tokens, each in zip(result, values, strict=True)]
+            settings = SamplingSettings(most, loaded.ends, pad, chosen, at_once)
             with trainer.accelerator.autocast():
-                replies = sampled(
-                    trainer.model, conversations, SamplingSettings(most, loaded.ends, pad, chosen, at_once)
-                )
-            return [(reply.tokens, reply.logprobs) for reply in replies]
+                return sampled(trainer.model, conversations, settings)
 
         return sample
 

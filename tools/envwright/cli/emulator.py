@@ -8,10 +8,9 @@ import sys
 import threading
 from pathlib import Path
 
-from envwright_emulator.assumptions import assumptions
 from envwright_emulator.behaviour import UnknownAssumption, behaviour
 from envwright_emulator.faults import FaultSyntaxError
-from envwright_emulator.hub import READ_ONLY_KEY
+from envwright_emulator.hub import READ_ONLY_KEY, assumptions
 from envwright_emulator.server import EmulatedHub, emulator
 
 from envwright import exit_codes

@@ -6,17 +6,19 @@ and passed on as variables.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from envwright.exit_codes import CommandError
 from envwright.system.installation import command_with
+from envwright.system.subprocesses import ProgramFailed, run_program
+from envwright.text.plain_data import json_object
 from envwright.text.scrubbing import Scrubber
 
 OLDEST_PRIME = "0.13.0"
@@ -100,6 +102,25 @@ class HubAccess:
             own["PRIME_TEAM_ID"] = self.team
         return kept | own
 
+    def run_prime(
+        self,
+        command: Sequence[str | Path],
+        folder: Path,
+        seconds: float,
+        stop: threading.Event,
+        environment: Mapping[str, str] | None = None,
+    ) -> tuple[int, str]:
+        """Run a command of the CLI in a folder, by default its home: 0 or 1, and its output without secrets.
+
+        Raises `Interrupted` when `stop` is set.
+        """
+        variables = environment or self.environment(folder)
+        try:
+            code, printed = 0, run_program(command, environment=variables, folder=folder, seconds=seconds, stop=stop)
+        except ProgramFailed as error:
+            code, printed = 1, error.failure.message
+        return code, self.scrubber.text(printed)
+
 
 def hub_access(environ: Mapping[str, str] = os.environ) -> HubAccess:
     """The access from the variables, or else from the CLI's own files; its key is empty if neither has one."""
@@ -129,11 +150,7 @@ def _saved(environ: Mapping[str, str]) -> Mapping[str, object]:
         return {}
     context = environ.get("PRIME_CONTEXT", "")
     name = f"environments/{context}.json" if context.replace("-", "").replace("_", "").isalnum() else "config.json"
-    try:
-        data = json.loads((Path(home) / ".prime" / name).read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return data if isinstance(data, dict) else {}
+    return json_object(Path(home) / ".prime" / name)
 
 
 @dataclass(frozen=True)

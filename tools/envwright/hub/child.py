@@ -68,7 +68,7 @@ async def answered(client: Any, gate: asyncio.Semaphore, call: JsonObject, retry
 
 async def once(client: Any, call: JsonObject) -> JsonObject:
     try:
-        if "download" in call:
+        if call.get("download"):
             data = await download(client, call["download"], call["to"])
         elif call.get("pages"):
             data = await pages(client, call)

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,9 +14,13 @@ from envwright.hub.access import OLDEST_PRIME, HubAccess, HubUnavailable, Prime,
 from envwright.system.retry_policy import HUB_READ
 from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.subprocesses import ProgramFailed, run_program
+from envwright.text.plain_data import parsed_json
 
 CHILD = Path(__file__).with_name("child.py")
 CONCURRENCY = 32
+ROWS_OF_PAGE, MOST_PAGES = 100, 200
+TRIES = 3
+"""Rows that appear or end between two pages shift the pages; then everything is read again."""
 SECONDS = 600.0
 
 CallOutcome = Literal["ok", "missing", "refused", "failed"]
@@ -33,20 +38,34 @@ class HubCall:
     download: str = ""
     to: str = ""
 
-    def asked(self) -> dict[str, Any]:
-        if self.download:
-            return {"id": self.id, "download": self.download, "to": self.to}
-        return {"id": self.id, "path": self.path, "params": dict(self.params or {}), "pages": self.pages}
-
 
 @dataclass(frozen=True)
 class HubAnswer:
-    """The answer to one call."""
-
     outcome: CallOutcome
     status: int | None = None
     data: Any = None
     message: str = ""
+
+    @property
+    def table(self) -> Mapping[str, Any]:
+        """The object that it holds; empty if it holds anything else."""
+        return self.data if isinstance(self.data, Mapping) else {}
+
+    @property
+    def inner(self) -> Mapping[str, Any]:
+        """The object under `data`, in which most answers of the Hub have theirs."""
+        found = self.table.get("data", self.table)
+        return found if isinstance(found, Mapping) else {}
+
+    def rows(self, key: str) -> list[dict[str, Any]]:
+        """The objects of one of its lists."""
+        found = self.table.get(key)
+        return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+
+    @property
+    def why(self) -> str:
+        """Why it cannot be used."""
+        return self.message or (f"HTTP {self.status}" if self.status not in (None, 200) else "it is malformed")
 
 
 @dataclass(frozen=True)
@@ -68,9 +87,9 @@ def call_hub(
     Raises `HubUnavailable` when prime is too old or cannot be run, `Interrupted` when `stop` is set.
     """
     retry = {**asdict(HUB_READ), "statuses": sorted(HUB_READ.statuses)}
-    wanted = {"calls": [call.asked() for call in calls], "concurrency": CONCURRENCY, "retry": retry}
+    wanted = {"calls": [asdict(call) for call in calls], "concurrency": CONCURRENCY, "retry": retry}
     if check is not None:
-        wanted["check"] = check.asked()
+        wanted["check"] = asdict(check)
     with temporary_scratch("hub") as home:
         try:
             printed = run_program(
@@ -85,7 +104,9 @@ def call_hub(
             raise HubUnavailable(_failure_message(error, access), install_prime()) from None
     prime_version, answers = "", {}
     for line in printed.splitlines():
-        message = _parsed(line)
+        message = parsed_json(line)
+        if not isinstance(message, dict):
+            continue
         if "prime" in message:
             prime_version = str(message["prime"])
         elif "id" in message:
@@ -95,12 +116,33 @@ def call_hub(
     return HubAnswers(prime_version, answers)
 
 
-def _parsed(line: str) -> dict[str, Any]:
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return message if isinstance(message, dict) else {}
+def numbered_pages(
+    prime: Prime, access: HubAccess, path: str, key: str, stop: threading.Event, params: Mapping[str, Any] | None = None
+) -> tuple[list[dict[str, Any]], int | None, str]:
+    """The rows of a list in pages with numbers, how many the server counts, and why they are incomplete.
+
+    A server without pages sends everything, and may count nothing.
+    """
+
+    def page(number: int) -> HubCall:
+        return HubCall(f"page {number}", path, {**(params or {}), "page": number, "limit": ROWS_OF_PAGE})
+
+    first = call_hub(prime, access, [page(1)], stop)["page 1"]
+    answers, shown, total = [first], len(first.rows(key)), first.table.get("total")
+    if shown and isinstance(total, int) and total > shown:
+        numbers = range(2, min(ceil(total / shown), MOST_PAGES) + 1)
+        more = call_hub(prime, access, [page(number) for number in numbers], stop)
+        answers += [more[f"page {number}"] for number in numbers]
+    found: list[dict[str, Any]] = []
+    for answer in answers:
+        rows, counted = answer.rows(key), answer.table.get("total")
+        if not isinstance(answer.table.get(key), list) or len(rows) < len(answer.table[key]):
+            return [], None, answer.why
+        if counted != total:
+            return [], None, f"their number changed from {total} to {counted} while it was read"
+        found += rows
+    total = total if isinstance(total, int) else None
+    return found, total, "" if total in (None, len(found)) else f"{len(found)} of {total} are on its pages"
 
 
 def _failure_message(error: ProgramFailed, access: HubAccess) -> str:

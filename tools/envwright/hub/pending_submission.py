@@ -99,8 +99,6 @@ class PendingSubmission:
             return float(json.loads(self.note.read_bytes())["until"])
         except FileNotFoundError:
             return 0.0
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return self.note.stat().st_mtime + self.seconds  # a process ended while it wrote the note
 
 
 def is_refusal(printed: str) -> bool:

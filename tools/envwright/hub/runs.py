@@ -10,14 +10,10 @@ from typing import Any
 from envwright import exit_codes
 from envwright.exit_codes import CommandError
 from envwright.hub.access import HubAccess, Prime
-from envwright.hub.client import HubAnswer, HubCall, call_hub
+from envwright.hub.client import ROWS_OF_PAGE, TRIES, HubCall, call_hub, numbered_pages
 
-PAGE = 100
-MOST_PAGES = 200
 MOST_SAMPLED_STEPS = 12
 """Steps whose rollouts are read, at most a page of each."""
-TRIES = 3
-"""Runs that appear or end between two pages shift the pages; then everything is read again."""
 
 
 class RunsUnreadable(CommandError):
@@ -28,8 +24,6 @@ class RunsUnreadable(CommandError):
 
 @dataclass(frozen=True)
 class PlatformRun:
-    """One run of the platform."""
-
     id: str
     name: str
     status: str
@@ -37,7 +31,6 @@ class PlatformRun:
 
     @property
     def ended(self) -> bool:
-        """Whether the run has ended."""
         return self.status.upper() in ("COMPLETED", "FAILED", "STOPPED", "CANCELLED")
 
 
@@ -47,52 +40,14 @@ def list_runs(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[P
     The list is read again if the pages do not fit together. Raises `RunsUnreadable`, `HubUnavailable`
     and `Interrupted`.
     """
-    why = ""
+    params, why = {"team_id": access.team} if access.team else None, ""
     for _ in range(TRIES):
-        runs, why = _listed(prime, access, stop)
-        if not why:
-            return runs
+        rows, _total, why = numbered_pages(prime, access, "/rft/runs", "runs", stop, params)
+        ids = {str(row.get("id") or "") for row in rows}
+        if not why and len(ids) == len(rows) and "" not in ids:
+            return tuple(map(_run, rows))
+    why = why or "the pages do not fit together"
     raise RunsUnreadable(f"the list of training runs could not be read completely: {why}")
-
-
-def _listed(prime: Prime, access: HubAccess, stop: threading.Event) -> tuple[tuple[PlatformRun, ...], str]:
-    """The runs, page by page, and why they are incomplete; empty if they are complete."""
-    found: dict[str, PlatformRun] = {}
-    total: int | None = None
-    for page in range(1, MOST_PAGES + 1):
-        params: dict[str, Any] = {"page": page, "limit": PAGE}
-        if access.team:
-            params["team_id"] = access.team
-        answer = call_hub(prime, access, [HubCall("runs", "/rft/runs", params)], stop)["runs"]
-        rows, problem = _page(answer)
-        if rows is None:
-            return (), problem
-        found |= {run.id: run for run in rows}
-        if total is not None and reported_total(answer) != total:
-            return (), f"their number changed from {total} to {reported_total(answer)} while it was read"
-        total = reported_total(answer)
-        if total is None:
-            return tuple(found.values()), ""  # a server without pages sends everything
-        if len(found) >= total:
-            return tuple(found.values()), ""
-        if not rows:
-            return (), f"{len(found)} of {total} were shown"
-    return (), f"there are more than {MOST_PAGES * PAGE}"
-
-
-def reported_total(answer: HubAnswer) -> int | None:
-    """The number of runs in the list; `None` if the platform does not count them."""
-    total = answer.data.get("total") if isinstance(answer.data, Mapping) else None
-    return total if isinstance(total, int) else None
-
-
-def _page(answer: HubAnswer) -> tuple[list[PlatformRun] | None, str]:
-    if answer.outcome != "ok":
-        return None, answer.message or f"HTTP {answer.status}"
-    rows = answer.data.get("runs") if isinstance(answer.data, Mapping) else None
-    if not isinstance(rows, list) or not all(isinstance(row, Mapping) and row.get("id") for row in rows):
-        return None, "the response contains no runs"
-    return [_run(row) for row in rows], ""
 
 
 def _run(row: Mapping[str, Any]) -> PlatformRun:
@@ -128,8 +83,6 @@ class Histogram:
 
 @dataclass(frozen=True)
 class RunDetails:
-    """All data of the platform about one run."""
-
     run: PlatformRun
     model: str = ""
     max_steps: int | None = None
@@ -176,27 +129,26 @@ def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
     answers = call_hub(prime, access, [HubCall(name, path, params) for name, (path, params) in paths.items()], stop)
     if answers["run"].outcome == "missing":
         return None
-    row = _inner(answers["run"], "run")
+    row = answers["run"].table.get("run")
     if not isinstance(row, Mapping) or not row.get("id"):
         raise RunsUnreadable(
             f"the run {id} could not be read: {answers['run'].message or 'the response contains no run'}"
         )
     steps = row.get("maxSteps")
-    sampled = _inner(answers["progress"], "stepsWithSamples")
+    sampled = answers["progress"].table.get("stepsWithSamples")
     with_samples = sorted({step for step in sampled if type(step) is int}) if isinstance(sampled, list) else []
     rollouts, unread = _rollouts(prime, access, base, spread(with_samples, MOST_SAMPLED_STEPS), stop)
-    usage = answers["usage"].data if isinstance(answers["usage"].data, Mapping) else {}
-    cost = usage.get("total_cost_usd")
+    cost = answers["usage"].table.get("total_cost_usd")
     return RunDetails(
         run=_run(row),
         model=str(row.get("baseModel") or ""),
         max_steps=steps if isinstance(steps, int) else None,
-        metrics=_rows(answers["metrics"], "metrics"),
-        log=str(_inner(answers["logs"], "logs") or ""),
-        checkpoints=_rows(answers["checkpoints"], "checkpoints"),
-        samples=_rows(answers["samples"], "samples"),
+        metrics=tuple(answers["metrics"].rows("metrics")),
+        log=str(answers["logs"].table.get("logs") or ""),
+        checkpoints=tuple(answers["checkpoints"].rows("checkpoints")),
+        samples=tuple(answers["samples"].rows("samples")),
         rollouts=rollouts,
-        histogram=histogram_of(answers["distributions"].data),
+        histogram=histogram_of(answers["distributions"].table),
         dollars=float(cost) if isinstance(cost, int | float) and cost else None,
         volume=str(row.get("volumeName") or ""),
         error=str(row.get("errorMessage") or ""),
@@ -211,11 +163,11 @@ def _rollouts(
     """The samples of these steps, and those that could not be read."""
     if not steps:
         return {}, []
-    calls = [HubCall(str(step), f"{base}/samples", {"step": step, "page": 1, "limit": PAGE}) for step in steps]
+    calls = [HubCall(str(step), f"{base}/samples", {"step": step, "page": 1, "limit": ROWS_OF_PAGE}) for step in steps]
     answers = call_hub(prime, access, calls, stop)
     found = {step: answers[str(step)] for step in steps}
     failed = [f"rollouts of step {step}: {each.message}" for step, each in found.items() if each.outcome == "failed"]
-    return {step: _rows(each, "samples") for step, each in found.items()}, failed
+    return {step: tuple(each.rows("samples")) for step, each in found.items()}, failed
 
 
 def spread(steps: list[int], most: int) -> list[int]:
@@ -234,23 +186,12 @@ def _analysis(given: Any) -> str:
     return " | ".join(filter(None, [str(given.get("rootCause") or ""), *lines]))
 
 
-def _inner(answer: HubAnswer, key: str) -> Any:
-    return answer.data.get(key) if isinstance(answer.data, Mapping) else None
-
-
-def _rows(answer: HubAnswer, key: str) -> tuple[Mapping[str, Any], ...]:
-    found = _inner(answer, key)
-    return tuple(row for row in found if isinstance(row, Mapping)) if isinstance(found, list) else ()
-
-
-def histogram_of(answer: Any) -> Histogram | None:
+def histogram_of(answer: Mapping[str, Any]) -> Histogram | None:
     """The histogram of an answer, or `None` if there is none that can be read whole.
 
     The prime CLI returns `bins` or `chartData.histogramData` unchanged (prime 0.18.0, api/rl.py), and the names of
     a bin's fields are not documented. So the usual names are read, and a bin without them is ignored.
     """
-    if not isinstance(answer, Mapping):
-        return None
     chart = answer.get("chartData") or answer.get("chart_data")
     raw = answer.get("bins") or (chart.get("histogramData") if isinstance(chart, Mapping) else None)
     if not isinstance(raw, list) or not raw:
@@ -298,23 +239,12 @@ def read_training_offer(prime: Prime, access: HubAccess, stop: threading.Event) 
         HubCall("gpus", "/training/available-gpu-types", params),
     ]
     answers = call_hub(prime, access, calls, stop)
-    models, gpus = _object(answers["models"]), _object(answers["gpus"])
-    prices: dict[str, float | None] = {str(row): None for row in _offer_rows(gpus, "gpuTypes") if isinstance(row, str)}
-    for row in _offer_rows(models, "onDemand"):
-        price = row.get("pricePerGpuHour") if isinstance(row, Mapping) else None
+    models, listed = answers["models"], answers["gpus"].table.get("gpuTypes")
+    prices: dict[str, float | None] = dict.fromkeys(map(str, listed if isinstance(listed, list) else ()))
+    for row in models.rows("onDemand"):
+        price = row.get("pricePerGpuHour")
         if isinstance(price, int | float) and row.get("gpuType"):
             prices[str(row["gpuType"])] = float(price)
-    names = (
-        str(each["name"]) for each in _offer_rows(models, "models") if isinstance(each, Mapping) and each.get("name")
-    )
+    names = (str(each["name"]) for each in models.rows("models") if each.get("name"))
     failed = [answers[part].message for part in ("models", "gpus") if answers[part].outcome not in ("ok", "missing")]
     return TrainingOffer(tuple(dict.fromkeys(names)), prices, "; ".join(failed))
-
-
-def _object(answer: HubAnswer) -> Mapping[str, Any]:
-    return answer.data if answer.outcome == "ok" and isinstance(answer.data, Mapping) else {}
-
-
-def _offer_rows(values: Mapping[str, Any], key: str) -> list[Any]:
-    found = values.get(key)
-    return found if isinstance(found, list) else []

@@ -25,8 +25,6 @@ class HubEnvironment:
 
 @dataclass(frozen=True)
 class HubReading:
-    """The result of reading one environment."""
-
     standing: ReadStatus
     environment: HubEnvironment | None = None
     why: str = ""
@@ -88,30 +86,23 @@ def read_hub(
     addresses, pinned, owners = list(addresses), list(pinned), list(owners)
     calls = [HubCall("teams", "/user/teams", pages="offset")]
     calls += [HubCall(f"at {address}", f"/environmentshub/{address}/status") for address in addresses]
-    calls += [HubCall(f"pinned {each}", _path_of_version(each)) for each in pinned]
-    calls += [HubCall(f"of {owner}", "/environmentshub/", _listing(owner), pages="offset") for owner in owners]
+    calls += [HubCall(f"pinned {each}", f"/environmentshub/{each.replace('@', '/@')}") for each in pinned]
+    listing = {"include_teams": True, "sort_by": "name", "sort_order": "asc"}
+    calls += [HubCall(f"of {each}", "/environmentshub/", {**listing, "owner": each}, pages="offset") for each in owners]
     params = {"teamId": access.team} if access.team else None
     answers = call_hub(prime, access, calls, stop, check=HubCall("whoami", "/user/whoami", params))
     identity = _identity(answers, access)
     lists = {owner: answers[f"of {owner}"] for owner in owners if answers[f"of {owner}"].outcome == "ok"}
+    entries = (entry for answer in lists.values() for entry in answer.rows("items"))
     return HubState(
         identity,
         {address: reading_of(answers[f"at {address}"], address, identity) for address in addresses},
         {each: _pinned(answers[f"pinned {each}"]) for each in pinned},
-        {each: _names(_entries(answer)) for each, answer in lists.items()},
-        frozenset(_names(entry for answer in lists.values() for entry in _entries(answer) if _is_public(entry))),
+        {each: _names(answer.rows("items")) for each, answer in lists.items()},
+        frozenset(_names(entry for entry in entries if str(entry.get("visibility") or "").upper() == "PUBLIC")),
         {owner: answers[f"of {owner}"].message for owner in owners if answers[f"of {owner}"].outcome != "ok"},
         answers.prime,
     )
-
-
-def _listing(owner: str) -> dict[str, Any]:
-    return {"include_teams": True, "sort_by": "name", "sort_order": "asc", "owner": owner}
-
-
-def _path_of_version(address: str) -> str:
-    name, _, version = address.partition("@")
-    return f"/environmentshub/{name}/@{version}"
 
 
 def _identity(answers: HubAnswers, access: HubAccess) -> HubIdentity:
@@ -125,7 +116,7 @@ def _identity(answers: HubAnswers, access: HubAccess) -> HubIdentity:
     if answer.outcome != "ok":
         message = f"the Hub at {access.url} does not answer: {answer.message}"
         raise HubUnavailable(message, "try again; if it persists, check PRIME_API_BASE_URL and the Hub's status")
-    data = answer.data.get("data") if isinstance(answer.data, dict) else None
+    data = answer.table.get("data")
     if not isinstance(data, dict):
         message = f"{access.url} is not the Hub: whoami returned no user"
         raise HubUnavailable(message, f"check PRIME_API_BASE_URL, or update prime ({install_prime()})")
@@ -143,10 +134,10 @@ def _may_write(scope: Any) -> bool:
 
 
 def _teams(answer: HubAnswer) -> Mapping[str, str] | None:
-    if answer.outcome != "ok" or not isinstance(answer.data, dict):
+    if answer.outcome != "ok":
         return None
-    listed = [team for team in answer.data.get("items", ()) if isinstance(team, dict)]
-    return {str(team["slug"]): str(team.get("teamId") or team.get("id") or "") for team in listed if team.get("slug")}
+    listed = [team for team in answer.rows("items") if team.get("slug")]
+    return {str(team["slug"]): str(team.get("teamId") or team.get("id") or "") for team in listed}
 
 
 def reading_of(answer: HubAnswer, address: str, identity: HubIdentity) -> HubReading:
@@ -166,14 +157,13 @@ def reading_of(answer: HubAnswer, address: str, identity: HubIdentity) -> HubRea
         return HubReading("no-access", why=answer.message or f"HTTP {answer.status}")
     if answer.outcome != "ok":
         return HubReading("unreadable", why=answer.message)
-    environment = _environment(answer.data)
+    environment = _environment(answer.table.get("data"))
     if environment is None:
         return HubReading("unreadable", why="the answer is not the status of an environment")
     return HubReading("found", environment)
 
 
-def _environment(data: Any) -> HubEnvironment | None:
-    about = data.get("data") if isinstance(data, dict) else None
+def _environment(about: Any) -> HubEnvironment | None:
     if not isinstance(about, dict) or "latest_version" not in about:
         return None
     latest = about["latest_version"]
@@ -182,16 +172,14 @@ def _environment(data: Any) -> HubEnvironment | None:
         return HubEnvironment(visibility)
     if not isinstance(latest, dict) or not isinstance(latest.get("semantic_version"), str):
         return None
-    content = latest.get("content_hash")
-    return HubEnvironment(
-        visibility, latest["semantic_version"], str(content or ""), str(latest.get("created_at") or "")
-    )
+    content = str(latest.get("content_hash") or "")
+    return HubEnvironment(visibility, latest["semantic_version"], content, str(latest.get("created_at") or ""))
 
 
 def _pinned(answer: HubAnswer) -> HubReading:
     if answer.outcome == "ok":
-        data = answer.data.get("data", answer.data) if isinstance(answer.data, dict) else None
-        if not isinstance(data, dict):
+        data = answer.inner
+        if not data:
             return HubReading("unreadable", why="the answer is not a version of an environment")
         found = HubEnvironment(str(data.get("visibility") or ""), str(data.get("semantic_version") or ""))
         return HubReading("found", found)
@@ -200,16 +188,8 @@ def _pinned(answer: HubAnswer) -> HubReading:
     return HubReading("no-access" if answer.outcome == "refused" else "unreadable", why=answer.message)
 
 
-def _entries(answer: HubAnswer) -> list[Mapping[str, Any]]:
-    return [entry for entry in answer.data["items"] if isinstance(entry, dict)]
-
-
 def _names(entries: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(sorted({name for entry in entries if (name := _address(entry))}))
-
-
-def _is_public(entry: Mapping[str, Any]) -> bool:
-    return str(entry.get("visibility") or "").upper() == "PUBLIC"
 
 
 def _address(entry: Mapping[str, Any]) -> str:

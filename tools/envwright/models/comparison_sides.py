@@ -55,8 +55,6 @@ class ComparisonSide:
 
 @dataclass(frozen=True)
 class SideRollouts:
-    """The rollouts of one side."""
-
     side: ComparisonSide
     rows: tuple[EvaluationRow, ...]
     date: str = ""

@@ -201,11 +201,10 @@ def _optimized(path: Path) -> Optimized:
         raw = json.loads(path.read_bytes())
         if isinstance(raw, dict) and "missing" in raw:
             raise NoGepa(str(raw["missing"]))
-        found = adapter(Optimized).validate_python(raw, strict=False)
+        found: Optimized = adapter(Optimized).validate_python(raw, strict=False)
     except (OSError, ValueError, RecursionError) as error:
         message = f"GEPA ended without a result: {error}"
         raise ProgramFailed(Failure("infrastructure", "NoResult", message)) from None
-    assert isinstance(found, Optimized)
     return found
 
 
@@ -226,7 +225,13 @@ def _options_v0(entry: EnvironmentEntry, relay: Relay, reflects: Relay, budget: 
 
 
 def _options_v1(entry: EnvironmentEntry, relay: Relay, reflects: Relay, budget: SearchBudget, out: Path) -> list[str]:
+    nested = {"sampling": sampling_of(relay.endpoint), "env.taskset": entry.args}
     settings: dict[str, Any] = {
+        "client.base-url": relay.base_url,
+        "client.api-key-var": KEY,
+        "env.agent.harness.id": HARNESS.replace("_", "-"),
+        "env.agent.runtime.type": "subprocess",
+        **{f"{place}.{key.replace('_', '-')}": value for place, of in nested.items() for key, value in of.items()},
         "model": relay.endpoint.model,
         "reflection-model": reflects.endpoint.model,
         "reflection-client.base-url": reflects.base_url,
@@ -242,13 +247,12 @@ def _options_v1(entry: EnvironmentEntry, relay: Relay, reflects: Relay, budget: 
         **({} if budget.initial_prompt is None else {"initial-prompt": budget.initial_prompt}),
     }
     columns = ["--reflection-columns", *budget.columns] if budget.columns else []
-    return [*flags(settings_of_v1(entry, relay) | settings), *columns]
+    given = (text for key, value in settings.items() for text in (f"--{key}", str(value)))
+    return [*given, *columns]
 
 
 @dataclass(frozen=True)
 class ConfinedCommand:
-    """The variables and the folder of a command."""
-
     venv: VirtualEnvironment
     scratch: Path
     """Its working folder, which is removed afterwards."""
@@ -295,20 +299,3 @@ def guard(modules: Path, judge: str | None = None, *, refuses: bool = True) -> N
     """
     begins = IMPORT_WORKER + (GUARD if refuses else "")
     (modules / "sitecustomize.py").write_text(begins + RELAY_JUDGES.format(place=judge))
-
-
-def settings_of_v1(entry: EnvironmentEntry, relay: Relay) -> dict[str, Any]:
-    """The settings of every command of v1: the environment's arguments, the worker's harness, and the relay."""
-    nested = {"sampling": sampling_of(relay.endpoint), "env.taskset": entry.args}
-    return {
-        "client.base-url": relay.base_url,
-        "client.api-key-var": "ENVWRIGHT_ENDPOINT_KEY",
-        "env.agent.harness.id": HARNESS.replace("_", "-"),
-        "env.agent.runtime.type": "subprocess",
-        **{f"{place}.{key.replace('_', '-')}": value for place, of in nested.items() for key, value in of.items()},
-    }
-
-
-def flags(settings: Mapping[str, Any]) -> list[str]:
-    """Settings as arguments of verifiers' command line."""
-    return [text for key, value in settings.items() for text in (f"--{key}", str(value))]

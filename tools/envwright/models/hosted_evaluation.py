@@ -46,7 +46,7 @@ from envwright.observing.job import checked
 from envwright.release.plan import Desired, desired_of
 from envwright.reports.printing import print_message
 from envwright.system.scratch_folder import temporary_scratch
-from envwright.system.subprocesses import Interrupted, ProgramFailed, run_program
+from envwright.system.subprocesses import Interrupted
 
 SUBMIT_SECONDS = 120.0
 LOOK_SECONDS = 10.0
@@ -66,8 +66,6 @@ class NotEvaluated(CommandError):
 
 @dataclass(frozen=True)
 class HostedRequest:
-    """The evaluation to make."""
-
     desired: Desired
     model: str
     tasks: int
@@ -278,12 +276,8 @@ def _create(request: HostedRequest, name: str, side: HostedSide) -> str:
     if request.args:
         command += ["-a", json.dumps(dict(request.args))]
     with temporary_scratch("hosted") as home:
-        environment = side.access.environment(home)
-        try:
-            output = run_program(command, environment=environment, folder=home, seconds=SUBMIT_SECONDS, stop=side.stop)
-        except ProgramFailed as error:
-            output = error.failure.message
-    return decisive_line(side.access.scrubber.text(output))
+        _, output = side.access.run_prime(command, home, SUBMIT_SECONDS, side.stop)
+    return decisive_line(output)
 
 
 def followed(

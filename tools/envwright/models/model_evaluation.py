@@ -7,7 +7,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -98,12 +98,9 @@ class EvaluationTarget:
     def workspace(self) -> Workspace:
         return Workspace(self.root)
 
-    @contextmanager
-    def opened(self) -> Iterator[OpenedEnvironment]:
+    def opened(self) -> AbstractContextManager[OpenedEnvironment]:
         """The environment, loaded in a worker."""
-        network, stop = self.settings.allow_network, self.stop
-        with opened_environment(self.entry, self.package, self.workspace, network, stop) as opened:
-            yield opened
+        return opened_environment(self.entry, self.package, self.workspace, self.settings.allow_network, self.stop)
 
     def described(self) -> Facts:
         """The description of the environment, without scores or rollouts: cached, or observed now."""
@@ -114,8 +111,6 @@ class EvaluationTarget:
 
 @dataclass(frozen=True)
 class EvaluationSize:
-    """The size and settings of an evaluation."""
-
     tasks: int
     rollouts: int
     max_concurrent: int
@@ -127,7 +122,6 @@ class EvaluationSize:
     split: Split = "train"
 
     def chosen(self, tasks: Sequence[Task]) -> tuple[Task, ...]:
-        """The tasks to evaluate."""
         wanted = set(self.indices)
         return tuple(task for task in tasks if task.index in wanted) if wanted else tuple(tasks[: self.tasks])
 
@@ -194,7 +188,7 @@ def evaluate_speaker(
     rollouts: list[Rollout] = []
     rows: list[EvaluationRow] = []
     journal = None if relay is None else _journal(entry, package, workspace, relay, judge, size)
-    with _alone_with(journal, entry.name), target.opened() as opened:
+    with _alone_with(journal, entry.name) if journal else nullcontext(), target.opened() as opened:
         most = max(size.tasks, TASKS_SCORED)
         parts = list(opened.worker.request("tasks", LOAD_SECONDS, keep=most, split=size.split))
         tasks = tuple(checked(Task, value) for kind, value in parts if kind == "task")
@@ -205,7 +199,7 @@ def evaluate_speaker(
         if size.harness is not None:
             seat_harness(opened.worker, size.harness, workspace, allow_network=target.settings.allow_network)
         total = len(chosen) * size.rollouts
-        about = _about(package, description, relay, speaker, judge, size.split)
+        about = _about(package, description, relay, name, judge, size.split)
         keys = {task.index: task_key(task.prompt, task.data) for task in tasks}
         grouped = any(function.group for function in description.functions)
         for rollout in _rollouts(opened.worker, entry.name, name, relay, judge, size, journal, grouped):
@@ -290,11 +284,8 @@ def _failures_of(judge: Relay | None) -> int:
 
 
 @contextmanager
-def _alone_with(journal: Journal | None, name: str) -> Iterator[None]:
+def _alone_with(journal: Journal, name: str) -> Iterator[None]:
     """Raise `StageFailed` if another process makes the same rollouts, which would be paid for twice."""
-    if journal is None:
-        yield
-        return
     with journal.held() as alone:
         if not alone:
             message = f"another run evaluates {name} with the same model in this checkout; wait for it to end"
@@ -323,18 +314,13 @@ def judge_name(judge: Judge) -> str | None:
 
 
 def _about(
-    package: Package,
-    description: Description,
-    relay: Relay | None,
-    speaker: Relay | str,
-    judge: Judge,
-    split: Split,
+    package: Package, description: Description, relay: Relay | None, name: str, judge: Judge, split: Split
 ) -> EvaluationRow:
     """The fields that all rows of an evaluation share."""
     row = EvaluationRow(package.name, package.digest, description.generation, 0, "", 0, None)
     row = replace(row, split=None if split == "train" else split)
     if relay is None:
-        return replace(row, policy=str(speaker))
+        return replace(row, policy=name)
     end = relay.endpoint
     settings = sampling_of(end, relay.seed)
     return replace(row, model=end.model, endpoint=end.name, sampling=settings, judge=judge_name(judge))

@@ -226,7 +226,7 @@ def approve(
     endpoint: Endpoint,
     ceiling: float | None,
     spent: float = 0.0,
-) -> CostEstimate:
+) -> None:
     """Print the estimate for an endpoint; raise `CommandError` if it exceeds the rest of the limit."""
     require_tasks(entry, opened, size.split)
     prompts = [task.prompt for task in opened.tasks]
@@ -239,7 +239,6 @@ def approve(
             f"refused: {described(bound, endpoint)}{before}; --max-cost is ${ceiling:g}.\n"
             "Request fewer tasks (-n) or rollouts (-r), lower max_tokens of the endpoint, or raise --max-cost."
         )
-    return bound
 
 
 def described(bound: CostEstimate, endpoint: Endpoint) -> str:
@@ -330,9 +329,8 @@ def check_judges(repository: Repository, names: tuple[str, ...], *, scripted: bo
     All environments are checked before the first one costs anything.
     """
     for name in names:
-        judge_endpoint(
-            repository.root, repository.registry.environments[name], repository.packages[name], scripted=scripted
-        )
+        entry, package = repository.registry.environments[name], repository.packages[name]
+        judge_endpoint(repository.root, entry, package, scripted=scripted)
 
 
 def judge_endpoint(root: Path, entry: EnvironmentEntry, package: Package, *, scripted: bool) -> Endpoint | None:

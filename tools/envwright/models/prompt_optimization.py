@@ -50,8 +50,6 @@ OF_SEVERAL_AGENTS = ("multi-agent", "--env.agent")
 
 @dataclass(frozen=True)
 class PromptSearch:
-    """One search, before its start."""
-
     target: EvaluationTarget
     budget: SearchBudget
     reports: Path

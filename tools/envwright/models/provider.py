@@ -26,7 +26,7 @@ from envwright.models.spending import SpendingLimit, bound_of_prompt
 from envwright.system.retry_policy import LONGEST_REQUESTED_SECONDS, MODEL_ENDPOINT, retry_after
 from envwright.text.scrubbing import Scrubber
 
-PERMANENT = {401: "unauthorised", 403: "unauthorised"}
+PERMANENT = (401, 403)
 LONGEST_ANSWER = 32 * 2**20
 MOST_TOKENS = 10**9
 """The most tokens of one call that an endpoint can plausibly report."""
@@ -298,7 +298,7 @@ class Provider:
 
 def refusal_in(answer: ProviderAnswer) -> EndpointProblem | None:
     """Why all further calls would fail, too; `None` if they may succeed."""
-    if answer.status in (401, 403):
+    if answer.status in PERMANENT:
         return "unauthorised"
     error = answer.body.get("error")
     code = str(error.get("code") or error.get("type") or "") if isinstance(error, dict) else ""

@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
-from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
@@ -22,6 +21,7 @@ from envwright.facts.spending import Spending
 from envwright.models.provider import EndpointRefuses, Provider, ProviderAnswer, error_answer
 from envwright.models.spending import SpendingLimit
 from envwright.system.loopback import served
+from envwright.text.scrubbing import Scrubber
 
 MAXIMUM_BODY = 64 * 2**20
 
@@ -39,20 +39,18 @@ class Relay:
         self.seed = seed
         """The base of seeds: with it, the n-th call of a conversation has the same seed in every uninterrupted run."""
         self._limit = SpendingLimit(endpoint, ceiling)
-        self._key = key
+        self._provider = Provider(endpoint, key, self._limit, seed=seed)
         self._path = secrets.token_urlsafe(24)
+        self._scrubber = Scrubber(key, self._path, shapes=False)
         self._serving = ExitStack()
-        self._provider: Provider | None = None
 
     def __enter__(self) -> Self:
         server = served("envwright-relay", self._opened, handler_cancellation=True, shutdown_timeout=1.0)
         self._served = self._serving.enter_context(server)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._serving.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._serving.close()
 
     @property
     def base_url(self) -> str:
@@ -69,37 +67,31 @@ class Relay:
 
     def leave(self, dollars: float) -> None:
         """Leave a part of the limit to another relay of the same run."""
-        self._limit.leave(dollars)
+        if self._limit.ceiling is not None:
+            self._limit.ceiling -= dollars
 
     @property
     def ceiling_reached(self) -> bool:
         """Whether a call was refused because of the limit, or the cost exceeded it."""
         over = self.ceiling is not None and self.spending.cost > self.ceiling
-        return over or (self._provider is not None and self._provider.ceiling_reached)
+        return over or self._provider.ceiling_reached
 
     @property
     def refusal(self) -> EndpointRefuses | None:
         """Why the endpoint answers no further calls; `None` while it does."""
-        return None if self._provider is None else self._provider.refusal
+        return self._provider.refusal
 
     def goes_on_after(self, rollouts: int) -> None:
         """Set the number of rollouts that earlier runs kept, so that no seed is used twice."""
-        assert self._provider is not None
         self._provider.earlier_rollouts = rollouts
 
     def check(self) -> None:
         """Make a cheap test call. Raises `EndpointRefuses`."""
-        assert self._provider is not None
-        self._run(self._provider.check())
+        asyncio.run_coroutine_threadsafe(self._provider.check(), self._served.loop).result()
 
     def scrub(self, value: Any) -> Any:
         """The data without the key and the relay's address."""
-        assert self._provider is not None
-        clean = self._provider.scrubber.value(value)
-        return _without(clean, self._path)
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._served.loop).result()
+        return self._scrubber.value(value)
 
     @asynccontextmanager
     async def _opened(self) -> AsyncIterator[web.Application]:
@@ -108,7 +100,7 @@ class Relay:
         for path in ("chat/completions", "completions"):
             application.router.add_post(f"/{self._path}/v1/{path}", self._completions)
         application.router.add_post(f"/{self._path}/v1/{{other:.*}}", self._other)
-        async with Provider(self.endpoint, self._key, self._limit, seed=self.seed) as self._provider:
+        async with self._provider:
             yield application
 
     async def _models(self, _request: web.Request) -> web.Response:
@@ -120,7 +112,6 @@ class Relay:
         return _response(error_answer(404, "dialect_not_spoken", message))
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
-        assert self._provider is not None
         try:
             body = await request.json()
         except ValueError:
@@ -154,11 +145,3 @@ async def _streamed(request: web.Request, answer: ProviderAnswer) -> web.StreamR
     await response.write(f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode())
     await response.write_eof()
     return response
-
-
-def _without(value: Any, secret: str) -> Any:
-    if isinstance(value, str):
-        return value.replace(secret, "[relay]")
-    if isinstance(value, dict):
-        return {key: _without(item, secret) for key, item in value.items()}
-    return [_without(item, secret) for item in value] if isinstance(value, list) else value

@@ -25,7 +25,7 @@ from envwright_worker.messages import last_words, text_of
 from envwright_worker.policies.answers import answer_of
 
 from envwright.declarations.package import Package
-from envwright.facts.results import LINE_LIMIT, MalformedRow
+from envwright.facts.results import LINE_LIMIT, EvaluationRow, MalformedRow
 from envwright.hub.runs import spread
 from envwright.packages.import_results import (
     KnownEnvironment,
@@ -39,6 +39,7 @@ from envwright.packages.import_results import (
 from envwright.rules.evidence import reply_text
 from envwright.statistics.run_replies import RunReplies, RunReply
 from envwright.system.installation import command_with
+from envwright.text.plain_data import parsed_json
 from envwright.training.follow import Followed
 
 MOST_STEPS = 24
@@ -223,8 +224,7 @@ def _replies(raw: Any, step: int, held_out: bool) -> Iterator[RunReply]:
         environment = str(raw.get("env_name") or "")
         task = raw.get("example_id", raw.get("problem_id", row.task_key))
         data = {**raw, **_mapping(raw.get("task"))}
-        functions = {name: each.score for name, each in row.functions.items() if each.score is not None}
-        yield _reply(row.completion or (), row.reward, functions, task, asked, data, environment, step, held_out)
+        yield _reply(row, task, asked, data, environment, step, held_out)
     else:
         raise UnreadableRow("is not a rollout of a known format")
 
@@ -238,15 +238,12 @@ def _of_trace(raw: Mapping[str, Any], trace: Mapping[str, Any], step: int, held_
     asked = _texts([node.get("message") for node in nodes[:first]])
     task = data.get("idx")
     name = str(environment.get("id") or environment.get("name") or "")
-    functions = {name: each.score for name, each in row.functions.items() if each.score is not None}
     shown = str(held.get("key") or row.task_key)[:16] if task is None else task
-    return _reply(row.completion or (), row.reward, functions, shown, asked, data, name, step, held_out)
+    return _reply(row, shown, asked, data, name, step, held_out)
 
 
 def _reply(
-    completion: Sequence[dict[str, Any]],
-    reward: float | None,
-    functions: Mapping[str, float],
+    row: EvaluationRow,
     task: object,
     prompt: Sequence[str],
     data: Mapping[str, Any],
@@ -254,18 +251,18 @@ def _reply(
     step: int,
     held_out: bool,
 ) -> RunReply:
-    own = [message for message in completion if message.get("role") == "assistant"]
+    own = [message for message in row.completion or () if message.get("role") == "assistant"]
     return RunReply(
         step=step,
         task=f"{plain_name(environment)} {task}".strip(),
-        reward=finite(reward),
+        reward=finite(row.reward),
         reply=_bounded("\n".join(filter(None, map(_message_text, own)))),
         last=_bounded(last_words(own)),
         prompt=tuple(map(_bounded, prompt)),
         answer=answer_of(dict(data)),
         environment=environment,
         held_out=held_out,
-        functions=functions,
+        functions={name: each.score for name, each in row.functions.items() if each.score is not None},
         index=task if isinstance(task, int) and not isinstance(task, bool) else None,
     )
 
@@ -293,10 +290,8 @@ def _of_skyrl(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(packed: Any) -> Any:
-    try:
-        return json.loads(packed) if isinstance(packed, str) and packed[:1] in ("{", "[") else packed
-    except (ValueError, RecursionError):
-        return packed
+    found = parsed_json(packed) if isinstance(packed, str) and packed[:1] in ("{", "[") else None
+    return packed if found is None else found
 
 
 def _message_text(message: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ class SpendingLimit:
 
     def __init__(self, endpoint: Endpoint, ceiling: float | None) -> None:
         self._endpoint = endpoint
-        self._ceiling = ceiling
+        self.ceiling = ceiling
         self._lock = threading.Lock()
         self._reserved = 0.0
         self._in_flight = 0
@@ -39,15 +39,6 @@ class SpendingLimit:
         with self._lock:
             return self._in_flight > 0
 
-    @property
-    def ceiling(self) -> float | None:
-        return self._ceiling
-
-    def leave(self, dollars: float) -> None:
-        """Leave a part of the limit to another model of the same run."""
-        if self._ceiling is not None:
-            self._ceiling -= dollars
-
     def count(self, **more: int) -> None:
         """Add to counters of `Spending` by name."""
         with self._lock:
@@ -58,7 +49,7 @@ class SpendingLimit:
         """Reserve the most that a call may cost; `False` if that could exceed the limit."""
         cost = self._endpoint.cost(bound.prompt, bound.completion)
         with self._lock:
-            if self._ceiling is not None and self._spending.cost + self._reserved + cost > self._ceiling + 1e-12:
+            if self.ceiling is not None and self._spending.cost + self._reserved + cost > self.ceiling + 1e-12:
                 return False
             self._reserved += cost
             self._in_flight += 1

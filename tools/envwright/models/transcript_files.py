@@ -43,6 +43,7 @@ from envwright.reports.transcripts.page import part_key
 from envwright.rules.evidence import extracted_answer, reply_text
 from envwright.statistics.chosen_rollouts import SeenRollout, chosen_rollouts, repeated_share
 from envwright.system.scratch_folder import temporary_scratch
+from envwright.text.plain_data import json_object
 
 PART_BYTES, PART_LINES = 512_000, 50
 """The bytes after which a part ends, and its most lines."""
@@ -96,6 +97,10 @@ class TranscriptFiles:
     files: list[str] = field(default_factory=list)
     _open: list[_File] = field(default_factory=list)
     _parts: list[list[_Line]] = field(default_factory=list)
+    _seen: list[SeenRollout] = field(default_factory=list)
+    _bytes: int = 0
+    """Of the last part."""
+    _numbers: Counter[tuple[str, str, int | str]] = field(default_factory=Counter)
 
     @property
     def parts(self) -> int:
@@ -118,6 +123,41 @@ class TranscriptFiles:
         raw = json.loads(os.pread(file.descriptor, line.size, line.start))
         return replace(transcript_of(raw, file.metadata, file.name, line.number), rollout=line.rollout)
 
+    def read(self, file: _File) -> None:
+        """List the rollouts of a file, which stays open."""
+        self.files.append(file.name)
+        self._open.append(file)
+        start = 0
+        with os.fdopen(os.dup(file.descriptor), "rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    self._add(file, _Line(len(self._open) - 1, number, start, len(line), 0), line)
+                start += len(line)
+
+    def _add(self, file: _File, line: _Line, text: bytes) -> None:
+        try:
+            one = transcript_of(value_of(text), file.metadata, file.name, line.number)
+        except (MalformedRow, UnreadableRow) as problem:
+            self.problems.append(FileProblem(file.name, line.number, str(problem)))
+            return
+        who = (file.name, one.speaker, one.task)
+        rollout = one.rollout if one.rollout >= 0 else self._numbers[who]
+        self._numbers[who] += 1
+        one = replace(one, rollout=rollout, id=rollout_id(file.name, one.speaker, one.task, line.number))
+        if not self._parts or self._bytes > PART_BYTES or len(self._parts[-1]) == PART_LINES:
+            self._parts.append([])
+            self._bytes = 0
+        self._bytes += line.size
+        self._parts[-1].append(replace(line, rollout=rollout))
+        self.rows.append(transcript_row(ListedTranscript(one), (self.parts - 1, len(self._parts[-1]) - 1)))
+        self._seen.append(_seen(one))
+
+    def choose(self) -> None:
+        """Mark the best, worst and oddest of all files together."""
+        for chosen in chosen_rollouts(self._seen):
+            row = self.rows[chosen.place]
+            row["lists"] = [*row["lists"], [chosen.listed, chosen.why]]
+
 
 @contextmanager
 def opened_transcripts(paths: Sequence[Path]) -> Iterator[TranscriptFiles]:
@@ -132,7 +172,6 @@ def opened_transcripts(paths: Sequence[Path]) -> Iterator[TranscriptFiles]:
     with ExitStack() as stack:
         scratch = stack.enter_context(temporary_scratch("view"))
         opened = TranscriptFiles()
-        listing = _Listing(opened)
         for path in found:
             name = str(path.absolute().relative_to(base))
             lines, problem = _lines_file(path, scratch)
@@ -140,10 +179,8 @@ def opened_transcripts(paths: Sequence[Path]) -> Iterator[TranscriptFiles]:
                 opened.problems.append(FileProblem(name, 0, problem))
             descriptor = os.open(lines, os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, descriptor)
-            opened.files.append(name)
-            opened._open.append(_File(name, descriptor, _metadata(path)))
-            listing.read(len(opened.files) - 1)
-        listing.choose()
+            opened.read(_File(name, descriptor, json_object(path.with_name("metadata.json"))))
+        opened.choose()
         if not opened.rows:
             first = [f"; the first problem: {problem.place} {problem.message}" for problem in opened.problems[:1]]
             raise NoTranscripts(f"{', '.join(map(str, found))}: no rollout can be read{''.join(first)}")
@@ -195,59 +232,6 @@ def _samples(path: Path) -> Iterable[Any]:
         lists = [data[name] for name in ("samples", "results", "rollouts", "data") if isinstance(data.get(name), list)]
         return lists[0] if lists else [data]
     return data if isinstance(data, list) else [data]
-
-
-def _metadata(path: Path) -> Mapping[str, Any]:
-    """v0's metadata.json beside a file; empty if there is none that can be read."""
-    try:
-        metadata = json.loads(path.with_name("metadata.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return metadata if isinstance(metadata, dict) else {}
-
-
-class _Listing:
-    """Reads lines into rows and parts."""
-
-    def __init__(self, opened: TranscriptFiles) -> None:
-        self._opened = opened
-        self._seen: list[SeenRollout] = []
-        self._bytes = 0
-        self._numbers: Counter[tuple[str, str, int | str]] = Counter()
-
-    def read(self, place: int) -> None:
-        file = self._opened._open[place]
-        start = 0
-        with os.fdopen(os.dup(file.descriptor), "rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    self._add(file, _Line(place, number, start, len(line), 0), line)
-                start += len(line)
-
-    def _add(self, file: _File, line: _Line, text: bytes) -> None:
-        try:
-            one = transcript_of(value_of(text), file.metadata, file.name, line.number)
-        except (MalformedRow, UnreadableRow) as problem:
-            self._opened.problems.append(FileProblem(file.name, line.number, str(problem)))
-            return
-        who = (file.name, one.speaker, one.task)
-        rollout = one.rollout if one.rollout >= 0 else self._numbers[who]
-        self._numbers[who] += 1
-        one = replace(one, rollout=rollout, id=rollout_id(file.name, one.speaker, one.task, line.number))
-        parts = self._opened._parts
-        if not parts or self._bytes > PART_BYTES or len(parts[-1]) == PART_LINES:
-            parts.append([])
-            self._bytes = 0
-        self._bytes += line.size
-        parts[-1].append(replace(line, rollout=rollout))
-        self._opened.rows.append(transcript_row(ListedTranscript(one), (len(parts) - 1, len(parts[-1]) - 1)))
-        self._seen.append(_seen(one))
-
-    def choose(self) -> None:
-        """Mark the best, worst and oddest of all files together."""
-        for chosen in chosen_rollouts(self._seen):
-            row = self._opened.rows[chosen.place]
-            row["lists"] = [*row["lists"], [chosen.listed, chosen.why]]
 
 
 def _seen(one: Transcript) -> SeenRollout:

@@ -19,8 +19,6 @@ from envwright.rules.rewards.gold import BY_RESULTS
 
 @dataclass(frozen=True)
 class ValidationEvidence:
-    """The result of a validation for one environment."""
-
     name: str
     verdict: str
     digest: str

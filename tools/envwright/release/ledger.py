@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -52,8 +53,6 @@ NOT_PUBLISHED = ("refused", "wedged")
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """The result for one environment."""
-
     step: ReleaseStep
     result: ReleaseResult
     message: str
@@ -104,8 +103,6 @@ class LedgerEntry:
 
 @dataclass
 class ReleaseLedger:
-    """The whole release."""
-
     commit: str
     whose: str
     prime: str
@@ -120,7 +117,6 @@ class ReleaseLedger:
     """Whether GitHub has an attestation of each verified wheel; empty where nothing was verified or none was tried."""
 
     def data(self) -> dict[str, Any]:
-        """The ledger as plain data."""
         return {
             "version": FORMAT_VERSION,
             "tool": self.tool,
@@ -148,42 +144,36 @@ class ReleaseLedger:
     @property
     def checksums(self) -> str:
         """A line for each wheel that was fetched, compared with the tested one, installed and loaded."""
-        lines = [
-            f"{entry.fetched.sha256}  {entry.fetched.filename}\n"
-            for entry in self.entries
-            if entry.fetched and entry.is_ready and entry.is_verified
-        ]
-        return "".join(lines)
+        verified = [entry.fetched for entry in self.entries if entry.is_ready and entry.is_verified]
+        return "".join(f"{wheel.sha256}  {wheel.filename}\n" for wheel in verified if wheel)
 
     def text(self, scrubber: Scrubber) -> str:
         """The ledger as JSON, without secrets."""
         return json.dumps(scrubber.value(self.data()), indent=2, ensure_ascii=True) + "\n"
 
 
+SAME = (
+    *("digest", "wheel", "evidence", "result", "message", "next"),
+    *("page", "fetched", "verified", "evaluations", "seconds"),
+)
+"""The fields of an entry that the file has under their names."""
+
+
 def _entry_data(entry: LedgerEntry) -> dict[str, Any]:
-    wanted, published = entry.step.desired, entry.published
+    wanted, published, plain = entry.step.desired, entry.published, asdict(entry)
     return {
         "name": wanted.name,
         "address": wanted.address,
         "package_version": wanted.version,
         "visibility": wanted.visibility,
         "content_hash": wanted.content_hash,
-        "digest": entry.digest,
-        "wheel": entry.wheel,
-        "evidence": asdict(entry.evidence) if entry.evidence else None,
         "planned": entry.step.action,
-        "result": entry.result,
-        "message": entry.message,
-        "next": entry.next,
-        "page": entry.page,
+        "reason": entry.step.reason,
+        "before": plain["step"]["found"],
         "pushes": published.pushes if published else 0,
         "said": list(published.said) if published else [],
-        "reason": entry.step.reason,
-        "before": asdict(entry.step.found) if entry.step.found else None,
-        "after": asdict(published.after) if published and published.after else None,
-        "fetched": asdict(entry.fetched) if entry.fetched else None,
-        "verified": asdict(entry.verified) if entry.verified else None,
-        "evaluations": [asdict(evaluation) for evaluation in entry.evaluations],
+        "after": plain["published"]["after"] if published else None,
+        **{key: plain[key] for key in SAME},
         "seconds": round(entry.seconds, 1),
     }
 
@@ -224,10 +214,8 @@ def _besides(entry: LedgerEntry) -> Iterator[str]:
 
 def sum_of(ledger: ReleaseLedger) -> str:
     """The summary in one line."""
-    counted: dict[str, int] = {}
-    for entry in ledger.entries:
-        counted[entry.result] = counted.get(entry.result, 0) + 1
-    said = ", ".join(f"{count:,} {result}" for result, count in counted.items()) or "no environments were selected"
+    results = Counter(entry.result for entry in ledger.entries)
+    said = ", ".join(f"{count:,} {result}" for result, count in results.items()) or "no environments were selected"
     return f"{said}{'; interrupted' if ledger.interrupted else ''}."
 
 
@@ -326,10 +314,10 @@ def read_ledger(file: Path) -> ReleaseLedger:
             str(data["prime"]),
             str(data["tool"]),
             str(data["began"]),
-            [_checked(_entry(each)) for each in data["environments"]],
+            [_entry(each) for each in data["environments"]],
             [_run(each) for each in data["runs"]],
             bool(data["interrupted"]),
-            [_checked(_entry(each)) for each in data["earlier"]],
+            [_entry(each) for each in data["earlier"]],
             str(data["attestation"]),
         )
     except OSError as error:
@@ -352,45 +340,22 @@ def ledger_at(file: Path, commit: str) -> ReleaseLedger:
 
 
 def _entry(data: Mapping[str, Any]) -> LedgerEntry:
+    """An entry with every field of its type. Raises `ValueError`."""
     owner = str(data["address"]).partition("/")[0]
     desired = Desired(data["name"], owner, data["package_version"], data["content_hash"], data["visibility"])
-    found = _read(HubEnvironment, data["before"])
-    published = Published(
-        data["result"], data["message"], data["next"], data["pushes"], tuple(data["said"]),
-        _read(HubEnvironment, data["after"]),
-    )  # fmt: skip
-    return LedgerEntry(
-        ReleaseStep(desired, data["planned"], data["reason"], found=found),
-        data["result"],
-        data["message"],
-        data["next"],
-        data["digest"],
-        data["wheel"],
-        _read(ValidationEvidence, data["evidence"]),
-        published if data["pushes"] else None,
-        _read(Fetched, data["fetched"]),
-        _read(Verified, data["verified"]),
-        tuple(_read(PushedEvaluation, each) for each in data["evaluations"]),
-        data["page"],
-        data["seconds"],
-    )
+    found = (data["before"], data["after"])
+    before, after = (None if each is None else adapter(HubEnvironment).validate_python(each) for each in found)
+    published = Published(data["result"], data["message"], data["next"], data["pushes"], tuple(data["said"]), after)
+    step = ReleaseStep(desired, data["planned"], data["reason"], found=before)
+    beside = {"step": step, "published": published if data["pushes"] else None}
+    entry: LedgerEntry = adapter(LedgerEntry).validate_python({key: data[key] for key in SAME} | beside)
+    return entry
 
 
 def _run(data: Any) -> dict[str, Any]:
     if not data.keys() >= {"name", "outcome", "message", "id", "page", "next"}:
         raise ValueError("a run has no name, outcome, message, id, page or next step")
     return dict(data)
-
-
-def _checked(entry: LedgerEntry) -> LedgerEntry:
-    """The entry with every field of its type. Raises `ValueError`."""
-    checked = adapter(LedgerEntry).validate_python(vars(entry))
-    assert isinstance(checked, LedgerEntry)
-    return checked
-
-
-def _read(kind: type, data: Any) -> Any:
-    return None if data is None else adapter(kind).validate_python(data)
 
 
 def earlier_entries(file: Path) -> dict[str, LedgerEntry]:

@@ -23,7 +23,7 @@ from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import requests_for, require_prepared
 from envwright.observing.templates import environment_processes
 from envwright.release.ledger import LedgerEntry, LedgerUnreadable
-from envwright.release.publishing import Fetched, Verified
+from envwright.release.publishing import Verified
 from envwright.system.subprocesses import ProgramFailed, run_program
 from envwright.system.workspace import Workspace
 from envwright.text.scrubbing import Scrubber, without_secrets
@@ -62,7 +62,8 @@ class Loader:
             with self.workspace.scratch() as scratch:
                 overlay = scratch / "site"
                 wanted = scratch / "published.txt"
-                wanted.write_text(_requirement(wheel, how, fetched))
+                place = how if fetched.index else wheel.resolve().as_uri()
+                wanted.write_text(f"{place} --hash=sha256:{fetched.sha256}\n")
                 self._install(wanted, fetched.index, overlay, interpreter_for(package.requires_python).minor)
                 requests = requests_for(replace(declared, secrets=()), ObservationRequest(), package)
                 require_prepared(declared.name, requests)
@@ -102,12 +103,6 @@ class Loader:
             seconds=INSTALL_SECONDS,
             stop=self.stop,
         )
-
-
-def _requirement(wheel: Path, how: str, fetched: Fetched) -> str:
-    """The wheel, by version or by file, with the hash that it must have."""
-    wanted = how if fetched.index else wheel.resolve().as_uri()
-    return f"{wanted} --hash=sha256:{fetched.sha256}\n"
 
 
 def _end_of(message: str) -> str:

@@ -26,7 +26,7 @@ from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.reports.printing import is_in_job
 from envwright.rules.engine import Finding, Subject, Verdict, findings, publishing_findings, stops_publishing
 from envwright.rules.settings import refuse_wrong_settings
-from envwright.training.due import DecidedRun, RunSize, Situation, decided_runs
+from envwright.training.due import DecidedRun, RunAction, RunSize, Situation, decided_runs
 from envwright.training.submit import RunIdentity
 
 ReleaseAction = Literal[
@@ -176,7 +176,7 @@ class PlannedRun:
 
     name: str
     backend: str
-    action: Literal["submit", "submitted", "manual", "waits", "refused", "unreadable", "not-asked"]
+    action: RunAction
     reason: str
     next: str = ""
     findings: tuple[Finding, ...] = ()
@@ -206,8 +206,6 @@ class RemovedRun:
 
 @dataclass(frozen=True)
 class ReleasePlan:
-    """The actions of a release."""
-
     steps: tuple[ReleaseStep, ...] = ()
     external: tuple[ExternalStep, ...] = ()
     orphans: tuple[str, ...] = ()
@@ -236,11 +234,6 @@ class ReleasePlan:
         return tuple(step for step in self.steps if step.action in REFUSED)
 
     @property
-    def unreadable(self) -> tuple[ReleaseStep, ...]:
-        """The steps that are undecided because the Hub could not be read."""
-        return tuple(step for step in self.steps if step.action == "unreadable")
-
-    @property
     def verdict(self) -> Verdict:
         """Fail if a decision is needed, error if the Hub could not be read, else pass."""
         if self.refused or any(each.counts for found in self.findings.values() for each in found):
@@ -249,14 +242,12 @@ class ReleasePlan:
             return "fail"
         if any(run.action == "refused" for run in self.runs):
             return "fail"
-        unread = self.unreadable or any(each.standing == "unreadable" for each in self.external)
-        return "error" if unread or any(run.action == "unreadable" for run in self.runs) else "pass"
+        unread = "unreadable" in {step.action for step in self.steps} | {run.action for run in self.runs}
+        return "error" if unread or any(each.standing == "unreadable" for each in self.external) else "pass"
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan and its inputs."""
-
     plan: ReleasePlan
     registry: Registry
     access: HubAccess
@@ -309,7 +300,9 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     ready = there | {step.desired.name for step in steps if step.action in WRITES}
     refused = frozenset(step.desired.name for step in steps if step.action in REFUSED)
     situation = Situation(root, registry, access, prime if hub else None, ready, stop, refused=refused)
-    left = orphans(hub, _declared(registry)) if hub and choice.whole else ()
+    declared = [f"{each.owner}/{each.name}" for each in registry.environments.values()]
+    declared += [f"{each.hub_owner}/{each.hub_name}" for each in registry.external.values()]
+    left = orphans(hub, declared) if hub and choice.whole else ()
     in_job = is_in_job(os.environ)
     named = tuple(each for each in left if hub and (each in hub.public or not in_job))
     plan = ReleasePlan(
@@ -499,7 +492,7 @@ def _publishing_findings(
     root: Path, registry: Registry, steps: Sequence[ReleaseStep]
 ) -> dict[str, tuple[Finding, ...]]:
     """The details for the Hub's page of each environment that would be published."""
-    names = [step.desired.name for step in steps if step.action in ("create", "publish", "not-asked")]
+    names = _published(steps)
     if not names:
         return {}
     repository = Repository.load(root, names, registry=registry)
@@ -513,20 +506,17 @@ def _publishing_findings(
 
 def _unplayed(root: Path, registry: Registry, steps: Sequence[ReleaseStep]) -> tuple[str, ...]:
     """Environments without a recording of a real model that would be published, as far as that is known."""
-    names = [step.desired.name for step in steps if step.action in ("create", "publish", "not-asked")]
-    folders = {name: root / ENVIRONMENTS_FOLDER / registry.environments[name].folder_name for name in names}
-    return tuple(
-        name
-        for name, folder in folders.items()
-        if not any(recording.is_of_model and recording.is_sound for recording in read_recordings(folder))
-    )
+
+    def is_played(name: str) -> bool:
+        recordings = read_recordings(root / ENVIRONMENTS_FOLDER / registry.environments[name].folder_name)
+        return any(recording.is_of_model and recording.is_sound for recording in recordings)
+
+    return tuple(name for name in _published(steps) if not is_played(name))
 
 
-def _declared(registry: Registry) -> Iterator[str]:
-    for entry in registry.environments.values():
-        yield f"{entry.owner}/{entry.name}"
-    for external in registry.external.values():
-        yield f"{external.hub_owner}/{external.hub_name}"
+def _published(steps: Sequence[ReleaseStep]) -> list[str]:
+    """The environments whose page or version a release would write, as far as that is known."""
+    return [step.desired.name for step in steps if step.action in ("create", "publish", "not-asked")]
 
 
 def _unnamed(count: int) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,7 +21,7 @@ from envwright.reports.printing import (
     workflow_command,
 )
 from envwright.text.markdown import code_span, prose, prose_cell, table_cell
-from envwright.text.plain_data import plain_data
+from envwright.text.plain_data import counted, plain_data
 from envwright.text.scrubbing import Scrubber
 from envwright.text.visible_text import on_one_line, visible
 
@@ -34,19 +35,8 @@ if TYPE_CHECKING:
 PlanFormat = Literal["text", "json", "markdown"]
 
 FORMAT_VERSION = 1
-SIGNS = {
-    "create": "+",
-    "publish": "+",
-    "visibility": "~",
-    "unchanged": " ",
-    "conflict": "!",
-    "drift": "!",
-    "no-access": "!",
-    "unreadable": "?",
-    "not-asked": "?",
-    "broken": "!",
-    "blocked": "!",
-}
+SIGNS = {"create": "+", "publish": "+", "visibility": "~", "unchanged": " ", "unreadable": "?", "not-asked": "?"}
+"""Of actions that need no change first; the others have `!`."""
 MOST_ROWS = 300
 """GitHub limits a job's summary to a megabyte; the JSON has all rows."""
 
@@ -57,7 +47,9 @@ def render_plan_text(plan: ReleasePlan, *, quiet: bool = False) -> str:
     width = max((len(step.desired.address) for step in plan.steps), default=0)
     shown = [step for step in plan.steps if step.action != "unchanged" or not (quiet or len(plan.steps) > 50)]
     for step in shown:
-        lines.append(f"{SIGNS[step.action]} {step.desired.address:<{width}}  {step.action:<10}  {_reason(step)}")
+        lines.append(
+            f"{SIGNS.get(step.action, '!')} {step.desired.address:<{width}}  {step.action:<10}  {_reason(step)}"
+        )
         if step.next:
             lines.append(f"  {'':<{width}}  next: {step.next}")
         lines += [f"  {'':<{width}}  {_worded(finding)}" for finding in plan.findings.get(step.desired.name, ())]
@@ -89,11 +81,7 @@ def _others(plan: ReleasePlan) -> Iterator[str]:
     for each in plan.external:
         if each.standing == "found":
             continue
-        yield (
-            f"? {each.address}  external  {each.standing}: {each.why}"
-            if each.why
-            else f"? {each.address}  external  {each.standing}"
-        )
+        yield f"? {each.address}  external  {each.standing}{f': {each.why}' if each.why else ''}"
     for address in plan.orphans:
         yield f"? {address}  orphan  on the Hub but not in registry.yaml; releases do not change it"
     if plan.unplayed:
@@ -127,15 +115,9 @@ def _removed(run: RemovedRun) -> Iterator[str]:
 
 
 def _sum(plan: ReleasePlan) -> str:
-    counted: dict[str, int] = {}
-    for step in plan.steps:
-        counted[step.action] = counted.get(step.action, 0) + 1
-    parts = [f"{count:,} {action}" for action, count in counted.items()]
-    if plan.runs:
-        parts.append(f"{len(plan.runs)} {'run' if len(plan.runs) == 1 else 'runs'}")
-    if plan.removed_runs:
-        count = len(plan.removed_runs)
-        parts.append(f"{count} removed {'run' if count == 1 else 'runs'}")
+    parts = [f"{count:,} {action}" for action, count in Counter(step.action for step in plan.steps).items()]
+    runs = ((len(plan.runs), "run"), (len(plan.removed_runs), "removed run"))
+    parts += [counted(count, noun) for count, noun in runs if count]
     said = f"{', '.join(parts)}." if parts else "Nothing to do."
     if plan.refused:
         count = len(plan.refused)
@@ -267,19 +249,18 @@ def plan_annotations(plan: ReleasePlan) -> list[str]:
     for step in plan.steps:
         folder = f"environments/{step.desired.name.replace('-', '_')}"
         for found in plan.findings.get(step.desired.name, ()):
-            if not found.ignored:
-                kind = "error" if found.severity == "error" else "warning"
-                file = f"{folder}/{found.file or 'pyproject.toml'}"
-                said = f"{found.message}\nFix: {found.fix}"
-                title = f"{found.rule} {step.desired.name}"
-                commands.append(workflow_command(kind, file, found.line, title, said))
+            file, about = f"{folder}/{found.file or 'pyproject.toml'}", step.desired.name
+            commands += [] if found.ignored else [_annotation(found, file, about)]
         if step.action in REFUSED:
             said, title = f"{step.reason}\nNext: {step.next}", f"{step.action} {step.desired.address}"
             commands.append(workflow_command("error", f"{folder}/pyproject.toml", None, title, said))
     for run in plan.runs:
         for found in run.findings:
             if not found.ignored and found.severity != "advice" and found.file:
-                said = f"{found.message}\nFix: {found.fix}"
-                title = f"{found.rule} run {run.name}"
-                commands.append(workflow_command(found.severity, found.file, found.line, title, said))
+                commands.append(_annotation(found, found.file, f"run {run.name}"))
     return first_of_each_kind(commands)
+
+
+def _annotation(found: Finding, file: str, about: str) -> str:
+    kind, said = "error" if found.severity == "error" else "warning", f"{found.message}\nFix: {found.fix}"
+    return workflow_command(kind, file, found.line, f"{found.rule} {about}", said)

@@ -46,8 +46,9 @@ class Proven:
     no_evidence: str
     """The message for an environment without evidence."""
     wheel_of: Callable[[Package, ValidationEvidence], Path]
+    """The wheel that was tested. Raises `NoWheel` and `ProgramFailed`."""
     earlier: Mapping[str, LedgerEntry]
-    """What earlier releases sent of the same content, by name."""
+    """What earlier releases sent of the same content, by name: what they did not verify is verified now."""
     unreached: list[LedgerEntry]
     """What they sent of environments that this release does not reach."""
 

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from envwright.declarations.package import Package
 from envwright.hub.access import HubAccess, Prime
@@ -30,7 +30,6 @@ from envwright.release.evidence import ValidationEvidence
 from envwright.release.plan import Desired, ReleaseStep
 from envwright.system.retry_policy import HUB_PUSH, RetryPolicy
 from envwright.system.scratch_folder import temporary_scratch
-from envwright.system.subprocesses import ProgramFailed, run_program
 
 PublishOutcome = Literal["published", "unchanged", "failed", "wedged", "unknown"]
 """failed: needs a fix. wedged: needs a new version. unknown: a later release determines it."""
@@ -41,8 +40,6 @@ READS = 4
 
 @dataclass(frozen=True)
 class Published:
-    """The result for one environment."""
-
     outcome: PublishOutcome
     message: str
     next: str = ""
@@ -241,11 +238,7 @@ def push_environment(
             command += ["--name", desired.name]
         if package.generation:
             command += ["--runtime", package.generation]
-        try:
-            said = run_program(command, environment=environment, folder=source, seconds=PUSH_SECONDS, stop=stop)
-            return Push(0, access.scrubber.text(said))
-        except ProgramFailed as error:
-            return Push(1, access.scrubber.text(error.failure.message))
+        return Push(*access.run_prime(command, source, PUSH_SECONDS, stop, environment))
 
 
 def _stand_in(tools: Path, wheel: Path) -> None:
@@ -267,8 +260,6 @@ def _copy(package: Package, target: Path) -> None:
 
 @dataclass(frozen=True)
 class Verified:
-    """The result of verifying a published version."""
-
     sound: bool
     message: str
     sha256: str = ""
@@ -305,7 +296,7 @@ class Verifier:
         said = self._answer_of_hub(HubCall("details", f"/environmentshub/{desired.address}/@{desired.version}"))
         if said.outcome == "failed":
             return Verified(False, f"the published version could not be read: {said.message}", seen=False)
-        details = _details(said)
+        details = said.inner
         address = details.get("wheel_url")
         if not isinstance(address, str) or not address:
             hidden = desired.visibility == "PRIVATE" and bool(details)
@@ -324,14 +315,10 @@ class Verifier:
 
     def _answer_of_hub(self, call: HubCall) -> HubAnswer:
         """The answer of the Hub, read again while that fails."""
+        answer = call_hub(self.prime, self.access, [call], self.stop)[call.id]
         for turn in range(READS - 1):
-            answer = call_hub(self.prime, self.access, [call], self.stop)[call.id]
             if answer.outcome != "failed":
-                return answer
+                break
             self.retry.wait(turn, self.stop)
-        return call_hub(self.prime, self.access, [call], self.stop)[call.id]
-
-
-def _details(answer: HubAnswer) -> dict[str, Any]:
-    data = answer.data.get("data", answer.data) if isinstance(answer.data, dict) else None
-    return data if isinstance(data, dict) else {}
+            answer = call_hub(self.prime, self.access, [call], self.stop)[call.id]
+        return answer

@@ -22,19 +22,15 @@ from envwright.hub.client import HubCall, call_hub
 from envwright.hub.evaluations import EvaluationsUnreadable, PlatformEvaluation, list_evaluations
 from envwright.packages.recordings import RecordingOnDisk, read_recordings
 from envwright.release.plan import Desired
-from envwright.release.publishing import Push
+from envwright.release.publishing import PUSH_SECONDS, Push
 from envwright.system.retry_policy import HUB_PUSH, RetryPolicy
 from envwright.system.scratch_folder import temporary_scratch
-from envwright.system.subprocesses import ProgramFailed, run_program
 
-PUSH_SECONDS = 900.0
 COMPLETE = "COMPLETED"
 
 
 @dataclass(frozen=True)
 class PushedEvaluation:
-    """The result for one recorded baseline."""
-
     name: str
     outcome: Literal["pushed", "there", "left-out", "failed"]
     message: str
@@ -42,21 +38,16 @@ class PushedEvaluation:
 
 @dataclass(frozen=True)
 class EvaluationPusher:
-    """Pushes the recorded baselines of published environments."""
-
     prime: Prime
     access: HubAccess
     stop: threading.Event
     retry: RetryPolicy = HUB_PUSH
 
-    def push_all(self, desired: Desired, package: Package) -> tuple[PushedEvaluation, ...]:
+    def push_all(self, desired: Desired, package: Package) -> Iterator[PushedEvaluation]:
         """Push the recordings of real models; those of scripted policies are left out.
 
         Raises `Interrupted`.
         """
-        return tuple(self._all(desired, package))
-
-    def _all(self, desired: Desired, package: Package) -> Iterator[PushedEvaluation]:
         for recording in read_recordings(package.folder):
             model = str(recording.baseline.get("model") or "")
             name = evaluation_name(desired, model, split_of(recording.baseline))
@@ -113,7 +104,7 @@ class EvaluationPusher:
     def _samples(self, id: str) -> int | None:
         call = HubCall("samples", f"/evaluations/{id}/samples", {"page": 1, "limit": 1})
         answer = call_hub(self.prime, self.access, [call], self.stop)["samples"]
-        total = answer.data.get("total") if isinstance(answer.data, dict) else None
+        total = answer.table.get("total")
         return total if isinstance(total, int) else None
 
     def _push(self, name: str, desired: Desired, recording: RecordingOnDisk, *, rows: int, continues: str) -> Push:
@@ -124,13 +115,7 @@ class EvaluationPusher:
             command: list[str | Path] = [self.prime.program, "--plain", "eval", "push", folder, "--name", name]
             command += ["--eval-id", continues] if continues else ["--env", desired.address]
             environment = self.access.environment(home)
-            try:
-                said = run_program(
-                    command, environment=environment, folder=folder, seconds=PUSH_SECONDS, stop=self.stop
-                )
-                return Push(0, self.access.scrubber.text(said))
-            except ProgramFailed as error:
-                return Push(1, self.access.scrubber.text(error.failure.message))
+            return Push(*self.access.run_prime(command, folder, PUSH_SECONDS, self.stop, environment))
 
 
 def evaluation_name(desired: Desired, model: str, split: Split = "train") -> str:

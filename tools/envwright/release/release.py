@@ -17,7 +17,6 @@ from typing import Any
 
 from envwright import __version__, exit_codes
 from envwright.builds.wheel import sha256_of
-from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.hub.access import HubAccess, HubUnavailable, Prime
@@ -25,11 +24,11 @@ from envwright.hub.client import HubCall, call_hub
 from envwright.hub.state import HubIdentity, HubReading, reading_of
 from envwright.packages.git import git, head_of
 from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
-from envwright.release.evidence import NoWheel, ValidationEvidence
+from envwright.release.evidence import NoWheel
 from envwright.release.ledger import PUBLISHED, LedgerEntry, LedgerFile, LedgerUnreadable, ReleaseLedger
 from envwright.release.loading import LOADED, join_loaded, read_loaded
 from envwright.release.plan import REFUSED, WRITES, ExternalStep, Planned, PlannedRun, ReleasePlan, ReleaseStep
-from envwright.release.publishable import ReleaseSettings, handed_over, proven_here, run_without_key
+from envwright.release.publishable import Proven, ReleaseSettings, handed_over, proven_here, run_without_key
 from envwright.release.publishing import Fetched, HubSide, Push, Verified, Verifier, publish, push_environment
 from envwright.release.pushed_evaluations import EvaluationPusher
 from envwright.system.retry_policy import HUB_PUSH, RetryPolicy
@@ -51,13 +50,7 @@ class Release:
     prime: Prime
     access: HubAccess
     identity: HubIdentity
-    evidence: Mapping[str, ValidationEvidence]
-    no_evidence: str
-    """The message for an environment without evidence."""
-    wheel_of: Callable[[Package, ValidationEvidence], Path]
-    """The wheel that was tested. Raises `NoWheel` and `ProgramFailed`."""
-    earlier: Mapping[str, LedgerEntry]
-    """What earlier releases sent of the same content: what they did not verify is verified now."""
+    proven: Proven
     uncommitted: Mapping[str, str]
     """Environment → its uncommitted files."""
     published: Path
@@ -71,7 +64,7 @@ class Release:
     def not_reached(self, step: ReleaseStep) -> LedgerEntry:
         """The entry of a step before anything is done; it keeps what earlier releases knew of the same content."""
         entry = LedgerEntry(step, "not-reached", NOT_REACHED, "run the release again: it reads the Hub's state first")
-        earlier = self.earlier.get(step.desired.name)
+        earlier = self.proven.earlier.get(step.desired.name)
         return entry if earlier is None else _continued(entry, earlier)
 
     def apply(self, plan: ReleasePlan, done: Callable[[LedgerEntry], None]) -> list[LedgerEntry]:
@@ -162,14 +155,14 @@ class Release:
             return _continued(refused, known) if known.step.action == "unchanged" else refused
         package = self.repository.packages[name]
         known = replace(known, digest=package.digest)
-        proof = self.evidence.get(name)
-        refusal = self.no_evidence if proof is None else proof.refusal(package)
+        proof = self.proven.evidence.get(name)
+        refusal = self.proven.no_evidence if proof is None else proof.refusal(package)
         if proof is None or refusal:
             return replace(known, result="refused", message=refusal, next=f"envwright validate {name}")
         try:
             wheel = folder / name / proof.filename
             wheel.parent.mkdir()
-            shutil.copyfile(self.wheel_of(package, proof), wheel)
+            shutil.copyfile(self.proven.wheel_of(package, proof), wheel)
         except NoWheel as error:
             return replace(known, result="refused", message=str(error), next=f"envwright validate {name}")
         except ProgramFailed as error:
@@ -229,8 +222,7 @@ class Release:
         place = f"/environmentshub/{address}"
         calls = [HubCall("status", f"{place}/status"), HubCall("all", f"{place}/versions")]
         answers = call_hub(self.prime, self.access, calls, self.stop)
-        data = answers["all"].data
-        versions = data.get("data", {}).get("versions", ()) if isinstance(data, dict) else ()
+        versions = answers["all"].inner.get("versions", ())
         contents = frozenset(str(version.get("sha256")) for version in versions if isinstance(version, dict))
         return reading_of(answers["status"], address, self.identity), contents
 
@@ -240,7 +232,7 @@ class Release:
         if not known.is_ready or not self.repository.registry.environments[desired.name].publish_evals:
             return known
         pusher = EvaluationPusher(self.prime, self.access, self.stop, self.retry)
-        return replace(known, evaluations=pusher.push_all(desired, self.repository.packages[desired.name]))
+        return replace(known, evaluations=tuple(pusher.push_all(desired, self.repository.packages[desired.name])))
 
 
 def _continued(entry: LedgerEntry, earlier: LedgerEntry) -> LedgerEntry:
@@ -274,10 +266,7 @@ def carry_out_plan(
         planned.prime,
         planned.access,
         planned.hub.identity,
-        proven.evidence,
-        proven.no_evidence,
-        proven.wheel_of,
-        proven.earlier,
+        proven,
         _uncommitted(root, planned),
         reports / PUBLISHED,
         file.begin_push,
@@ -381,31 +370,18 @@ def outcome(ledger: ReleaseLedger, external: Iterable[ExternalStep] = ()) -> tup
         message = f"{each.address}, an environment of the Hub, is {each.standing} there: {fix}"
         absent += [message] if each.standing in ("missing", "no-access") else []
         unread += [message] if each.standing == "unreadable" else []
-    for code, why in (
-        (exit_codes.FAIL, [*_entries_with(ledger, {"refused", "failed", "wedged"}), *_failed_parts(ledger), *absent]),
-        (exit_codes.ERROR, [*_unknowns(ledger), *unread]),
-    ):
+    runs = {result: [run for run in ledger.runs if run["outcome"] == result] for result in ("failed", "unknown")}
+    evaluations = [each for entry in ledger.entries for each in entry.evaluations if each.outcome == "failed"]
+    failed = [*_entries_with(ledger, {"refused", "failed", "wedged"})]
+    failed += [f"evaluation {evaluation.name} failed" for evaluation in evaluations]
+    failed += [f"run {run['name']} failed: {run['message']}" for run in runs["failed"]]
+    unknown = [*_entries_with(ledger, {"unknown", "not-reached"})]
+    unknown += [f"the result of submitting run {run['name']} is unknown" for run in runs["unknown"]]
+    for code, why in ((exit_codes.FAIL, [*failed, *absent]), (exit_codes.ERROR, [*unknown, *unread])):
         if why:
             return code, "; ".join(why)
     return exit_codes.PASS, ""
 
 
-def _unknowns(ledger: ReleaseLedger) -> list[str]:
-    """What has no known result."""
-    runs = [run["name"] for run in ledger.runs if run["outcome"] == "unknown"]
-    return [
-        *_entries_with(ledger, {"unknown", "not-reached"}),
-        *(f"the result of submitting run {name} is unknown" for name in runs),
-    ]
-
-
 def _entries_with(ledger: ReleaseLedger, results: set[str]) -> Iterator[str]:
     return (f"{entry.step.desired.address} is {entry.result}" for entry in ledger.entries if entry.result in results)
-
-
-def _failed_parts(ledger: ReleaseLedger) -> Iterator[str]:
-    for entry in ledger.entries:
-        yield from (
-            f"evaluation {evaluation.name} failed" for evaluation in entry.evaluations if evaluation.outcome == "failed"
-        )
-    yield from (f"run {run['name']} failed: {run['message']}" for run in ledger.runs if run["outcome"] == "failed")

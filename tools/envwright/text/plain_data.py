@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from envwright.text.visible_text import shortened, visible
@@ -89,6 +90,15 @@ def parsed_json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def json_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty if there is none that can be read."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def harmless(value: Any, longest: int) -> Any:

@@ -58,12 +58,9 @@ def _fields(module: ast.Module) -> dict[str, set[str]]:
     """The name of each renderer's configuration → its fields."""
     found: dict[str, set[str]] = {}
     for each in module.body:
-        if not isinstance(each, ast.ClassDef):
-            continue
-        rows = [row for row in each.body if isinstance(row, ast.AnnAssign) and isinstance(row.target, ast.Name)]
+        rows = [row for row in each.body if isinstance(row, ast.AnnAssign)] if isinstance(each, ast.ClassDef) else []
         values = {row.target.id: row.value for row in rows if isinstance(row.target, ast.Name)}
-        name = values.get("name")
-        if isinstance(name, ast.Constant) and isinstance(name.value, str):
+        if isinstance(name := values.get("name"), ast.Constant) and isinstance(name.value, str):
             found[name.value] = set(values)
     return found
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isfinite
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from envwright.declarations.endpoints import key_variable_of
@@ -42,7 +43,7 @@ from envwright.training.trainers.trainer import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from envwright.declarations.package import Package
@@ -119,7 +120,6 @@ class DeclaredRun:
 
     @property
     def trainer(self) -> TrainerLimits:
-        """The limits of its trainer."""
         return trainer_named(self.spec.backend).limits
 
     @property
@@ -135,60 +135,47 @@ def packages_of_runs(root: Path, registry: Registry, specs: Iterable[RunSpec]) -
 
 
 def declared_runs(
-    registry: Registry,
-    packages: Mapping[str, Package],
-    specs: Iterable[RunSpec] | None = None,
-    on_hub: Callable[[Environment], str | None] = lambda _environment: None,
+    registry: Registry, packages: Mapping[str, Package], specs: Iterable[RunSpec] | None = None
 ) -> list[DeclaredRun]:
-    """Every run, compiled and judged, in the order of the registry.
-
-    `on_hub` returns the latest version of an environment on the Hub: an empty string if there is none, `None` if it was
-    not read.
-    """
+    """Every run, compiled and judged, in the order of the registry."""
     recorded: dict[str, Recorded | None] = {}
     chosen = registry.specs.values() if specs is None else specs
-    return [declared_run(spec, registry, packages, recorded, on_hub) for spec in chosen]
+    return [_declared_run(spec, registry, packages, recorded) for spec in chosen]
 
 
-def declared_run(
-    spec: RunSpec,
-    registry: Registry,
-    packages: Mapping[str, Package],
-    recorded: dict[str, Recorded | None],
-    on_hub: Callable[[Environment], str | None],
+def _declared_run(
+    spec: RunSpec, registry: Registry, packages: Mapping[str, Package], recorded: dict[str, Recorded | None]
 ) -> DeclaredRun:
     """One run, compiled and judged; `recorded` remembers recordings that several runs use."""
     used = {name: environment_of(name, registry, packages) for name in sorted(spec.environment_names)}
     request = CompileRequest(spec, used)
     if spec.difficulty is not None and trainer_named(spec.backend).limits.on_this_machine:
         request = replace(request, rates=rates_of(spec, registry, packages))
-    compiled, broken = None, ""
-    try:
-        compiled = compile_run(request)
-    except CompileError as error:
-        broken = str(error)
     trained_on = tuple(
-        _trained_on(request, source, index, packages.get(source.id), recorded, on_hub)
+        _trained_on(request, source, index, packages.get(source.id), recorded)
         for index, source in enumerate(spec.environments)
     )
-    subject = run_subject(request, compiled, trained_on, broken)
-    return DeclaredRun(spec, request, compiled, tuple(findings(subject)), trained_on)
+    return _judged(request, trained_on)
 
 
 def rejudged(run: DeclaredRun, shown: Mapping[str, Environment]) -> DeclaredRun:
     """The run, compiled and judged again with what the sources of its environments show."""
     request = replace(run.request, environments={**run.request.environments, **shown})
+    trained_on = tuple(
+        replace(each, agents=shown[each.id].agents, settings=shown[each.id].settings) if each.id in shown else each
+        for each in run.trained_on
+    )
+    return _judged(request, trained_on)
+
+
+def _judged(request: CompileRequest, trained_on: tuple[TrainedOn, ...]) -> DeclaredRun:
     compiled, broken = None, ""
     try:
         compiled = compile_run(request)
     except CompileError as error:
         broken = str(error)
-    trained_on = tuple(
-        replace(each, agents=shown[each.id].agents, settings=shown[each.id].settings) if each.id in shown else each
-        for each in run.trained_on
-    )
     subject = run_subject(request, compiled, trained_on, broken)
-    return replace(run, request=request, compiled=compiled, findings=tuple(findings(subject)), trained_on=trained_on)
+    return DeclaredRun(request.spec, request, compiled, tuple(findings(subject)), trained_on)
 
 
 def run_subject(
@@ -245,12 +232,7 @@ def run_problems(
     specs = [spec for name, spec in registry.specs.items() if name in names]
     runs = declared_runs(registry, packages, specs)
     failing = [
-        Problem(
-            run.spec.file,
-            finding.line,
-            f"{finding.rule}: {finding.message}",
-            fix=finding.fix,
-        )
+        Problem(run.spec.file, finding.line, f"{finding.rule}: {finding.message}", fix=finding.fix)
         for run in runs
         for finding in run.findings
         if finding.counts
@@ -267,11 +249,8 @@ def run_problems(
 def stale_configs(root: Path, runs: Iterable[DeclaredRun]) -> dict[str, str]:
     """The compiled files below `configs/rl/` that are missing or differ, with their text."""
     files = {name: text for run in runs if run.compiled for name, text in run.compiled.files.items()}
-    return {name: text for name, text in files.items() if not _has_text(root / name, text)}
-
-
-def _has_text(path: Path, text: str) -> bool:
-    return path.is_file() and path.read_text("utf-8", "replace") == text
+    there = {name: (root / name).read_text("utf-8", "replace") for name in files if (root / name).is_file()}
+    return {name: text for name, text in files.items() if there.get(name) != text}
 
 
 def leftover_configs(root: Path, runs: Iterable[DeclaredRun]) -> list[str]:
@@ -298,7 +277,6 @@ def _trained_on(
     index: int,
     package: Package | None,
     recorded: dict[str, Recorded | None],
-    on_hub: Callable[[Environment], str | None],
 ) -> TrainedOn:
     environment = request.environment(source)
     if source.id not in recorded:
@@ -313,7 +291,6 @@ def _trained_on(
         external=environment.external,
         version=environment.version,
         hub=environment.hub,
-        on_hub=on_hub(environment),
         secrets=environment.secrets,
         judge_key=_judge_key(environment, package),
         multi_turn=package is not None and "multi-turn" in package.tags,
@@ -365,8 +342,7 @@ def last_recording(package: Package) -> Recorded | None:
     for _, row in latest.rows:
         if row.reward is not None:
             by_task[row.task_key].append(row.reward)
-    counted_tokens = [row.tokens.completion for _, row in latest.rows if row.tokens is not None]
-    counted_prompts = [row.tokens.prompt for _, row in latest.rows if row.tokens is not None]
+    used = [row.tokens for _, row in latest.rows if row.tokens is not None]
     replies = [
         sum(message.get("role") == "assistant" for message in row.completion)
         for _, row in latest.rows
@@ -388,9 +364,9 @@ def last_recording(package: Package) -> Recorded | None:
         scripted_judge=latest.baseline.get("judge") == "scripted",
         split=split_of(latest.baseline),
         tasks=tuple(by_task),
-        prompt_tokens=sum(counted_prompts) / len(counted_prompts) if counted_prompts else None,
-        turns=sum(replies) / len(replies) if replies else None,
-        tokens=sum(counted_tokens) / len(counted_tokens) if counted_tokens else None,
+        prompt_tokens=fmean(tokens.prompt for tokens in used) if used else None,
+        turns=fmean(replies) if replies else None,
+        tokens=fmean(tokens.completion for tokens in used) if used else None,
     )
 
 

@@ -38,32 +38,6 @@ NOT_SUBMITTED: Mapping[RunAction, SubmissionOutcome] = {"waits": "waits", "manua
 
 
 @dataclass(frozen=True)
-class RunState:
-    """The known state of one run."""
-
-    spec: RunSpec
-    identity: RunIdentity
-    hosted: bool
-    failing: tuple[str, ...]
-    """Failing rules with findings."""
-    missing: tuple[str, ...]
-    """Environments that are not on the Hub as declared."""
-    external: Mapping[str, str]
-    """Environments of other owners, which no release publishes → why runs cannot use them; empty if they can."""
-    platform: Sequence[PlatformRun] | None
-    """`None` if the platform was not queried."""
-    unreadable: str = ""
-    """Why the platform could not be read."""
-    refused: tuple[str, ...] = ()
-    """Environments that the release does not publish."""
-    named: bool = False
-    """Whether the user named this run."""
-    command: str = ""
-    seen: str = ""
-    """Its id on the platform when it was submitted or found from here; empty if it never was."""
-
-
-@dataclass(frozen=True)
 class RunSize:
     """The size and the cost of one run, before it starts."""
 
@@ -137,50 +111,10 @@ class RunSize:
 
 @dataclass(frozen=True)
 class RunDecision:
-    """The decision on one run, with its reason."""
-
     action: RunAction
     reason: str
     next: str = ""
     found: PlatformRun | None = None
-
-
-def decision_on(run: RunState) -> RunDecision:
-    """The decision on a run; nothing is submitted after a failed read."""
-    if run.failing:
-        return RunDecision("refused", f"its rules fail: {', '.join(run.failing)}", "envwright train compile")
-    if not run.hosted:
-        return RunDecision("manual", "self-managed; start it yourself", run.command)
-    if run.platform is None:
-        if run.unreadable:
-            return RunDecision("unreadable", run.unreadable)
-        if run.spec.submit == "manual" and not run.named:
-            return RunDecision("not-asked", "submit: manual, a merge does not submit it")
-        if run.refused:
-            return _waiting(run)
-        return RunDecision("not-asked", "a merge submits it, unless the platform has this version already")
-    same = [each for each in run.platform if run.identity.is_this(each.name)]
-    if same:
-        return _there(same)
-    if run.spec.submit == "manual" and not run.named:
-        return RunDecision("manual", "submit: manual", f"envwright train {run.spec.name}")
-    if run.refused:
-        return _waiting(run)
-    if run.missing:
-        names = ", ".join(run.external.get(name) or name for name in run.missing)
-        ours = set(run.missing) - set(run.external)
-        then = "envwright release" if ours else "declare a version that the Hub has, in registry.yaml"
-        return RunDecision("waits", f"not on the Hub as declared here: {names}", then)
-    if run.seen:
-        return RunDecision("waits", *SeenRun(Path(), run.identity).gone(run.seen))
-    others = [each for each in run.platform if run.identity.is_another_version(each.name)]
-    changed = f"changed since {others[0].name} ({others[0].status}); " if others else ""
-    return RunDecision("submit", f"{changed}{RunSize.of(run.spec)}")
-
-
-def _waiting(run: RunState) -> RunDecision:
-    names = ", ".join(run.refused)
-    return RunDecision("waits", f"not submitted: this release does not publish {names}", "fix what stops it first")
 
 
 def _there(same: Sequence[PlatformRun]) -> RunDecision:
@@ -248,7 +182,12 @@ def decided_runs(
     ready = situation.ready | {name for name, why in external.items() if not why}
     commit = head_of(situation.root)
     known = replace(situation, ready=ready)
-    decided = [_decided(run, known, packages, commit, platform, unreadable, external, asked) for run in runs]
+    decided = []
+    for run in runs:
+        identity = identity_of(run.request, registry.runs[run.spec.name], packages, commit)
+        named = run.spec.name in asked
+        decision = _decision(run, identity, known, platform, unreadable, external, named=named)
+        decided.append(DecidedRun(run, identity, decision, RunSize.of(run.spec, run.hours)))
     prices = _prices(situation) if any(each.decision.action == "submit" for each in decided) else {}
     decided = [checked(situation, each, prices) if each.decision.action == "submit" else each for each in decided]
     return [_unless_stale(situation.root, each) for each in decided]
@@ -266,8 +205,7 @@ def _unless_stale(root: Path, each: DecidedRun) -> DecidedRun:
 
 def _prices(situation: Situation) -> Mapping[str, float | None]:
     """GPU type → the platform's dollars for an hour of one GPU; empty if the list cannot be read."""
-    if situation.prime is None:
-        return {}
+    assert situation.prime is not None
     try:
         return read_training_offer(situation.prime, situation.access, situation.stop).gpus
     except HubUnavailable:
@@ -276,8 +214,7 @@ def _prices(situation: Situation) -> Mapping[str, float | None]:
 
 def checked(situation: Situation, each: DecidedRun, prices: Mapping[str, float | None]) -> DecidedRun:
     """A due run after the platform's own check, which may refuse it, and with the platform's price."""
-    if situation.prime is None:
-        return each
+    assert situation.prime is not None
     environments = each.run.request.environments.values()
     if shown := shown_by_wheels(environments, situation.prime, situation.access, situation.stop):
         each = replace(each, run=rejudged(each.run, shown))
@@ -288,11 +225,11 @@ def checked(situation: Situation, each: DecidedRun, prices: Mapping[str, float |
     cache = Workspace(situation.root).base
     found = platform_check(each.run, each.identity, situation.prime, situation.access, cache, situation.stop)
     if found.refusal:
-        refused = RunDecision(
-            "refused", f"the platform refuses it: {found.refusal}", "correct it: nothing was submitted"
-        )
+        reason = f"the platform refuses it: {found.refusal}"
+        refused = RunDecision("refused", reason, "correct it: nothing was submitted")
         return replace(each, run=found.run, decision=refused)
-    size = replace(each.size, price=_price(each.run.spec, prices))
+    kind = each.run.spec.gpus.type or (next(iter(prices)) if len(prices) == 1 else "")
+    size = replace(each.size, price=prices.get(kind))
     dollars, most = size.dollars, each.run.spec.budget.max_dollars
     if dollars is not None and most is not None and dollars > most:
         message = f"about ${dollars:,.2f} at the platform's price exceed budget.max_dollars, ${most:,.2f}"
@@ -300,12 +237,6 @@ def checked(situation: Situation, each: DecidedRun, prices: Mapping[str, float |
         return replace(each, run=found.run, decision=RunDecision("refused", message, then), size=size)
     reason = each.decision.reason.replace(str(each.size), str(size))
     return replace(each, run=found.run, decision=replace(each.decision, reason=f"{reason}; {found.note}"), size=size)
-
-
-def _price(spec: RunSpec, prices: Mapping[str, float | None]) -> float | None:
-    """The platform's price of the declared GPU type, or of its only type."""
-    known = list(prices.values())
-    return prices.get(spec.gpus.type) if spec.gpus.type else known[0] if len(known) == 1 else None
 
 
 def carry_out(situation: Situation, each: DecidedRun) -> Submission:
@@ -322,38 +253,52 @@ def carry_out(situation: Situation, each: DecidedRun) -> Submission:
     return submit(each.run, each.identity, platform)
 
 
-def _decided(
+def _decision(
     run: DeclaredRun,
+    identity: RunIdentity,
     situation: Situation,
-    packages: Mapping[str, Package],
-    commit: str,
     platform: tuple[PlatformRun, ...] | None,
     unreadable: str,
     external: Mapping[str, str],
-    asked: Collection[str],
-) -> DecidedRun:
-    spec, registry = run.spec, situation.registry
-    identity = identity_of(run.request, registry.runs[spec.name], packages, commit)
-    state = RunState(
-        spec=spec,
-        identity=identity,
-        hosted=run.trainer.hosted,
-        failing=tuple(dict.fromkeys(finding.rule for finding in run.findings if finding.counts)),
-        missing=tuple(name for name in spec.environment_names if name not in situation.ready),
-        external={name: external.get(name, "") for name in registry.external},
-        platform=platform,
-        unreadable=unreadable,
-        refused=tuple(name for name in spec.environment_names if name in situation.refused),
-        named=spec.name in asked,
-        command=" ".join(run.compiled.command) if run.compiled else "",
-        seen=SeenRun(Workspace(situation.root).base, identity).id,
-    )
-    return DecidedRun(run, identity, decision_on(state), RunSize.of(spec, run.hours))
+    *,
+    named: bool,
+) -> RunDecision:
+    """The decision on a run; nothing is submitted after a failed read. The user may have `named` it."""
+    spec, by_hand = run.spec, run.spec.submit == "manual" and not named
+    if failing := dict.fromkeys(finding.rule for finding in run.findings if finding.counts):
+        return RunDecision("refused", f"its rules fail: {', '.join(failing)}", "envwright train compile")
+    if not run.trainer.hosted:
+        command = " ".join(run.compiled.command) if run.compiled else ""
+        return RunDecision("manual", "self-managed; start it yourself", command)
+    refused = ", ".join(name for name in spec.environment_names if name in situation.refused)
+    waits = RunDecision("waits", f"not submitted: this release does not publish {refused}", "fix what stops it first")
+    if platform is None:
+        if unreadable:
+            return RunDecision("unreadable", unreadable)
+        if by_hand:
+            return RunDecision("not-asked", "submit: manual, a merge does not submit it")
+        unasked = RunDecision("not-asked", "a merge submits it, unless the platform has this version already")
+        return waits if refused else unasked
+    if same := [each for each in platform if identity.is_this(each.name)]:
+        return _there(same)
+    if by_hand:
+        return RunDecision("manual", "submit: manual", f"envwright train {spec.name}")
+    if refused:
+        return waits
+    if missing := [name for name in spec.environment_names if name not in situation.ready]:
+        names = ", ".join(external.get(name) or name for name in missing)
+        theirs = set(missing) <= set(situation.registry.external)
+        then = "declare a version that the Hub has, in registry.yaml" if theirs else "envwright release"
+        return RunDecision("waits", f"not on the Hub as declared here: {names}", then)
+    if (seen := SeenRun(Workspace(situation.root).base, identity)).id:
+        return RunDecision("waits", *seen.gone)
+    others = [each for each in platform if identity.is_another_version(each.name)]
+    changed = f"changed since {others[0].name} ({others[0].status}); " if others else ""
+    return RunDecision("submit", f"{changed}{RunSize.of(spec)}")
 
 
 def _platform_runs(situation: Situation, runs: Iterable[DeclaredRun]) -> tuple[tuple[PlatformRun, ...] | None, str]:
-    hosted = any(run.trainer.hosted for run in runs)
-    if situation.prime is None or not hosted:
+    if situation.prime is None or not any(run.trainer.hosted for run in runs):
         return None, ""
     try:
         return list_runs(situation.prime, situation.access, situation.stop), ""
@@ -367,13 +312,7 @@ def _external_absences(situation: Situation, runs: Iterable[DeclaredRun]) -> Map
     Raises `HubUnavailable` if one cannot be read, because that is no absence.
     """
     external = situation.registry.external
-    wanted = {
-        source.id
-        for run in runs
-        if run.trainer.hosted
-        for source in (*run.spec.environments, *run.spec.evaluated)
-        if source.id in external
-    }
+    wanted = {name for run in runs if run.trainer.hosted for name in run.spec.environment_names} & external.keys()
     if not wanted or situation.prime is None:
         return {}
     calls = []
@@ -395,6 +334,6 @@ def _absence(entry: ExternalEntry, pinned: HubAnswer, latest: HubAnswer) -> str:
     place = f"{REGISTRY_FILE}:{entry.line}" if entry.line else REGISTRY_FILE
     if latest.outcome != "ok":
         return f"{address} ({place}), which this key does not see"
-    version = (latest.data.get("data") or {}).get("latest_version") if isinstance(latest.data, dict) else None
+    version = latest.inner.get("latest_version")
     known = version.get("semantic_version") if isinstance(version, dict) else None
     return f"{address} ({place}) has no version {entry.version}" + (f"; its latest is {known}" if known else "")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
+import json
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envwright.declarations.problem import nearest
+from envwright.declarations.document import parse_document
+from envwright.declarations.problem import DeclarationError, nearest
 from envwright.declarations.registry import Registry, load_registry
 from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.declarations.yaml_edits import NoPlace, with_value
 from envwright.exit_codes import CommandError
 from envwright.facts.training_log import NoMetrics, RunMetrics, metrics_of_rows, read_metrics
 from envwright.hub.access import the_platform
@@ -26,9 +30,9 @@ from envwright.rules.reward_hacking import replies_not_judged
 from envwright.statistics.intervals import t_quantile
 from envwright.statistics.series import Series, metric_of, series_of
 from envwright.text.visible_text import shortened, visible
-from envwright.training.registry_patch import registry_patch
 from envwright.training.submit import RunIdentity
 from envwright.training.trainers import metric_names, trainer_named, zero_variance_pairs
+from envwright.training.trainers.trainer import value_at
 
 if TYPE_CHECKING:
     from envwright.declarations.package import Package
@@ -47,7 +51,6 @@ STATUSES: Mapping[str, RunStatus] = {
     "FAILED": "failed",
     "STOPPED": "stopped",
     "CANCELLED": "stopped",
-    "MISSING": "unknown",
 }
 CURVES = (
     ("reward", "reward", "mean over the rollouts of a step"),
@@ -164,8 +167,8 @@ def report_of(run: Followed, found: tuple[Finding, ...], registry_text: str = ""
     """The run as reports show it; a change of the registry is a patch if its text is given."""
     series = run.series
     spec = run.spec
-    settings = {"batch_size", "group_size", "learning_rate", "max_steps", "seq_len"}
-    config = {name: getattr(spec, name) for name in sorted(settings)} if spec else {}
+    settings = ("batch_size", "group_size", "learning_rate", "max_steps", "seq_len")
+    config = {name: getattr(spec, name) for name in settings} if spec else {}
     return RunReport(
         name=run.name,
         backend=trainer_named(spec.backend).limits.name if spec else "",
@@ -271,6 +274,50 @@ def _rewarded(reply: Mapping[str, Any]) -> RewardedReply:
     return RewardedReply(reply["step"], visible(str(reply["task"]))[:80], reply["reward"], text, answer[:200])
 
 
+def registry_patch(text: str, spec: RunSpec, change: Mapping[str, Any]) -> str:
+    """The change as a unified diff that `git apply` takes, which keeps the author's comments and order.
+
+    If the file cannot be edited at the place of each key, it is a snippet of the run's keys.
+    """
+    edited = text
+    try:
+        for key, value in change.items():
+            edited = with_value(edited, ["runs", spec.name, *key.split(".")], _written(value))
+        holds = _holds(edited, spec, change)
+    except NoPlace:
+        holds = False
+    if not holds:
+        return _snippet(spec, change)
+    old, new = text.splitlines(keepends=True), edited.splitlines(keepends=True)
+    return "".join(difflib.unified_diff(old, new, f"a/{REGISTRY_FILE}", f"b/{REGISTRY_FILE}", n=2))
+
+
+def _holds(text: str, spec: RunSpec, change: Mapping[str, Any]) -> bool:
+    """Whether the edited text declares the change and can still be read."""
+    try:
+        document = parse_document(text, REGISTRY_FILE)
+    except DeclarationError:
+        return False
+    run = document.data.get("runs", {}).get(spec.name, {}) if isinstance(document.data, dict) else {}
+    return not document.problems and all(value_at(run, key) == value for key, value in change.items())
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, float):
+        mantissa, _, exponent = f"{value:e}".partition("e")
+        digits = mantissa.rstrip("0").rstrip(".") or "0"
+        return f"{digits if '.' in digits else digits + '.0'}e{int(exponent)}" if value < 0.01 else repr(value)
+    return json.dumps(value)
+
+
+def _snippet(spec: RunSpec, change: Mapping[str, Any]) -> str:
+    rows = [f"runs:\n  {spec.name}:"]
+    for key, value in change.items():
+        parent, _, name = key.rpartition(".")
+        rows.append(f"    {parent}: {{{name}: {_written(value)}}}" if parent else f"    {name}: {_written(value)}")
+    return "\n".join(rows) + "\n"
+
+
 # Finding the run: by its name in the registry, its id on the platform, or its files.
 
 
@@ -306,9 +353,8 @@ def followed(checkout: Checkout, target: str, declared_as: str | None, stop: thr
     specs = checkout.registry.specs if checkout.registry else {}
     if declared_as is not None and declared_as not in specs:
         near = nearest(declared_as, specs)
-        raise NotFound(
-            f"there is no run {declared_as} in {REGISTRY_FILE}" + (f"; did you mean {near}?" if near else "")
-        )
+        meant = f"; did you mean {near}?" if near else ""
+        raise NotFound(f"there is no run {declared_as} in {REGISTRY_FILE}{meant}")
     path = Path(target)
     if path.exists():
         spec = specs.get(declared_as or "") or next((specs[part] for part in path.parts if part in specs), None)
@@ -321,12 +367,9 @@ def followed(checkout: Checkout, target: str, declared_as: str | None, stop: thr
             raise NoMetrics(f"{spec.name} is self-managed and {folder} does not exist; name its folder")
         return _of_files(checkout, spec.name, spec, read_metrics(folder), folder)
     if spec is None and ("/" in target or target.endswith((".jsonl", ".json", ".csv", ".log"))):
-        raise NotFound(f"{target} does not exist; name a declared run ({_names(specs)}), or a trainer's folder or file")
+        declared = ", ".join(specs) or "none is declared"
+        raise NotFound(f"{target} does not exist; name a declared run ({declared}), or a trainer's folder or file")
     return _of_platform(checkout, target, spec or specs.get(declared_as or ""), stop)
-
-
-def _names(specs: Iterable[str]) -> str:
-    return ", ".join(specs) or "none is declared"
 
 
 def _of_files(checkout: Checkout, name: str, spec: RunSpec | None, metrics: RunMetrics, folder: Path) -> Followed:

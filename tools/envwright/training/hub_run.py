@@ -102,8 +102,6 @@ class HubRunSettings:
 
 @dataclass(frozen=True)
 class HubRun:
-    """The run, compiled."""
-
     run: DeclaredRun
     identity: RunIdentity
     file: Path

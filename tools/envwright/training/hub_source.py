@@ -10,11 +10,11 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from envwright.builds.wheel import DAMAGED_ARCHIVE
 from envwright.hub.access import HubAccess, HubUnavailable, Prime
-from envwright.hub.client import HubAnswer, HubCall, call_hub
+from envwright.hub.client import HubCall, call_hub
 from envwright.packages.source import read_source
 from envwright.system.scratch_folder import temporary_scratch
 
@@ -42,7 +42,8 @@ def shown_by_wheels(
         versions = [HubCall(name, f"/environmentshub/{each.hub}/@{each.version}") for name, each in wanted.items()]
         try:
             details = call_hub(prime, access, versions, stop)
-            addresses = {name: address for name in wanted if (address := _wheel_of(details[name]))}
+            named = {name: details[name].inner.get("wheel_url") for name in wanted}
+            addresses = {name: url for name, url in named.items() if isinstance(url, str) and url}
             wheels = [HubCall(name, download=url, to=str(scratch / f"{name}.whl")) for name, url in addresses.items()]
             if not wheels:
                 return found
@@ -55,12 +56,6 @@ def shown_by_wheels(
             if shown is not None:
                 found[name] = shown
     return found
-
-
-def _wheel_of(answer: HubAnswer) -> str:
-    data: Any = answer.data.get("data", answer.data) if isinstance(answer.data, dict) else None
-    address = data.get("wheel_url") if answer.outcome == "ok" and isinstance(data, dict) else None
-    return address if isinstance(address, str) else ""
 
 
 def _shown(environment: Environment, wheel: Path, folder: Path) -> Environment | None:

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -149,7 +149,7 @@ def _nothing_kept(folder: Path, spec: RunSpec, step: int | None, kept: KeptFolde
 def _whole(folder: Path, spec: RunSpec, step: int | None, steps: Mapping[int, Path], kept: KeptFolders) -> KeptModel:
     def incomplete(step: int) -> list[str]:
         written_last = "" if steps[step].name == kept.final else kept.written_last  # `final/` appears whole
-        return [str(file) for file in incomplete_files(_below(steps[step]), written_last)]
+        return list(incomplete_files(_below(steps[step]), written_last))
 
     wanted = max(steps) if step is None else step
     if wanted not in steps:
@@ -159,11 +159,8 @@ def _whole(folder: Path, spec: RunSpec, step: int | None, steps: Mapping[int, Pa
         whole = next((each for each in sorted(steps, reverse=True) if each < wanted and not incomplete(each)), None)
         free = shutil.disk_usage(folder).free
         full = [f"{folder}: its disk is full, {free / 1e6:,.0f} MB are left"] if free < FULL_BYTES else []
-        fix = (
-            "train it again, as no earlier step is whole"
-            if whole is None
-            else f"{_serve(spec, whole)}, the last whole step"
-        )
+        again = "train it again, as no earlier step is whole"
+        fix = again if whole is None else f"{_serve(spec, whole)}, the last whole step"
         raise NoKeptModel("\n".join([*problems[:5], *full]), f"if it is being written, wait; else {fix}")
     chosen = _below(steps[wanted])
     return KeptModel(spec, wanted, chosen, _rank(chosen, spec))
@@ -262,54 +259,47 @@ def _checkpoint_state(details: RunDetails, step: int | None) -> str:
     return f"; its checkpoint of step {last.get('step')} is {last.get('status')}, and the platform serves none"
 
 
-@dataclass(frozen=True)
-class IncompleteFile:
-    """A file that is missing or cut off."""
-
-    path: Path
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.what}"
-
-
-def incomplete_files(folder: Path, written_last: str = "") -> Iterator[IncompleteFile]:
+def incomplete_files(folder: Path, written_last: str = "") -> Iterator[str]:
     """The files of a model or an adapter that are missing or cut off.
 
     `written_last` is a file that the trainer writes when all others are there; empty if it has none.
     """
     if written_last and not (folder / written_last).is_file():
-        yield IncompleteFile(folder / written_last, "is missing; the trainer writes it last")
+        yield f"{folder / written_last}: is missing; the trainer writes it last"
     if (folder / ADAPTER_CONFIG).exists() or (folder / ADAPTER).exists():
         yield from _json_problem(folder / ADAPTER_CONFIG)
-        yield from _of_weights(folder / ADAPTER)
+        yield from _weights_problem(folder / ADAPTER)
         return
     if (folder / "config.json").exists():
         yield from _json_problem(folder / "config.json")
     if (folder / INDEX).exists() or len(list(folder.glob("model-*.safetensors"))):
         yield from _of_parts(folder)
     else:
-        yield from _of_weights(folder / WHOLE_MODEL)
+        yield from _weights_problem(folder / WHOLE_MODEL)
 
 
-def _json_problem(path: Path) -> Iterator[IncompleteFile]:
+def _json_problem(path: Path) -> Iterator[str]:
     try:
         if not isinstance(json.loads(path.read_bytes()), dict):
-            yield IncompleteFile(path, "is not a JSON object")
+            yield f"{path}: is not a JSON object"
     except FileNotFoundError:
-        yield IncompleteFile(path, "is missing")
+        yield f"{path}: is missing"
     except (OSError, ValueError, RecursionError) as error:
-        yield IncompleteFile(path, f"cannot be read: {error}")
+        yield f"{path}: cannot be read: {error}"
 
 
-def _of_weights(path: Path) -> Iterator[IncompleteFile]:
+def _weights_problem(path: Path, names: Collection[str] = ()) -> Iterator[str]:
+    """Why a file of weights cannot be read, or which of these tensors it lacks."""
     try:
-        read_header(path)
+        lacking = sorted(set(names) - read_header(path).keys())
     except ValueError as error:
-        yield IncompleteFile(path, str(error))
+        yield f"{path}: {error}"
+        return
+    if lacking:
+        yield f"{path}: lacks {len(lacking)} tensors of {INDEX}, the first is {lacking[0]}"
 
 
-def _of_parts(folder: Path) -> Iterator[IncompleteFile]:
+def _of_parts(folder: Path) -> Iterator[str]:
     """The index, and every part that it names with the tensors that it expects there."""
     path = folder / INDEX
     if problems := tuple(_json_problem(path)):
@@ -317,16 +307,10 @@ def _of_parts(folder: Path) -> Iterator[IncompleteFile]:
         return
     parts = json.loads(path.read_bytes()).get("weight_map")
     if not isinstance(parts, dict) or not parts or not all(isinstance(part, str) for part in parts.values()):
-        yield IncompleteFile(path, "has no weight_map from tensors to files")
+        yield f"{path}: has no weight_map from tensors to files"
         return
     for part in sorted(set(parts.values())):
-        try:
-            there = read_header(folder / part)
-        except ValueError as error:
-            yield IncompleteFile(folder / part, str(error))
-            continue
-        if lacking := sorted(name for name, file in parts.items() if file == part and name not in there):
-            yield IncompleteFile(folder / part, f"lacks {len(lacking)} tensors of {INDEX}, the first is {lacking[0]}")
+        yield from _weights_problem(folder / part, [name for name, file in parts.items() if file == part])
 
 
 def read_header(path: Path) -> Mapping[str, Any]:

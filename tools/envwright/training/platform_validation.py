@@ -12,18 +12,14 @@ import re
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from envwright.declarations.run import Schema
 from envwright.hub.access import HubAccess, Prime
-from envwright.system.scratch_folder import temporary_scratch
-from envwright.system.subprocesses import ProgramFailed, run_program
-from envwright.training.trainers import compile_run, trainer_named
+from envwright.training.declared_runs import DeclaredRun
+from envwright.training.submit import RunIdentity, submitted_file
+from envwright.training.trainers import compile_run
 from envwright.training.trainers.trainer import CompileError
-
-if TYPE_CHECKING:
-    from envwright.declarations.run import Schema
-    from envwright.training.declared_runs import DeclaredRun
-    from envwright.training.submit import RunIdentity
 
 VALIDATE_SECONDS = 900.0
 """Seconds of a call: the first one installs the schema package, for which the CLI itself waits 360."""
@@ -61,8 +57,6 @@ nine digits: `git log --format=%h --abbrev=9 61f2448d1^..559b44772`."""
 
 @dataclass(frozen=True)
 class PlatformCheck:
-    """The result of the platform's check of one run."""
-
     run: DeclaredRun
     """The run, compiled for the schema that the platform has."""
     commit: str = ""
@@ -145,21 +139,12 @@ def _validated(
     run: DeclaredRun, identity: RunIdentity, prime: Prime, access: HubAccess, cache: Path, stop: threading.Event
 ) -> dict[str, Any]:
     """The CLI's JSON document: an artifact with its commit, or an error; empty if it printed neither."""
-    named, compiled = trainer_named(run.spec.backend).named, run.compiled
-    if named is None or compiled is None:
-        raise ValueError(f"{run.spec.name} has no configuration to submit")
-    with temporary_scratch("validate") as scratch:
-        home = scratch / "home"
-        home.mkdir()
-        config = scratch / f"{identity.run}.toml"
-        config.write_text(named(compiled, identity.name), encoding="utf-8")
+    with submitted_file(run, identity) as (config, _):
+        home = config.parent
         command = [str(prime.program), "train", "validate", str(config), "-o", "json"]
         environment = access.environment(home) | {"XDG_CACHE_HOME": str(cache / SCHEMA_CACHE)}
-        try:
-            printed = run_program(command, environment=environment, folder=home, seconds=VALIDATE_SECONDS, stop=stop)
-        except ProgramFailed as error:
-            printed = error.failure.message
-    return _document(access.scrubber.text(printed))
+        _, printed = access.run_prime(command, home, VALIDATE_SECONDS, stop, environment)
+    return _document(printed)
 
 
 def _document(printed: str) -> dict[str, Any]:

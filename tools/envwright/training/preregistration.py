@@ -112,13 +112,12 @@ def write_once(folder: Path, fixed: Preregistration) -> None:
 def read_preregistration(path: Path) -> Preregistration:
     """Raises `NotRegistered` if the file cannot be read."""
     try:
-        fixed = adapter(Preregistration).validate_python(json.loads(path.read_bytes()), strict=False)
+        fixed: Preregistration = adapter(Preregistration).validate_python(json.loads(path.read_bytes()), strict=False)
     except (OSError, ValueError, RecursionError) as error:
         raise NotRegistered(
             f"{path} cannot be read: {shortened(on_one_line(str(error)), 300)}",
             "restore it from a backup; it is written when a run starts, and never again",
         ) from None
-    assert isinstance(fixed, Preregistration)
     return fixed
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from envwright.files.atomic_write import write_whole
+from envwright.text.plain_data import json_object, parsed_json
 
 STATE = "trainer_state.json"
 """The file that is written last: a checkpoint without it is incomplete."""
@@ -69,10 +70,8 @@ def finished_model(checkpoint: Path, final: Path) -> Path:
 
 def step_of_model(final: Path) -> int | None:
     """The step of a finished model, `None` if there is none or its step is not recorded."""
-    try:
-        return int(json.loads((final / TRAINED).read_text(encoding="utf-8"))["step"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
+    step = json_object(final / TRAINED).get("step")
+    return step if isinstance(step, int) else None
 
 
 @dataclass(frozen=True)
@@ -115,11 +114,7 @@ class Beginning:
 
     def _earlier(self) -> dict[str, Any]:
         """The stored data of the folder's run; empty without a file."""
-        try:
-            earlier = json.loads((self.folder / IDENTITY).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        return earlier if isinstance(earlier, dict) else {}
+        return json_object(self.folder / IDENTITY)
 
     def _same_run(self, earlier: Mapping[str, Any]) -> None:
         if not earlier:
@@ -163,7 +158,6 @@ class MetricsFile:
         write_whole(path, [_line(row) for row in kept])
 
     def add(self, step: int, values: Mapping[str, Any]) -> None:
-        """Append the metrics of a step."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(_line({"step": step, **values}))
 
@@ -199,10 +193,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     """The readable rows; an incomplete one is skipped."""
     rows = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
+        row = parsed_json(line)
         if isinstance(row, dict) and isinstance(row.get("step"), int):
             rows.append(row)
     return rows

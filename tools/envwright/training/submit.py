@@ -15,8 +15,8 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -27,10 +27,9 @@ from envwright.hub.access import HubAccess, HubUnavailable, Prime
 from envwright.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
 from envwright.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envwright.system.scratch_folder import temporary_scratch
-from envwright.system.subprocesses import ProgramFailed, run_program
 from envwright.training.declared_runs import DeclaredRun
 from envwright.training.trainers import trainer_named
-from envwright.training.trainers.trainer import CompileRequest
+from envwright.training.trainers.trainer import Compiled, CompileRequest
 
 SUBMIT_SECONDS = 900.0
 """Seconds of a call: the CLI stops after 120 s, and may build the schema's environment before."""
@@ -63,7 +62,6 @@ class RunIdentity:
 
     @property
     def name(self) -> str:
-        """The whole name."""
         return f"{self.mark}-{self.commit[:7]}" if self.commit else self.mark
 
     def is_this(self, name: str) -> bool:
@@ -83,8 +81,9 @@ def identity_of(
 ) -> RunIdentity:
     """The identity of a run from its declaration and the local environments."""
     spec = request.spec
+    contents = {name: package.hub_hash for name, package in packages.items()}
     environments = {
-        name: [request.environments[name].hub, request.environments[name].version, _content(packages.get(name))]
+        name: [request.environments[name].hub, request.environments[name].version, contents.get(name, "")]
         for name in sorted(spec.environment_names)
     }
     kept = {key: value for key, value in declared.items() if key not in NOT_IDENTITY}
@@ -92,22 +91,16 @@ def identity_of(
     return RunIdentity(spec.name, hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH], commit)
 
 
-def _content(package: Package | None) -> str:
-    return package.hub_hash if package is not None else ""
-
-
 @dataclass(frozen=True)
 class Submission:
-    """The outcome of one run."""
-
     name: str
     """The run's name in the registry."""
     outcome: SubmissionOutcome
     message: str
     next: str = ""
     id: str = ""
+    """Of the run on the platform."""
     page: str = ""
-    """Id of the run on the platform."""
 
     def __str__(self) -> str:
         return ": ".join(filter(None, (self.outcome, self.message, self.id, self.page, self.next)))
@@ -133,16 +126,16 @@ class SeenRun:
         with suppress(OSError):
             write_whole(self.file, json.dumps({"id": id, "name": self.identity.name}))
 
-    def gone(self, id: str) -> tuple[str, str]:
+    @property
+    def gone(self) -> tuple[str, str]:
         """Why a run that is not on the platform any more is not submitted again, and what to do."""
-        reason = f"submitted before as {id}, which this key does not see any more: not submitted again"
+        reason = f"submitted before as {self.id}, which this key does not see any more: not submitted again"
         then = "check PRIME_TEAM_ID; if it was deleted, change the run: a changed declaration is a new run; "
-        name = SeenRun(Path(), self.identity).file
-        return reason, f"{then}unchanged, it is submitted once .envwright/{name} is removed"
+        note = self.file.relative_to(self.notes)
+        return reason, f"{then}unchanged, it is submitted once .envwright/{note} is removed"
 
     @property
     def file(self) -> Path:
-        """The note's file."""
         return self.notes / NOTES / f"{self.identity.mark}.seen"
 
 
@@ -184,7 +177,7 @@ def _submit(run: DeclaredRun, identity: RunIdentity, platform: Platform, pending
         return Submission(identity.run, "unknown", message, _when(pending))
     note = SeenRun(platform.notes, identity)
     if note.id:
-        return Submission(identity.run, "waits", *note.gone(note.id))
+        return Submission(identity.run, "waits", *note.gone)
     there, printed = pending.submit(
         identity.name,
         lambda: _create(run, identity, platform),
@@ -216,22 +209,23 @@ def _when(pending: PendingSubmission) -> str:
 
 def _create(run: DeclaredRun, identity: RunIdentity, platform: Platform) -> str:
     """Call the CLI once; the most important line of its output."""
-    named, compiled, access = trainer_named(run.spec.backend).named, run.compiled, platform.access
-    if named is None or compiled is None:
-        raise ValueError(f"{run.spec.name} has no configuration to submit")
-    with temporary_scratch("train") as scratch:
-        home = scratch / "home"
-        home.mkdir()
-        config = scratch / f"{identity.run}.toml"
-        config.write_text(named(compiled, identity.name), encoding="utf-8")
+    access = platform.access
+    with submitted_file(run, identity) as (config, compiled):
+        home = config.parent
         command = [str(platform.prime.program), "train", str(config), *compiled.command[3:]]
-        environment = access.environment(home) | _forwarded(compiled.secrets)
-        try:
-            run_program(command, environment=environment, folder=home, seconds=SUBMIT_SECONDS, stop=platform.stop)
-        except ProgramFailed as error:
-            return decisive_line(access.scrubber.text(error.failure.message))
-    return "the CLI reported success, but the run is not in the list"
+        forwarded = {name: os.environ[name] for name in compiled.secrets if name in os.environ}
+        environment = forwarded | access.environment(home)
+        failed, printed = access.run_prime(command, home, SUBMIT_SECONDS, platform.stop, environment)
+    return decisive_line(printed) if failed else "the CLI reported success, but the run is not in the list"
 
 
-def _forwarded(names: tuple[str, ...], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    return {name: environ[name] for name in names if name in environ and name != "PRIME_API_KEY"}
+@contextmanager
+def submitted_file(run: DeclaredRun, identity: RunIdentity) -> Iterator[tuple[Path, Compiled]]:
+    """The configuration of a run under its name on the platform, in a temporary home of the CLI."""
+    named, compiled = trainer_named(run.spec.backend).named, run.compiled
+    assert named is not None
+    assert compiled is not None
+    with temporary_scratch("train") as home:
+        config = home / f"{identity.run}.toml"
+        config.write_text(named(compiled, identity.name), encoding="utf-8")
+        yield config, compiled

@@ -80,11 +80,10 @@ def _rates_in(root: Path, file: str, run: str) -> TaskRates | str:
     try:
         if not leads_inside(root / file, root):
             return f"{file} is not a file of this repository"
-        read = adapter(TaskRates).validate_python(json.loads(read_bytes(root / file, root)), strict=False)
+        read: TaskRates = adapter(TaskRates).validate_python(json.loads(read_bytes(root / file, root)), strict=False)
     except (DeclarationError, ValueError, RecursionError) as error:
         why = shortened(on_one_line(str(error)), 200)
         return f"{file} cannot be read ({why}); write it: envwright diagnose {run} --rates {file}"
-    assert isinstance(read, TaskRates)
     return read
 
 

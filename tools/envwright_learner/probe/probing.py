@@ -28,7 +28,7 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from envwright_learner.environment import RolloutFunction, TrainingEnvironment, tally
 from envwright_learner.grpo import GRPOConfig, grpo_trainer, silence_libraries
-from envwright_learner.model import SamplingSettings, sampled
+from envwright_learner.model import SampledReply, SamplingSettings, sampled
 from envwright_learner.probe.vocabulary import (
     END,
     INSTEAD,
@@ -61,6 +61,7 @@ IDLE_STEPS, IDLE_SHARE = 10, 0.85
 learn."""
 NEVER = -1e9
 """The bias of tokens that must not be sampled."""
+WIDTH = 64
 EMBEDDING_DEVIATION = 0.2
 """Ten times GPT-2's, so that positions have an effect from the first step."""
 WARM_UP_STEPS, WARM_UP_BATCH, WARM_UP_RATE, WARM_UP_SEED = 60, 64, 1e-3, 0
@@ -68,8 +69,6 @@ WARM_UP_STEPS, WARM_UP_BATCH, WARM_UP_RATE, WARM_UP_SEED = 60, 64, 1e-3, 0
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """The result of a probe."""
-
     before: Estimate
     after: Estimate
     steps: tuple[ProbeStep, ...]
@@ -196,8 +195,6 @@ class ProbeSettings:
 
 @dataclass(frozen=True)
 class ProbeStep:
-    """One finished step."""
-
     number: int
     reward: float
     """Mean of the environment's own rewards, over the rollouts that have one."""
@@ -211,8 +208,6 @@ class ProbeStep:
 
 @dataclass
 class ProbeTraining:
-    """One training under way."""
-
     environment: TrainingEnvironment
     vocabulary: Vocabulary
     policy: TinyPolicy
@@ -264,9 +259,8 @@ class ProbeTraining:
         """The policy as an endpoint."""
         settings = SamplingSettings(self.settings.most_tokens, (END,), PAD, at_once=self.settings.batch_size)
 
-        def sample(requests: Sequence[SamplingRequest]) -> list[tuple[Sequence[int], Sequence[float]]]:
-            conversations = [request.heard for request in requests]
-            return [(reply.tokens, reply.logprobs) for reply in sampled(self.policy, conversations, settings)]
+        def sample(requests: Sequence[SamplingRequest]) -> list[SampledReply]:
+            return sampled(self.policy, [request.heard for request in requests], settings)
 
         return PolicyServer(self.vocabulary, sample)
 
@@ -330,7 +324,7 @@ class TinyPolicy(GPT2LMHeadModel):  # type: ignore[misc]
         self.lm_head.bias = torch.nn.Parameter(bias, requires_grad=False)
 
 
-def tiny_policy(vocabulary: Vocabulary, longest: int, seed: int, *, width: int = 64, layers: int = 1) -> TinyPolicy:
+def tiny_policy(vocabulary: Vocabulary, longest: int, seed: int) -> TinyPolicy:
     """A policy of some fifty thousand random weights; `longest` is the most tokens of a conversation.
 
     Of the architectures tried, one narrow layer with absolute positions learned to reverse strings in the fewest steps.
@@ -339,8 +333,8 @@ def tiny_policy(vocabulary: Vocabulary, longest: int, seed: int, *, width: int =
     torch.manual_seed(seed)
     config = GPT2Config(
         vocab_size=vocabulary.size,
-        n_embd=width,
-        n_layer=layers,
+        n_embd=WIDTH,
+        n_layer=1,
         n_head=4,
         n_positions=longest,
         resid_pdrop=0.0,
@@ -359,7 +353,7 @@ def tiny_policy(vocabulary: Vocabulary, longest: int, seed: int, *, width: int =
     # takes 41 to 50 with this one (five seeds each, strings of five letters).
     for block in policy.transformer.h:
         for layer in (block.attn.c_attn, block.attn.c_proj):
-            torch.nn.init.normal_(layer.weight, std=width**-0.5)
+            torch.nn.init.normal_(layer.weight, std=WIDTH**-0.5)
     return policy
 
 

@@ -38,7 +38,6 @@ LIMITS = tuple(trainer.limits for trainer in TRAINERS.values())
 SUBMITTED = next(trainer for trainer in TRAINERS.values() if trainer.named is not None)
 """The trainer that `envwright train` submits to."""
 HERE = next(trainer for trainer in TRAINERS.values() if trainer.limits.on_this_machine)
-"""The trainer of this machine."""
 
 
 @cache

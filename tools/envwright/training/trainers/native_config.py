@@ -62,6 +62,13 @@ class NativeConfig:
         self.origins[steps] = origin
         self.placed.add(origin)
 
+    def place(self, path: str | Path, spec: RunSpec, key: str, note: str = "") -> None:
+        """Set the value of a declared key; nothing if the run does not have it."""
+        value: Any = spec
+        for name in key.split("."):
+            value = None if value is None else getattr(value, name)
+        self.put(path, value, origin(spec, key, note))
+
     def table(self, path: str | Path) -> None:
         """Create a table, perhaps an empty one."""
         holder: Any = self.values
@@ -238,12 +245,8 @@ def hydra_value(value: Any) -> str:
         return "[" + ",".join(hydra_value(inner) for inner in value) + "]"
     if isinstance(value, dict):
         return "{" + ",".join(f"{key}:{hydra_value(inner)}" for key, inner in value.items()) + "}"
-    text = str(value)
-    return text if re.fullmatch(r"[A-Za-z_/][A-Za-z0-9_./@-]*", text) else "'" + _escaped(text) + "'"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("'", "\\'")
+    text, escaped = str(value), str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return text if re.fullmatch(r"[A-Za-z_/][A-Za-z0-9_./@-]*", text) else f"'{escaped}'"
 
 
 def script_text(program: str, arguments: Mapping[str, str], heading: Sequence[str], before: Sequence[str] = ()) -> str:

@@ -18,6 +18,7 @@ from envwright.training.trainers.trainer import (
     Trainer,
     file_path,
     heading,
+    recorded,
     units,
     value_at,
     with_overrides,
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 FORWARDED = ("WANDB_API_KEY", "HF_TOKEN")
 """The only secrets that the prime CLI forwards (0.18.0, commands/rl.py, _collect_secrets)."""
-CLI_KEYS = ("env_file", "env_files", "gpu_type", "image_tag", "source_ref", "type", "volume", "volume_size")
-"""Keys that the CLI takes out of a file (0.18.0, commands/rl.py, _CLI_ONLY_KEYS)."""
 PROVIDED = ("PRIME_API_KEY",)
 """The service gives the orchestrator a key of the run's own (0.18.0, commands/rl.py, _report_dispatch)."""
 LORA_UNKNOWN = "lora: the CLI accepts it; the service is described as full fine-tuning; not tried"
@@ -50,8 +49,8 @@ def _compile(request: CompileRequest) -> Compiled:
     spec = request.spec
     config = prime_rl_config(request, hosted=True)
     if spec.volume is not None:
-        config.put("volume", spec.volume.name, origin(spec, "volume.name", "keeps runs/ID/ after the run"))
-        config.put("volume_size", spec.volume.size, origin(spec, "volume.size", "if it is created"))
+        config.place("volume", spec, "volume.name", "keeps runs/ID/ after the run")
+        config.place("volume_size", spec, "volume.size", "if it is created")
     config.placed.add(origin(spec, "resume.run"))  # --resume-from
     config = with_overrides(config, spec)
     path = file_path(request, "toml")
@@ -85,7 +84,8 @@ def _named(compiled: Compiled, name: str) -> str:
 
 def _refusals(spec: RunSpec, native: Mapping[str, Any], settings: TrainerSettings) -> Iterator[RefusedSetting]:
     """The refusals of prime-rl, and those of the service (prime 0.18.0, its schema worker)."""
-    yield from prime_rl_refusals(spec, {key: native[key] for key in native if key not in CLI_KEYS}, settings)
+    of_the_cli = recorded("prime")["keys of the CLI alone"]
+    yield from prime_rl_refusals(spec, {key: native[key] for key in native if key not in of_the_cli}, settings)
     model = str(value_at(native, "model.name") or "")
     if model.startswith((".", "/", "~")) or model.count("/") > 1:
         message = f"the platform does not see the folder {model}, and the CLI has no option for weights of another run"

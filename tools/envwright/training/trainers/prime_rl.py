@@ -14,25 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 from envwright.declarations.problem import nearest
 from envwright.rules.runs.subject import RefusedSetting, TrainerLimits, TrainerSettings
-from envwright.training.trainers.known_models import RENDERER_OF_MODEL, RENDERERS, THINKING_RENDERERS
-from envwright.training.trainers.native_config import NativeConfig, origin, script_text, toml_text
+from envwright.training.trainers.launch_script import LaunchScript
+from envwright.training.trainers.native_config import NativeConfig, origin, toml_text
 from envwright.training.trainers.prime_rl_schema import schema_refusals
 from envwright.training.trainers.trainer import (
     HELD_OUT,
+    KNOWN_MODELS,
     Compiled,
     CompileError,
     CompileRequest,
     KeptFolders,
     Trainer,
-    checkout_lines,
     file_path,
     heading,
-    install_lines,
     number_at,
+    place_wandb,
     recorded,
-    script_heading,
-    start_lines,
-    units,
     value_at,
     whole_at,
     with_overrides,
@@ -43,6 +40,11 @@ if TYPE_CHECKING:
     from envwright.rules.runs.subject import KeptResult
     from envwright.training.trainers.trainer import Environment
 
+RENDERER_OF_MODEL: dict[str, str] = KNOWN_MODELS["renderers"]["models"]
+"""Models that `renderer = "auto"` resolves: the map of the package renderers."""
+RENDERERS: tuple[str, ...] = tuple(KNOWN_MODELS["renderers"]["names"])
+THINKING_RENDERERS = frozenset(KNOWN_MODELS["renderers"]["with enable_thinking"])
+"""The renderers with the option `enable_thinking`."""
 SINGLE_AGENT = ("agent",)
 """The agent of verifiers' SingleAgentEnv (verifiers/v1/envs/single_agent/env.py@a60a606ec)."""
 NULL_HARNESS = {"id": "null"}
@@ -68,6 +70,9 @@ EQUAL = ("ckpt.interval", "resume", "monitors.wandb.project", "tokenizer.chat_te
 Source: prime-rl packages/prime-rl-configs/src/prime_rl/utils/validation.py and configs/rl.py@559b447."""
 RARE = 0.2
 """The weight of tasks that are too hard or too easy: `default_difficulty_pools` of configs/orchestrator.py@559b447."""
+
+EVAL_SIZES = {"august": "num_examples", "later": "select.limit"}
+"""The name of the number of tasks of an evaluation, by the schema."""
 
 MOVED: Mapping[str, str] = {
     "orchestrator.group_size": "orchestrator.train.group_size",
@@ -102,35 +107,7 @@ REMOVED: Mapping[str, str] = {
 """Key removed from both schemas → its replacement."""
 
 VLLM_ARGUMENTS = [
-    "model",
-    "dtype",
-    "max_model_len",
-    "enforce_eager",
-    "trust_remote_code",
-    "chat_template",
-    "tool_call_parser",
-    "reasoning_parser",
-    "rope_scaling",
-    "tensor_parallel_size",
     "pipeline_parallel_size",
-    "data_parallel_size",
-    "data_parallel_size_local",
-    "data_parallel_rpc_port",
-    "api_server_count",
-    "seed",
-    "gpu_memory_utilization",
-    "enable_prefix_caching",
-    "quantization",
-    "enable_lora",
-    "max_loras",
-    "max_cpu_loras",
-    "max_lora_rank",
-    "lora_target_modules",
-    "enable_expert_parallel",
-    "all2all_backend",
-    "enable_eplb",
-    "enable_dbo",
-    "enable_return_routed_experts",
     "max_num_seqs",
     "max_num_batched_tokens",
     "enable_chunked_prefill",
@@ -160,58 +137,50 @@ VLLM_ARGUMENTS = [
     "max_seq_len_to_capture",
     "num_gpu_blocks_override",
 ]
-"""Arguments of vLLM's server: those that prime-rl declares, and others of vLLM's documentation."""
+"""Arguments of vLLM's server in its documentation, beside those that prime-rl declares."""
 
 
 def _compile(request: CompileRequest) -> Compiled:
     """A prime-rl TOML and the script that installs the environments and starts it."""
     spec = request.spec
     config = with_overrides(prime_rl_config(request, hosted=False), spec)
-    path, script = file_path(request, "toml"), file_path(request, "sh")
+    path = file_path(request, "toml")
     about = heading(request, LIMITS.title, f"uv run rl @ {path}", f"Schema: {spec.schema}; see docs/training.md.")
     nodes = config.values.get("slurm") is not None
     to_start = "rl writes a batch script from [slurm] and submits it with sbatch" if nodes else "rl starts everything"
-    lines = script_heading(
-        request,
-        LIMITS.title,
-        f"PRIME_RL=/where/prime-rl/is {script}",
-        f"On the machine that trains, in a checkout of prime-rl; {to_start}.",
-        f"{script} --dry-run writes the resolved configuration of every process and starts nothing.",
-    )
-    before = [*checkout_lines("PRIME_RL", "prime-rl", "uv sync --all-extras"), *install_lines(request)]
-    before += ['if [[ " $* " != *" --dry-run "* ]]; then', *(f"  {line}" for line in start_lines(request)), "fi"]
-    launch = script_text(f'uv run --project "$PRIME_RL" rl @ "$PWD/{path}"', {}, lines, before)
-    return Compiled(
-        files={path: toml_text(config, about), script: launch},
-        command=("bash", script),
-        native=config,
-        notes=tuple(config.left_out),
-        secrets=spec.secrets,
-        units=units(request),
-    )
+    place = f"On the machine that trains, in a checkout of prime-rl; {to_start}."
+    script = LaunchScript(request, LIMITS.title, "PRIME_RL=/where/prime-rl/is", place)
+    dry_run = f"{script.path} --dry-run writes the resolved configuration of every process and starts nothing."
+    script.heading.append(dry_run)
+    script.use_checkout("PRIME_RL", "prime-rl", "uv sync --all-extras")
+    script.install()
+    script.lines.append('if [[ " $* " != *" --dry-run "* ]]; then')
+    script.note_start("  ")
+    script.lines.append("fi")
+    program = f'uv run --project "$PRIME_RL" rl @ "$PWD/{path}"'
+    return script.compiled(config, program, files={path: toml_text(config, about)})
 
 
 def prime_rl_config(request: CompileRequest, *, hosted: bool) -> NativeConfig:
     """The run as an `RLConfig`, overrides not yet merged in."""
     spec, config = request.spec, NativeConfig()
-    if hosted and spec.gpus.type:
-        config.put("gpu_type", spec.gpus.type, origin(spec, "gpus.type"))
-    config.put("max_steps", spec.max_steps, origin(spec, "max_steps"))
-    config.put("seq_len", spec.seq_len, origin(spec, "seq_len", "of trainer and orchestrator"))
+    if hosted:
+        config.place("gpu_type", spec, "gpus.type")
+    config.place("max_steps", spec, "max_steps")
+    config.place("seq_len", spec, "seq_len", "of trainer and orchestrator")
     if not hosted:
         config.put("run.name", spec.name, "the run's name; the folder below outputs/")
-    config.put("model.name", spec.model, origin(spec, "model"))
+    config.place("model.name", spec, "model")
     _deployment(config, spec, hosted=hosted)
     _result(config, spec, hosted=hosted)
     _checkpoints(config, spec, hosted=hosted)
-    _wandb(config, spec)
+    place_wandb(config, spec, "monitors.wandb")
     config.table("trainer")
     _trainer(config, spec)
     _orchestrator(config, request, hosted=hosted)
     config.table("inference")
     if spec.gpus.tensor_parallel > 1:
-        path, key = "inference.vllm.tensor_parallel_size", "gpus.tensor_parallel"
-        config.put(path, spec.gpus.tensor_parallel, origin(spec, key))
+        config.place("inference.vllm.tensor_parallel_size", spec, "gpus.tensor_parallel")
     return config
 
 
@@ -222,10 +191,10 @@ def _deployment(config: NativeConfig, spec: RunSpec, *, hosted: bool) -> None:
         config.put("deployment.num_train_nodes", gpus.train_nodes or 1, origin(spec, "gpus.train_nodes"))
         config.put("deployment.num_infer_nodes", gpus.inference_nodes or 1, origin(spec, "gpus.inference_nodes"))
     else:
-        config.put("deployment.num_train_gpus", gpus.train, origin(spec, "gpus.train"))
-        config.put("deployment.num_infer_gpus", gpus.inference, origin(spec, "gpus.inference"))
+        config.place("deployment.num_train_gpus", spec, "gpus.train")
+        config.place("deployment.num_infer_gpus", spec, "gpus.inference")
     if spec.declares("gpus.per_node"):
-        config.put("deployment.gpus_per_node", gpus.per_node, origin(spec, "gpus.per_node"))
+        config.place("deployment.gpus_per_node", spec, "gpus.per_node")
     if spec.slurm is not None or (gpus.multi_node and not hosted):
         config.table("slurm")
         for key, value in (spec.slurm or {"job_name": spec.name}).items():
@@ -247,51 +216,31 @@ def _result(config: NativeConfig, spec: RunSpec, *, hosted: bool) -> None:
 
 
 def _checkpoints(config: NativeConfig, spec: RunSpec, *, hosted: bool) -> None:
-    kept = spec.checkpoints
-    if kept is not None:
-        config.put("ckpt.interval", kept.interval, origin(spec, "checkpoints.interval"))
-        config.put("ckpt.keep_last", kept.keep, origin(spec, "checkpoints.keep"))
-    if spec.resume is not None:
-        config.put("resume.step", spec.resume.step, origin(spec, "resume.step"))
-        config.put("resume.dir", spec.resume.folder, origin(spec, "resume.folder"))
-        if spec.resume.run and not hosted:
-            config.left_out.append("resume.run: a checkpoint of the platform; give resume.folder here")
-
-
-def _wandb(config: NativeConfig, spec: RunSpec) -> None:
-    if spec.wandb is None:
-        return
-    for key in ("project", "entity", "group"):
-        config.put(f"monitors.wandb.{key}", getattr(spec.wandb, key), origin(spec, f"wandb.{key}"))
-    if spec.wandb.tags:
-        config.put("monitors.wandb.tags", list(spec.wandb.tags), origin(spec, "wandb.tags"))
+    config.place("ckpt.interval", spec, "checkpoints.interval")
+    config.place("ckpt.keep_last", spec, "checkpoints.keep")
+    config.place("resume.step", spec, "resume.step")
+    config.place("resume.dir", spec, "resume.folder")
+    if spec.resume is not None and spec.resume.run and not hosted:
+        config.left_out.append("resume.run: a checkpoint of the platform; give resume.folder here")
 
 
 def _trainer(config: NativeConfig, spec: RunSpec) -> None:
     if spec.gpus.context_parallel > 1:
-        config.put("trainer.model.cp", spec.gpus.context_parallel, origin(spec, "gpus.context_parallel"))
-    if spec.lora is not None:
-        config.put("trainer.model.lora.rank", spec.lora.rank, origin(spec, "lora.rank"))
-        config.put("trainer.model.lora.alpha", spec.lora.alpha, origin(spec, "lora.alpha"))
-    config.put("trainer.optim.lr", spec.learning_rate, origin(spec, "learning_rate"))
-    note = "written out: prime-rl's own default changed"
-    config.put("trainer.optim.weight_decay", spec.weight_decay, origin(spec, "weight_decay", note))
+        config.place("trainer.model.cp", spec, "gpus.context_parallel")
+    config.place("trainer.model.lora.rank", spec, "lora.rank")
+    config.place("trainer.model.lora.alpha", spec, "lora.alpha")
+    config.place("trainer.optim.lr", spec, "learning_rate")
+    config.place("trainer.optim.weight_decay", spec, "weight_decay", "written out: prime-rl's own default changed")
 
 
 def _orchestrator(config: NativeConfig, request: CompileRequest, *, hosted: bool) -> None:
     spec = request.spec
-    config.put("orchestrator.batch_size", spec.batch_size, origin(spec, "batch_size", "rollouts per step"))
-    config.put(
-        "orchestrator.max_off_policy_steps", spec.max_off_policy_steps, origin(spec, "max_off_policy_steps", "steps")
-    )
-    if spec.max_concurrent is not None:
-        path = "orchestrator.concurrency"
-        config.put(f"{path}.max_inflight", spec.max_concurrent, origin(spec, "max_concurrent", "rollouts"))
+    config.place("orchestrator.batch_size", spec, "batch_size", "rollouts per step")
+    config.place("orchestrator.max_off_policy_steps", spec, "max_off_policy_steps", "steps")
+    config.place("orchestrator.concurrency.max_inflight", spec, "max_concurrent", "rollouts")
     _renderer(config, spec)
-    sampling = "orchestrator.train.sampling"
-    config.put(f"{sampling}.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
-    limit = origin(spec, "sampling.max_tokens", "of one reply")
-    config.put(f"{sampling}.max_completion_tokens", spec.sampling.max_tokens, limit)
+    config.place("orchestrator.train.sampling.temperature", spec, "sampling.temperature")
+    config.place("orchestrator.train.sampling.max_completion_tokens", spec, "sampling.max_tokens", "of one reply")
     for index, source in enumerate(spec.environments):
         _train_source(config, request, index, source, hosted=hosted)
     if spec.schema == "august" and spec.declares("difficulty.rates"):
@@ -319,11 +268,10 @@ def _train_source(config: NativeConfig, request: CompileRequest, index: int, sou
     at: tuple[str | int, ...] = ("orchestrator", "train", "source", index)
     config.put((*at, "name"), source.label, origin(spec, f"{key}.name" if source.name else f"{key}.id"))
     config.put((*at, "ratio"), source.ratio, origin(spec, f"{key}.ratio"))
-    own = source.group_size is not None
-    size = f"{key}.group_size" if own else "group_size"
+    size = "group_size" if source.group_size is None else f"{key}.group_size"
     config.put((*at, "group_size"), spec.group_of(source), origin(spec, size, "rollouts of each task"))
     _environment(config, request, at, source, key, source.settings, hosted=hosted)
-    config.put((*at, "algo", "type"), spec.algorithm, origin(spec, "algorithm"))
+    config.place((*at, "algo", "type"), spec, "algorithm")
     for name, value in spec.algorithm_settings.items():
         config.put((*at, "algo", name), value, origin(spec, f"algorithm_settings.{name}"))
     if spec.difficulty_filter:
@@ -421,14 +369,17 @@ def _agent(config: NativeConfig, spec: RunSpec, at: tuple[str | int, ...], sourc
 
 def _evaluation(config: NativeConfig, request: CompileRequest, evaluated: Evaluation, *, hosted: bool) -> None:
     spec, path = request.spec, "orchestrator.eval"
-    config.put(f"{path}.interval", evaluated.interval, origin(spec, "eval.interval", "steps"))
-    config.put(f"{path}.group_size", evaluated.rollouts, origin(spec, "eval.rollouts", "rollouts of each task"))
+    config.place(f"{path}.interval", spec, "eval.interval", "steps")
+    config.place(f"{path}.group_size", spec, "eval.rollouts", "rollouts of each task")
     if evaluated.skip_first:
         config.put(f"{path}.skip_first_step", True, origin(spec, "eval.skip_first"))
-    _eval_size(config, spec, evaluated.tasks)
-    config.put(f"{path}.sampling.temperature", evaluated.temperature, origin(spec, "eval.temperature"))
-    limit = origin(spec, "sampling.max_tokens", "as in training")
-    config.put(f"{path}.sampling.max_completion_tokens", spec.sampling.max_tokens, limit)
+    if spec.schema in EVAL_SIZES:
+        config.place(f"{path}.{EVAL_SIZES[spec.schema]}", spec, "eval.tasks")
+    elif evaluated.tasks is not None:
+        both = "num_examples (august) and select.limit (later) differ; all tasks are evaluated"
+        config.left_out.append(f"eval.tasks = {evaluated.tasks}: {both}")
+    config.place(f"{path}.sampling.temperature", spec, "eval.temperature")
+    config.place(f"{path}.sampling.max_completion_tokens", spec, "sampling.max_tokens", "as in training")
     declared = "eval.environments" if evaluated.environments else "environments"
     for index, source in enumerate(spec.evaluated):
         at: tuple[str | int, ...] = ("orchestrator", "eval", "source", index)
@@ -436,22 +387,8 @@ def _evaluation(config: NativeConfig, request: CompileRequest, evaluated: Evalua
         name = source.label if evaluated.environments else f"{source.label}-eval"
         config.put((*at, "name"), name, origin(spec, f"{key}.id"))
         if evaluated.environments:
-            own = origin(spec, f"{key}.group_size")
-            config.put((*at, "group_size"), source.group_size, own)
+            config.put((*at, "group_size"), source.group_size, origin(spec, f"{key}.group_size"))
         _environment(config, request, at, source, key, request.evaluation_settings(source), hosted=hosted)
-
-
-def _eval_size(config: NativeConfig, spec: RunSpec, tasks: int | None) -> None:
-    if tasks is None:
-        return
-    if spec.schema == "august":
-        config.put("orchestrator.eval.num_examples", tasks, origin(spec, "eval.tasks"))
-    elif spec.schema == "later":
-        config.put("orchestrator.eval.select.limit", tasks, origin(spec, "eval.tasks"))
-    else:
-        config.left_out.append(
-            f"eval.tasks = {tasks}: num_examples (august) and select.limit (later) differ; all tasks are evaluated"
-        )
 
 
 # The contents of a compiled configuration.
@@ -492,7 +429,9 @@ def prime_rl_settings(_spec: RunSpec, native: Mapping[str, Any]) -> TrainerSetti
         tensor_parallel=whole_at(native, "inference.vllm.tensor_parallel_size") or 1,
         context_parallel=whole_at(native, "trainer.model.cp") or 1,
         broadcast=value_at(native, "trainer.weight_broadcast.type") or value_at(native, "weight_broadcast.type"),
-        replaces_groups=any(_replaces_groups(each) for each in trained),
+        replaces_groups=any(
+            value_at(each, "curriculum.gates") or value_at(each, "min_abs_advantage") is not None for each in trained
+        ),
         difficulty_bounds=tuple(bounds for each in trained for bounds in _difficulty_bounds(each)),
         result=_kept(native),
     )
@@ -516,10 +455,6 @@ def _sources(native: Mapping[str, Any], kind: str = "train") -> list[Mapping[str
 def _source_name(source: Mapping[str, Any]) -> str:
     """The name of a source in metrics: its name, else its taskset's id."""
     return str(source.get("name") or value_at(source, "env.taskset.id") or value_at(source, "env.id") or "?")
-
-
-def _replaces_groups(source: Mapping[str, Any]) -> bool:
-    return bool(value_at(source, "curriculum.gates")) or value_at(source, "min_abs_advantage") is not None
 
 
 def _difficulty_bounds(source: Mapping[str, Any]) -> Iterator[tuple[float, ...]]:
@@ -589,9 +524,10 @@ def _holders(native: Mapping[str, Any], path: str) -> list[tuple[Mapping[str, An
 
 
 def _misspelt_vllm(native: Mapping[str, Any]) -> Iterator[RefusedSetting]:
+    known = [*recorded("prime_rl")["schema"]["$defs"]["VllmConfig"]["properties"], *VLLM_ARGUMENTS]
     for key in _table(native, "inference.vllm"):
         name = key.replace("-", "_")
-        near = "" if name in VLLM_ARGUMENTS else nearest(name, VLLM_ARGUMENTS)
+        near = "" if name in known else nearest(name, known)
         if near:
             message = f"inference.vllm.{key} is passed to vLLM unchecked, and looks like {near}"
             yield RefusedSetting("schema", "overrides.inference.vllm", message, f"Write {near}.", {"nearest": near})

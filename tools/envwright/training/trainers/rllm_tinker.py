@@ -6,27 +6,19 @@ rLLM's own example imports the trainer that lost Tinker in 9b9e3582 and stops at
 from __future__ import annotations
 
 from envwright.rules.runs.subject import TrainerLimits
-from envwright.training.trainers.known_models import TINKER_RENDERERS
-from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
-from envwright.training.trainers.tinker import TINKER_URL, base_model_settings
+from envwright.training.trainers.launch_script import LaunchScript
+from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin
+from envwright.training.trainers.tinker import TINKER_RENDERERS, TINKER_URL, base_model_settings
 from envwright.training.trainers.trainer import (
-    INSTALL,
     Compiled,
     CompileRequest,
     KeptAddresses,
     Trainer,
     advantage_of,
-    checkout_lines,
-    console_lines,
     file_path,
-    install_lines,
-    needs,
-    quick_test,
+    place_logger,
     refuses_unknown,
     saved_every,
-    script_heading,
-    start_lines,
-    units,
     with_overrides,
 )
 
@@ -100,32 +92,21 @@ METRICS = {
 
 def _compile(request: CompileRequest) -> Compiled:
     """The overrides, the entry module, and the script that starts it."""
-    spec = request.spec
-    source = request.only_source()
-    tasks = request.tasks_per_step(source)
-    config = with_overrides(_config(request, tasks), spec)
-    script, entry = file_path(request, "sh"), file_path(request, "py")
-    lines = script_heading(
-        request,
-        LIMITS.title,
-        f"RLLM=/where/rllm/is TINKER_API_KEY=… {script}",
-        "With rLLM installed from its checkout (extra tinker), in its own .venv.",
-        quick_test(script, f"+verifiers.max_samples={2 * tasks}", "rllm.trainer.total_epochs=1"),
-        *(f"left out: {line}" for line in config.left_out),
-    )
-    before = [needs("TINKER_API_KEY"), *checkout_lines("RLLM", "rLLM", "uv venv && uv pip install -e .[tinker]")]
-    before += [f"{INSTALL} 'verifiers==0.1.9.post3'", *install_lines(request)]
-    before += [*start_lines(request), *console_lines(request)]
-    before.append('export PYTHONPATH="$RLLM${PYTHONPATH:+:$PYTHONPATH}"')
+    tasks = request.tasks_per_step(request.only_source())
+    config = with_overrides(_config(request, tasks), request.spec)
+    entry, about = file_path(request, "py"), "With rLLM installed from its checkout (extra tinker), in its own .venv."
+    script = LaunchScript(request, LIMITS.title, "RLLM=/where/rllm/is TINKER_API_KEY=…", about)
+    script.try_first(f"+verifiers.max_samples={2 * tasks}", "rllm.trainer.total_epochs=1")
+    script.need("TINKER_API_KEY")
+    script.use_checkout("RLLM", "rLLM", "uv venv && uv pip install -e .[tinker]")
+    script.install("'verifiers==0.1.9.post3'")
+    script.note_start()
+    script.keep_output()
+    script.lines.append('export PYTHONPATH="$RLLM${PYTHONPATH:+:$PYTHONPATH}"')
+    program = f'"$VENV/bin/python" {entry}'
     arguments = {"rllm/backend=tinker": "fixed", **arguments_of(config, hydra_value, NEW_KEYS)}
-    return Compiled(
-        files={script: script_text(f'"$VENV/bin/python" {entry}', arguments, lines, before), entry: ENTRY},
-        command=("bash", script),
-        native=config,
-        notes=(f"batch: {spec.batch_size} rollouts = {tasks} tasks (rllm.data.train_batch_size)", *config.left_out),
-        secrets=("TINKER_API_KEY", *spec.secrets),
-        units=units(request, tasks),
-    )
+    files = {entry: ENTRY}
+    return script.compiled(config, program, arguments, "TINKER_API_KEY", files=files, batch=PATHS["batch"])
 
 
 def _config(request: CompileRequest, tasks: int) -> NativeConfig:
@@ -133,19 +114,18 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     group, limit = spec.group_of(source), spec.sampling.max_tokens
     config.put("verifiers.env_id", request.environment(source).id, origin(spec, "environments[0].id"))
     config.put("verifiers.dataset", spec.name, "rLLM stores data by name: the run's name avoids collisions")
-    if source.settings:
-        config.put("verifiers.env_args", dict(source.settings), origin(spec, "environments[0].args"))
+    config.put("verifiers.env_args", dict(source.settings) or None, origin(spec, "environments[0].args"))
     config.put("verifiers.sampling_args.max_tokens", limit, origin(spec, "sampling.max_tokens"))
-    config.put("verifiers.sampling_args.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
-    config.put("model.name", spec.model, origin(spec, "model"))
-    config.put("model.lora_rank", spec.lora.rank if spec.lora else None, origin(spec, "lora.rank"))
+    config.place("verifiers.sampling_args.temperature", spec, "sampling.temperature")
+    config.place("model.name", spec, "model")
+    config.place("model.lora_rank", spec, "lora.rank")
     config.put("training.group_size", group, origin(spec, "group_size"))
-    config.put("training.learning_rate", spec.learning_rate, origin(spec, "learning_rate"))
-    config.put("training.max_length", spec.seq_len, origin(spec, "seq_len"))
+    config.place("training.learning_rate", spec, "learning_rate")
+    config.place("training.max_length", spec, "seq_len")
     config.put("training.default_local_dir", f"outputs/{spec.name}", "checkpoints")
     if spec.resume is not None and spec.resume.folder:
         config.put("training.resume_mode", "resume_path", origin(spec, "resume.folder"))
-        config.put("training.resume_from_path", spec.resume.folder, origin(spec, "resume.folder"))
+        config.place("training.resume_from_path", spec, "resume.folder")
     evaluated = spec.eval
     config.put("validation.group_size", evaluated.rollouts if evaluated else 1, origin(spec, "eval.rollouts"))
     note = f"tasks: {spec.batch_size} rollouts / {group}"
@@ -153,25 +133,21 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     prompt = max(1, spec.seq_len - limit)
     config.put("rllm.data.max_prompt_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))
     config.put("rllm.data.max_response_length", limit, origin(spec, "sampling.max_tokens"))
-    config.put("rllm.rollout.train.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
+    config.place("rllm.rollout.train.temperature", spec, "sampling.temperature")
     config.put("rllm.algorithm.adv_estimator", advantage_of(spec, ADVANTAGES), origin(spec, "algorithm"))
     config.put("rllm.workflow.use_workflow", True, "verifiers runs as a workflow")
-    config.put("rllm.workflow.n_parallel_tasks", spec.max_concurrent, origin(spec, "max_concurrent"))
-    config.put("rllm.trainer.total_batches", spec.max_steps, origin(spec, "max_steps"))
+    config.place("rllm.workflow.n_parallel_tasks", spec, "max_concurrent")
+    config.place("rllm.trainer.total_batches", spec, "max_steps")
     config.put("rllm.trainer.total_epochs", spec.max_steps, "at most one per step: the batches decide")
-    config.put(
-        "rllm.trainer.project_name", spec.wandb.project if spec.wandb else "envwright", origin(spec, "wandb.project")
-    )
-    config.put("rllm.trainer.experiment_name", spec.name, "the run's name")
-    config.put("rllm.trainer.logger", ["console", "wandb"] if spec.wandb else ["console"], origin(spec, "wandb"))
+    place_logger(config, spec, "rllm.trainer")
     # with -1 rLLM saves nothing at the end either: 9beb6e0, trainer/tinker/tinker_backend.py, on_train_end
     config.put("rllm.trainer.save_freq", saved_every(spec), origin(spec, "checkpoints.interval", "and the last step"))
     config.put("rllm.trainer.test_freq", evaluated.interval if evaluated else -1, origin(spec, "eval.interval"))
     first = evaluated is not None and not evaluated.skip_first
     config.put("rllm.trainer.val_before_train", first, origin(spec, "eval.skip_first"))
     if spec.difficulty_filter:
-        config.put("rllm.rejection_sample.enable", True, origin(spec, "difficulty_filter"))
-        config.put("rllm.rejection_sample.filter_uniform_groups", True, origin(spec, "difficulty_filter"))
+        config.place("rllm.rejection_sample.enable", spec, "difficulty_filter")
+        config.place("rllm.rejection_sample.filter_uniform_groups", spec, "difficulty_filter")
     if spec.lora is not None and spec.declares("lora.alpha"):
         config.left_out.append("lora.alpha: Tinker chooses it")
     return config

@@ -8,25 +8,18 @@ from math import log
 from typing import TYPE_CHECKING, Any
 
 from envwright.rules.runs.subject import TrainerLimits, TrainerSettings
-from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
+from envwright.training.trainers.launch_script import LaunchScript
+from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin
 from envwright.training.trainers.trainer import (
-    INSTALL,
     Compiled,
     CompileRequest,
     KeptFolders,
     Trainer,
     advantage_of,
-    checkout_lines,
-    console_lines,
-    file_path,
-    install_lines,
-    quick_test,
+    place_logger,
     refuses_unknown,
     saved_every,
-    script_heading,
     settings_at,
-    start_lines,
-    units,
     with_overrides,
 )
 
@@ -78,73 +71,57 @@ workers of verl 0.8.0 return as it is, `grad_norm` and `lr`, and verl's own trai
 
 def _compile(request: CompileRequest) -> Compiled:
     """The overrides of verl's PPO trainer, in a script that names the origin of each."""
-    spec = request.spec
-    source = request.only_source()
-    tasks = request.tasks_per_step(source)
-    config = with_overrides(_config(request, tasks), spec)
-    script = file_path(request, "sh")
-    lines = script_heading(
-        request,
-        LIMITS.title,
-        f"RLLM=/where/rllm/is {script}",
-        "On the machine that trains, with rLLM installed from its checkout (extra verl), in its own .venv.",
-        # verifiers.max_samples of rLLM's example shortens a list that verl does not read: data/dataset.py, select
-        quick_test(script, f"data.train_max_samples={2 * tasks}", "trainer.total_epochs=1", "trainer.save_freq=1"),
-        *(f"left out: {line}" for line in config.left_out),
-    )
-    before = checkout_lines("RLLM", "rLLM", "uv venv && uv pip install -e .[verl]")
-    before += [f"{INSTALL} 'verifiers==0.1.9.post3'", *install_lines(request)]
-    before += [*start_lines(request), *console_lines(request), 'cd "$RLLM"']
-    arguments = arguments_of(config, hydra_value, NEW_KEYS)
+    tasks = request.tasks_per_step(request.only_source())
+    config = with_overrides(_config(request, tasks), request.spec)
+    about = "On the machine that trains, with rLLM installed from its checkout (extra verl), in its own .venv."
+    script = LaunchScript(request, LIMITS.title, "RLLM=/where/rllm/is", about)
+    # verifiers.max_samples of rLLM's example shortens a list that verl does not read: data/dataset.py, select
+    script.try_first(f"data.train_max_samples={2 * tasks}", "trainer.total_epochs=1", "trainer.save_freq=1")
+    script.use_checkout("RLLM", "rLLM", "uv venv && uv pip install -e .[verl]")
+    script.install("'verifiers==0.1.9.post3'")
+    script.note_start()
+    script.keep_output()
+    script.lines.append('cd "$RLLM"')
+    program, arguments = f'"$VENV/bin/python" -m {ENTRY}', arguments_of(config, hydra_value, NEW_KEYS)
     stale = "rLLM keeps the data by environment id alone: after changed arguments delete its registered dataset"
-    return Compiled(
-        files={script: script_text(f'"$VENV/bin/python" -m {ENTRY}', arguments, lines, before)},
-        command=("bash", script),
-        native=config,
-        notes=(f"batch: {spec.batch_size} rollouts = {tasks} tasks (data.train_batch_size)", stale, *config.left_out),
-        secrets=spec.secrets,
-        units=units(request, tasks),
-    )
+    return script.compiled(config, program, arguments, batch=PATHS["batch"], note=stale)
 
 
 def _config(request: CompileRequest, tasks: int) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     prompt = max(1, spec.seq_len - spec.sampling.max_tokens)
     config.put("verifiers.env_id", request.environment(source).id, origin(spec, "environments[0].id"))
-    if source.settings:
-        config.put("verifiers.env_args", dict(source.settings), origin(spec, "environments[0].args"))
-    config.put("verifiers.sampling_args.max_tokens", spec.sampling.max_tokens, origin(spec, "sampling.max_tokens"))
-    config.put("verifiers.sampling_args.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
+    config.put("verifiers.env_args", dict(source.settings) or None, origin(spec, "environments[0].args"))
+    config.place("verifiers.sampling_args.max_tokens", spec, "sampling.max_tokens")
+    config.place("verifiers.sampling_args.temperature", spec, "sampling.temperature")
     config.put("algorithm.adv_estimator", advantage_of(spec, ADVANTAGES), origin(spec, "algorithm"))
     note = f"tasks: {spec.batch_size} rollouts / {spec.group_of(source)}"
     config.put("data.train_batch_size", tasks, origin(spec, "batch_size", note))
     config.put("data.max_prompt_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))
-    config.put("data.max_response_length", spec.sampling.max_tokens, origin(spec, "sampling.max_tokens"))
+    config.place("data.max_response_length", spec, "sampling.max_tokens")
     model, actor, rollout = (f"actor_rollout_ref.{part}" for part in ("model", "actor", "rollout"))
-    config.put(f"{model}.path", spec.model, origin(spec, "model"))
+    config.place(f"{model}.path", spec, "model")
     if spec.lora is not None:
-        config.put(f"{model}.lora_rank", spec.lora.rank, origin(spec, "lora.rank"))
+        config.place(f"{model}.lora_rank", spec, "lora.rank")
         config.put(f"{model}.lora_alpha", int(spec.lora.alpha), origin(spec, "lora.alpha"))
-    config.put(f"{actor}.optim.lr", spec.learning_rate, origin(spec, "learning_rate"))
-    config.put(f"{actor}.optim.weight_decay", spec.weight_decay, origin(spec, "weight_decay"))
+    config.place(f"{actor}.optim.lr", spec, "learning_rate")
+    config.place(f"{actor}.optim.weight_decay", spec, "weight_decay")
     config.put(f"{actor}.ppo_mini_batch_size", tasks, origin(spec, "batch_size", "one update per step"))
     config.put(f"{actor}.use_dynamic_bsz", True, "sequences differ in length; no micro batch to tune")
-    config.put(f"{actor}.ppo_max_token_len_per_gpu", spec.seq_len, origin(spec, "seq_len"))
+    config.place(f"{actor}.ppo_max_token_len_per_gpu", spec, "seq_len")
     config.put(f"{rollout}.name", "vllm", "fixed")
     config.put(f"{rollout}.mode", "async", "verifiers sends requests over HTTP")
     config.put(f"{rollout}.n", spec.group_of(source), origin(spec, "group_size"))
-    config.put(f"{rollout}.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
-    tensor = origin(spec, "gpus.tensor_parallel")
-    config.put(f"{rollout}.tensor_model_parallel_size", spec.gpus.tensor_parallel, tensor)
+    config.place(f"{rollout}.temperature", spec, "sampling.temperature")
+    config.place(f"{rollout}.tensor_model_parallel_size", spec, "gpus.tensor_parallel")
     config.put(f"{rollout}.log_prob_micro_batch_size_per_gpu", MICRO_BATCH, "fixed")
     config.put("rllm.workflow.use_workflow", True, "the example is a workflow")
-    config.put("rllm.workflow.n_parallel_tasks", spec.max_concurrent, origin(spec, "max_concurrent"))
+    config.place("rllm.workflow.n_parallel_tasks", spec, "max_concurrent")
     _trainer(config, request)
     if spec.difficulty_filter:
-        config.put("rllm.rejection_sample.enable", True, origin(spec, "difficulty_filter"))
-        config.put(
-            "rllm.rejection_sample.multiplier", 2, origin(spec, "difficulty_filter", "twice the tasks are requested")
-        )
+        config.place("rllm.rejection_sample.enable", spec, "difficulty_filter")
+        note = origin(spec, "difficulty_filter", "twice the tasks are requested")
+        config.put("rllm.rejection_sample.multiplier", 2, note)
     return config
 
 
@@ -161,25 +138,23 @@ def _trainer(config: NativeConfig, request: CompileRequest) -> None:
     config.put("trainer.total_epochs", spec.max_steps, "at most one per step: the steps decide")
     config.put("trainer.n_gpus_per_node", gpus.per_node if gpus.multi_node else gpus.train, origin(spec, "gpus.train"))
     config.put("trainer.nnodes", gpus.train_nodes or 1, origin(spec, "gpus.train_nodes"))
-    config.put("trainer.project_name", spec.wandb.project if spec.wandb else "envwright", origin(spec, "wandb.project"))
-    config.put("trainer.experiment_name", spec.name, "the run's name")
-    config.put("trainer.logger", ["console", "wandb"] if spec.wandb else ["console"], origin(spec, "wandb"))
+    place_logger(config, spec, "trainer")
     config.put("trainer.default_local_dir", f"outputs/{spec.name}", "checkpoints")
-    kept, evaluated = spec.checkpoints, spec.eval
+    evaluated = spec.eval
     config.put("trainer.save_freq", _save_interval(spec), origin(spec, "checkpoints.interval", SAVED))
-    config.put("trainer.max_actor_ckpt_to_keep", kept.keep if kept else None, origin(spec, "checkpoints.keep"))
+    config.place("trainer.max_actor_ckpt_to_keep", spec, "checkpoints.keep")
     config.put("trainer.test_freq", evaluated.interval if evaluated else -1, origin(spec, "eval.interval"))
     first = evaluated is not None and not evaluated.skip_first
     config.put("trainer.val_before_train", first, origin(spec, "eval.skip_first"))
     if evaluated is not None:
         path = "actor_rollout_ref.rollout.val_kwargs"
-        config.put(f"{path}.n", evaluated.rollouts, origin(spec, "eval.rollouts"))
-        config.put(f"{path}.temperature", evaluated.temperature, origin(spec, "eval.temperature"))
+        config.place(f"{path}.n", spec, "eval.rollouts")
+        config.place(f"{path}.temperature", spec, "eval.temperature")
         if evaluated.tasks is not None:
             config.left_out.append("eval.tasks: the whole evaluation set is used")
     if spec.resume is not None and spec.resume.folder:
         config.put("trainer.resume_mode", "resume_path", origin(spec, "resume.folder"))
-        config.put("trainer.resume_from_path", spec.resume.folder, origin(spec, "resume.folder"))
+        config.place("trainer.resume_from_path", spec, "resume.folder")
 
 
 def _settings(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:

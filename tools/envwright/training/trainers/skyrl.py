@@ -7,7 +7,8 @@ import shlex
 
 from envwright.declarations.package import folder_of
 from envwright.rules.runs.subject import TrainerLimits
-from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin, script_text
+from envwright.training.trainers.launch_script import LaunchScript
+from envwright.training.trainers.native_config import NativeConfig, arguments_of, hydra_value, origin
 from envwright.training.trainers.trainer import (
     Compiled,
     CompileError,
@@ -16,15 +17,9 @@ from envwright.training.trainers.trainer import (
     KeptFolders,
     Trainer,
     advantage_of,
-    checkout_lines,
-    console_lines,
-    file_path,
     refuses_unknown,
     saved_every,
-    script_heading,
     settings_at,
-    start_lines,
-    units,
     with_overrides,
 )
 
@@ -69,32 +64,17 @@ METRICS = {
 
 def _compile(request: CompileRequest) -> Compiled:
     """The dotted settings of SkyRLTrainConfig, in a script that prepares the data first."""
-    spec = request.spec
     source = request.only_source()
-    tasks = request.tasks_per_step(source)
-    config = with_overrides(_config(request, tasks), spec)
-    script = file_path(request, "sh")
-    environment = request.environment(source)
-    lines = script_heading(
-        request,
-        LIMITS.title,
-        f"SKYRL=/where/SkyRL/is {script}",
-        f"verifiers: {LIMITS.released}.",
-        *(f"left out: {line}" for line in config.left_out),
-    )
-    before = [*checkout_lines("SKYRL", "SkyRL", None), *start_lines(request), *console_lines(request)]
-    before += ["ROOT=$PWD", 'cd "$SKYRL"', _add_environment(environment)]
-    before.append(f"uv run --with verifiers python {PREPARE} --env_id {environment.id} --output_dir data/{spec.name}")
-    return Compiled(
-        files={
-            script: script_text(f"uv run --extra fsdp -m {ENTRY}", arguments_of(config, hydra_value), lines, before)
-        },
-        command=("bash", script),
-        native=config,
-        notes=(f"batch: {spec.batch_size} rollouts = {tasks} tasks (trainer.train_batch_size)", *config.left_out),
-        secrets=spec.secrets,
-        units=units(request, tasks),
-    )
+    config = with_overrides(_config(request, request.tasks_per_step(source)), request.spec)
+    script = LaunchScript(request, LIMITS.title, "SKYRL=/where/SkyRL/is", f"verifiers: {LIMITS.released}.")
+    script.use_checkout("SKYRL", "SkyRL", None)
+    script.note_start()
+    script.keep_output()
+    environment, data = request.environment(source), f"data/{request.spec.name}"
+    script.lines += ["ROOT=$PWD", 'cd "$SKYRL"', _add_environment(environment)]
+    script.lines.append(f"uv run --with verifiers python {PREPARE} --env_id {environment.id} --output_dir {data}")
+    program, arguments = f"uv run --extra fsdp -m {ENTRY}", arguments_of(config, hydra_value)
+    return script.compiled(config, program, arguments, batch=PATHS["batch"])
 
 
 def _add_environment(environment: Environment) -> str:
@@ -118,12 +98,12 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
         comment = origin(spec, "difficulty_filter", "groups without variance are drawn again")
         config.put("trainer.algorithm.dynamic_sampling.type", "filter", comment)
     policy = "trainer.policy"
-    config.put(f"{policy}.model.path", spec.model, origin(spec, "model"))
+    config.place(f"{policy}.model.path", spec, "model")
     if spec.lora is not None:
-        config.put(f"{policy}.model.lora.rank", spec.lora.rank, origin(spec, "lora.rank"))
+        config.place(f"{policy}.model.lora.rank", spec, "lora.rank")
         config.put(f"{policy}.model.lora.alpha", int(spec.lora.alpha), origin(spec, "lora.alpha"))
-    config.put(f"{policy}.optimizer_config.lr", spec.learning_rate, origin(spec, "learning_rate"))
-    config.put(f"{policy}.optimizer_config.weight_decay", spec.weight_decay, origin(spec, "weight_decay"))
+    config.place(f"{policy}.optimizer_config.lr", spec, "learning_rate")
+    config.place(f"{policy}.optimizer_config.weight_decay", spec, "weight_decay")
     per_node = gpus.per_node if gpus.multi_node else gpus.train
     nodes = gpus.train_nodes or 1
     for part in ("policy", "ref"):
@@ -131,9 +111,7 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
         config.put(f"trainer.placement.{part}_num_gpus_per_node", per_node, origin(spec, "gpus.train"))
     engines = max(1, nodes * per_node // gpus.tensor_parallel)
     config.put("generator.inference_engine.num_engines", engines, "training and sampling share the GPUs")
-    config.put(
-        "generator.inference_engine.tensor_parallel_size", gpus.tensor_parallel, origin(spec, "gpus.tensor_parallel")
-    )
+    config.place("generator.inference_engine.tensor_parallel_size", spec, "gpus.tensor_parallel")
     note = f"tasks: {spec.batch_size} rollouts / {group}"
     config.put("trainer.train_batch_size", tasks, origin(spec, "batch_size", note))
     config.put("trainer.policy_mini_batch_size", tasks, origin(spec, "batch_size", "one update per step"))
@@ -147,7 +125,7 @@ def _config(request: CompileRequest, tasks: int) -> NativeConfig:
 
 def _trainer(config: NativeConfig, request: CompileRequest) -> None:
     spec, kept, evaluated = request.spec, request.spec.checkpoints, request.spec.eval
-    config.put("trainer.max_training_steps", spec.max_steps, origin(spec, "max_steps"))
+    config.place("trainer.max_training_steps", spec, "max_steps")
     config.put("trainer.epochs", spec.max_steps, "at most one per step: the steps decide")
     config.put("trainer.eval_interval", evaluated.interval if evaluated else -1, origin(spec, "eval.interval"))
     first = evaluated is not None and not evaluated.skip_first
@@ -162,7 +140,7 @@ def _trainer(config: NativeConfig, request: CompileRequest) -> None:
     config.put("trainer.ckpt_path", f"outputs/{spec.name}/checkpoints", "checkpoints")
     if spec.resume is not None and spec.resume.folder:
         config.put("trainer.resume_mode", "from_path", origin(spec, "resume.folder"))
-        config.put("trainer.resume_path", spec.resume.folder, origin(spec, "resume.folder"))
+        config.place("trainer.resume_path", spec, "resume.folder")
     config.put("trainer.logger", "wandb" if spec.wandb else "console", origin(spec, "wandb"))
     config.put("trainer.project_name", spec.wandb.project if spec.wandb else "envwright", origin(spec, "wandb.project"))
     config.put("trainer.run_name", spec.name, "the run's name")
@@ -175,13 +153,11 @@ def _generator(config: NativeConfig, request: CompileRequest, group: int) -> Non
     config.put("generator.max_input_length", prompt, origin(spec, "seq_len", "less sampling.max_tokens"))
     config.put("generator.n_samples_per_prompt", group, origin(spec, "group_size"))
     config.put("generator.sampling_params.max_generate_length", limit, origin(spec, "sampling.max_tokens"))
-    config.put("generator.sampling_params.temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
-    if spec.eval is not None:
-        config.put("generator.eval_n_samples_per_prompt", spec.eval.rollouts, origin(spec, "eval.rollouts"))
-        if spec.eval.temperature is not None:
-            path = "generator.eval_sampling_params"
-            config.put(f"{path}.temperature", spec.eval.temperature, origin(spec, "eval.temperature"))
-            config.put(f"{path}.max_generate_length", limit, origin(spec, "sampling.max_tokens"))
+    config.place("generator.sampling_params.temperature", spec, "sampling.temperature")
+    config.place("generator.eval_n_samples_per_prompt", spec, "eval.rollouts")
+    if spec.eval is not None and spec.eval.temperature is not None:
+        config.place("generator.eval_sampling_params.temperature", spec, "eval.temperature")
+        config.place("generator.eval_sampling_params.max_generate_length", spec, "sampling.max_tokens")
 
 
 TRAINER = Trainer(

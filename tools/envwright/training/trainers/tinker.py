@@ -8,30 +8,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from envwright.rules.runs.subject import TrainerLimits, TrainerSettings
-from envwright.training.trainers.known_models import TINKER_RENDERERS
-from envwright.training.trainers.native_config import NativeConfig, arguments_of, origin, script_text
+from envwright.training.trainers.launch_script import LaunchScript
+from envwright.training.trainers.native_config import NativeConfig, arguments_of, origin
 from envwright.training.trainers.trainer import (
-    INSTALL,
+    KNOWN_MODELS,
     Compiled,
     CompileRequest,
     KeptAddresses,
     Trainer,
-    file_path,
-    install_lines,
-    needs,
-    own_environment_lines,
     refuses_unknown,
     saved_every,
-    script_heading,
     settings_at,
-    start_lines,
-    units,
     with_overrides,
 )
 
 if TYPE_CHECKING:
     from envwright.declarations.run import RunSpec
 
+TINKER_RENDERERS: dict[str, str] = KNOWN_MODELS["tinker-cookbook"]["models"]
+"""Models of Tinker and the renderer that tinker-cookbook recommends; Tinker refuses others."""
 COOKBOOK = "0.6.1"
 """The release whose parser and recipe the compiled arguments were checked with."""
 VERIFIERS = "0.1.9.post3"
@@ -79,25 +74,15 @@ METRICS = {
 
 def _compile(request: CompileRequest) -> Compiled:
     """The recipe's own arguments, in a script that names the origin of each."""
-    spec = request.spec
-    config = with_overrides(_config(request), spec)
-    script = file_path(request, "sh")
-    left_out = [f"left out: {line}" for line in config.left_out]
-    lines = script_heading(request, LIMITS.title, f"TINKER_API_KEY=… {script}", *left_out)
-    before = [needs("TINKER_API_KEY"), *own_environment_lines(request, "3.11")]
-    packages = f"'tinker-cookbook[verifiers]=={COOKBOOK}' 'verifiers=={VERIFIERS}'"
-    before += [f"{INSTALL} --overrides <(echo {RENDERERS}) {packages}", *install_lines(request)]
-    before += start_lines(request)
-    source = request.only_source()
-    tasks = request.tasks_per_step(source)
-    return Compiled(
-        files={script: script_text(f'"$VENV/bin/python" -m {MODULE}', arguments_of(config, chz_value), lines, before)},
-        command=("bash", script),
-        native=config,
-        notes=(f"batch: {spec.batch_size} rollouts = {tasks} tasks (groups_per_batch)", *config.left_out),
-        secrets=("TINKER_API_KEY", *spec.secrets),
-        units=units(request, tasks),
-    )
+    config = with_overrides(_config(request), request.spec)
+    script = LaunchScript(request, LIMITS.title, "TINKER_API_KEY=…")
+    script.need("TINKER_API_KEY")
+    script.create_environment()
+    overrides = f"--overrides <(echo {RENDERERS})"
+    script.install(overrides, f"'tinker-cookbook[verifiers]=={COOKBOOK}'", f"'verifiers=={VERIFIERS}'")
+    script.note_start()
+    program, arguments = f'"$VENV/bin/python" -m {MODULE}', arguments_of(config, chz_value)
+    return script.compiled(config, program, arguments, "TINKER_API_KEY", batch=PATHS["batch"])
 
 
 def chz_value(value: Any) -> str:
@@ -110,13 +95,11 @@ def chz_value(value: Any) -> str:
 def _config(request: CompileRequest) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     tasks = request.tasks_per_step(source)
-    config.put("model_name", spec.model, origin(spec, "model"))
+    config.place("model_name", spec, "model")
     renderer = spec.renderer or TINKER_RENDERERS.get(spec.model)
-    comment = (
-        origin(spec, "renderer") if spec.renderer else "recommended by model_info; the recipe's default is Qwen3.5's"
-    )
-    config.put("renderer_name", renderer, comment)
-    config.put("lora_rank", spec.lora.rank if spec.lora else None, origin(spec, "lora.rank"))
+    recommended = "recommended by model_info; the recipe's default is Qwen3.5's"
+    config.put("renderer_name", renderer, origin(spec, "renderer") if spec.renderer else recommended)
+    config.place("lora_rank", spec, "lora.rank")
     config.put("vf_env_id", request.environment(source).id, origin(spec, "environments[0].id"))
     if source.settings:
         text = json.dumps(source.settings, ensure_ascii=False, sort_keys=True)
@@ -124,21 +107,21 @@ def _config(request: CompileRequest) -> NativeConfig:
     config.put("group_size", spec.group_of(source), origin(spec, "group_size"))
     note = f"tasks: {spec.batch_size} rollouts / {spec.group_of(source)}"
     config.put("groups_per_batch", tasks, origin(spec, "batch_size", note))
-    config.put("learning_rate", spec.learning_rate, origin(spec, "learning_rate"))
-    config.put("max_tokens", spec.sampling.max_tokens, origin(spec, "sampling.max_tokens"))
-    config.put("temperature", spec.sampling.temperature, origin(spec, "sampling.temperature"))
-    config.put("max_steps", spec.max_steps, origin(spec, "max_steps"))
-    config.put("max_concurrent_generation", spec.max_concurrent, origin(spec, "max_concurrent"))
+    config.place("learning_rate", spec, "learning_rate")
+    config.place("max_tokens", spec, "sampling.max_tokens")
+    config.place("temperature", spec, "sampling.temperature")
+    config.place("max_steps", spec, "max_steps")
+    config.place("max_concurrent_generation", spec, "max_concurrent")
     config.put("save_every", saved_every(spec), origin(spec, "checkpoints.interval", "kept for 7 days"))
     if spec.checkpoints is not None and spec.checkpoints.keep is not None:
         config.left_out.append("checkpoints.keep: Tinker removes each checkpoint after 7 days, the last one never")
+    config.place("eval_every", spec, "eval.interval")
     if spec.eval is not None:
-        config.put("eval_every", spec.eval.interval, origin(spec, "eval.interval"))
         config.left_out.append("eval: the recipe makes no evaluation set, so nothing is evaluated")
     config.put("log_path", f"outputs/{spec.name}", "contains metrics.jsonl, for `envwright watch`")
     config.put("behavior_if_log_dir_exists", "resume", "resumes when started again")
     if spec.wandb is not None:
-        config.put("wandb_project", spec.wandb.project, origin(spec, "wandb.project"))
+        config.place("wandb_project", spec, "wandb.project")
         config.put("wandb_name", spec.name, "the run's name")
     if spec.lora is not None and spec.declares("lora.alpha"):
         config.left_out.append("lora.alpha: Tinker chooses it")

@@ -9,23 +9,17 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
 
 from envwright.declarations.package import folder_of
 from envwright.declarations.problem import nearest
 from envwright.declarations.registry import held_out_of
-from envwright.declarations.tool_source import REGISTRY_FILE
-from envwright.facts.training_log import CONSOLE_LOG
 from envwright.rules.runs.subject import EvaluationTasks, RefusedSetting, TrainerLimits, TrainerSettings
-from envwright.training.trainers.native_config import leaves, without_place
+from envwright.training.trainers.native_config import leaves, origin, without_place
 
 if TYPE_CHECKING:
     from envwright.declarations.package import Package
@@ -34,6 +28,9 @@ if TYPE_CHECKING:
     from envwright.training.task_rates import TaskRates
     from envwright.training.trainers.native_config import NativeConfig
 
+KNOWN_MODELS: Mapping[str, Any] = json.loads(Path(__file__).with_name("known_models.json").read_bytes())
+"""Models and chat renderers that trainers know by name: a copy of the tables in their packages, which `nox -s models`
+writes with `envwright/training/copy_known_models.py`."""
 CONFIG_FOLDER = "configs/rl"
 START_FILE = "{run}.commit.txt"
 """Beside `outputs/RUN`: prime-rl refuses a run's folder that holds a file, and `--clean` deletes all of it."""
@@ -84,8 +81,6 @@ class Environment:
 
 @dataclass(frozen=True)
 class CompileRequest:
-    """A run and its environments."""
-
     spec: RunSpec
     environments: Mapping[str, Environment]
     rates: TaskRates | str = "the rates of its tasks are unknown"
@@ -129,8 +124,6 @@ class CompileRequest:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A run in its trainer's configuration."""
-
     files: Mapping[str, str]
     """Path below the repository → text; the first is the configuration itself."""
     command: tuple[str, ...]
@@ -173,16 +166,11 @@ class KeptAddresses:
     key_variable: str
 
 
-def _refuses_nothing(
-    _spec: RunSpec, _native: Mapping[str, Any], _settings: TrainerSettings
-) -> Iterable[RefusedSetting]:
-    return ()
+Refusals = Callable[["RunSpec", Mapping[str, Any], TrainerSettings], Iterable[RefusedSetting]]
 
 
 @dataclass(frozen=True)
 class Trainer:
-    """One trainer."""
-
     limits: TrainerLimits
     """Its supported runs and releases of verifiers."""
     started_by: str
@@ -191,7 +179,7 @@ class Trainer:
     """The run in the trainer's own terms. Raises `CompileError` or `ValueError` if it has no form there."""
     settings: Callable[[RunSpec, Mapping[str, Any]], TrainerSettings]
     """The settings of a compiled configuration, which overrides may have changed."""
-    refusals: Callable[[RunSpec, Mapping[str, Any], TrainerSettings], Iterable[RefusedSetting]] = _refuses_nothing
+    refusals: Refusals = lambda *_: ()
     """The refusals of the trainer when it reads a compiled configuration."""
     metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """This tool's name of a metric → the trainer's names; those with brackets are patterns."""
@@ -212,9 +200,6 @@ def recorded(name: str) -> Mapping[str, Any]:
     """A file that `nox -s trainers -- --write` wrote with a trainer's own code."""
     found: Mapping[str, Any] = json.loads(Path(__file__).with_name("recorded").joinpath(f"{name}.json").read_bytes())
     return found
-
-
-Refusals = Callable[["RunSpec", Mapping[str, Any], TrainerSettings], Iterable[RefusedSetting]]
 
 
 def refuses_unknown(file: str, key: str, at: str = "", new: Collection[str] = ()) -> Refusals:
@@ -288,148 +273,14 @@ def heading(request: CompileRequest, title: str, file: str, *lines: str) -> list
     return [f"Run {spec.name} for {title}: {file}", made, *lines]
 
 
-def script_heading(request: CompileRequest, title: str, file: str, *lines: str) -> list[str]:
-    """The comment that every compiled script begins with."""
-    return heading(request, title, file, *lines, PASSED_ON)
-
-
 def file_path(request: CompileRequest, ending: str) -> str:
     """The path of a compiled file of the run."""
     return request.spec.output or f"{CONFIG_FOLDER}/{request.spec.name}.{ending}"
 
 
-PASSED_ON = "Arguments of this script are passed on to the trainer."
-INSTALL = 'uv pip install --python "$VENV/bin/python"'
-"""Installs into the trainer's own virtual environment, whatever other one is active."""
-
-
-def checkout_lines(variable: str, title: str, create: str | None) -> list[str]:
-    """Shell: the absolute path of a trainer's checkout, and its own virtual environment.
-
-    `create` is the command that creates that environment, for the message if it is missing; `None` if uv creates it.
-    """
-    lines = [f': "${{{variable}:?the folder of a checkout of {title}}}"', f'{variable}=$(cd "${variable}" && pwd)']
-    lines.append(f'VENV="${variable}/.venv"')
-    if create is not None:
-        message = f"$VENV does not exist; in ${variable} run: {create}"
-        lines.append(f'[ -x "$VENV/bin/python" ] || {{ echo "{message}" >&2; exit 2; }}')
-    return [*lines, EXPORTED]
-
-
-def start_lines(request: CompileRequest) -> list[str]:
-    """Shell: stores the commit of the first start, and the files that differed, for `envwright train result`.
-
-    A run without its folder starts anew, and so does one with prime-rl's `--clean`, which a resumed run ignores
-    (utils/pathing.py@559b447).
-    """
-    folder = PurePosixPath("outputs") / request.spec.name
-    path = folder.with_name(START_FILE.format(run=folder.name))
-    asked = f"git rev-parse --verify HEAD && git status --porcelain -- {REGISTRY_FILE} environments"
-    return [
-        "mkdir -p outputs",
-        f'{{ [[ " $* " == *" --clean "* && " $* " != *" --resume"* ]] || [ ! -d {folder} ]; }} && rm -f {path}',
-        f"[ -s {path} ] || {{ {asked}; }} > {path} || true",
-    ]
-
-
-def console_lines(request: CompileRequest) -> list[str]:
-    """Shell: stores the trainer's output, with metrics and errors, for `envwright watch` and `diagnose`."""
-    folder = f"outputs/{request.spec.name}"
-    return [f"mkdir -p {folder}", f"exec > >(tee -a {folder}/{CONSOLE_LOG}) 2>&1"]
-
-
-def own_environment_lines(request: CompileRequest, python: str) -> list[str]:
-    """Shell: a virtual environment for this run alone, created if missing."""
-    return [
-        f'VENV="$PWD/.envwright/trainers/{request.spec.name}/.venv"',
-        f'[ -x "$VENV/bin/python" ] || uv venv --python {python} "$VENV"',
-        EXPORTED,
-    ]
-
-
-EXPORTED = 'export VIRTUAL_ENV="$VENV" UV_PROJECT_ENVIRONMENT="$VENV"'
-"""`uv run` and `prime env install` follow these variables; another active environment has no effect."""
-
-
-LIST_LOCKED = (
-    "import sys; from importlib.metadata import distributions as all; "
-    "found = {f'{each.name}=={each.version}' for each in all() "
-    "if each.name.lower().replace('_', '-') not in sys.argv[1:]}; print(*sorted(found), sep='\\n')"
-)
-"""Python: every package of the trainer at its version, but the environments."""
-
-
-def install_lines(request: CompileRequest) -> list[str]:
-    """Shell that installs each environment, from its folder or from the Hub, and changes no package of the trainer.
-
-    The trainer's versions are listed first. A folder goes in without its requirements; the Hub's package brings what is
-    missing. Afterwards the requirements are checked, and the environments are imported with the trainer's Python.
-    """
-    used = {source.id: request.environment(source) for source in (*request.spec.environments, *request.spec.evaluated)}
-    names = [canonicalize_name(each.hub.rpartition("/")[2]) for each in used.values()]
-    lines = ['LOCKED="$VENV/locked.txt"', f'"$VENV/bin/python" -c "{LIST_LOCKED}" {" ".join(names)} > "$LOCKED"']
-    for environment in used.values():
-        folder = shlex.quote(f"environments/{folder_of(environment.name)}")
-        lines += _from_hub(environment) if environment.external else [f"{INSTALL} --no-deps {folder}"]
-    return [*lines, *_check_lines(used.values(), names)]
-
-
-def _check_lines(used: Collection[Environment], names: Iterable[str]) -> list[str]:
-    """Stop at a requirement of the environments that the trainer does not meet; `uv pip check` exits with 1 for any.
-
-    Another verifiers is only reported: the trainer's is a commit between two releases, so the import decides.
-    """
-    folders = [shlex.quote(f"environments/{folder_of(each.name)}") for each in used if not each.external]
-    add = f'{INSTALL} --overrides "$LOCKED" {" ".join(folders)}'.replace('"', '\\"')
-    of_environments = " ".join(f"-e '`{name}` requires'" for name in names)
-    modules = ", ".join(each.module for each in used)
-    return [
-        'CHECK=$(uv pip check --python "$VENV/bin/python" 2>&1) || [ $? -eq 1 ] || { echo "$CHECK" >&2; exit 1; }',
-        f'UNMET=$(grep -F {of_environments} <<<"$CHECK") && echo "$UNMET" >&2',
-        "if grep -v 'requires `verifiers' <<<\"$UNMET\" | grep -q .; then",
-        *([f'  echo "to add only the missing packages: {add}" >&2'] if folders else []),
-        '  echo "a version that differs is the trainer\'s: the environment needs another release or trainer" >&2',
-        "  exit 1",
-        "fi",
-        f'"$VENV/bin/python" -c "import {modules}"',
-    ]
-
-
-def _from_hub(environment: Environment) -> list[str]:
-    """Install and check: `prime env install` (0.18.0, commands/env.py) has no option for --no-deps, so uv reads the
-    trainer's versions as overrides, and it exits with 0 also when the installation failed."""
-    wanted = f"{environment.hub}@{environment.version}"
-    distribution = environment.hub.rpartition("/")[2]
-    asked = f'from importlib.metadata import version; print(version("{distribution}"))'
-    read = f"\"$VENV/bin/python\" -c '{asked}'"
-    message = f"{wanted} was not installed into $VENV"
-    return [
-        f'UV_OVERRIDE="$LOCKED" prime env install {shlex.quote(wanted)}  # exits with 0 also when it fails',
-        f'[ "$({read})" = {shlex.quote(_released(environment.version))} ] || {{ echo "{message}" >&2; exit 1; }}',
-    ]
-
-
-def _released(version: str) -> str:
-    """A version as installed packages spell it."""
-    try:
-        return str(Version(version))
-    except InvalidVersion:
-        return version
-
-
 def saved_every(spec: RunSpec) -> int:
     """Steps between checkpoints, for trainers that save at an interval or nothing: without a declared one, the last."""
     return spec.checkpoints.interval if spec.checkpoints and spec.checkpoints.interval else spec.max_steps
-
-
-def needs(secret: str) -> str:
-    """Shell that stops before anything else if a secret is not set."""
-    return f': "${{{secret}:?is not set: the trainer cannot start without it}}"'
-
-
-def quick_test(script: str, *arguments: str) -> str:
-    """The comment of rLLM's scripts on a first try: the tasks of two steps, in one pass."""
-    return f"A first try, of two steps: bash {script} {' '.join(arguments)}"
 
 
 def units(request: CompileRequest, tasks: int | None = None) -> dict[str, int]:
@@ -452,51 +303,58 @@ def with_overrides(config: NativeConfig, spec: RunSpec) -> NativeConfig:
     return config
 
 
+def place_wandb(config: NativeConfig, spec: RunSpec, table: str) -> None:
+    """The declared keys of W&B, under the same names in a table of the trainer."""
+    for key in ("project", "entity", "group"):
+        config.place(f"{table}.{key}", spec, f"wandb.{key}")
+    if spec.wandb is not None:
+        config.put(f"{table}.tags", list(spec.wandb.tags) or None, origin(spec, "wandb.tags"))
+
+
+def place_logger(config: NativeConfig, spec: RunSpec, table: str) -> None:
+    """The logger of rLLM's trainers, in their table."""
+    project = spec.wandb.project if spec.wandb else "envwright"
+    config.put(f"{table}.project_name", project, origin(spec, "wandb.project"))
+    config.put(f"{table}.experiment_name", spec.name, "the run's name")
+    config.put(f"{table}.logger", ["console", "wandb"] if spec.wandb else ["console"], origin(spec, "wandb"))
+
+
 def settings_at(
     paths: Mapping[str, str], limits: TrainerLimits
 ) -> Callable[[RunSpec, Mapping[str, Any]], TrainerSettings]:
     """A reader of settings at fixed paths: the name of a setting → its path in the configuration."""
 
     def read(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:
-        return _settings(paths, limits, spec, native)
+        numbers = {name: number_at(native, path) for name, path in paths.items()}
+        counts = {name: whole_at(native, path) for name, path in paths.items()}
+        labels = [source.label for source in spec.environments]
+        group = counts.get("group") or spec.group_size
+        batch, limit, interval = counts.get("batch"), counts.get("max_tokens"), counts.get("interval")
+        temperature = numbers.get("temperature")
+        if limits.batch_unit == "tasks" and batch is not None:
+            batch *= group
+        return TrainerSettings(
+            batch=batch,
+            groups=dict.fromkeys(labels, group),
+            model=spec.model,
+            algorithms=(spec.algorithm,),
+            max_steps=counts.get("max_steps"),
+            max_tokens=dict.fromkeys(labels, limit) if limit is not None else {},
+            seq_len=counts.get("seq_len") or spec.seq_len,
+            max_model_len=counts.get("max_model_len"),
+            temperatures=dict.fromkeys(labels, float(temperature)) if temperature is not None else {},
+            eval_interval=interval if interval and interval > 0 else None,
+            learning_rate=numbers.get("learning_rate"),
+            lora_rank=counts.get("lora_rank") or (spec.lora.rank if spec.lora and "lora_rank" not in paths else None),
+            max_inflight=counts.get("max_inflight", spec.max_concurrent),
+            train_gpus=counts.get("train_gpus") or spec.gpus.train,
+            inference_gpus=counts.get("inference_gpus"),
+            gpus_per_node=spec.gpus.per_node,
+            multi_node=spec.gpus.multi_node,
+            tensor_parallel=spec.gpus.tensor_parallel,
+        )
 
     return read
-
-
-def _settings(
-    paths: Mapping[str, str], limits: TrainerLimits, spec: RunSpec, native: Mapping[str, Any]
-) -> TrainerSettings:
-    def number(name: str) -> Any:
-        return number_at(native, paths[name]) if name in paths else None
-
-    def count(name: str) -> int | None:
-        return whole_at(native, paths[name]) if name in paths else None
-
-    labels = [source.label for source in spec.environments]
-    group = count("group") or spec.group_size
-    batch, limit, temperature, interval = count("batch"), count("max_tokens"), number("temperature"), count("interval")
-    if limits.batch_unit == "tasks" and batch is not None:
-        batch *= group
-    return TrainerSettings(
-        batch=batch,
-        groups=dict.fromkeys(labels, group),
-        model=spec.model,
-        algorithms=(spec.algorithm,),
-        max_steps=count("max_steps"),
-        max_tokens=dict.fromkeys(labels, limit) if limit is not None else {},
-        seq_len=count("seq_len") or spec.seq_len,
-        max_model_len=count("max_model_len"),
-        temperatures=dict.fromkeys(labels, float(temperature)) if temperature is not None else {},
-        eval_interval=interval if interval and interval > 0 else None,
-        learning_rate=number("learning_rate"),
-        lora_rank=count("lora_rank") or (spec.lora.rank if spec.lora and "lora_rank" not in paths else None),
-        max_inflight=count("max_inflight") if "max_inflight" in paths else spec.max_concurrent,
-        train_gpus=count("train_gpus") or spec.gpus.train,
-        inference_gpus=count("inference_gpus"),
-        gpus_per_node=spec.gpus.per_node,
-        multi_node=spec.gpus.multi_node,
-        tensor_parallel=spec.gpus.tensor_parallel,
-    )
 
 
 def value_at(values: Any, path: str) -> Any:

@@ -20,6 +20,7 @@ from envwright.training.trainers.trainer import (
     Trainer,
     file_path,
     heading,
+    place_wandb,
     refuses_unknown,
     settings_at,
     units,
@@ -81,10 +82,8 @@ def _compile(request: CompileRequest) -> Compiled:
     config = with_overrides(_config(request), spec)
     path = file_path(request, "toml")
     command = ("envwright", "train", spec.name)
-    about = heading(request, LIMITS.title, " ".join(command))
-    text = toml_text(config, about)
     return Compiled(
-        files={path: text},
+        files={path: toml_text(config, heading(request, LIMITS.title, " ".join(command)))},
         command=command,
         native=config,
         notes=tuple(config.left_out),
@@ -96,14 +95,14 @@ def _compile(request: CompileRequest) -> Compiled:
 def _config(request: CompileRequest) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
     group = spec.group_of(source)
-    config.put("model", spec.model, origin(spec, "model"))
+    config.place("model", spec, "model")
     config.put("rollouts.environment", source.id, origin(spec, "environments[0].id"))
-    if source.settings:
-        config.put("rollouts.args", dict(source.settings), origin(spec, "environments[0].taskset"))
-    config.put("rollouts.max_concurrent", spec.max_concurrent, origin(spec, "max_concurrent"))
-    config.put("rollouts.seq_len", spec.seq_len, origin(spec, "seq_len", "tokens of a conversation with its replies"))
-    micro = _micro_batch(spec.batch_size)
+    config.put("rollouts.args", dict(source.settings) or None, origin(spec, "environments[0].taskset"))
+    config.place("rollouts.max_concurrent", spec, "max_concurrent")
+    config.place("rollouts.seq_len", spec, "seq_len", "tokens of a conversation with its replies")
+    micro = max(size for size in range(1, MICRO_BATCH + 1) if spec.batch_size % size == 0)
     kept, evaluated = spec.checkpoints, spec.eval
+    eval_batch = evaluated.rollouts * max(1, MICRO_BATCH // evaluated.rollouts) if evaluated else None
     settings = {
         "output_dir": (f"outputs/{spec.name}", "checkpoints and metrics"),
         "run_name": (spec.name, "the run's name"),
@@ -123,29 +122,27 @@ def _config(request: CompileRequest) -> NativeConfig:
         "eval_on_start": (not evaluated.skip_first if evaluated else None, origin(spec, "eval.skip_first")),
         "eval_steps": (evaluated.interval if evaluated else None, origin(spec, "eval.interval")),
         "num_generations_eval": (evaluated.rollouts if evaluated else None, origin(spec, "eval.rollouts")),
-        "per_device_eval_batch_size": (_eval_batch(spec), "rollouts; whole tasks"),
+        "per_device_eval_batch_size": (eval_batch, "rollouts; whole tasks"),
         "logging_steps": (1, "every step is followed"),
         "report_to": ("wandb" if spec.wandb else "none", origin(spec, "wandb")),
     }
     for name, (value, comment) in settings.items():
         config.put(f"grpo.{name}", value, comment)
-    if spec.sampling.enable_thinking is not None:
-        path = "grpo.chat_template_kwargs.enable_thinking"
-        config.put(path, spec.sampling.enable_thinking, origin(spec, "sampling.enable_thinking"))
-    if evaluated is not None:
-        config.put("rollouts.eval_tasks", evaluated.tasks, origin(spec, "eval.tasks", "kept from training"))
-        config.put("rollouts.eval_temperature", evaluated.temperature, origin(spec, "eval.temperature"))
+    config.place("grpo.chat_template_kwargs.enable_thinking", spec, "sampling.enable_thinking")
+    config.place("rollouts.eval_tasks", spec, "eval.tasks", "kept from training")
+    config.place("rollouts.eval_temperature", spec, "eval.temperature")
     _put_difficulty(config, request)
+    config.place("lora.r", spec, "lora.rank")
+    config.place("lora.lora_alpha", spec, "lora.alpha")
     if spec.lora is not None:
-        config.put("lora.r", spec.lora.rank, origin(spec, "lora.rank"))
-        config.put("lora.lora_alpha", spec.lora.alpha, origin(spec, "lora.alpha"))
         config.put("lora.target_modules", "all-linear", "every linear layer but the output's")
-    if spec.budget.max_gpu_hours is not None:
-        comment = origin(spec, "budget.max_gpu_hours", "on one GPU; the run is saved and can be resumed")
-        config.put("rollouts.max_hours", spec.budget.max_gpu_hours, comment)
+    note = "on one GPU; the run is saved and can be resumed"
+    config.place("rollouts.max_hours", spec, "budget.max_gpu_hours", note)
     if spec.resume is not None:
-        config.put("rollouts.resume_from", _checkpoint(spec), origin(spec, "resume"))
-    _put_wandb(config, spec)
+        step = spec.resume.step
+        start = spec.resume.folder if step is None else f"outputs/{spec.name}/checkpoint-{step}"
+        config.put("rollouts.resume_from", start, origin(spec, "resume"))
+    place_wandb(config, spec, "wandb")
     config.left_out += _left_out(spec, source)
     return config
 
@@ -159,22 +156,6 @@ def _put_difficulty(config: NativeConfig, request: CompileRequest) -> None:
         rare = rates.rare(spec.difficulty)
         comment = origin(spec, "difficulty", f"{len(rare)} of {len(rates.tasks)} tasks, by {rates.source}")
         config.put("rollouts.rare_tasks", rare, comment)
-
-
-def _checkpoint(spec: RunSpec) -> str | None:
-    """The folder of the checkpoint to start from."""
-    resume = spec.resume
-    if resume is None or resume.step is None:
-        return resume.folder if resume else None
-    return f"outputs/{spec.name}/checkpoint-{resume.step}"
-
-
-def _put_wandb(config: NativeConfig, spec: RunSpec) -> None:
-    if spec.wandb is None:
-        return
-    for key in ("project", "entity", "group"):
-        config.put(f"wandb.{key}", getattr(spec.wandb, key), origin(spec, f"wandb.{key}"))
-    config.put("wandb.tags", list(spec.wandb.tags) or None, origin(spec, "wandb.tags"))
 
 
 def _left_out(spec: RunSpec, source: Source) -> list[str]:
@@ -195,16 +176,6 @@ def _left_out(spec: RunSpec, source: Source) -> list[str]:
         "gpus": (spec.gpus.train > 1 or spec.gpus.multi_node, "one process trains, on one GPU"),
     }
     return [f"{key}: {reason}" for key, (declared, reason) in reasons.items() if declared]
-
-
-def _eval_batch(spec: RunSpec) -> int | None:
-    if spec.eval is None:
-        return None
-    return spec.eval.rollouts * max(1, MICRO_BATCH // spec.eval.rollouts)
-
-
-def _micro_batch(batch: int) -> int:
-    return max(size for size in range(1, MICRO_BATCH + 1) if batch % size == 0)
 
 
 def _settings(spec: RunSpec, native: Mapping[str, Any]) -> TrainerSettings:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from envwright.rules.runs.subject import TrainerLimits
-from envwright.training.trainers.native_config import NativeConfig, origin, script_text, toml_text
+from envwright.training.trainers.launch_script import LaunchScript
+from envwright.training.trainers.native_config import NativeConfig, origin, toml_text
 from envwright.training.trainers.trainer import (
-    INSTALL,
     Compiled,
     CompileError,
     CompileRequest,
@@ -15,14 +15,9 @@ from envwright.training.trainers.trainer import (
     Trainer,
     file_path,
     heading,
-    install_lines,
-    own_environment_lines,
     refuses_unknown,
     saved_every,
-    script_heading,
     settings_at,
-    start_lines,
-    units,
     with_overrides,
 )
 
@@ -63,44 +58,29 @@ MOST_MICRO_BATCH = 8
 
 def _compile(request: CompileRequest) -> Compiled:
     """The TOML of vf-rl, and the script that creates its virtual environment."""
-    spec = request.spec
-    config = with_overrides(_config(request), spec)
-    path, script = file_path(request, "toml"), file_path(request, "sh")
-    legacy = f"Legacy: {RELEASE} is the last release with this trainer."
-    about = heading(request, LIMITS.title, f"vf-rl @ {path}", legacy)
-    text = toml_text(config, about)
-    lines = script_heading(
-        request,
-        LIMITS.title,
-        script,
-        "On a Linux machine with two GPUs and tmux: vf-rl starts vLLM and the trainer there.",
-    )
-    before = [*own_environment_lines(request, "3.11"), f"{INSTALL} '{RELEASE}'", *install_lines(request)]
-    before += start_lines(request)
+    config = with_overrides(_config(request), request.spec)
+    path, legacy = file_path(request, "toml"), f"Legacy: {RELEASE} is the last release with this trainer."
+    about = "On a Linux machine with two GPUs and tmux: vf-rl starts vLLM and the trainer there."
+    script = LaunchScript(request, LIMITS.title, "", about)
+    script.create_environment()
+    script.install(f"'{RELEASE}'")
+    script.note_start()
     # tmux starts `uv run` in --cwd, where uv finds the folder .venv, also without these variables.
-    start = f'"$VENV/bin/vf-rl" @ "$PWD/{path}" --cwd "$(dirname "$VENV")"'
-    return Compiled(
-        files={path: text, script: script_text(start, {}, lines, before)},
-        command=("bash", script),
-        native=config,
-        notes=tuple(config.left_out),
-        secrets=spec.secrets,
-        units=units(request),
-    )
+    program = f'"$VENV/bin/vf-rl" @ "$PWD/{path}" --cwd "$(dirname "$VENV")"'
+    text = toml_text(config, heading(request, LIMITS.title, f"vf-rl @ {path}", legacy))
+    return script.compiled(config, program, files={path: text})
 
 
 def _config(request: CompileRequest) -> NativeConfig:
     spec, source, config = request.spec, request.only_source(), NativeConfig()
-    config.put("model", spec.model, origin(spec, "model"))
+    config.place("model", spec, "model")
     config.put("env.id", request.environment(source).id, origin(spec, "environments[0].id"))
-    if source.settings:
-        config.put("env.args", dict(source.settings), origin(spec, "environments[0].args"))
-    config.put("inference.gpus", spec.gpus.inference, origin(spec, "gpus.inference"))
-    config.put("inference.args.max_model_len", spec.seq_len, origin(spec, "seq_len"))
+    config.put("env.args", dict(source.settings) or None, origin(spec, "environments[0].args"))
+    config.place("inference.gpus", spec, "gpus.inference")
+    config.place("inference.args.max_model_len", spec, "seq_len")
     if spec.gpus.tensor_parallel > 1:
-        path = "inference.args.tensor_parallel_size"
-        config.put(path, spec.gpus.tensor_parallel, origin(spec, "gpus.tensor_parallel"))
-    config.put("trainer.gpus", spec.gpus.train, origin(spec, "gpus.train"))
+        config.place("inference.args.tensor_parallel_size", spec, "gpus.tensor_parallel")
+    config.place("trainer.gpus", spec, "gpus.train")
     if spec.batch_size % spec.gpus.train:
         raise CompileError(f"batch_size {spec.batch_size} is not a multiple of {spec.gpus.train} GPUs that train")
     micro = math.gcd(spec.batch_size // spec.gpus.train, MOST_MICRO_BATCH)

@@ -14,7 +14,6 @@ from envwright_worker.author_tests.plugin import (
     CaseFailed,
     FailedCase,
     _compared,
-    environment_folder,
     read_cases,
 )
 
@@ -87,11 +86,6 @@ def test_failing_case_prints_comparison(tmp_path: Path) -> None:
     assert "reward is 0, expected 1" in text
     assert ["reward", "1", "0", "<--"] in [line.split() for line in text.split("\n")]
     assert shown.reprcrash.lineno == 2
-
-
-def test_environment_of_tests_is_nearest_package(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text("")
-    assert environment_folder(tmp_path / "tests" / "deep" / "test_a.py") == tmp_path
 
 
 @dataclass

@@ -32,60 +32,40 @@ IMPATIENT_SECONDS = 10.0
 
 
 class AuthorsPlugin:
-    """Register an instance with pytest; `grader_of` returns the grader of an environment's folder."""
+    """Register an instance with pytest, in a process that tests one environment."""
 
-    def __init__(self, grader_of: Callable[[Path], Grader], scope: str = "module") -> None:
-        self._grader_of = grader_of
-        self._scope = scope
-
-    @classmethod
-    def over(cls, grader: Grader) -> AuthorsPlugin:
-        """The plugin of a process that tests one environment."""
-        return cls(lambda _folder: grader, "session")
+    def __init__(self, grader: Grader) -> None:
+        self._grader = grader
 
     def pytest_collect_file(self, file_path: Path, parent: Any) -> Any:
         """Collect cases beside the tests."""
         if file_path.name != CASES_FILE or file_path.parent.name != "tests":
             return None
         found = CasesFile.from_parent(parent, path=file_path)
-        found.grader_of = self._grader_of
+        found.grader = self._grader
         return found
 
     def pytest_configure(self, config: Any) -> None:
-        """Offer the fixtures: pytest wants them as functions, not as methods."""
-        config.pluginmanager.register(fixtures(self._grader_of, self._scope), "envwright-fixtures")
+        """Offer the fixtures: pytest wants them as functions of a module, not as methods."""
 
+        @pytest.fixture(scope="session")  # type: ignore[untyped-decorator]
+        def tasks() -> Sequence[TaskData]:
+            """The environment's tasks: each a mapping of its data, with `.index` and `.prompt`."""
+            return self._grader.tasks
 
-def fixtures(grader_of: Callable[[Path], Grader], scope: str) -> ModuleType:
-    """A module of fixtures over the graders; each environment's grader is used for the whole session."""
+        @pytest.fixture(scope="session")  # type: ignore[untyped-decorator]
+        def score() -> Callable[[Any, Any], Scored]:
+            """`score(task, reply)`: `.reward`, and each function's score as `scored["name"]`."""
+            return self._grader.score
 
-    @pytest.fixture(scope=scope)  # type: ignore[untyped-decorator]
-    def _grader(request: Any) -> Grader:
-        return grader_of(Path() if scope == "session" else environment_folder(request.path))
+        @pytest.fixture(scope="session")  # type: ignore[untyped-decorator]
+        def oracle() -> Callable[..., Any]:
+            """`oracle(task, messages=None)`: the next reply of a perfect model."""
+            return self._grader.oracle
 
-    @pytest.fixture(scope=scope)  # type: ignore[untyped-decorator]
-    def tasks(_grader: Grader) -> Sequence[TaskData]:
-        """The environment's tasks: each a mapping of its data, with `.index` and `.prompt`."""
-        return _grader.tasks
-
-    @pytest.fixture(scope=scope)  # type: ignore[untyped-decorator]
-    def score(_grader: Grader) -> Callable[[Any, Any], Scored]:
-        """`score(task, reply)`: `.reward`, and each function's score as `scored["name"]`."""
-        return _grader.score
-
-    @pytest.fixture(scope=scope)  # type: ignore[untyped-decorator]
-    def oracle(_grader: Grader) -> Callable[..., Any]:
-        """`oracle(task, messages=None)`: the next reply of a perfect model."""
-        return _grader.oracle
-
-    module = ModuleType("envwright_fixtures")
-    vars(module).update(_grader=_grader, tasks=tasks, score=score, oracle=oracle)
-    return module
-
-
-def environment_folder(path: Path) -> Path:
-    """The environment that a test file belongs to: the nearest folder with a pyproject.toml."""
-    return next((folder for folder in path.parents if (folder / "pyproject.toml").is_file()), path.parent)
+        module = ModuleType("envwright_fixtures")
+        vars(module).update(tasks=tasks, score=score, oracle=oracle)
+        config.pluginmanager.register(module, "envwright-fixtures")
 
 
 @dataclass(frozen=True)
@@ -102,14 +82,14 @@ class CaseEntry:
 class CasesFile(pytest.File):  # type: ignore[misc]
     """tests/cases.yaml."""
 
-    grader_of: Callable[[Path], Grader]
+    grader: Grader
 
     def collect(self) -> Iterator[Any]:
         """Each case is an item of its own."""
         for case in read_cases(self.path):
             item = CaseItem.from_parent(self, name=case.name)
             item.case = case
-            item.grader_of = self.grader_of
+            item.grader = self.grader
             yield item
 
 
@@ -117,13 +97,12 @@ class CaseItem(pytest.Item):  # type: ignore[misc]
     """One case: passes if the reply earns the expected reward."""
 
     case: CaseEntry
-    grader_of: Callable[[Path], Grader]
+    grader: Grader
 
     def runtest(self) -> None:
         """Score the reply and compare."""
-        grader = self.grader_of(environment_folder(self.path))
-        task = grader.tasks.meant(self.case.task)
-        scored = grader.score(task, self.case.reply)
+        task = self.grader.tasks.meant(self.case.task)
+        scored = self.grader.score(task, self.case.reply)
         rows = list(_compared(self.case.expect, scored))
         if not all(row.holds for row in rows):
             raise CaseFailed(self.case, task, scored, rows)

@@ -34,7 +34,7 @@ def main() -> int:
     guard.watch()  # from the start, as in the gates: not only once the environment is loaded
     grader = Grader(lambda: opened(asked["settings"], guard))
     try:
-        return int(pytest.main(arguments, plugins=[AuthorsPlugin.over(grader)]))
+        return int(pytest.main(arguments, plugins=[AuthorsPlugin(grader)]))
     finally:
         grader.close()
 

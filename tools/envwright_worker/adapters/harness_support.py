@@ -13,7 +13,8 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,8 @@ class Harnesses:
             harness = vf.load_harness(vf.harness_config_type(slot.id).model_validate(config))
             if harness.NEEDS_CONTAINER:
                 raise HarnessUnusable(_needs_container(slot.id))
-            await _set_up(harness)
+            async with started_runtime(f"envwright-harness-{os.getpid()}-{time.time_ns()}") as runtime:
+                await harness.setup(runtime)
         except HarnessUnusable:
             raise
         except Exception as error:
@@ -119,11 +121,13 @@ def _offer(slot: AgentSlot) -> None:
     Path(slot.cache).mkdir(parents=True, exist_ok=True)
 
 
-async def _set_up(harness: Any) -> None:
-    runtime = make_runtime(vf.SubprocessConfig(), name=f"envwright-harness-{os.getpid()}-{time.time_ns()}")
+@asynccontextmanager
+async def started_runtime(name: str) -> AsyncIterator[Any]:
+    """A runtime of local processes, stopped after the block."""
+    runtime = make_runtime(vf.SubprocessConfig(), name=name)
     await runtime.start()
     try:
-        await harness.setup(runtime)
+        yield runtime
     finally:
         await runtime.stop()
 

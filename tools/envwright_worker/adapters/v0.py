@@ -24,6 +24,7 @@ import verifiers as vf
 from envwright_worker.adapters.adapter import (
     CONVERSATION_HEADER,
     MOST_CALLS,
+    Adapter,
     RolloutOptions,
     RolloutRequest,
     RolloutTurn,
@@ -36,6 +37,7 @@ from envwright_worker.adapters.adapter import (
     calls_rewards,
     conversation_of,
     finite_or_none,
+    own_limit,
 )
 from envwright_worker.adapters.rollout_errors import failure_from_exception, failure_from_text, out_of_time
 from envwright_worker.endpoint.scripted_judge import being_scored
@@ -64,10 +66,8 @@ _retries: ContextVar[list[int] | None] = ContextVar("retries", default=None)
 _conversation: ContextVar[str] = ContextVar("conversation", default="")
 
 
-class AdapterV0:
-    """The surface of `adapter.Adapter` over a v0 environment."""
-
-    infinite = False
+class AdapterV0(Adapter):
+    """A v0 environment."""
 
     def __init__(self, settings: Settings, sources: Sources) -> None:
         self._settings = settings
@@ -76,18 +76,17 @@ class AdapterV0:
         self._environment.env_id = getattr(self._environment, "env_id", None) or settings.module
         self._trap: ContextVar[Trap | None] = ContextVar("trap", default=None)
         self._table = self._trapped_functions()
-        self._has_group_functions = any(function["group"] for function in self._table.values())
+        self.grouped = any(function["group"] for function in self._table.values())
         rubric = self._environment.rubric
-        self._scores_alone = not self._has_group_functions and scores_alone(rubric)
+        self._scores_alone = not self.grouped and scores_alone(rubric)
         self._scores_directly = (
             self._scores_alone and prepares_plainly(self._environment) and hasattr(rubric, "score_objects")
         )
         asks = inspect.signature(rubric.score_group).parameters
-        self._scoring_options = {"score_sem": Unlimited()} if "score_sem" in asks else {}
-        self.conversational = is_conversational(self._environment)
-        self.grouped = any(function["group"] for function in self._table.values())
-        self.compares_siblings = False
-        self.limits_turns = limits_turns(self._environment)
+        self._scoring_options = {"score_sem": contextlib.nullcontext()} if "score_sem" in asks else {}
+        leaves = list(leaf_environments(self._environment))
+        self.conversational = not all(isinstance(leaf, vf.SingleTurnEnv) for leaf in leaves)
+        self.limits_turns = all(getattr(leaf, "max_turns", 0) > 0 for leaf in leaves)
         self._tasks: Mapping[int, TaskView] = {}
         self._tool_calls: deque[ToolUse] = deque(maxlen=MOST_CALLS)
         for member in (self._environment, *(getattr(self._environment, "env_map", None) or {}).values()):
@@ -101,18 +100,17 @@ class AdapterV0:
             "conversational": self.conversational,
             "functions": list(self._table.values()),
             "tools": [getattr(tool, "__name__", str(tool)) for tool in getattr(self._environment, "tools", None) or []],
-            "drafts_read_by": next(filter(None, map(draft_reader, self._parsers())), None),
+            "drafts_read_by": next(filter(None, (draft_reader(parser) for _, parser in self.parsers())), None),
         }
 
-    def _parsers(self) -> Iterator[Any]:
-        yield getattr(self._environment, "parser", None)
+    def parsers(self) -> list[tuple[str, Any]]:
+        """The environment's own, and those of rubrics with a weight, each once."""
+        known: list[tuple[str, Any]] = [("parser", getattr(self._environment, "parser", None))]
         for rubric in leaf_rubrics(self._environment.rubric):
-            yield getattr(rubric, "parser", None)
-
-    @property
-    def environment(self) -> Any:
-        """The environment itself, for its parsers, which only this generation has."""
-        return self._environment
+            parser = getattr(rubric, "parser", None)
+            if any(rubric.weights) and all(parser is not other for _, other in known):
+                known.append(("rubric.parser", parser))
+        return [(name, parser) for name, parser in known if parser is not None]
 
     def place_of_turns(self) -> Mapping[str, Any] | None:
         return self._sources.place_of_code(getattr(getattr(self._environment, "env_response", None), "__code__", None))
@@ -226,7 +224,7 @@ class AdapterV0:
         return replace(task, data=data, native=dict(data))
 
     async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
-        if not self._has_group_functions:
+        if not self.grouped:
             return [(await self._score_group(task, [completion]))[0] for completion in completions]
         return await self._score_group(task, completions)
 
@@ -286,11 +284,6 @@ class AdapterV0:
         incomplete = any(functions[name]["weight"] for name in failed if name in functions)
         return {"reward": None if incomplete else finite_or_none(reward), "functions": functions, "failures": filed}
 
-    async def validate(self, _task: TaskView) -> bool | None:
-        return None
-
-    async def close(self) -> None: ...
-
     async def roll_out(
         self,
         jobs: Sequence[RolloutRequest],
@@ -298,7 +291,7 @@ class AdapterV0:
         base_url: str,
         max_concurrent: int,
         seconds: float,
-        options: RolloutOptions = RolloutOptions(),  # noqa: B008
+        options: RolloutOptions,
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Runs every policy in turn through `Environment.generate`, which `evaluate` wraps."""
         self._tasks = tasks
@@ -319,9 +312,6 @@ class AdapterV0:
         state = await state_of(self._environment, task, [])
         offered = state.get("tool_defs") or state.get("oai_tools") or []
         return [tool.model_dump() if hasattr(tool, "model_dump") else dict(tool) for tool in offered]
-
-    def recorded_rewards(self) -> list[dict[str, Any]]:
-        return []
 
     def taken_tool_calls(self) -> list[ToolUse]:
         taken = list(self._tool_calls)
@@ -372,11 +362,10 @@ class AdapterV0:
         generate = self._environment.generate
         accepted = inspect.signature(generate).parameters
         client = resolved_client(base_url, seconds, options.retries)
-        count_retries(client)
-        send_conversation(client)
+        follow_requests(client)
         arguments: dict[str, Any] = {"client": client, "model": policy, "sampling_args": dict(options.sampling)}
         if "on_progress" not in accepted:  # 0.1.8 and 0.1.9: columns at the end
-            with self._filing_per_rollout(ledger, options.limit(seconds)):
+            with self._filing_per_rollout(ledger, own_limit(seconds)):
                 results = await generate(inputs, **arguments, max_concurrent=max_concurrent, use_tqdm=False)
             for output in rows_of_columns(results):
                 yield output
@@ -387,15 +376,14 @@ class AdapterV0:
             for output in new:
                 arrived.put_nowait(output)
 
-        group = self._has_group_functions
         arguments |= {
-            "independent_scoring": not group,
+            "independent_scoring": not self.grouped,
             "max_concurrent": max_concurrent,  # bounds rollouts when scoring is independent, else groups
             "on_start": lambda *_: None,
             "on_progress": progress,
             "on_log": lambda *_: None,
         }
-        with self._filing_per_rollout(ledger, options.limit(seconds)):
+        with self._filing_per_rollout(ledger, own_limit(seconds)):
             generation = asyncio.ensure_future(generate(inputs, **arguments))
             generation.add_done_callback(lambda _: arrived.put_nowait({}))
             try:
@@ -494,7 +482,7 @@ def member_of(environment: Any, row: Mapping[str, Any]) -> Any:
 
 def draft_reader(parser: Any) -> str | None:
     """The name of a parser of verifiers itself that takes an answer inside the reasoning for the answer."""
-    if parser is None or not type(parser).__module__.startswith("verifiers."):
+    if not type(parser).__module__.startswith("verifiers."):
         return None
     with contextlib.suppress(Exception):
         field = parser.answer_field
@@ -555,18 +543,13 @@ def prepares_plainly(environment: Any) -> bool:
     return not given and all(maker.__module__.startswith("verifiers.") for maker in makers)
 
 
-def is_conversational(environment: Any) -> bool:
-    inner = getattr(environment, "envs", None)
-    if inner:
-        return any(is_conversational(one) for one in inner)
-    return not isinstance(environment, vf.SingleTurnEnv)
-
-
-def limits_turns(environment: Any) -> bool:
-    inner = getattr(environment, "envs", None)
-    if inner:
-        return all(limits_turns(one) for one in inner)
-    return getattr(environment, "max_turns", 0) > 0
+def leaf_environments(environment: Any) -> Iterator[Any]:
+    """The environments below any nesting of groups."""
+    if members := getattr(environment, "envs", None):
+        for member in members:
+            yield from leaf_environments(member)
+    else:
+        yield environment
 
 
 def dataset_of(environment: Any, split: str) -> Any:
@@ -774,27 +757,9 @@ def _broken(row: Mapping[str, Any], failure: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def count_retries(client: Any) -> None:
-    """Count the requests that the HTTP client repeats, for the rollout that they belong to.
-
-    The openai client marks them with a header.
-    """
-    inner = getattr(client, "client", client)
-    http = getattr(inner, "_client", None)
-
-    async def counted(request: Any) -> None:
-        asked_again = _retries.get()
-        if asked_again is not None and int(request.headers.get("x-stainless-retry-count", "0")) > 0:
-            asked_again[0] += 1
-
-    with contextlib.suppress(AttributeError, KeyError):
-        http.event_hooks["request"].append(counted)  # type: ignore[union-attr]
-
-
-def send_conversation(client: Any) -> None:
-    """Send the id of its rollout with each request."""
-    inner = getattr(client, "client", client)
-    http = getattr(inner, "_client", None)
+def follow_requests(client: Any) -> None:
+    """Send the id of its rollout with each request, and count the repeated ones, which openai's client marks."""
+    http = getattr(getattr(client, "client", client), "_client", None)
     if http is None:
         return
     build = http.build_request
@@ -804,6 +769,9 @@ def send_conversation(client: Any) -> None:
         request = build(*args, **kwargs)
         if conversation := _conversation.get():
             request.headers[CONVERSATION_HEADER] = conversation
+        asked_again = _retries.get()
+        if asked_again is not None and int(request.headers.get("x-stainless-retry-count", "0")) > 0:
+            asked_again[0] += 1
         return request
 
     http.build_request = built
@@ -831,16 +799,6 @@ def tokens_of(usage: Any) -> tuple[int, int] | None:
 
 
 # Differences between releases: 0.1.8 and 0.1.9 use plain dictionaries and OpenAI's own client.
-
-
-class Unlimited:
-    """A semaphore that never waits, for the releases that require one."""
-
-    async def __aenter__(self) -> None:
-        return None
-
-    async def __aexit__(self, *_: object) -> None:
-        return None
 
 
 def trajectory_step(before: Sequence[Any], message: Any, state: Any) -> dict[str, Any]:

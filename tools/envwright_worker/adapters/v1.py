@@ -22,11 +22,12 @@ from typing import Any, get_args
 
 import verifiers.v1 as vf
 from verifiers.v1.dialects.chat import message_to_wire, parse_message
-from verifiers.v1.runtimes import make_runtime
 from verifiers.v1.state import state_cls
 
 from envwright_worker.adapters import chat_harness
 from envwright_worker.adapters.adapter import (
+    MARGIN_SECONDS,
+    Adapter,
     RolloutOptions,
     RolloutRequest,
     RolloutTurn,
@@ -38,8 +39,9 @@ from envwright_worker.adapters.adapter import (
     at_once,
     calls_rewards,
     finite_or_none,
+    own_limit,
 )
-from envwright_worker.adapters.harness_support import Harnesses
+from envwright_worker.adapters.harness_support import Harnesses, started_runtime
 from envwright_worker.adapters.rollout_errors import (
     failure_from_exception,
     failure_from_text,
@@ -56,8 +58,6 @@ from envwright_worker.tool_servers import fork_servers
 
 MOST_KNOWN = 256
 """The most tasks that are kept with their functions: the sampled ones, not the whole taskset."""
-MARGIN_SECONDS = 5.0
-"""Seconds by which a rollout's own limit ends before the host's, so that it is reported."""
 MOST_SIGNATURES = 256
 _SCORING: Any = sys.modules[vf.Task.__module__]
 """The module in which verifiers looks up how a task's functions are called."""
@@ -77,10 +77,20 @@ class _Known:
     """The task's functions with traps, by kind."""
 
 
-class AdapterV1:
-    """The surface of `adapter.Adapter` over a v1 package."""
+class HarnessAdapter(Adapter):
+    """A package that exports a harness and no taskset: it can be loaded, but has no tasks."""
 
-    grouped = False
+    def __init__(self, settings: Settings) -> None:
+        config = vf.harness_config_type(settings.module).model_validate({"id": settings.module, **settings.args})
+        self._harness = vf.load_harness(config)
+
+    def describe(self) -> dict[str, Any]:
+        name = type(self._harness).__name__
+        return {"generation": "v1", "environment": name, "conversational": False, "functions": [], "tools": []}
+
+
+class AdapterV1(Adapter):
+    """A v1 package with tasks."""
 
     def __init__(self, settings: Settings, sources: Sources) -> None:
         sys.modules[chat_harness.HARNESS_ID.replace("-", "_")] = chat_harness
@@ -89,6 +99,7 @@ class AdapterV1:
         self._trap = Trap(sources)
         self._config = vf.taskset_config_type(settings.module).model_validate({"id": settings.module, **settings.args})
         self._taskset = vf.load_taskset(self._config)
+        self.infinite = bool(getattr(self._taskset, "INFINITE", False))
         self._environment_class = vf.environment_class(settings.module)
         self._task_class = type(self._taskset).task_type()
         self._toolsets = [
@@ -175,13 +186,6 @@ class AdapterV1:
 
     def place_of_turns(self) -> Mapping[str, Any] | None:
         return self._sources.place_of_code(getattr(self._environment_class.run, "__code__", None))
-
-    def parser_tags(self) -> list[str]:
-        return []
-
-    @property
-    def infinite(self) -> bool:
-        return bool(getattr(self._taskset, "INFINITE", False))
 
     def with_data(self, task: TaskView, data: dict[str, Any]) -> TaskView:
         native = copy.copy(task.native)
@@ -277,7 +281,8 @@ class AdapterV1:
     async def validate(self, view: TaskView) -> bool | None:
         if self._task_class.validate is vf.Task.validate:
             return None
-        async with provisioned(view) as runtime:
+        async with started_runtime(f"envwright-validate-{view.index}-{time.time_ns()}") as runtime:
+            await _invoke(view.native.setup, trace_of(view, []), runtime)
             valid = await view.native.validate(runtime)
         return None if valid is None else bool(valid)
 
@@ -288,7 +293,7 @@ class AdapterV1:
         base_url: str,
         max_concurrent: int,
         seconds: float,
-        options: RolloutOptions = RolloutOptions(),  # noqa: B008
+        options: RolloutOptions,
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Runs every job through the environment's own `run_slot`, all policies in parallel."""
         environment = await self._served(seconds, options)
@@ -297,7 +302,7 @@ class AdapterV1:
 
         sampling = vf.SamplingConfig(**options.sampling)
         chat_harness.ChatHarness.retries = options.retries
-        limit = options.limit(seconds) + options.margin / 2  # the library's own limit runs out first, and reports more
+        limit = own_limit(seconds) + MARGIN_SECONDS / 2  # the library's own limit runs out first, and reports more
 
         async def play(job: RolloutRequest, number: int, slot: Any) -> dict[str, Any]:
             self._playing.append(PlayedSlot(tasks[job.task], number, slot))
@@ -327,9 +332,6 @@ class AdapterV1:
             await asyncio.gather(*running, return_exceptions=True)
             self._playing.clear()
             self._requests.clear()
-
-    async def tools_of(self, task: TaskView) -> list[dict[str, Any]]:  # noqa: ARG002
-        return []
 
     def recorded_rewards(self) -> list[dict[str, Any]]:
         return [
@@ -602,36 +604,16 @@ async def score_in_place(task: Any, trace: Any, *, in_runtime: bool) -> None:
     if not in_runtime:
         await task.score(trace)
         return
-    runtime = make_runtime(vf.SubprocessConfig(), name=f"envwright-{trace.id}")
-    await runtime.start()
-    try:
+    async with started_runtime(f"envwright-{trace.id}") as runtime:
         await _invoke(task.setup, trace, runtime)
         await _invoke(task.finalize, trace, runtime)
         await task.score(trace, runtime)
-    finally:
-        await runtime.stop()
 
 
 async def _invoke(hook: Callable[..., Any], trace: Any, runtime: Any) -> None:
     offered = {"trace": trace, "runtime": runtime}
     wanted = inspect.signature(hook).parameters
     await hook(**{name: value for name, value in offered.items() if name in wanted})
-
-
-class provisioned:  # noqa: N801 - reads as what it is: `async with provisioned(task) as runtime`
-    """A started subprocess runtime, set up for a task and stopped afterwards."""
-
-    def __init__(self, view: TaskView) -> None:
-        self._view = view
-        self._runtime = make_runtime(vf.SubprocessConfig(), name=f"envwright-validate-{view.index}-{time.time_ns()}")
-
-    async def __aenter__(self) -> Any:
-        await self._runtime.start()
-        await _invoke(self._view.native.setup, trace_of(self._view, []), self._runtime)
-        return self._runtime
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._runtime.stop()
 
 
 # Traces: made from a conversation, and read back as plain data.

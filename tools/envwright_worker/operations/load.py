@@ -55,13 +55,9 @@ def answer(session: Session, request: JobRequest) -> None:
 def _adapter(session: Session, settings: Settings) -> Adapter:
     if settings.generation == "v1":
         _refuse_other_v1()
-        if settings.is_harness:
-            from envwright_worker.adapters.v1_harness import HarnessAdapter
+        from envwright_worker.adapters.v1 import AdapterV1, HarnessAdapter
 
-            return HarnessAdapter(settings)
-        from envwright_worker.adapters.v1 import AdapterV1
-
-        return AdapterV1(settings, session.sources)
+        return HarnessAdapter(settings) if settings.is_harness else AdapterV1(settings, session.sources)
     from envwright_worker.adapters.v0 import AdapterV0
 
     return AdapterV0(settings, session.sources)

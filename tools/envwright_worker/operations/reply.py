@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envwright_worker.adapters.adapter import RolloutRequest
+from envwright_worker.adapters.adapter import Adapter, RolloutRequest
 from envwright_worker.channel import JobRequest
 from envwright_worker.checks.inspection import MAXIMUM_TASKS
 from envwright_worker.failures import OutOfTime
@@ -63,34 +63,19 @@ def _scored(session: Session, index: int, script: list[Message], seconds: float)
 # Parts read from a reply: by the environment's own parsers, and by `find_payload`.
 
 
-def extracted(adapter: Any, data: Mapping[str, Any], completion: Sequence[Message]) -> list[dict[str, Any]]:
+def extracted(adapter: Adapter, data: Mapping[str, Any], completion: Sequence[Message]) -> list[dict[str, Any]]:
     """Each way to read the reply, and its result; a parser that raises has an error as its result.
 
     A v0 environment has a parser, and its rubric may have another one. A v1 package has none: only the payload that
     scripted policies would replace is listed.
     """
     found = []
-    for owner, parser in parsers_of(adapter):
+    for owner, parser in adapter.parsers():
         found.append({"by": f"{owner}.parse", **_tried(lambda p=parser: _fields(p.parse(last_words(completion))))})
         found.append({"by": f"{owner}.parse_answer", **_tried(lambda p=parser: p.parse_answer(list(completion)))})
     payload = find_payload(last_words(completion), answer_of(dict(data)))
     found.append({"by": "envwright", "value": payload.answer[:LONGEST]})
     return found
-
-
-def parsers_of(adapter: Any) -> list[tuple[str, Any]]:
-    """The parsers of a v0 environment by name, each once: its own, and those of rubrics with a weight."""
-    environment = getattr(adapter, "environment", None)
-    if environment is None:
-        return []
-    from envwright_worker.adapters.v0 import leaf_rubrics
-
-    known: list[tuple[str, Any]] = [("parser", getattr(environment, "parser", None))]
-    for rubric in leaf_rubrics(environment.rubric):
-        parser = getattr(rubric, "parser", None)
-        if any(rubric.weights) and all(parser is not other for _, other in known):
-            known.append(("rubric.parser", parser))
-    return [(name, parser) for name, parser in known if parser is not None]
 
 
 def _tried(read: Any) -> dict[str, Any]:

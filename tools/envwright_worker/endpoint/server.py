@@ -50,7 +50,7 @@ from envwright_worker.endpoint.dialects import (
 from envwright_worker.endpoint.faults import CUTS, EndpointFault, FaultPlan
 from envwright_worker.failures import Accusation, Sources
 from envwright_worker.messages import Message, media_of, says, text_of
-from envwright_worker.policies.answers import JUNK
+from envwright_worker.policies.answers import JUNK, json_value
 from envwright_worker.policies.oracle import AskingAgent, NoOracle, oracle_failure
 from envwright_worker.policies.policy import UnknownPolicy
 from envwright_worker.policies.scripted import ScriptedPolicies
@@ -223,10 +223,7 @@ class ScriptedEndpoint:
 
     def answer_here(self, path: str, content: bytes, conversation: str = "") -> Future[tuple[int, bytes]] | None:
         """Status and body of the response to a request, without a connection; `None` if it has to be served."""
-        try:
-            body = json.loads(content)
-        except (ValueError, RecursionError):
-            return None
+        body = json_value(content)
         if path not in DIALECTS or not isinstance(body, dict) or body.get("stream"):
             return None
         return asyncio.run_coroutine_threadsafe(self._answered_here(DIALECTS[path], body, conversation), self.loop)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envwright_worker.policies.answers import REASONING_TAGS, frame_of, split_elements
-from envwright_worker.policies.policy import SOME, ReferenceReply, is_json, policy
+from envwright_worker.policies.answers import REASONING_TAGS, frame_of, is_json, split_elements
+from envwright_worker.policies.policy import SOME, ReferenceReply, policy
 
 _THOUGHT = re.compile(rf"<({'|'.join(REASONING_TAGS)})>.*?</\1>\s*", re.DOTALL)
 

@@ -13,13 +13,12 @@ from types import ModuleType
 from typing import Any
 
 from envwright_worker.failures import Accusation, Sources, shortened
-from envwright_worker.messages import Message, assistant_message, says, text_of
-from envwright_worker.policies.answers import REASONING_TAGS, FieldPath, answer_of, value_at
+from envwright_worker.messages import Message, assistant_message, says, text_of, tool_call
+from envwright_worker.policies.answers import REASONING_TAGS, FieldPath, answer_of, json_value, value_at
 
 DEEPEST = 4
 """The depth to which a task's data is searched for expected calls."""
 _QUOTED = re.compile(r"[\"'“`]([^\"'”`\n]{1,200})[\"'”`]")
-_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w])")
 
 
 class OracleError(Accusation):
@@ -246,23 +245,14 @@ def call_asked_for(
     )
     if calls is None:
         return None
-    return {
-        "role": "assistant",
-        "content": "",
-        "tool_calls": [
-            {"id": f"call_{place}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-            for place, (name, arguments) in enumerate(calls)
-        ],
-    }
+    listed = [{"name": name, "arguments": arguments} for name, arguments in calls]
+    return says("") | {"tool_calls": [tool_call(*call) for call in enumerate(listed)]}
 
 
 def result_of_calls(messages: Sequence[Message]) -> str:
     """The result of the last tool as text; the value of a JSON object that has only one."""
     text = next((text_of(message) for message in reversed(messages) if message["role"] == "tool"), "").strip()
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    value = json_value(text, text)
     if isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -276,17 +266,12 @@ def trial_call(
     Calls of other numbers have other values where the task does not name them.
     """
     described = _function(tool)
-    schema = _parameters(described)
-    properties = schema.get("properties") or {}
-    required = [name for name in schema.get("required") or properties if name in properties]
     prompt = _spoken(messages)
-    named = {name: _named_value(name, _kind_of(properties[name]), task, prompt) for name in required}
-    arguments = {
-        name: _trial_value(_kind_of(properties[name]), named[name], prompt, number + place)
-        for place, name in enumerate(required)
-    }
-    function = {"name": str(described["name"]), "arguments": json.dumps(arguments)}
-    return {"id": f"call_{number}", "type": "function", "function": function}
+    arguments: dict[str, Any] = {}
+    for place, (name, schema) in enumerate(_required(described).items()):
+        kind = _kind_of(schema)
+        arguments[name] = _trial_value(kind, _named_value(name, kind, task, prompt), prompt, number + place)
+    return tool_call(number, {"name": str(described["name"]), "arguments": arguments})
 
 
 def _kind_of(schema: Any) -> Mapping[str, Any]:
@@ -329,8 +314,11 @@ def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _parameters(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    return tool.get("parameters") or tool.get("input_schema") or {}
+def _required(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """The required parameters of a tool with their schemas."""
+    schema = tool.get("parameters") or tool.get("input_schema") or {}
+    properties = schema.get("properties") or {}
+    return {name: properties[name] for name in schema.get("required") or properties if name in properties}
 
 
 def _plain(name: Any) -> str:
@@ -347,10 +335,7 @@ def _spoken(messages: Sequence[Message]) -> str:
 def _expected_calls(value: Any, offered: Mapping[str, Any], depth: int) -> Iterator[list[NamedCall]]:
     """Every list of calls of offered tools in a value, in JSON or not."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return
+        value = json_value(value)
     if isinstance(value, list) and value:
         calls = [_as_call(one, offered) for one in value]
         if all(calls):
@@ -381,10 +366,7 @@ def _as_call(value: Any, offered: Mapping[str, Any]) -> NamedCall | None:
 
 def _named_call(name: Any, arguments: Any, offered: Mapping[str, Any]) -> NamedCall | None:
     if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments or "{}")
-        except (ValueError, RecursionError):
-            return None
+        arguments = json_value(arguments or "{}")
     return (str(offered[_plain(name)]["name"]), dict(arguments)) if isinstance(arguments, Mapping) else None
 
 
@@ -417,13 +399,11 @@ def _arguments(
     tool: Mapping[str, Any], task: Mapping[str, Any], prompt: str, *, certain: bool
 ) -> dict[str, Any] | None:
     """A value for each required parameter; `None` if one of them is not named."""
-    schema = _parameters(tool)
-    properties = schema.get("properties") or {}
-    required = [name for name in schema.get("required") or properties if name in properties]
+    required = _required(tool)
     numbers = iter(_NUMBER.findall(prompt))
     found: dict[str, Any] = {}
-    for name in required:
-        known = properties[name] if isinstance(properties[name], Mapping) else {}
+    for name, schema in required.items():
+        known = schema if isinstance(schema, Mapping) else {}
         value = _named_value(name, known, task, prompt)
         if value is None and known.get("type") in ("integer", "number"):
             value = next(numbers, None)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from envwright_worker.policies.answers import Payload
+from envwright_worker.policies.answers import Payload, is_json
 
 MANY = 30
 """The number of tasks of most policies: with 95 % probability, at least one of 29 shows a defect of a tenth of the
@@ -123,15 +123,6 @@ def policy(
         return REGISTERED[name]
 
     return register
-
-
-def is_json(text: str) -> bool:
-    """Whether a text is a JSON object or array."""
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return text.lstrip()[:1] in ("{", "[")
 
 
 def generator(*key: object) -> random.Random:

@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Literal
 
 from envwright_worker.messages import Message
-from envwright_worker.policies.answers import detect_type, find_payload
+from envwright_worker.policies.answers import detect_type, find_payload, json_value
 
 PROBE_TASKS = 5
 SLACK = Decimal("0.02")
@@ -79,10 +79,7 @@ def _is_object(text: str) -> bool:
 
 def elements_of(text: str) -> Counter[str]:
     """The elements of a list, of a JSON value or of lines; pairs for an object."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = [part for part in re.split(r"[\n,;]+", text.strip().strip("[](){}")) if part.strip()]
+    value = json_value(text, [part for part in re.split(r"[\n,;]+", text.strip().strip("[](){}")) if part.strip()])
     if isinstance(value, dict):
         return Counter(json.dumps([key, item], sort_keys=True) for key, item in value.items())
     parts = value if isinstance(value, list) else [value]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 
-from envwright_worker.policies.answers import Payload, detect_type, find_payload
+from envwright_worker.policies.answers import Payload, detect_type, find_payload, json_value
 from envwright_worker.search.material import BARE, AnswerForm, Constants, elements_of, form_of, number_in
 
 EMPTY = ("", " ", "\n", "[]", "{}", "()", "set()", '""', ",", ".", "null", "None", "nan", "-", "[[]]", "[{}]")
@@ -260,22 +260,14 @@ def _more_elements(slot: _Slot) -> Iterator[Wrong]:
         return
     why = "it lists elements beside the right ones that do not belong there"
     if text[:1] == "[":
-        more = [*json.loads(text), *EXTRA] if _is_json(text) else None
-        texts = [json.dumps(more, ensure_ascii=False)] if more else []
+        given = json_value(text)
+        texts = [] if given is None else [json.dumps([*given, *EXTRA], ensure_ascii=False)]
     elif text[:1] == "{":
         return
     else:
         separator = next((each for each in ("\n", ", ", ",", "; ", ";") if each in text), ", ")
         texts = [separator.join([text, *EXTRA])]
     yield from _wrong(slot, "more than the answer", why, *texts)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 _FAMILIES: Sequence[Callable[[_Slot], Iterator[Wrong]]] = (
@@ -299,13 +291,12 @@ def _several_marks(gold: str, answer: str | None, slot: _Slot) -> Iterator[Wrong
 
 def _other_key(gold: str, slot: _Slot) -> Iterator[Wrong]:
     """In a JSON object, the right answer under an unknown key."""
-    wrong = slot.payload.saying(slot.misses[0])
-    if gold.strip()[:1] != "{" or not _is_json(wrong) or not isinstance(json.loads(wrong), dict):
+    right, wrong = json_value(gold), json_value(slot.payload.saying(slot.misses[0]))
+    if not isinstance(right, dict) or not isinstance(wrong, dict):
         return
-    right = json.loads(gold)
-    key = next((name for name, value in json.loads(wrong).items() if right.get(name) != value), None)
+    key = next((name for name, value in wrong.items() if right.get(name) != value), None)
     if key is not None:
-        many = {**json.loads(wrong), "other": right[key], "another": slot.misses[-1]}
+        many = {**wrong, "other": right[key], "another": slot.misses[-1]}
         reply = json.dumps(many, ensure_ascii=False)
         yield Wrong("many keys", "the right answer is under another key of the object", (reply,))
         listed = json.dumps({**right, key: [right[key], *slot.misses[:2]]}, ensure_ascii=False)

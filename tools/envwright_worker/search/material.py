@@ -122,9 +122,7 @@ def probe_tasks_of(
 
 def chance_of(answers: Sequence[str]) -> float | None:
     """The share of tasks with the most frequent answer: the luck of a constant answer."""
-    if not answers:
-        return None
-    return max(Counter(map(plain, answers)).values()) / len(answers)
+    return max(Counter(map(plain, answers)).values()) / len(answers) if answers else None
 
 
 @dataclass(frozen=True)
@@ -138,14 +136,12 @@ class AnswerForm:
     """Text in front of the answer's own marks, such as a reasoning element."""
 
     def saying(self, text: str) -> str:
-        return f"{self.lead}{self.before}{self.quoted(text)}{self.after}"
+        return f"{self.lead}{self.marked(text)}"
 
     def marked(self, text: str) -> str:
         """The answer's own marks alone, which are repeated if several answers are given."""
-        return f"{self.before}{self.quoted(text)}{self.after}"
-
-    def quoted(self, text: str) -> str:
-        return json.dumps(text)[1:-1] if self.kind == "json" and self.before.endswith('"') else text
+        quoted = json.dumps(text)[1:-1] if self.kind == "json" and self.before.endswith('"') else text
+        return f"{self.before}{quoted}{self.after}"
 
     @property
     def explicit(self) -> bool:
@@ -231,15 +227,3 @@ def _text_of(node: ast.expr) -> str | None:
     if isinstance(node, ast.JoinedStr):
         return "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
     return None
-
-
-def compiling(patterns: Iterable[str]) -> list[str]:
-    """The patterns that are valid regular expressions."""
-    sound = []
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except (re.error, OverflowError, RecursionError):
-            continue
-        sound.append(pattern)
-    return sound

@@ -152,7 +152,7 @@ def test_malformed_reply_is_not_json(endpoint: ScriptedEndpoint, kind: str):
 
 
 def test_slow_endpoint_delays_each_token(endpoint: ScriptedEndpoint):
-    endpoint.faults = FaultPlan.parse([{"kind": "slow", "seconds": 0.05, "per_token": 0.05}])
+    endpoint.faults = FaultPlan.parse(["slow:seconds=0.05,per-token=0.05"])
     started = time.monotonic()
     reply(endpoint)
     assert time.monotonic() - started >= 0.2

@@ -114,8 +114,6 @@ class RolloutOptions:
     """The settings of model calls in rollouts."""
 
     sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 1.0})
-    retries: int = 0
-    """Maximum retries of a request after a failure of the provider, with backoff and jitter."""
     connected: bool = False
     """Whether requests to the scripted endpoint use a connection, as requests to a model do."""
     harness: str | None = None

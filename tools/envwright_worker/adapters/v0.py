@@ -62,7 +62,6 @@ UNREACHABLE = "http://127.0.0.1:9/v1"
 JOB = "envwright_job"
 OTHER = "other"
 """The agent of conversations that the environment makes itself, such as a simulated user."""
-_retries: ContextVar[list[int] | None] = ContextVar("retries", default=None)
 _conversation: ContextVar[str] = ContextVar("conversation", default="")
 
 
@@ -361,8 +360,8 @@ class AdapterV0(Adapter):
         inputs = ledger.rows
         generate = self._environment.generate
         accepted = inspect.signature(generate).parameters
-        client = resolved_client(base_url, seconds, options.retries)
-        follow_requests(client)
+        client = resolved_client(base_url, seconds)
+        send_conversation(client)
         arguments: dict[str, Any] = {"client": client, "model": policy, "sampling_args": dict(options.sampling)}
         if "on_progress" not in accepted:  # 0.1.8 and 0.1.9: columns at the end
             with self._filing_per_rollout(ledger, own_limit(seconds)):
@@ -449,7 +448,6 @@ class AdapterV0(Adapter):
             "timed_out": failure is not None and failure["kind"] == "timeout" and not filed,
             "seconds": seconds_of(output.get("timing")),
             "truncated": bool(output.get("is_truncated")),
-            "retries": output.get("envwright_retries", 0),
             "tokens": tokens_of(output.get("token_usage")),
         }
 
@@ -668,7 +666,6 @@ class RolloutLedger:
         self.rows = [row for row, _, _ in jobs]
         self._jobs = {id(row): (task, number) for row, task, number in jobs}
         self._states: dict[int, Any] = {}
-        self._asked_again: dict[int, list[int]] = {}
         self._waiting: dict[Any, list[tuple[int, int]]] = {}
         for row, task, number in jobs:
             self._waiting.setdefault(row["example_id"], []).append((task, number))
@@ -689,7 +686,6 @@ class RolloutLedger:
             broken = [_broken(row, failure) for row in given]
             outputs = broken if any(isinstance(argument, list) for argument in arguments) else broken[0]
         for row, output in zip(given, outputs if isinstance(outputs, list) else [outputs], strict=False):
-            output["envwright_retries"] = sum(self._asked_again.get(id(row), ()))
             output[JOB] = self._jobs[id(row)]
         return outputs
 
@@ -700,7 +696,6 @@ class RolloutLedger:
             row = next((one for one in (*args, *kwargs.values()) if id(one) in self._jobs), None)
             if row is None:
                 return await rollout(*args, **kwargs)
-            _retries.set(self._asked_again.setdefault(id(row), [0]))
             _conversation.set(conversation_of(*self._jobs[id(row)]))
             state = self._states[id(row)] = await rollout(*args, **kwargs)
             return state
@@ -757,8 +752,8 @@ def _broken(row: Mapping[str, Any], failure: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def follow_requests(client: Any) -> None:
-    """Send the id of its rollout with each request, and count the repeated ones, which openai's client marks."""
+def send_conversation(client: Any) -> None:
+    """Send the id of its rollout with each request."""
     http = getattr(getattr(client, "client", client), "_client", None)
     if http is None:
         return
@@ -769,9 +764,6 @@ def follow_requests(client: Any) -> None:
         request = build(*args, **kwargs)
         if conversation := _conversation.get():
             request.headers[CONVERSATION_HEADER] = conversation
-        asked_again = _retries.get()
-        if asked_again is not None and int(request.headers.get("x-stainless-retry-count", "0")) > 0:
-            asked_again[0] += 1
         return request
 
     http.build_request = built
@@ -815,17 +807,17 @@ def trajectory_step(before: Sequence[Any], message: Any, state: Any) -> dict[str
     }
 
 
-def resolved_client(base_url: str, seconds: float, retries: int = 0) -> Any:
-    """A client of the installed release for one endpoint."""
+def resolved_client(base_url: str, seconds: float) -> Any:
+    """A client of the installed release for one endpoint, which repeats no request: the host's relay does."""
     try:
         from verifiers.clients import resolve_client
         from verifiers.types import ClientConfig
     except ImportError:
         from openai import AsyncOpenAI
 
-        return AsyncOpenAI(base_url=base_url, api_key="scripted", max_retries=retries, timeout=seconds)
+        return AsyncOpenAI(base_url=base_url, api_key="scripted", max_retries=0, timeout=seconds)
     key = "ENVWRIGHT_ENDPOINT_KEY"
-    config = ClientConfig(api_base_url=base_url, api_key_var=key, max_retries=retries, timeout=seconds)
+    config = ClientConfig(api_base_url=base_url, api_key_var=key, max_retries=0, timeout=seconds)
     return resolve_client(config)
 
 

@@ -301,7 +301,6 @@ class AdapterV1(Adapter):
         client = vf.EvalClientConfig(base_url=base_url, api_key_var="ENVWRIGHT_ENDPOINT_KEY")
 
         sampling = vf.SamplingConfig(**options.sampling)
-        chat_harness.ChatHarness.retries = options.retries
         limit = own_limit(seconds) + MARGIN_SECONDS / 2  # the library's own limit runs out first, and reports more
 
         async def play(job: RolloutRequest, number: int, slot: Any) -> dict[str, Any]:
@@ -463,7 +462,6 @@ class AdapterV1(Adapter):
             "timed_out": failure is not None and failure["kind"] == "timeout",
             "seconds": seconds,
             "truncated": any(getattr(trace, "is_truncated", False) for trace in traces),
-            "retries": sum(chat_harness.ChatHarness.asked_again.pop(trace.id, 0) for trace in episode.traces),
             "tokens": tokens_of(traces),
             "siblings": siblings if len(traces) > 1 and failure is None else [],
         }

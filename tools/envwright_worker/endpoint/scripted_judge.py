@@ -31,7 +31,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from envwright_worker.adapters.adapter import CONVERSATION_HEADER, Settings, TaskView
-from envwright_worker.endpoint.dialects import chat_completion
+from envwright_worker.endpoint.dialects import chat_response, spoken
 from envwright_worker.messages import Message, last_words, media_of, says, text_of
 from envwright_worker.policies.answers import answer_of, find_payload, frame_of
 from envwright_worker.policies.scripted import ScriptedPolicies
@@ -204,7 +204,7 @@ class ScriptedJudge(JudgeRequests):
         text = json.dumps(filled(schema, verdict)) if schema else worded(self.last_prompt, verdict)
         if self.mode == "incomprehensible" and not schema:
             text = INCOMPREHENSIBLE
-        message = chat_completion(str(body.get("model")), says(text), body.get("messages") or [])
+        message = chat_response(str(body.get("model")), [spoken(says(text), None)], body.get("messages") or [])
         return library.Response(200, json=message, request=request)
 
     def _verdict(self, prompt: str) -> bool:

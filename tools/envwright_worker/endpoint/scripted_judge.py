@@ -51,16 +51,7 @@ _PAIRS = (("yes", "no"), ("correct", "incorrect"), ("true", "false"), ("pass", "
 _OPENING_TAG = re.compile(r"<([A-Za-z_][\w-]*)>")
 _SCALE = re.compile(r"(\d+)\s*(?:to|-|–|and|/)\s*(\d+)")
 _SCALE_WORDS = re.compile(r"\b(?:scores?|scale|rate|rating|grade|points)\b", re.IGNORECASE)
-_FENCES = (
-    ("```", "```"),
-    ('"""', '"""'),
-    ("'''", "'''"),
-    ('"', '"'),
-    ("'", "'"),
-    ("`", "`"),
-    ("---", "---"),
-    ("«", "»"),
-)
+_FENCES = (*((mark, mark) for mark in ("```", '"""', "'''", '"', "'", "`", "---")), ("«", "»"))
 
 JudgeMode = Literal["strict", "obedient", "incomprehensible"]
 UNDECLARED = "judge_not_declared"
@@ -248,19 +239,13 @@ class ScriptedJudge(JudgeRequests):
 def _share_certificates(library: Any) -> None:
     """Read the certificates of this machine once, because every client reads them slowly, though no host is called."""
     with contextlib.suppress(ImportError, AttributeError):
-        transports = _transports(library.__name__)
+        transports: Any = importlib.import_module(f"{library.__name__}._transports.default")
         made, shared = transports.create_ssl_context, functools.cache(transports.create_ssl_context)
 
         def context(verify: Any = True, **options: Any) -> Any:
-            if verify is not True:
-                return made(verify=verify, **options)
-            return shared(verify=verify, **options)
+            return (shared if verify is True else made)(verify=verify, **options)
 
         transports.create_ssl_context = context
-
-
-def _transports(library: str) -> Any:
-    return importlib.import_module(f"{library}._transports.default")
 
 
 def gives_same_answer(reply: str, gold: str, answer: str | None) -> bool:
@@ -341,10 +326,6 @@ def is_quoted(prompt: str, reply: str) -> bool:
     tag = re.search(r"<([A-Za-z_][\w-]*)[^<>]*>$", before)
     if tag is not None and after.startswith(f"</{tag[1]}"):
         return True
-    own = frame_marks(before, after)
-    return own or any(before.endswith(opening) and after.startswith(closing) for opening, closing in _FENCES)
-
-
-def frame_marks(before: str, after: str) -> bool:
-    """Whether named marks surround a reply, such as [BEGIN RESPONSE] and [END RESPONSE]."""
-    return bool(re.search(r"(?:\]|[=*#-]{3,})$", before) and re.match(r"\[|[=*#-]{3,}", after))
+    if re.search(r"(?:\]|[=*#-]{3,})$", before) and re.match(r"\[|[=*#-]{3,}", after):
+        return True  # named marks, such as [BEGIN RESPONSE] and [END RESPONSE]
+    return any(before.endswith(opening) and after.startswith(closing) for opening, closing in _FENCES)

@@ -56,12 +56,10 @@ class Session:
     adapter: Adapter
     settings: Settings
     policies: ScriptedPolicies
-    guard: NetworkGuard
 
-    def __init__(self, channel: Channel, watching: NetworkGuard | None = None) -> None:
+    def __init__(self, channel: Channel, guard: NetworkGuard) -> None:
         self.channel = channel
-        self.watching = watching
-        """The guard under which verifiers was imported, if that was before this process was forked."""
+        self.guard = guard
         self.sources = Sources()
         self.kept: dict[int, TaskView] = {}
         """The tasks that policies reply to."""
@@ -97,8 +95,7 @@ class Session:
         sockets."""
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
-        if hasattr(self, "guard"):
-            self.guard.watch_lookups(loop)
+        self.guard.watch_lookups(loop)
         return loop
 
     def close(self) -> None:
@@ -106,11 +103,6 @@ class Session:
         if hasattr(self, "adapter") and "loop" in self.__dict__:
             with contextlib.suppress(OutOfTime), time_limit(5):
                 self.loop.run_until_complete(self.adapter.close())
-
-    def enter(self, stage: str) -> None:
-        """Attribute later observations to this stage."""
-        if hasattr(self, "guard"):
-            self.guard.stage = stage
 
     def stop_after(self, seconds: float | None) -> None:
         """Make the current request send its results after this many seconds."""
@@ -132,13 +124,12 @@ class Session:
 
     def report_network(self) -> None:
         """Send what the network guard has recorded since the last time."""
-        if hasattr(self, "guard"):
-            for attempt in self.guard.attempts:
-                self.channel.item("network", attempt)
-            for wanted in self.guard.wanted if self.guard.stage in LOADING else ():
-                self.channel.item("wanted", wanted)
-            self.guard.attempts.clear()
-            self.guard.wanted.clear()
+        for attempt in self.guard.attempts:
+            self.channel.item("network", attempt)
+        for wanted in self.guard.wanted if self.guard.stage in LOADING else ():
+            self.channel.item("wanted", wanted)
+        self.guard.attempts.clear()
+        self.guard.wanted.clear()
 
     def run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:
         """Run one piece of the environment's code, stopped when it takes too long.

@@ -32,14 +32,14 @@ def main() -> int:
     settings = Settings.parse(asked["settings"])
     guard = NetworkGuard(Sources(settings.overlay, settings.package), settings.allow_network)
     guard.watch()  # from the start, as in the gates: not only once the environment is loaded
-    grader = Grader(lambda: opened(asked["settings"], guard))
+    grader = Grader(lambda: _opened(asked["settings"], guard))
     try:
         return int(pytest.main(arguments, plugins=[AuthorsPlugin(grader)]))
     finally:
         grader.close()
 
 
-def opened(settings: Mapping[str, Any], guard: NetworkGuard | None = None) -> Session:
+def _opened(settings: Mapping[str, Any], guard: NetworkGuard) -> Session:
     """A session with the environment loaded, whose facts are not sent."""
     from envwright_worker.operations import load
 

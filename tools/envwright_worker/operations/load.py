@@ -10,7 +10,6 @@ from importlib.metadata import version
 
 from envwright_worker.adapters.adapter import Adapter, Settings
 from envwright_worker.channel import JobRequest
-from envwright_worker.confinement import NetworkGuard
 from envwright_worker.endpoint.scripted_judge import ScriptedJudge
 from envwright_worker.failures import Sources
 from envwright_worker.imported import collector_at_rest, import_verifiers
@@ -23,9 +22,6 @@ from envwright_worker.template import open_descriptors
 def answer(session: Session, request: JobRequest) -> None:
     settings = session.settings = Settings.parse(request["settings"])
     session.sources = Sources(settings.overlay, settings.package)
-    session.guard = session.watching or NetworkGuard(session.sources, settings.allow_network)
-    if session.watching is None:
-        session.guard.watch()
     session.guard.attribute_to(session.sources)
     session.descriptors_before_loading = open_descriptors()
     started = time.perf_counter()

@@ -9,7 +9,7 @@ import math
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -332,6 +332,11 @@ def _asked(task: TaskView, completion: Sequence[Message]) -> tuple[int, str]:
 
 def shortened_messages(messages: Sequence[Message]) -> list[Message]:
     return [{"role": message["role"], "content": text_of(message)[:2000]} for message in messages]
+
+
+def paid(scored: Mapping[str, Any]) -> float:
+    """The reward for comparisons: a missing one is less than any other."""
+    return -math.inf if scored["reward"] is None else float(scored["reward"])
 
 
 def played_score(row: dict[str, Any], again: list[float | None], derived: bool) -> dict[str, Any]:

@@ -142,7 +142,7 @@ def _sweep(session: Session, request: JobRequest) -> dict[str, Any] | None:
                 rows = sorted([*rows, row], key=paid)[:LOWEST]
     if not swept:
         return None
-    indices, rewards = zip(*swept, strict=True)
+    indices, rewards = map(list, zip(*swept, strict=True))
     return {"tasks": indices, "rewards": rewards, "lowest": rows, "known": known, "ended_by": ended_by}
 
 

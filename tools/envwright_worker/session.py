@@ -26,7 +26,7 @@ from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.distorted_answers import long_junk
 from envwright_worker.policies.oracle import AskingAgent, NoOracle, oracle_failure
 from envwright_worker.policies.policy import SCORED_TWICE
-from envwright_worker.policies.scripted import ScriptedPolicies, needs_reference
+from envwright_worker.policies.scripted import SCRIPT_PREFIX, ScriptedPolicies, needs_reference
 
 if TYPE_CHECKING:
     from envwright_worker.endpoint.scripted_judge import ScriptedJudge
@@ -268,6 +268,12 @@ class Session:
                 yield row
         finally:
             self._settle(rows.aclose())
+
+    def scripted(self, task: int, script: list[Message]) -> RolloutRequest:
+        """A rollout in which the model says what the script has for each turn, and nothing after it."""
+        name = f"{SCRIPT_PREFIX}{len(self.policies.scripts)}"
+        self.policies.scripts[name] = script
+        return RolloutRequest(name, task)
 
     def _next(self, rows: AsyncGenerator[dict[str, Any], None], seconds: float) -> dict[str, Any] | None:
         """The next rollout; `None` if there is none, or the time of the request is over."""

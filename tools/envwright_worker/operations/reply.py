@@ -13,7 +13,6 @@ from envwright_worker.messages import Message, last_words, script_of
 from envwright_worker.operations.tasks import task_facts
 from envwright_worker.policies.answers import answer_of, find_payload
 from envwright_worker.policies.baselines import oracle
-from envwright_worker.policies.scripted import SCRIPT_PREFIX
 from envwright_worker.session import Session
 
 LONGEST = 2_000
@@ -49,12 +48,9 @@ def _scored(session: Session, index: int, script: list[Message], seconds: float)
     """The score of a script; of an empty one, that of the oracle's rollout."""
     if not session.adapter.conversational:
         return {"again": [], **session.scored(session.kept[index], "given", script, seconds)}
-    played = oracle.name
-    if script:
-        played = f"{SCRIPT_PREFIX}reply"
-        session.policies.scripts[played] = script
+    job = session.scripted(index, script) if script else RolloutRequest(oracle.name, index)
     try:
-        (row,) = session.rollouts([RolloutRequest(played, index)], 1, seconds * 4)
+        (row,) = session.rollouts([job], 1, seconds * 4)
     except OutOfTime as error:
         return session.unscored(session.kept[index], "given", script, error)
     return {**row, "policy": "given"}

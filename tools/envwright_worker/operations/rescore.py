@@ -5,10 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from envwright_worker.adapters.adapter import RolloutRequest
 from envwright_worker.channel import JobRequest
 from envwright_worker.failures import OutOfTime
-from envwright_worker.policies.scripted import SCRIPT_PREFIX
 from envwright_worker.session import Session, shortened_messages
 
 
@@ -56,13 +54,11 @@ def _score_groups(session: Session, request: JobRequest) -> None:
 
 
 def _play(session: Session, request: JobRequest) -> None:
-    numbers = {}
-    jobs = []
+    numbers, jobs = {}, []
     for reply in request["replies"]:
-        name = f"{SCRIPT_PREFIX}given-{reply['id']}"
-        numbers[name] = reply["id"]
-        session.policies.scripts[name] = [turn for turn in reply["completion"] if turn["role"] == "assistant"]
-        jobs.append(RolloutRequest(name, reply["task"]))
+        script = [turn for turn in reply["completion"] if turn["role"] == "assistant"]
+        jobs.append(session.scripted(reply["task"], script))
+        numbers[jobs[-1].policy] = reply["id"]
     for row in session.rollouts(jobs, request["max_concurrent"], request["seconds"] * max(4, len(jobs) ** 0.5)):
         session.channel.item("rescored", {"id": numbers[row["policy"]], **row})
     for name in numbers:

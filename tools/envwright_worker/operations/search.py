@@ -15,7 +15,6 @@ from envwright_worker.failures import OutOfTime
 from envwright_worker.messages import Message, says, text_of
 from envwright_worker.policies.answers import answer_of, find_payload
 from envwright_worker.policies.baselines import oracle
-from envwright_worker.policies.scripted import SCRIPT_PREFIX
 from envwright_worker.search import properties
 from envwright_worker.search.coverage import Coverage
 from envwright_worker.search.exploit_search import ExploitSearch, SearchInput
@@ -218,9 +217,7 @@ def _holds_when_played(
         if find["kind"] == "wrong":
             gold = [message for message in candidates[earned["task"]].conversation if message["role"] == "assistant"]
             script = [*gold[:-1], *script]
-        name = f"{SCRIPT_PREFIX}search-{len(session.policies.scripts)}"
-        session.policies.scripts[name] = script
-        jobs.append(RolloutRequest(name, earned["task"]))
+        jobs.append(session.scripted(earned["task"], script))
     rows = {row["task"]: row for row in session.rollouts(jobs, len(jobs), request["seconds_per_play"])}
     for earned in find["earned"]:
         if earned["task"] not in rows:  # the stage's time limit was reached

@@ -26,10 +26,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envwright_worker.policies.policy import ReferenceReply, policy
+from envwright_worker.policies.policy import Policy, ReferenceReply
 
 
-@policy("shouted", reply="the right answer in capital letters", tasks=7, bound="reference", is_right=True)
+@Policy("shouted", reply="the right answer in capital letters", tasks=7, bound="reference", is_right=True)
 def shouted(reference: ReferenceReply) -> Iterator[str]:
     """The right answer in capital letters."""
     yield reference.reply.upper()

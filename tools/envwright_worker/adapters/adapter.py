@@ -68,7 +68,6 @@ class RolloutRequest:
     """The number of the first rollout."""
 
     def numbers(self) -> range:
-        """The numbers of the rollouts."""
         return range(self.first, self.first + self.rollouts)
 
 

@@ -115,7 +115,6 @@ class AdapterV0(Adapter):
         return self._sources.place_of_code(getattr(getattr(self._environment, "env_response", None), "__code__", None))
 
     def parser_tags(self) -> list[str]:
-        """The XML fields that the environment's parser reads, the answer's last."""
         parser: Any = getattr(self._environment, "parser", None)
         with contextlib.suppress(Exception):
             fields = list(parser.get_fields())
@@ -125,7 +124,12 @@ class AdapterV0(Adapter):
 
     def tasks(self, split: str, limit: int | None) -> Iterator[TaskView]:
         declared = None if split == "train" else self._settings.held_out
-        dataset = self._held_out(declared) if declared else dataset_of(self._environment, split)
+        if declared:
+            arguments = {**self._settings.args, **declared}
+            held_out = importlib.import_module(self._settings.module).load_environment(**arguments)
+            dataset = dataset_of(held_out, "train")
+        else:
+            dataset = dataset_of(self._environment, split)
         if dataset is None and declared is not None:
             raise ValueError(
                 "registry.yaml declares an evaluation split, and load_environment gives no eval_dataset: "
@@ -138,11 +142,6 @@ class AdapterV0(Adapter):
                 return
             check_task_column(row)
             yield TaskView(index, prompt_of(row), dict(row), dict(row))
-
-    def _held_out(self, declared: Mapping[str, Any]) -> Any:
-        """The tasks of the arguments declared for evaluation."""
-        arguments = {**self._settings.args, **declared}
-        return dataset_of(importlib.import_module(self._settings.module).load_environment(**arguments), "train")
 
     def _trapped_functions(self) -> dict[str, dict[str, Any]]:
         """Put a trap around every reward function of every rubric, and list them."""
@@ -233,8 +232,12 @@ class AdapterV0(Adapter):
         token = self._trap.set(trap)
         started = time.perf_counter()
         failure = None
+        rubric = self._environment.rubric
         try:
-            await self._scored(states)
+            if self._scores_alone and len(states) == 1:
+                await rubric.score_rollout(states[0], **self._scoring_options)
+            else:
+                await rubric.score_group(states, **self._scoring_options)
         except Exception as error:
             failure = self._sources.failure(error)
         finally:
@@ -263,13 +266,6 @@ class AdapterV0(Adapter):
             self._trap.reset(token)
         rewards = self._rewards_of(reward, metrics, list(trap.failures.values()))
         return {**rewards, "failure": None, "seconds": time.perf_counter() - started}
-
-    async def _scored(self, states: Sequence[Any]) -> None:
-        rubric = self._environment.rubric
-        if self._scores_alone and len(states) == 1:
-            await rubric.score_rollout(states[0], **self._scoring_options)
-        else:
-            await rubric.score_group(states, **self._scoring_options)
 
     def _rewards_of(
         self, reward: Any, metrics: Mapping[str, Any], filed: Sequence[Mapping[str, Any]]
@@ -434,7 +430,7 @@ class AdapterV0(Adapter):
         if failure is not None:
             metrics = {}  # 0.1.9 scores an empty conversation
         succeeded = failure is None
-        if failure is None and filed:
+        if succeeded and filed:
             failure = {**filed[0]["failure"], "message": f"{filed[0]['function']}: {filed[0]['failure']['message']}"}
         rewards = self._rewards_of(output.get("reward") if succeeded else None, metrics, filed)
         return {
@@ -535,9 +531,7 @@ def prepares_plainly(environment: Any) -> bool:
     if getattr(environment, "env_map", None):  # each of its members makes its own
         return False
     makers = (getattr(type(environment), name) for name in ("init_state", "setup_state"))
-    given = [
-        one for rubric in leaf_rubrics(environment.rubric) for one in getattr(rubric, "score_object_providers", ())
-    ]
+    given = any(getattr(rubric, "score_object_providers", ()) for rubric in leaf_rubrics(environment.rubric))
     return not given and all(maker.__module__.startswith("verifiers.") for maker in makers)
 
 
@@ -551,8 +545,9 @@ def leaf_environments(environment: Any) -> Iterator[Any]:
 
 
 def dataset_of(environment: Any, split: str) -> Any:
-    """The rows of a split; `None` if the environment has none."""
-    evaluation = _own_eval_dataset(environment)
+    """The rows of a split; `None` if the environment has none, where verifiers would use the training split."""
+    getattr(environment, "build_eval_dataset", lambda: None)()  # not in every release
+    evaluation = getattr(environment, "eval_dataset", None)
     try:
         training = environment.get_dataset()
     except (ValueError, AssertionError):  # evaluation only
@@ -573,14 +568,6 @@ def check_task_column(row: Mapping[str, Any]) -> None:
             f"the dataset has a column `task` with a plain text ({str(row['task'])[:60]!r}), which verifiers "
             f"{vf.__version__} reads as a JSON object: rename the column, or require a release that does not read it"
         ) from None
-
-
-def _own_eval_dataset(environment: Any) -> Any:
-    """The evaluation split; `None` if the library would fall back to the training split."""
-    build = getattr(environment, "build_eval_dataset", None)  # not in every release
-    if build is not None:
-        build()
-    return getattr(environment, "eval_dataset", None)
 
 
 # States: made from a conversation, and scored function by function.
@@ -822,7 +809,6 @@ def resolved_client(base_url: str, seconds: float) -> Any:
 
 
 def prompt_of(row: Mapping[str, Any]) -> list[Message]:
-    """The prompt in OpenAI form."""
     prompt = row.get("prompt")
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]

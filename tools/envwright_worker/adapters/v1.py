@@ -226,8 +226,10 @@ class AdapterV1(Adapter):
         self._trap.taken()
         started = time.perf_counter()
         failure = None
+        if self._runtime_needed is None:
+            self._runtime_needed = needs_runtime(view.native)
         try:
-            await score_in_place(task, trace, in_runtime=self._needs_runtime(view.native))
+            await score_in_place(task, trace, in_runtime=self._runtime_needed)
         except Exception as error:
             failure = self._sources.failure(error)
         return self._row(view, trace, failure, started)
@@ -247,11 +249,6 @@ class AdapterV1(Adapter):
         if self._declared is None:
             self._declared = {function["name"]: function for function in self._functions(task)}
         return self._declared
-
-    def _needs_runtime(self, task: Any) -> bool:
-        if self._runtime_needed is None:
-            self._runtime_needed = needs_runtime(task)
-        return self._runtime_needed
 
     def _trapped_hooks(self, task: Any, kind: str) -> list[Callable[..., Any]]:
         hooks = task.hooks(kind)
@@ -410,12 +407,9 @@ class AdapterV1(Adapter):
         }
         if options.scripted:  # policies also play an agent that is pinned to a model of its own
             slot |= {"model": None, "client": None}
-        agents = {
-            name: slot if limit is None else slot | {"max_turns": limit}
-            for name, limit in self._turns_of_agents().items()
-        }
-        taskset = {"id": self._settings.module, **self._settings.args}
-        return vf.resolve_env_config({"taskset": taskset} | {name: dict(own) for name, own in agents.items()})
+        limits = self._turns_of_agents().items()
+        agents = {name: slot | ({} if limit is None else {"max_turns": limit}) for name, limit in limits}
+        return vf.resolve_env_config({"taskset": {"id": self._settings.module, **self._settings.args}, **agents})
 
     def _failed_functions(self, traces: Sequence[Any], failure: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         """The reward functions in a failed rollout's traceback."""
@@ -431,12 +425,11 @@ class AdapterV1(Adapter):
         traces = [trace for trace in episode.traces if getattr(trace.agent, "trainable", True)]
         errors = [*episode.errors, *(error for trace in episode.traces for error in trace.errors)]
         failure = None
-        if errors or not episode.ok:
-            error = errors[0] if errors else None
-            message = error.message if error else "the episode is not ok and gives no reason"
-            failure = failure_from_text(
-                error.type if error else "NotOk", message, self._sources, (error.traceback or "") if error else ""
-            )
+        if errors:
+            error = errors[0]
+            failure = failure_from_text(error.type, error.message, self._sources, error.traceback or "")
+        elif not episode.ok:
+            failure = failure_from_text("NotOk", "the episode is not ok and gives no reason", self._sources)
         if failure is not None and failure["kind"] == "harness":
             failure["message"] += self.harnesses.unmet
         if any(getattr(one, "is_timeout", False) for one in (episode, *episode.traces)):

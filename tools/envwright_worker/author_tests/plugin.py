@@ -85,7 +85,6 @@ class CasesFile(pytest.File):  # type: ignore[misc]
     grader: Grader
 
     def collect(self) -> Iterator[Any]:
-        """Each case is an item of its own."""
         for case in read_cases(self.path):
             item = CaseItem.from_parent(self, name=case.name)
             item.case = case
@@ -100,7 +99,6 @@ class CaseItem(pytest.Item):  # type: ignore[misc]
     grader: Grader
 
     def runtest(self) -> None:
-        """Score the reply and compare."""
         task = self.grader.tasks.meant(self.case.task)
         scored = self.grader.score(task, self.case.reply)
         rows = list(_compared(self.case.expect, scored))
@@ -116,7 +114,6 @@ class CaseItem(pytest.Item):  # type: ignore[misc]
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """The file and line of the case."""
         return self.path, self.case.line - 1, f"case: {self.name}"
 
 
@@ -156,7 +153,6 @@ class FailedCase:
         self._failed = failed
 
     def toterminal(self, tw: Any) -> None:
-        """Write the case, the reply and its score."""
         for text, style in self._lines():
             tw.line(text, **style)
 

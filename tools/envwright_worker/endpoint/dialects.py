@@ -78,12 +78,10 @@ def spoken(message: Message, limit: int | None) -> ReplyChoice:
 
 
 def prompt_tokens(messages: Messages) -> int:
-    """Tokens of the request."""
     return sum(len(tokens_of(text_of(message))) for message in messages)
 
 
 def usage_of(choices: Choices, messages: Messages) -> dict[str, int]:
-    """The `usage` of a response."""
     fed, answered = prompt_tokens(messages), sum(choice.tokens for choice in choices)
     return {"prompt_tokens": fed, "completion_tokens": answered, "total_tokens": fed + answered}
 

@@ -73,11 +73,9 @@ class MutantTrial:
     by: str = ""
     apart: dict[str, Any] | None = None
 
-    def facts(self, outcome: str = "") -> dict[str, Any]:
-        """The outcome of the mutant."""
-        outcome = outcome or self.outcome
-        apart = self.apart if outcome == "survived" else None
-        return {"id": self.mutant["id"], "outcome": outcome, "by": self.by, "apart": apart}
+    def facts(self) -> dict[str, Any]:
+        apart = self.apart if self.outcome == "survived" else None
+        return {"id": self.mutant["id"], "outcome": self.outcome, "by": self.by, "apart": apart}
 
 
 class Bench:

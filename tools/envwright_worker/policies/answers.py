@@ -86,9 +86,7 @@ def find_payload(reply: str, answer: str | None = None) -> Payload:
     if answer and answer in reply:
         start = reply.rindex(answer)
         return Payload(reply[:start], answer, reply[start + len(answer) :])
-    text = reply.strip()
-    start = reply.index(text) if text else 0
-    return Payload(reply[:start], text, reply[start + len(text) :])
+    return _cut(reply, 0, len(reply))
 
 
 def holds_answer(reply: str, known: str | None) -> bool:

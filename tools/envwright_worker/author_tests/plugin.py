@@ -233,7 +233,9 @@ def read_cases(path: Path) -> list[CaseEntry]:
     places = node.value if isinstance(node, yaml.SequenceNode) else []
     for entry, place in zip(entries, places, strict=True):
         line = place.start_mark.line + 1
-        mistake = _mistake(entry) or _taken(entry, cases)
+        mistake = _mistake(entry)
+        if not mistake and (same := next((case for case in cases if case.name == entry["name"]), None)):
+            mistake = f"{same.name!r} is also the name of the case on line {same.line}"
         if mistake:
             raise pytest.Collector.CollectError(f"{path}:{line}: {mistake}")
         cases.append(CaseEntry(**entry, line=line))
@@ -259,11 +261,6 @@ def _mistake(entry: Any) -> str:
     except ValueError as error:
         return str(error)
     return ""
-
-
-def _taken(entry: Mapping[str, Any], cases: Sequence[CaseEntry]) -> str:
-    same = next((case for case in cases if case.name == entry["name"]), None)
-    return "" if same is None else f"{same.name!r} is also the name of the case on line {same.line}"
 
 
 class Stopwatch:

@@ -67,7 +67,7 @@ def extracted(adapter: Adapter, data: Mapping[str, Any], completion: Sequence[Me
     """
     found = []
     for owner, parser in adapter.parsers():
-        found.append({"by": f"{owner}.parse", **_tried(lambda p=parser: _fields(p.parse(last_words(completion))))})
+        found.append({"by": f"{owner}.parse", **_tried(lambda p=parser: p.parse(last_words(completion)))})
         found.append({"by": f"{owner}.parse_answer", **_tried(lambda p=parser: p.parse_answer(list(completion)))})
     payload = find_payload(last_words(completion), answer_of(dict(data)))
     found.append({"by": "envwright", "value": payload.answer[:LONGEST]})
@@ -79,10 +79,7 @@ def _tried(read: Any) -> dict[str, Any]:
         value = read()
     except Exception as error:
         return {"value": None, "error": f"{type(error).__name__}: {error}"[:LONGEST]}
+    fields = getattr(value, "__dict__", None)
+    if isinstance(fields, dict):
+        return {"value": dict(fields)}
     return {"value": value[:LONGEST] if isinstance(value, str) else value}
-
-
-def _fields(parsed: Any) -> Any:
-    """The result of a parser: text as it is, the fields of an object by name."""
-    fields = getattr(parsed, "__dict__", None)
-    return dict(fields) if isinstance(fields, dict) else parsed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from envwright_worker.author_tests import pytest_configuration
@@ -31,15 +30,12 @@ def answer(session: Session, request: JobRequest) -> None:
 
     grader = Grader(lambda: session)
     plugins = [Reporter(session), Stopwatch(), AuthorsPlugin(grader)]
-    code = int(pytest.main([*_options(folder), *request["files"]], plugins=plugins))
+    options = ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider", "--import-mode=importlib"]
+    options += ["-o", "addopts=", f"--rootdir={folder}", f"--confcutdir={folder}"]
+    options += [f"-c={pytest_configuration(folder)}"]
+    code = int(pytest.main([*options, *request["files"]], plugins=plugins))
     if code not in ENDED_BY_ITSELF:
         raise ChildProcessError(f"pytest ended with exit code {code}")
-
-
-def _options(folder: Path) -> list[str]:
-    options = ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider"]
-    options += ["--import-mode=importlib", "-o", "addopts="]
-    return [*options, f"--rootdir={folder}", f"--confcutdir={folder}", f"-c={pytest_configuration(folder)}"]
 
 
 class Reporter:

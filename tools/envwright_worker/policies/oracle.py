@@ -63,7 +63,8 @@ class AuthorsOracle:
 
     def __init__(self, path: Path) -> None:
         self._module = _import_file(path)
-        if not any(callable(one) and _replies(name) for name, one in vars(self._module).items()):
+        names = [name for name, value in vars(self._module).items() if callable(value)]
+        if not any(name == "reply" or name.startswith(PER_AGENT) for name in names):
             raise OracleError(f"{path.name} has no function reply(task, messages)")
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
@@ -92,10 +93,6 @@ class AuthorsOracle:
             wanted = f"{PER_AGENT}{agent.name}" if agent.name else "reply"
             raise NoOracle(f"tests/oracle.py has no {wanted}(task, messages)")
         return function
-
-
-def _replies(name: str) -> bool:
-    return name == "reply" or name.startswith(PER_AGENT)
 
 
 def oracle_failure(error: BaseException, messages: Sequence[Message], sources: Sources) -> dict[str, Any]:
@@ -359,7 +356,8 @@ def _as_call(value: Any, offered: Mapping[str, Any]) -> NamedCall | None:
     if len(value) == 1:
         ((name, arguments),) = value.items()
         if _plain(name) in offered and isinstance(arguments, Mapping):
-            chosen = {key: _first_accepted(one) for key, one in arguments.items()}
+            # of several accepted values the first
+            chosen = {key: one[0] if isinstance(one, list) and one else one for key, one in arguments.items()}
             return _named_call(name, {key: one for key, one in chosen.items() if one != ""}, offered)
     return None
 
@@ -370,29 +368,20 @@ def _named_call(name: Any, arguments: Any, offered: Mapping[str, Any]) -> NamedC
     return (str(offered[_plain(name)]["name"]), dict(arguments)) if isinstance(arguments, Mapping) else None
 
 
-def _first_accepted(value: Any) -> Any:
-    """The value, or the first of several accepted ones."""
-    return value[0] if isinstance(value, list) and value else value
-
-
 # A call whose arguments the prompt or the task names.
 
 
 def _call_from_prompt(
     task: Mapping[str, Any], prompt: str, offered: Mapping[str, Mapping[str, Any]], *, only_named: bool
 ) -> list[NamedCall] | None:
-    words = set(re.findall(r"\w+", _with_names(prompt)))
+    # In the plain names of tools, dots and dashes inside words are underscores.
+    words = set(re.findall(r"\w+", re.sub(r"(?<=\w)[.\-/](?=\w)", "_", prompt)))
     named = [tool for name, tool in offered.items() if name in words]
     for tool in named or (() if only_named else offered.values()):
         arguments = _arguments(tool, task, prompt, certain=bool(named) or len(offered) == 1)
         if arguments is not None:
             return [(str(tool["name"]), arguments)]
     return None
-
-
-def _with_names(prompt: str) -> str:
-    """The prompt with dots and dashes inside words as underscores, as in the plain names of tools."""
-    return re.sub(r"(?<=\w)[.\-/](?=\w)", "_", prompt)
 
 
 def _arguments(

@@ -45,7 +45,8 @@ def exclude_each_other(first: str, second: str, type: str | None = None, toleran
     Deliberately careful: answers that may be two spellings of one, or share an accepted answer, do not exclude each
     other.
     """
-    kind = type or _common_type(first, second)
+    kinds = {detect_type(first), detect_type(second)}
+    kind = type or (kinds.pop() if len(kinds) == 1 else "text")
     if kind == "none":
         return False
     numbers = [number_in(text) for text in (first, second)]
@@ -60,21 +61,12 @@ def exclude_each_other(first: str, second: str, type: str | None = None, toleran
     return one != other and one not in other and other not in one
 
 
-def _common_type(first: str, second: str) -> str:
-    kinds = {detect_type(first), detect_type(second)}
-    return kinds.pop() if len(kinds) == 1 else "text"
-
-
 def _collections_exclude(first: str, second: str, declared: bool) -> bool:
     """Whether they differ in any order. An undeclared list may name the accepted variants of one answer."""
     one, other = elements_of(first), elements_of(second)
     if one.keys() == other.keys():
         return False
-    return declared or _is_object(first) or not (one.keys() & other.keys())
-
-
-def _is_object(text: str) -> bool:
-    return text.strip()[:1] == "{"
+    return declared or first.strip()[:1] == "{" or not (one.keys() & other.keys())
 
 
 def elements_of(text: str) -> Counter[str]:

@@ -10,7 +10,6 @@ import signal
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -243,19 +242,21 @@ class Session:
         max_concurrent: int,
         seconds: float,
         relay: str | None = None,
-        options: RolloutOptions = RolloutOptions(),  # noqa: B008
+        **settings: Any,
     ) -> Iterator[dict[str, Any]]:
         """Rollouts against the scripted endpoint or the host's relay, one by one as they finish.
 
-        The rollouts end with the time of the request. Raises `OutOfTime` if one takes longer than `seconds`.
+        `settings` are others of `RolloutOptions`. The rollouts end with the time of the request. Raises `OutOfTime` if
+        one takes longer than `seconds`.
         """
         tasks = {job.task: self.kept[job.task] for job in jobs}
+        base_url = relay or self.endpoint.base_url
+        options = RolloutOptions(base_url, max_concurrent, seconds, scripted=relay is None, **settings)
         if relay is None:
             self.endpoint.speak_about(list(tasks.values()))
             self.endpoint.is_near = not options.connected
             self.endpoint.requests.clear()
-        options = replace(options, scripted=relay is None)
-        rows = self.adapter.roll_out(jobs, tasks, relay or self.endpoint.base_url, max_concurrent, seconds, options)
+        rows = self.adapter.roll_out(jobs, tasks, options)
         try:
             while (row := self._next(rows, seconds)) is not None:
                 siblings = row.pop("siblings", None)

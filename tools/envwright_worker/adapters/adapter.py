@@ -110,8 +110,13 @@ CONVERSATION_HEADER = "X-Session-ID"
 
 @dataclass(frozen=True)
 class RolloutOptions:
-    """The settings of model calls in rollouts."""
+    """The settings of rollouts and of their model calls."""
 
+    base_url: str
+    """An OpenAI-compatible endpoint."""
+    max_concurrent: int
+    seconds: float
+    """The host's limit of one rollout."""
     sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 1.0})
     connected: bool = False
     """Whether requests to the scripted endpoint use a connection, as requests to a model do."""
@@ -121,10 +126,10 @@ class RolloutOptions:
     """Whether scripted policies reply to every agent; a real model replies only to agents without a model of their
     own."""
 
-
-def own_limit(seconds: float) -> float:
-    """The time limit of one rollout, below the host's."""
-    return max(seconds / 2, seconds - MARGIN_SECONDS)
+    @property
+    def limit(self) -> float:
+        """The adapter's limit of one rollout."""
+        return max(self.seconds / 2, self.seconds - MARGIN_SECONDS)
 
 
 class Adapter:
@@ -176,18 +181,9 @@ class Adapter:
         raise NotImplementedError
 
     def roll_out(
-        self,
-        jobs: Sequence[RolloutRequest],
-        tasks: Mapping[int, TaskView],
-        base_url: str,
-        max_concurrent: int,
-        seconds: float,
-        options: RolloutOptions,
+        self, jobs: Sequence[RolloutRequest], tasks: Mapping[int, TaskView], options: RolloutOptions
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """Make real rollouts against an OpenAI-compatible endpoint, each as soon as it is done.
-
-        Every rollout is returned once; one that failed, or took longer than `seconds`, has a failure.
-        """
+        """Make real rollouts and return each once, as soon as it is done; one that failed or hung has a failure."""
         raise NotImplementedError
 
     async def tools_of(self, _task: TaskView, /) -> list[dict[str, Any]]:

@@ -37,7 +37,6 @@ from envwright_worker.adapters.adapter import (
     calls_rewards,
     conversation_of,
     finite_or_none,
-    own_limit,
 )
 from envwright_worker.adapters.rollout_errors import failure_from_exception, failure_from_text, out_of_time
 from envwright_worker.endpoint.scripted_judge import being_scored
@@ -280,13 +279,7 @@ class AdapterV0(Adapter):
         return {"reward": None if incomplete else finite_or_none(reward), "functions": functions, "failures": filed}
 
     async def roll_out(
-        self,
-        jobs: Sequence[RolloutRequest],
-        tasks: Mapping[int, TaskView],
-        base_url: str,
-        max_concurrent: int,
-        seconds: float,
-        options: RolloutOptions,
+        self, jobs: Sequence[RolloutRequest], tasks: Mapping[int, TaskView], options: RolloutOptions
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Runs every policy in turn through `Environment.generate`, which `evaluate` wraps."""
         self._tasks = tasks
@@ -298,7 +291,7 @@ class AdapterV0(Adapter):
                 [(dict(tasks[job.task].native), job.task, number) for job in same for number in job.numbers()],
                 self._sources,
             )
-            async for output in self._generate(ledger, policy, base_url, max_concurrent, seconds, options):
+            async for output in self._generate(ledger, policy, options):
                 task, number = ledger.settled(output)
                 yield self._rollout(task, policy, number, output)
 
@@ -345,23 +338,16 @@ class AdapterV0(Adapter):
         return RolloutTurn(view, int(number), agent, view.data)
 
     async def _generate(
-        self,
-        ledger: RolloutLedger,
-        policy: str,
-        base_url: str,
-        max_concurrent: int,
-        seconds: float,
-        options: RolloutOptions,
+        self, ledger: RolloutLedger, policy: str, options: RolloutOptions
     ) -> AsyncGenerator[dict[str, Any], None]:
-        inputs = ledger.rows
         generate = self._environment.generate
-        accepted = inspect.signature(generate).parameters
-        client = resolved_client(base_url, seconds)
+        client = resolved_client(options.base_url, options.seconds)
         send_conversation(client)
         arguments: dict[str, Any] = {"client": client, "model": policy, "sampling_args": dict(options.sampling)}
-        if "on_progress" not in accepted:  # 0.1.8 and 0.1.9: columns at the end
-            with self._filing_per_rollout(ledger, own_limit(seconds)):
-                results = await generate(inputs, **arguments, max_concurrent=max_concurrent, use_tqdm=False)
+        arguments["max_concurrent"] = options.max_concurrent  # bounds groups where they are scored as a whole
+        if "on_progress" not in inspect.signature(generate).parameters:  # 0.1.8 and 0.1.9: columns at the end
+            with self._filing_per_rollout(ledger, options.limit):
+                results = await generate(ledger.rows, **arguments, use_tqdm=False)
             for output in rows_of_columns(results):
                 yield output
             return
@@ -373,13 +359,12 @@ class AdapterV0(Adapter):
 
         arguments |= {
             "independent_scoring": not self.grouped,
-            "max_concurrent": max_concurrent,  # bounds rollouts when scoring is independent, else groups
             "on_start": lambda *_: None,
             "on_progress": progress,
             "on_log": lambda *_: None,
         }
-        with self._filing_per_rollout(ledger, own_limit(seconds)):
-            generation = asyncio.ensure_future(generate(inputs, **arguments))
+        with self._filing_per_rollout(ledger, options.limit):
+            generation = asyncio.ensure_future(generate(ledger.rows, **arguments))
             generation.add_done_callback(lambda _: arrived.put_nowait({}))
             try:
                 while output := await arrived.get():

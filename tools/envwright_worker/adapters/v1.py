@@ -39,7 +39,6 @@ from envwright_worker.adapters.adapter import (
     at_once,
     calls_rewards,
     finite_or_none,
-    own_limit,
 )
 from envwright_worker.adapters.harness_support import Harnesses, started_runtime
 from envwright_worker.adapters.rollout_errors import (
@@ -284,21 +283,14 @@ class AdapterV1(Adapter):
         return None if valid is None else bool(valid)
 
     async def roll_out(
-        self,
-        jobs: Sequence[RolloutRequest],
-        tasks: Mapping[int, TaskView],
-        base_url: str,
-        max_concurrent: int,
-        seconds: float,
-        options: RolloutOptions,
+        self, jobs: Sequence[RolloutRequest], tasks: Mapping[int, TaskView], options: RolloutOptions
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Runs every job through the environment's own `run_slot`, all policies in parallel."""
-        environment = await self._served(seconds, options)
-        gate = asyncio.Semaphore(max_concurrent)
-        client = vf.EvalClientConfig(base_url=base_url, api_key_var="ENVWRIGHT_ENDPOINT_KEY")
-
+        environment = await self._served(options)
+        gate = asyncio.Semaphore(options.max_concurrent)
+        client = vf.EvalClientConfig(base_url=options.base_url, api_key_var="ENVWRIGHT_ENDPOINT_KEY")
         sampling = vf.SamplingConfig(**options.sampling)
-        limit = own_limit(seconds) + MARGIN_SECONDS / 2  # the library's own limit runs out first, and reports more
+        limit = options.limit + MARGIN_SECONDS / 2  # the library's own limit runs out first, and reports more
 
         async def play(job: RolloutRequest, number: int, slot: Any) -> dict[str, Any]:
             self._playing.append(PlayedSlot(tasks[job.task], number, slot))
@@ -361,9 +353,9 @@ class AdapterV1(Adapter):
                     self._requests[trace.id] = turn_of(trace, played)
         return self._requests.get(conversation)
 
-    async def _served(self, seconds: float, options: RolloutOptions) -> Any:
+    async def _served(self, options: RolloutOptions) -> Any:
         """The environment with its tool servers and its interception up, once for all rollouts of a harness."""
-        environment, up = self._serve(seconds, options)
+        environment, up = self._serve(options)
         try:
             await asyncio.shield(up)
         except BaseException:
@@ -372,11 +364,11 @@ class AdapterV1(Adapter):
             raise
         return environment
 
-    def _serve(self, seconds: float, options: RolloutOptions) -> tuple[Any, asyncio.Future[None]]:
+    def _serve(self, options: RolloutOptions) -> tuple[Any, asyncio.Future[None]]:
         """A starting environment."""
         key = options.harness, options.scripted
         if key not in self._environments:
-            environment = vf.load_environment(self._environment_config(seconds, options))
+            environment = vf.load_environment(self._environment_config(options))
             up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
             async def serve() -> None:  # entered and left by one task, as its cancel scopes require
@@ -398,12 +390,12 @@ class AdapterV1(Adapter):
         if self._serving:
             await asyncio.wait(self._serving, timeout=4)
 
-    def _environment_config(self, seconds: float, options: RolloutOptions) -> Any:
+    def _environment_config(self, options: RolloutOptions) -> Any:
         harness = options.harness
         slot: dict[str, Any] = {
             "harness": {"id": chat_harness.HARNESS_ID} if harness is None else self.harnesses.config(harness),
             "runtime": {"type": "subprocess"},
-            "timeout": {"rollout": max(1.0, seconds - MARGIN_SECONDS)},
+            "timeout": {"rollout": max(1.0, options.seconds - MARGIN_SECONDS)},
         }
         if options.scripted:  # policies also play an agent that is pinned to a model of its own
             slot |= {"model": None, "client": None}

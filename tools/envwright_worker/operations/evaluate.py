@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from envwright_worker.adapters.adapter import RolloutOptions, RolloutRequest
+from envwright_worker.adapters.adapter import RolloutRequest
 from envwright_worker.adapters.rollout_errors import lost_rollout
 from envwright_worker.channel import JobRequest
 from envwright_worker.endpoint.faults import FaultPlan
@@ -57,9 +57,9 @@ def _made(session: Session, asked: list[RolloutKey], request: JobRequest) -> Ite
     relay, judge = request.get("relay"), session.judge
     if judge is not None and relay is not None:
         judge.place = request.get("judge")
-    sampling = request.get("sampling", {"temperature": 1.0})
-    options = RolloutOptions(sampling, connected=request.get("connected", True), harness=request.get("harness"))
-    rows = session.rollouts(jobs_of(asked), request["max_concurrent"], request["seconds"], relay, options)
+    settings = {name: request[name] for name in ("sampling", "harness") if name in request}
+    settings["connected"] = request.get("connected", True)
+    rows = session.rollouts(jobs_of(asked), request["max_concurrent"], request["seconds"], relay, **settings)
     try:
         for row in rows if asked else ():
             if judge is not None and judge.undeclared:

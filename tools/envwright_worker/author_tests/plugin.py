@@ -2,8 +2,8 @@
 
 tests/cases.yaml is collected, and tests get `tasks`, `score` and `oracle`. The gates also stop a test that hangs.
 
-`AuthorsPlugin` is used by `envwright test` in a process of its own and by the gates in a fork of the worker. Needs
-pytest, PyYAML (which verifiers installs) and the standard library.
+`AuthorsPlugin` is used by `envwright test` in a process of its own and by the gates, in which cases are not tests, in a
+fork of the worker. Needs pytest and the standard library.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from envwright_worker.messages import text_of
 from envwright_worker.session import time_limit
 
 CASES_FILE = "cases.yaml"
-KEYS = ("name", "task", "reply", "expect")
 LONGEST_TEXT = 2_000
 TEST_SECONDS = 60.0
 """Seconds after which a test counts as hanging."""
@@ -34,15 +33,16 @@ IMPATIENT_SECONDS = 10.0
 class AuthorsPlugin:
     """Register an instance with pytest, in a process that tests one environment."""
 
-    def __init__(self, grader: Grader) -> None:
+    def __init__(self, grader: Grader, cases: Sequence[CaseEntry] = ()) -> None:
         self._grader = grader
+        self._cases = cases
 
     def pytest_collect_file(self, file_path: Path, parent: Any) -> Any:
         """Collect cases beside the tests."""
         if file_path.name != CASES_FILE or file_path.parent.name != "tests":
             return None
         found = CasesFile.from_parent(parent, path=file_path)
-        found.grader = self._grader
+        found.grader, found.cases = self._grader, self._cases
         return found
 
     def pytest_configure(self, config: Any) -> None:
@@ -70,7 +70,7 @@ class AuthorsPlugin:
 
 @dataclass(frozen=True)
 class CaseEntry:
-    """One entry of cases.yaml."""
+    """One entry of cases.yaml, which the host has read."""
 
     name: str
     task: Any
@@ -83,9 +83,10 @@ class CasesFile(pytest.File):  # type: ignore[misc]
     """tests/cases.yaml."""
 
     grader: Grader
+    cases: Sequence[CaseEntry]
 
     def collect(self) -> Iterator[Any]:
-        for case in read_cases(self.path):
+        for case in self.cases:
             item = CaseItem.from_parent(self, name=case.name)
             item.case = case
             item.grader = self.grader
@@ -210,57 +211,6 @@ def _compared(expect: Mapping[str, Any], scored: Scored) -> Iterator[Expectation
 
 def _number(value: float | None) -> str:
     return "no number" if value is None else f"{value:.7g}"
-
-
-def read_cases(path: Path) -> list[CaseEntry]:
-    """The cases of a file; errors name the line of the case.
-
-    Raises `pytest.Collector.CollectError`. The gates check more; this serves quick runs.
-    """
-    import yaml
-
-    try:
-        text = path.read_text("utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        entries = yaml.safe_load(text)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise pytest.Collector.CollectError(f"{path} cannot be read: {error}") from None
-    if entries is None:
-        return []
-    if not isinstance(entries, list):
-        raise pytest.Collector.CollectError(f"{path} is not a list of cases")
-    cases: list[CaseEntry] = []
-    places = node.value if isinstance(node, yaml.SequenceNode) else []
-    for entry, place in zip(entries, places, strict=True):
-        line = place.start_mark.line + 1
-        mistake = _mistake(entry)
-        if not mistake and (same := next((case for case in cases if case.name == entry["name"]), None)):
-            mistake = f"{same.name!r} is also the name of the case on line {same.line}"
-        if mistake:
-            raise pytest.Collector.CollectError(f"{path}:{line}: {mistake}")
-        cases.append(CaseEntry(**entry, line=line))
-    return cases
-
-
-def _mistake(entry: Any) -> str:
-    if not isinstance(entry, dict):
-        return "is not a case"
-    unknown = [str(key) for key in entry if key not in KEYS]
-    missing = [key for key in KEYS if key not in entry]
-    if unknown or missing:
-        return f"unknown: {', '.join(unknown)}" if unknown else f"lacks: {', '.join(missing)}"
-    if not isinstance(entry["name"], str) or not isinstance(entry["expect"], dict) or not entry["expect"]:
-        return "a name is text, and expect maps reward or a function's name to an expectation"
-    if isinstance(entry["task"], bool) or not isinstance(entry["task"], (int, dict)):
-        return "task is an index, or {field: value} to match on"
-    if not isinstance(entry["reply"], (str, list)):
-        return "reply is text, or a list of turns"
-    try:
-        for expected in entry["expect"].values():
-            parse_expectation(expected)
-    except ValueError as error:
-        return str(error)
-    return ""
 
 
 class Stopwatch:

@@ -288,9 +288,7 @@ class Trap:
 
     def part(self, key: int) -> Trap:
         """A separate trap for one conversation of a group that is scored together."""
-        if key not in self._parts:
-            self._parts[key] = Trap(self._sources)
-        return self._parts[key]
+        return self._parts.setdefault(key, Trap(self._sources))
 
     def taken_for(self, key: int) -> list[dict[str, Any]]:
         """The failures of one conversation of the group, and of the group as a whole."""

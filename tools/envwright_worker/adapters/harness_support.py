@@ -60,12 +60,9 @@ class Harnesses:
     """Every harness that was set up, by its id."""
 
     def __init__(self) -> None:
-        self._configs: dict[str, dict[str, Any]] = {}
+        self.configs: dict[str, dict[str, Any]] = {}
+        """Their configurations for verifiers."""
         self._proxy = RefusingProxy()
-
-    def config(self, id: str) -> dict[str, Any]:
-        """The configuration of the harness for verifiers."""
-        return self._configs[id]
 
     @property
     def unmet(self) -> str:
@@ -95,7 +92,7 @@ class Harnesses:
             raise
         except Exception as error:
             raise HarnessUnusable(self._why(slot, error)) from error
-        self._configs[slot.id] = config
+        self.configs[slot.id] = config
 
     def _why(self, slot: AgentSlot, error: Exception) -> str:
         message = (

@@ -393,7 +393,7 @@ class AdapterV1(Adapter):
     def _environment_config(self, options: RolloutOptions) -> Any:
         harness = options.harness
         slot: dict[str, Any] = {
-            "harness": {"id": chat_harness.HARNESS_ID} if harness is None else self.harnesses.config(harness),
+            "harness": {"id": chat_harness.HARNESS_ID} if harness is None else self.harnesses.configs[harness],
             "runtime": {"type": "subprocess"},
             "timeout": {"rollout": max(1.0, options.seconds - MARGIN_SECONDS)},
         }

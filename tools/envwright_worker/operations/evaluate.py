@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from typing import Any
 
 from envwright_worker.adapters.adapter import RolloutRequest
@@ -40,12 +41,7 @@ def answer(session: Session, request: JobRequest) -> None:
 def requested_of(session: Session, request: JobRequest) -> list[RolloutKey]:
     """The requested rollouts of an evaluation."""
     indices = request.get("indices") or list(session.kept)[: request["tasks"]]
-    return [
-        (policy, index, number)
-        for policy in request["policies"]
-        for index in indices
-        for number in range(request["rollouts"])
-    ]
+    return list(product(request["policies"], indices, range(request["rollouts"])))
 
 
 def _made(session: Session, asked: list[RolloutKey], request: JobRequest) -> Iterator[dict[str, Any]]:
@@ -57,8 +53,8 @@ def _made(session: Session, asked: list[RolloutKey], request: JobRequest) -> Ite
     relay, judge = request.get("relay"), session.judge
     if judge is not None and relay is not None:
         judge.place = request.get("judge")
-    settings = {name: request[name] for name in ("sampling", "harness") if name in request}
-    settings["connected"] = request.get("connected", True)
+    settings: dict[str, Any] = {"connected": request.get("connected", True), "harness": request.get("harness")}
+    settings |= {"sampling": request["sampling"]} if "sampling" in request else {}
     rows = session.rollouts(jobs_of(asked), request["max_concurrent"], request["seconds"], relay, **settings)
     try:
         for row in rows if asked else ():

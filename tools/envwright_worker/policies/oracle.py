@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import json
 import re
+import runpy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from envwright_worker.failures import Accusation, Sources, shortened
@@ -62,9 +61,13 @@ class AuthorsOracle:
     states_answer = True
 
     def __init__(self, path: Path) -> None:
-        self._module = _import_file(path)
-        names = [name for name, value in vars(self._module).items() if callable(value)]
-        if not any(name == "reply" or name.startswith(PER_AGENT) for name in names):
+        found = runpy.run_path(str(path), run_name="envwright_oracle")
+        self._functions: dict[str, Callable[..., Any]] = {
+            name: value
+            for name, value in found.items()
+            if callable(value) and (name == "reply" or name.startswith(PER_AGENT))
+        }
+        if not self._functions:
             raise OracleError(f"{path.name} has no function reply(task, messages)")
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
@@ -85,14 +88,12 @@ class AuthorsOracle:
 
     def _function(self, agent: AskingAgent) -> Callable[..., Any]:
         """The function that replies for an agent. Raises `NoOracle`."""
-        own = getattr(self._module, f"{PER_AGENT}{agent.name}", None) if agent.name else None
-        function: Callable[..., Any] | None = own or (
-            getattr(self._module, "reply", None) if agent.is_trained else None
-        )
-        if function is None or not callable(function):
-            wanted = f"{PER_AGENT}{agent.name}" if agent.name else "reply"
-            raise NoOracle(f"tests/oracle.py has no {wanted}(task, messages)")
-        return function
+        wanted = f"{PER_AGENT}{agent.name}" if agent.name else "reply"
+        if wanted in self._functions:
+            return self._functions[wanted]
+        if agent.is_trained and "reply" in self._functions:
+            return self._functions["reply"]
+        raise NoOracle(f"tests/oracle.py has no {wanted}(task, messages)")
 
 
 def oracle_failure(error: BaseException, messages: Sequence[Message], sources: Sources) -> dict[str, Any]:
@@ -218,15 +219,6 @@ def _any_value(shape: str) -> Any:
     if shape.strip().startswith("["):
         return []
     return 1.0 if re.search(r"\b(?:float|number)\b", shape) else "Worked out step by step."
-
-
-def _import_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("envwright_oracle", path)
-    if spec is None or spec.loader is None:
-        raise OracleError(f"{path} cannot be imported")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def call_asked_for(

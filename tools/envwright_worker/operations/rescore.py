@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 from envwright_worker.channel import JobRequest
 from envwright_worker.failures import OutOfTime
@@ -19,29 +18,14 @@ def answer(session: Session, request: JobRequest) -> None:
     if session.adapter.conversational:
         _play(session, request)
         return
-    if session.adapter.grouped and any("group" in reply for reply in request["replies"]):
-        _score_groups(session, request)
-        return
-    for reply in request["replies"]:
+    replies = request["replies"]
+    together = session.adapter.grouped and any("group" in reply for reply in replies)
+    for _, same in itertools.groupby(replies, key=lambda reply: reply["group" if together else "id"]):
         if session.is_late:
             return
-        completion = shortened_messages(reply["completion"])
-        session.channel.be_about({"task": reply["task"], "policy": "given", "completion": completion})
-        session.channel.item("rescored", {"id": reply["id"], **_scored(session, reply, request["seconds"])})
-
-
-def _scored(session: Session, reply: dict[str, Any], seconds: float) -> dict[str, Any]:
-    task = session.kept[reply["task"]]
-    try:
-        score: dict[str, Any] = session.run(session.adapter.score(task, [reply["completion"]]), seconds)[0]
-    except (Exception, OutOfTime) as error:
-        return {"reward": None, "functions": {}, "failure": session.sources.failure(error)}
-    return score
-
-
-def _score_groups(session: Session, request: JobRequest) -> None:
-    for _, together in itertools.groupby(request["replies"], key=lambda reply: reply["group"]):
-        group = list(together)
+        group = list(same)
+        about = {"task": group[0]["task"], "policy": "given", "completion": shortened_messages(group[0]["completion"])}
+        session.channel.be_about(about)
         task = session.kept[group[0]["task"]]
         scoring = session.adapter.score(task, [reply["completion"] for reply in group])
         try:

@@ -408,10 +408,9 @@ class AdapterV1(Adapter):
         if failure is None:
             return []
         unscored = {name for trace in traces for name, reward in trace.rewards.items() if reward is None}
-        frames = re.findall(r'File "(.+?)", line (\d+), in (\w+)', failure["traceback"])
-        places = [place for file, line, _ in frames if (place := self._sources.place(file, int(line)))]
-        failed = {**failure, "kind": "raised", "place": places[-1] if places else None}
-        return [{"function": name, "failure": failed} for name in unscored if name in {frame[2] for frame in frames}]
+        running = re.findall(r'File ".+?", line \d+, in (\w+)', failure["traceback"])
+        failed = {**failure, "kind": "raised", "place": self._sources.place_in_text(failure["traceback"])}
+        return [{"function": name, "failure": failed} for name in unscored if name in running]
 
     def _rollout(self, job: RolloutRequest, number: int, episode: Any, seconds: float) -> dict[str, Any]:
         traces = [trace for trace in episode.traces if getattr(trace.agent, "trainable", True)]

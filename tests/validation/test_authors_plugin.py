@@ -18,7 +18,7 @@ from envwright_worker.author_tests.plugin import (
 
 
 def scored(reward: float | None, **functions: float | None) -> Scored:
-    return Scored(reward, functions, {}, [{"role": "assistant", "content": "<answer>5</answer>"}])
+    return Scored(reward, functions, [{"role": "assistant", "content": "<answer>5</answer>"}])
 
 
 def test_comparison_lists_expectations_before_other_scores() -> None:

@@ -177,12 +177,12 @@ def test_invalid_fault_plan_raises(text: str):
 
 def test_blend_follows_its_weights():
     blend = blend_named("blend:oracle=3,near-miss=1")
-    drawn = [blend.drawn(0, task, 0, count) for task in range(200) for count in range(8)]
+    drawn = [blend.drawn(task, 0, count) for task in range(200) for count in range(8)]
     assert set(drawn) == {"oracle", "near-miss"}
     assert 0.70 <= drawn.count("oracle") / len(drawn) <= 0.80
 
 
 def test_blend_skill_varies_by_task_unless_spread_is_zero():
     broad, even = (blend_named(f"blend:oracle=1,nop=1{more}") for more in ("", ",spread=0"))
-    assert len({broad.skill(0, task) for task in range(20)}) == 20
-    assert {even.skill(0, task) for task in range(20)} == {0.5}
+    assert len({broad.skill(task) for task in range(20)}) == 20
+    assert {even.skill(task) for task in range(20)} == {0.5}

@@ -55,7 +55,6 @@ class ActGuard:
         )
         self._acts: dict[tuple[str, str, str | None, int | None], dict[str, Any]] = {}
         self._watching = False
-        self._installed = False
 
     def acts(self) -> list[dict[str, Any]]:
         """The acts in the order in which they were first seen."""
@@ -65,9 +64,8 @@ class ActGuard:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        if not self._installed:
-            sys.addaudithook(self._audited)
-            self._installed = True
+        """Watch the block, once: an audit hook cannot be removed."""
+        sys.addaudithook(self._audited)
         self._watching = True
         drawn = _shared_by_numpy()
         sys.setprofile(self._profiled)

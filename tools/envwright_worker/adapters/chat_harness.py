@@ -128,17 +128,17 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
     async def launch(
         self,
         ctx: Any,
-        trace: Any,
+        trace: Any,  # noqa: ARG002
         runtime: Any,  # noqa: ARG002
         endpoint: str,
         secret: str,
-        mcp_urls: Mapping[str, str] | None,
-        data: Any = None,
+        mcp_urls: Mapping[str, str],
+        data: Any,
         **_: Any,
     ) -> Any:
-        messages = self._opening(trace.task.data if data is None else data)
+        messages = self._opening(data)
         tools = HarnessTools()
-        await tools.discover(mcp_urls or {})
+        await tools.discover(mcp_urls)
         for _round in range(self.config.max_tool_rounds):
             body = {"model": ctx.model, "messages": messages} | ({"tools": tools.offered} if tools.offered else {})
             authorization = {"Authorization": f"Bearer {secret}"}

@@ -1,6 +1,6 @@
 """Environments of the second generation: a `Taskset` exported by the package.
 
-Written for verifiers 0.3.1 and 0.4; differences of 0.2.1 are handled at the code that they affect.
+Written for verifiers 0.3.1 and 0.4.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class AdapterV1(Adapter):
         self._trap = Trap(sources)
         self._config = vf.taskset_config_type(settings.module).model_validate({"id": settings.module, **settings.args})
         self._taskset = vf.load_taskset(self._config)
-        self.infinite = bool(getattr(self._taskset, "INFINITE", False))
+        self.infinite = bool(self._taskset.INFINITE)
         self._environment_class = vf.environment_class(settings.module)
         self._task_class = type(self._taskset).task_type()
         self._toolsets = [
@@ -413,7 +413,7 @@ class AdapterV1(Adapter):
         return [{"function": name, "failure": failed} for name in unscored if name in running]
 
     def _rollout(self, job: RolloutRequest, number: int, episode: Any, seconds: float) -> dict[str, Any]:
-        traces = [trace for trace in episode.traces if getattr(trace.agent, "trainable", True)]
+        traces = [trace for trace in episode.traces if trace.agent.trainable]
         errors = [*episode.errors, *(error for trace in episode.traces for error in trace.errors)]
         failure = None
         if errors:
@@ -445,7 +445,7 @@ class AdapterV1(Adapter):
             "stop": None if first is None else first.stop_condition,
             "timed_out": failure is not None and failure["kind"] == "timeout",
             "seconds": seconds,
-            "truncated": any(getattr(trace, "is_truncated", False) for trace in traces),
+            "truncated": any(trace.is_truncated for trace in traces),
             "tokens": tokens_of(traces),
             "siblings": siblings if len(traces) > 1 and failure is None else [],
         }
@@ -474,8 +474,7 @@ def turn_of(trace: Any, played: PlayedSlot) -> RolloutTurn:
     own = None
     if trace.task.data is not played.task.native.data:
         own = trace.task.data.model_dump(mode="json", exclude_none=True)
-    is_trained = getattr(trace.agent, "trainable", True)
-    agent = AskingAgent(trace.agent.name, is_trained, task=own, conversation=trace.id)
+    agent = AskingAgent(trace.agent.name, trace.agent.trainable, task=own, conversation=trace.id)
     return RolloutTurn(played.task, played.rollout, agent, {**played.task.data, **(own or {})})
 
 
@@ -644,9 +643,9 @@ def completion_of(trace: Any) -> list[Message]:
 
 def tokens_of(traces: Sequence[Any]) -> tuple[int, int] | None:
     """Tokens of prompts and replies, as the provider counted them."""
-    usages = [usage for trace in traces if (usage := getattr(trace, "usage", None)) is not None]
-    fed = sum(usage.prompt_tokens + (getattr(usage, "cached_input_tokens", None) or 0) for usage in usages)
-    return (fed, sum(usage.completion_tokens for usage in usages)) if usages else None
+    usages = [trace.usage for trace in traces if trace.usage is not None]
+    spoken = sum(usage.completion_tokens for usage in usages)
+    return (sum(usage.input_tokens for usage in usages), spoken) if usages else None
 
 
 def heard_in(trace: Any) -> tuple[list[Message], list[Message]]:

@@ -40,7 +40,6 @@ class Scored:
     """The total; `None` if a function with a weight returned no number."""
     functions: Mapping[str, float | None]
     """Each reward function and metric by name, before weighting."""
-    weights: Mapping[str, float]
     completion: Sequence[Message]
     """The conversation that was scored, behind the prompt."""
     problems: Mapping[str, str] = field(default_factory=dict)
@@ -167,7 +166,6 @@ def scored_of(row: Mapping[str, Any]) -> Scored:
     return Scored(
         row["reward"],
         {name: score["score"] for name, score in row["functions"].items()},
-        {name: score["weight"] for name, score in row["functions"].items()},
         row["completion"],
         problems,
     )

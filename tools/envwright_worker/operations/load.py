@@ -21,8 +21,7 @@ from envwright_worker.template import open_descriptors
 
 def answer(session: Session, request: JobRequest) -> None:
     settings = session.settings = Settings.parse(request["settings"])
-    session.sources = Sources(settings.overlay, settings.package)
-    session.guard.attribute_to(session.sources)
+    session.sources = session.guard.sources = Sources(settings.overlay, settings.package)
     session.descriptors_before_loading = open_descriptors()
     started = time.perf_counter()
     with collector_at_rest():

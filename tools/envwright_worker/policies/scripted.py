@@ -82,7 +82,7 @@ class ScriptedPolicies:
         if is_blend(name):
             # Rollouts may come in any order. Equal conversations draw from one sequence, so the draws as a whole are
             # the same in every run.
-            drawn = blend_named(name).drawn(0, index, _way(messages) or 0, self._count(name, index, messages))
+            drawn = blend_named(name).drawn(index, _way(messages) or 0, self._count(name, index, messages))
         policy = policy_named(drawn)
         asked = "\n\n".join(text_of(message) for message in messages if message["role"] != "assistant")
         if not policy.needs_reference:

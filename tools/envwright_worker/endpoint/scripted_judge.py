@@ -65,7 +65,7 @@ class JudgeRequests:
 
     def __init__(self, place: str | None) -> None:
         self.place = place
-        """The relay's address for requests to a real judge; `None` where none is declared."""
+        """The relay's address for requests to a real judge, or `SCRIPTED`; `None` where no judge is declared."""
         self.calls = 0
         self.undeclared = 0
         """How many requests were refused because no judge is declared."""
@@ -81,28 +81,24 @@ class JudgeRequests:
 
         def answered(client: Any, request: Any, **options: Any) -> Any:
             if _is_for_a_judge(request):
-                if self._is_relayed:
-                    return send(client, self._relayed(library, request), **options)
-                return self._response(library, request)
-            if (near := self._near(request)) is not None:
+                if self.place in (None, SCRIPTED):
+                    return self._response(library, request)
+                request = self._relayed(library, request)
+            elif (near := self._near(request)) is not None:
                 return _received(library, request, *near.result())
             return send(client, request, **options)
 
         async def answered_async(client: Any, request: Any, **options: Any) -> Any:
             if _is_for_a_judge(request):
-                if self._is_relayed:
-                    return await send_async(client, self._relayed(library, request), **options)
-                return self._response(library, request)
-            if (near := self._near(request)) is not None:
+                if self.place in (None, SCRIPTED):
+                    return self._response(library, request)
+                request = self._relayed(library, request)
+            elif (near := self._near(request)) is not None:
                 return _received(library, request, *await asyncio.wrap_future(near))
             return await send_async(client, request, **options)
 
         library.Client.send = answered
         library.AsyncClient.send = answered_async
-
-    @property
-    def _is_relayed(self) -> bool:
-        return self.place is not None
 
     def _relayed(self, library: Any, request: Any) -> Any:
         """The same request to the relay, without what the environment sent as a key."""
@@ -158,7 +154,7 @@ class JudgedSession(Protocol):
 
 
 class ScriptedJudge(JudgeRequests):
-    """A scripted replacement for a judge model; its place may also be `SCRIPTED`."""
+    """A scripted replacement for a judge model."""
 
     def __init__(self, session: JudgedSession) -> None:
         super().__init__(SCRIPTED)
@@ -170,10 +166,6 @@ class ScriptedJudge(JudgeRequests):
         super()._stand_in(library)
         if not self._session.settings.allow_network:
             _share_certificates(library)
-
-    @property
-    def _is_relayed(self) -> bool:
-        return self.place not in (None, SCRIPTED)
 
     def _near(self, request: Any) -> Future[tuple[int, bytes]] | None:
         """The response of this process's own endpoint, if rollouts need no connection to it."""
@@ -213,21 +205,18 @@ class ScriptedJudge(JudgeRequests):
         asked, shown = list(map(text_of, prompt)), list(map(media_of, prompt))
         tasks = [task for task in self._session.kept.values() if list(map(text_of, task.prompt)) == asked]
         tasks.sort(key=lambda task: list(map(media_of, task.prompt)) != shown)
-        return self._gold(tasks[0].index) if tasks else None
+        return self._gold(tasks[0]) if tasks else None
 
-    def _gold(self, index: int) -> tuple[Message, str | None] | None:
-        task = self._session.kept.get(index)
-        if task is None:
-            return None
-        if index not in self._session.asked:  # this job has not asked the oracle yet
+    def _gold(self, task: TaskView) -> tuple[Message, str | None] | None:
+        if task.index not in self._session.asked:  # this job has not asked the oracle yet
             with contextlib.suppress(Exception):
-                self._session.asked[index] = self._session.policies.oracle.reply(task.data, task.prompt)
-        gold = self._session.asked.get(index)
+                self._session.asked[task.index] = self._session.policies.oracle.reply(task.data, task.prompt)
+        gold = self._session.asked.get(task.index)
         return None if gold is None else (gold, answer_of(task.data))
 
     def _shows_gold(self, prompt: str, task: TaskView) -> bool:
         """Whether a prompt is about a task and shows its answer as the reply: a second time, beside the reference."""
-        gold = self._gold(task.index)
+        gold = self._gold(task)
         question = next((text_of(message) for message in reversed(task.prompt) if message["role"] == "user"), "")
         if gold is None or question.strip() not in prompt:
             return False

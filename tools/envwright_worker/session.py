@@ -201,20 +201,11 @@ class Session:
             self.hung[policy] += 1
             self.hanging[_asked(task, conversation)] = str(error)
             return self.unscored(task, policy, completion, error)
-        return {
-            "task": task.index,
-            "policy": policy,
-            "completion": completion,
-            "derived": self.policies.oracle.derived,
-            "again": again,
-            **first,
-        }
+        about = {"task": task.index, "policy": policy, "completion": completion}
+        return {**about, "derived": self.policies.oracle.derived, "again": again, **first}
 
     def scored_once(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
-        """The score of a reply by verifiers' own scoring.
-
-        Raises `OutOfTime`.
-        """
+        """The score of a reply by verifiers' own scoring. Raises `OutOfTime`."""
         row: dict[str, Any] = self.run(self.adapter.score(task, [completion]), seconds)[0]
         return row
 
@@ -226,15 +217,9 @@ class Session:
     def unscored(
         self, task: TaskView, policy: str, completion: Sequence[Message], error: BaseException | dict[str, Any]
     ) -> dict[str, Any]:
-        return {
-            "task": task.index,
-            "policy": policy,
-            "completion": completion,
-            "reward": None,
-            "functions": {},
-            "failure": error if isinstance(error, dict) else self.sources.failure(error),
-            "derived": self.policies.oracle.derived,
-        }
+        failure = error if isinstance(error, dict) else self.sources.failure(error)
+        about = {"task": task.index, "policy": policy, "completion": completion}
+        return {**about, "derived": self.policies.oracle.derived, "reward": None, "functions": {}, "failure": failure}
 
     def rollouts(
         self,

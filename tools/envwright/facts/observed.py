@@ -147,7 +147,7 @@ class Description:
     conversational: bool
     """Whether the conversation continues after the first reply (turns, tools)."""
     functions: tuple[RewardFunction, ...]
-    datasets: tuple[Dataset, ...]
+    datasets: tuple[Dataset, ...] = ()
     overlap: tuple[tuple[int, int], ...] = ()
     overlap_count: int = 0
     tools: tuple[str, ...] = ()
@@ -158,7 +158,6 @@ class Description:
     drafts_read_by: str | None = None
     """The parser of verifiers that takes an answer inside the reasoning for the answer."""
     import_seconds: float = 0.0
-    load_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

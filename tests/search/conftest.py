@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from pathlib import Path
@@ -27,4 +28,4 @@ def hypothesis(workspace: Workspace) -> None:
     toolbox = str(venv_for(SEARCH_LOCK, workspace, threading.Event()).site_packages)
     if toolbox not in sys.path:
         sys.path.append(toolbox)
-    properties.prepare()
+    properties.prepare(os.devnull)

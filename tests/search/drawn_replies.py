@@ -6,6 +6,7 @@ Arguments: a folder to write to, and the folder of hypothesis.
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ if __name__ == "__main__":
     from rewards_to_search import LISTS, SOUND, WORDS
     from searches_in_process import searched_in_process
 
-    properties.prepare()
+    properties.prepare(os.devnull)
     tried: list[str] = []
     grade = CandidateGrader.grade
 

@@ -37,9 +37,9 @@ def reward(reply, answer):
 
 def test_shortest_keeps_needed_parts() -> None:
     long = "\n".join(f"line {number} with words" for number in range(40)) + " 42 "
-    assert shortest(long, lambda text: "42" in text) == "42"
-    assert shortest("a" * 500, lambda text: len(text) >= 100) == "a" * 100
-    assert shortest("anything", lambda _: True) == ""
+    assert shortest(long, lambda text: "42" in text, 150) == "42"
+    assert shortest("a" * 500, lambda text: len(text) >= 100, 150) == "a" * 100
+    assert shortest("anything", lambda _: True, 150) == ""
 
 
 def test_shortest_stays_within_tries() -> None:

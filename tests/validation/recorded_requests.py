@@ -62,7 +62,7 @@ class Recorded:
 
     def load(self) -> Iterator[tuple[str, Iterator[tuple[str, Any]]]]:
         described = {"generation": "v1", "environment": "Sums", "conversational": False, "functions": [], "tools": []}
-        versions = {"verifiers": "0.4.0", "python": "3.11", "import_seconds": 0.0, "datasets": []}
+        versions = {"verifiers": "0.4.0", "python": "3.11", "import_seconds": 0.0}
         yield "load", iter([("description", described | versions)])
         tasks = [{"index": index, "prompt": [], "answer": "4", "data": {}} for index in range(40)]
         yield "tasks", iter([("task", task) for task in tasks])

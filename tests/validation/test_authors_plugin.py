@@ -7,64 +7,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
 from envwright_worker.adapters.adapter import TaskView
 from envwright_worker.author_tests.grader import Grader, Scored, scored_of
 from envwright_worker.author_tests.plugin import (
+    CaseEntry,
     CaseFailed,
     FailedCase,
     _compared,
-    environment_folder,
-    read_cases,
 )
-
-GOOD = """# the sums
-- name: right
-  task: 0
-  reply: "4"
-  expect: {reward: 1.0}
-
-- name: wrong
-  task: {answer: "4"}
-  reply: ["5", {content: "6"}]
-  expect: {reward: "< 0.5", correct: "between 0 and 0.2"}
-"""
-
-
-def cases_file(folder: Path, text: str) -> Path:
-    path = folder / "cases.yaml"
-    path.write_text(text)
-    return path
-
-
-def test_cases_are_read_with_line_numbers(tmp_path: Path) -> None:
-    cases = read_cases(cases_file(tmp_path, GOOD))
-    assert [(case.name, case.line) for case in cases] == [("right", 2), ("wrong", 7)]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("- {name: a, task: 0, reply: x}", "1: lacks: expect"),
-        ("\n- {name: a, task: 0, reply: x, expects: {reward: 1}}", "2: unknown: expects"),
-        ("- {name: a, task: 0, reply: x, expect: {reward: about 1}}", "is not an expectation"),
-        ("- {name: a, task: true, reply: x, expect: {reward: 1}}", "task is an index"),
-        ("- {name: a, task: 0, reply: 4, expect: {reward: 1}}", "reply is text"),
-        (
-            "- {name: a, task: 0, reply: x, expect: {reward: 1}}\n- {name: a, task: 1, reply: x, expect: {reward: 1}}",
-            "2: 'a' is also the name of the case on line 1",
-        ),
-        ("name: a", "is not a list of cases"),
-        ("- [", "cannot be read"),
-    ],
-)
-def test_invalid_case_is_reported_with_line(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(pytest.Collector.CollectError, match=message):
-        read_cases(cases_file(tmp_path, text))
 
 
 def scored(reward: float | None, **functions: float | None) -> Scored:
-    return Scored(reward, functions, {}, [{"role": "assistant", "content": "<answer>5</answer>"}])
+    return Scored(reward, functions, [{"role": "assistant", "content": "<answer>5</answer>"}])
 
 
 def test_comparison_lists_expectations_before_other_scores() -> None:
@@ -77,7 +31,7 @@ def test_comparison_lists_expectations_before_other_scores() -> None:
 
 
 def test_failing_case_prints_comparison(tmp_path: Path) -> None:
-    case = read_cases(cases_file(tmp_path, GOOD))[0]
+    case = CaseEntry("right", 0, "4", {"reward": "1.0"}, 2)
     result = scored(0.0, correct=0.0)
     failed = CaseFailed(case, grader().tasks[0], result, list(_compared(case.expect, result)))
     shown = FailedCase(tmp_path / "cases.yaml", failed)
@@ -87,11 +41,6 @@ def test_failing_case_prints_comparison(tmp_path: Path) -> None:
     assert "reward is 0, expected 1" in text
     assert ["reward", "1", "0", "<--"] in [line.split() for line in text.split("\n")]
     assert shown.reprcrash.lineno == 2
-
-
-def test_environment_of_tests_is_nearest_package(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text("")
-    assert environment_folder(tmp_path / "tests" / "deep" / "test_a.py") == tmp_path
 
 
 @dataclass

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from envwright_worker.confinement import NetworkGuard
 from envwright_worker.direct_scoring import COMPARED, DirectScoring
+from envwright_worker.failures import Sources
 from envwright_worker.messages import says
 from envwright_worker.policies.policy import SCORED_TWICE
 from envwright_worker.session import Session
@@ -53,7 +55,7 @@ def no_loop() -> Iterator[None]:
 
 def session_over(adapter: Adapter) -> Session:
     channel = SimpleNamespace(be_about=lambda _about: None, item=lambda *_item, **_options: None)
-    session = Session(channel)  # type: ignore[arg-type]
+    session = Session(channel, NetworkGuard(Sources(), allowed=False))  # type: ignore[arg-type]
     session.adapter = adapter  # type: ignore[assignment]
     session.policies = SimpleNamespace(oracle=SimpleNamespace(derived=False))  # type: ignore[assignment]
     return session

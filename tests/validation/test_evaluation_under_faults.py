@@ -114,22 +114,8 @@ def test_random_fault_affects_only_selected_rollouts(worker: Job, fault: str):
     assert all(has_gold(each) for each in rollouts if each.failure is None)
 
 
-def test_endpoint_rate_limits_are_retried_and_counted(worker: Job):
-    rollouts = evaluated(worker, "429:first=5,retry-after=0.2", retries=5)
-    assert all_came_once(rollouts)
-    assert all(has_gold(each) for each in rollouts)
-    assert sum(each.retries for each in rollouts) == 5
-
-
-def test_endpoint_retries_are_limited(worker: Job):
-    rollouts = evaluated(worker, "503", retries=1)
-    assert all_came_once(rollouts)
-    assert {each.retries for each in rollouts} == {1}
-    assert {each.failure.kind for each in rollouts if each.failure} == {"provider"}
-
-
 def test_slow_endpoint_is_not_a_failing_one(worker: Job):
-    rollouts = evaluated(worker, {"kind": "slow", "seconds": 0.2, "per_token": 0.01})
+    rollouts = evaluated(worker, "slow:seconds=0.2,per-token=0.01")
     assert all_came_once(rollouts)
     assert all(has_gold(each) for each in rollouts)
     assert min(each.seconds for each in rollouts) > 0.2

@@ -11,6 +11,7 @@ import pytest
 from envwright_worker.channel import Channel
 from envwright_worker.checks.growth import growths
 from envwright_worker.confinement import NetworkGuard
+from envwright_worker.failures import Sources
 from envwright_worker.messages import says
 from envwright_worker.operations import pace
 from envwright_worker.operations.invariants import Unit, repetitions
@@ -30,8 +31,7 @@ class Adapter:
 
 
 def session_of(reward: Any) -> Session:
-    session: Any = Session(Channel(io.BytesIO(), io.BytesIO()))
-    session.guard = NetworkGuard(session.sources, allowed=False)
+    session: Any = Session(Channel(io.BytesIO(), io.BytesIO()), NetworkGuard(Sources(), allowed=False))
     session.adapter, session.kept = Adapter(reward), {0: TASK}
     return session  # type: ignore[no-any-return]
 

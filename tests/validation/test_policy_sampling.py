@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from envwright.facts.limits import POLICIES, SAMPLED, TASKS_SCORED
+from envwright_worker.confinement import NetworkGuard
+from envwright_worker.failures import Sources
 from envwright_worker.messages import says
 from envwright_worker.operations import rewards
 from envwright_worker.operations.rewards import score_together
@@ -30,7 +32,7 @@ def asked(silent: int | None = None, *, grouped: bool = False) -> list[dict[str,
     """The scores of all policies on as many tasks as a worker keeps."""
     items: list[dict[str, Any]] = []
     channel = SimpleNamespace(be_about=lambda _: None, item=lambda _kind, value, **_options: items.append(value))
-    session = Session(channel)  # type: ignore[arg-type]
+    session = Session(channel, NetworkGuard(Sources(), allowed=False))  # type: ignore[arg-type]
     session.policies = Policies()  # type: ignore[assignment]
     session.adapter = SimpleNamespace(conversational=False, grouped=grouped, score=_score)  # type: ignore[assignment]
     for index in range(TASKS_SCORED):
@@ -77,7 +79,8 @@ def test_first_replies_of_each_policy_are_scored_twice() -> None:
 
 def test_groups_are_scored_twice_on_first_tasks() -> None:
     items: list[dict[str, Any]] = []
-    session = Session(SimpleNamespace(item=lambda _kind, value: items.append(value)))  # type: ignore[arg-type]
+    channel = SimpleNamespace(item=lambda _kind, value: items.append(value))
+    session = Session(channel, NetworkGuard(Sources(), allowed=False))  # type: ignore[arg-type]
     session.policies = Policies()  # type: ignore[assignment]
     session.adapter = SimpleNamespace(score=_score)  # type: ignore[assignment]
     for index in range(SCORED_TWICE + 1):

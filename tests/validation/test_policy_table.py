@@ -26,10 +26,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envwright_worker.policies.policy import ReferenceReply, policy
+from envwright_worker.policies.policy import Policy, ReferenceReply
 
 
-@policy("shouted", reply="the right answer in capital letters", tasks=7, bound="reference", is_right=True)
+@Policy("shouted", reply="the right answer in capital letters", tasks=7, bound="reference", is_right=True)
 def shouted(reference: ReferenceReply) -> Iterator[str]:
     """The right answer in capital letters."""
     yield reference.reply.upper()
@@ -49,6 +49,8 @@ from envwright.rules.verdict import judge
 from envwright.observing.job import checked
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import requests_for
+from envwright_worker.confinement import NetworkGuard
+from envwright_worker.failures import Sources
 from envwright_worker.messages import says
 from envwright_worker.operations import rewards
 from envwright_worker.policies.scripted import AnswerSettings, ScriptedPolicies
@@ -62,7 +64,7 @@ async def score(_task, completions):
 
 said = []
 channel = SimpleNamespace(be_about=lambda _: None, item=lambda kind, value: said.append(value))
-session = Session(channel)
+session = Session(channel, NetworkGuard(Sources(), allowed=False))
 oracle = SimpleNamespace(derived=False, states_answer=True, reply=lambda *_: says("four"))
 session.policies = ScriptedPolicies(oracle, AnswerSettings())
 session.adapter = SimpleNamespace(conversational=False, grouped=False, score=score)

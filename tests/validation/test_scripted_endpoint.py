@@ -152,7 +152,7 @@ def test_malformed_reply_is_not_json(endpoint: ScriptedEndpoint, kind: str):
 
 
 def test_slow_endpoint_delays_each_token(endpoint: ScriptedEndpoint):
-    endpoint.faults = FaultPlan.parse([{"kind": "slow", "seconds": 0.05, "per_token": 0.05}])
+    endpoint.faults = FaultPlan.parse(["slow:seconds=0.05,per-token=0.05"])
     started = time.monotonic()
     reply(endpoint)
     assert time.monotonic() - started >= 0.2
@@ -177,12 +177,12 @@ def test_invalid_fault_plan_raises(text: str):
 
 def test_blend_follows_its_weights():
     blend = blend_named("blend:oracle=3,near-miss=1")
-    drawn = [blend.drawn(0, task, 0, count) for task in range(200) for count in range(8)]
+    drawn = [blend.drawn(task, 0, count) for task in range(200) for count in range(8)]
     assert set(drawn) == {"oracle", "near-miss"}
     assert 0.70 <= drawn.count("oracle") / len(drawn) <= 0.80
 
 
 def test_blend_skill_varies_by_task_unless_spread_is_zero():
     broad, even = (blend_named(f"blend:oracle=1,nop=1{more}") for more in ("", ",spread=0"))
-    assert len({broad.skill(0, task) for task in range(20)}) == 20
-    assert {even.skill(0, task) for task in range(20)} == {0.5}
+    assert len({broad.skill(task) for task in range(20)}) == 20
+    assert {even.skill(task) for task in range(20)} == {0.5}

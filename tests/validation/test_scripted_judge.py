@@ -58,7 +58,7 @@ class Attacked:
     def asked_oracle(self, *_: Any) -> Any:
         return says("<answer>4</answer>")
 
-    def scored(self, task: TaskView, policy: str, reply: Any, _seconds: float) -> dict[str, Any]:
+    def scored(self, task: TaskView, policy: str, reply: Any, **_: Any) -> dict[str, Any]:
         self.is_late, self.judge.last_prompt = True, f"Grade this: {text_of(reply[-1])}"
         return {"task": task.index, "policy": policy}
 

@@ -13,7 +13,7 @@ from envwright_worker.adapters.adapter import RolloutRequest
 from envwright_worker.author_tests.plugin import Stopwatch
 from envwright_worker.channel import Channel
 from envwright_worker.confinement import NetworkGuard
-from envwright_worker.failures import OutOfTime
+from envwright_worker.failures import OutOfTime, Sources
 from envwright_worker.messages import says
 from envwright_worker.session import Session, time_limit
 
@@ -89,7 +89,7 @@ def test_rollouts_end_when_the_time_ran_out_between_two():
             await asyncio.sleep(0.2 * number)
             yield {"rollout": number, "failure": None}
 
-    session: Any = Session(Channel(io.BytesIO(), io.BytesIO()))
+    session: Any = Session(Channel(io.BytesIO(), io.BytesIO()), NetworkGuard(Sources(), allowed=False))
     session.adapter, session.kept = SimpleNamespace(roll_out=roll_out), {0: None}
     rows = session.rollouts([RolloutRequest("oracle", 0, 2)], 1, 60.0, relay="http://127.0.0.1:9")
     assert next(rows)["rollout"] == 0
@@ -106,8 +106,7 @@ def test_reply_that_hung_is_not_scored_again():
             asked.append((task.index, completions[0][0]["content"]))
             time.sleep(600)  # noqa: ASYNC251 (it hangs)
 
-    session: Any = Session(Channel(io.BytesIO(), io.BytesIO()))
-    session.guard = NetworkGuard(session.sources, allowed=False)
+    session: Any = Session(Channel(io.BytesIO(), io.BytesIO()), NetworkGuard(Sources(), allowed=False))
     session.adapter, session.policies = Hanging(), SimpleNamespace(oracle=SimpleNamespace(derived=False))
     replies = [(0, "nop", ""), (0, "case", ""), (1, "nop", "")]
     rows = [session.scored(SimpleNamespace(index=task), who, [says(reply)], 0.2) for task, who, reply in replies]

@@ -34,13 +34,10 @@ class NetworkGuard:
         self.wanted: list[dict[str, Any]] = []
         """The data that the attempts tried to load, if a known library made them."""
         self.stage = "load"
-        self._sources = sources
+        self.sources = sources
+        """Accesses from these files are the author's."""
         self._allowed = allowed
         self._seen: set[tuple[str, str, str | None, int | None]] = set()
-
-    def attribute_to(self, sources: Sources) -> None:
-        """Attribute accesses from these files to the author."""
-        self._sources = sources
 
     def watch(self) -> None:
         """Watch the process; an audit hook cannot be removed."""
@@ -78,14 +75,14 @@ class NetworkGuard:
 
     def _attempted(self, address: str) -> None:
         frames = traceback.walk_stack(sys._getframe())
-        places = (self._sources.place(frame.f_code.co_filename, line) for frame, line in frames)
+        places = (self.sources.place(frame.f_code.co_filename, line) for frame, line in frames)
         place = next(filter(None, places), None)
         key = (address, self.stage, place["file"], place["line"]) if place else (address, self.stage, None, None)
         if key not in self._seen and len(self.attempts) < MAXIMUM_ATTEMPTS:
             self._seen.add(key)
             self.attempts.append({"address": address, "stage": self.stage, "place": place})
             host = {"kind": "host", "name": address, "place": place}
-            self.wanted.append(wanted_by_call(sys._getframe(), self._sources) or host)
+            self.wanted.append(wanted_by_call(sys._getframe(), self.sources) or host)
         if not self._allowed:
             raise NetworkBlocked(f"the gates run offline, and {address} is not on this machine")
 

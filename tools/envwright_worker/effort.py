@@ -39,7 +39,6 @@ class ProcessorBudget:
         self._deadline = time.monotonic() + (PATIENCE_TIMES * seconds if patience is None else patience)
 
     def extend(self, seconds: float) -> None:
-        """Extend both limits."""
         self._limit += seconds
         self._deadline += seconds
 

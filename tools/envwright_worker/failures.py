@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import re
 import sys
@@ -19,7 +18,7 @@ TRACEBACK_LIMIT = 4_000
 MOST_DECORATED = 20
 """The lines behind the first decorator in which the definition of a function is searched."""
 FRAMES_OF_OTHERS = 3
-"""Characters kept of a traceback without frames of the environment or of a library."""
+"""Frames kept of a traceback without frames of the environment or of a library."""
 _FRAME = re.compile(r'  File "(.+?)", line (\d+)')
 
 _NEXT_EXCEPTION = re.compile(r"^(?:The above exception was|During handling of)", re.MULTILINE)
@@ -90,13 +89,11 @@ class Sources:
 
     def lines(self) -> Iterator[tuple[str, int, str]]:
         """Every line of the environment's own modules that were imported: file, number, text."""
-        files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
-        for file in sorted(files):
-            name = self.relative(file) if file.endswith(".py") else None
+        for file in sorted(_files_of_modules()):
+            name = self.relative(file)
             if name is not None:
-                with contextlib.suppress(OSError, UnicodeError):
-                    text = Path(file).read_text("utf-8")
-                    yield from ((name, number, line) for number, line in enumerate(text.splitlines(), 1))
+                lines = enumerate(_text_of_file(file).splitlines(), 1)
+                yield from ((name, number, line) for number, line in lines)
 
     def variables_in(self, messages: Sequence[tuple[str, str]], trace: str) -> list[str]:
         """The environment variables without a value that an exception asks for.
@@ -122,9 +119,8 @@ class Sources:
 
     def _reads_variable(self, name: str, trace: str) -> bool:
         """Whether a module of the package reads variables and has this name in quotes."""
-        files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
-        files |= {file for file, _ in _FRAME.findall(trace)}  # a module that fails is not imported
-        texts = (_text_of_file(file) for file in files if file.endswith(".py") and self.relative(file) is not None)
+        files = _files_of_modules() | {file for file, _ in _FRAME.findall(trace)}  # a module that fails is not imported
+        texts = (_text_of_file(file) for file in files if self.relative(file) is not None)
         quoted = re.compile(rf"""['"]{name}['"]""")
         return any(("environ" in text or "getenv" in text) and quoted.search(text) for text in texts)
 
@@ -173,8 +169,8 @@ class Sources:
         own = [number for number, file in enumerate(files) if self.relative(file) is not None]
         libraries = [number for number, file in enumerate(files) if "site-packages/" in file]
         first = own[0] if own else libraries[-1] if libraries else max(0, len(frames) - FRAMES_OF_OTHERS)
-        kept = [frame for frame, file in zip(frames[first:], files[first:], strict=True) if not _is_ours(file)]
-        return [line for frame in kept for line in frame]
+        kept = zip(frames[first:], files[first:], strict=True)
+        return [line for frame, file in kept if "envwright_worker" not in Path(file).parts for line in frame]
 
     def library_in(self, error: BaseException) -> str | None:
         """The file of the library that was running; `None` if it was the environment's own code.
@@ -219,16 +215,18 @@ class Sources:
         return failure | ({"kind": "missing-secret", "variables": variables} if variables else {})
 
 
+def _files_of_modules() -> set[str]:
+    """The source files of all imported modules."""
+    files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
+    return {file for file in files if file.endswith(".py")}
+
+
 @cache
 def _text_of_file(file: str) -> str:
     try:
         return Path(file).read_text("utf-8")
     except (OSError, UnicodeError):
         return ""
-
-
-def _is_ours(file: str) -> bool:
-    return "envwright_worker" in Path(file).parts
 
 
 def said_as_exception(error: BaseException) -> BaseException:
@@ -280,7 +278,8 @@ def _own_kind(error: BaseException) -> str:
         return "network"
     if name == "CalledProcessError" and downloaded_by(vars(error).get("cmd")):
         return "network"
-    return "missing-secret" if _asks_for_secret(error) else "raised"
+    asks = (name in _SECRET_TYPES or isinstance(error, KeyError)) and _SECRET_NAME.search(text_of(error))
+    return "missing-secret" if asks else "raised"
 
 
 def downloaded_by(command: object) -> str:
@@ -290,11 +289,6 @@ def downloaded_by(command: object) -> str:
     if not words or Path(words[0]).name not in _DOWNLOADERS:
         return ""
     return next((word for word in words if _ADDRESS.match(word)), "")
-
-
-def _asks_for_secret(error: BaseException) -> bool:
-    names = type(error).__name__ in _SECRET_TYPES or isinstance(error, KeyError)
-    return names and bool(_SECRET_NAME.search(text_of(error)))
 
 
 def text_of(error: BaseException) -> str:

@@ -8,6 +8,7 @@ and a trace may have a random id.
 from __future__ import annotations
 
 import contextlib
+import linecache
 import os
 import random
 import re
@@ -54,7 +55,6 @@ class ActGuard:
         )
         self._acts: dict[tuple[str, str, str | None, int | None], dict[str, Any]] = {}
         self._watching = False
-        self._installed = False
 
     def acts(self) -> list[dict[str, Any]]:
         """The acts in the order in which they were first seen."""
@@ -64,9 +64,8 @@ class ActGuard:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        if not self._installed:
-            sys.addaudithook(self._audited)
-            self._installed = True
+        """Watch the block, once: an audit hook cannot be removed."""
+        sys.addaudithook(self._audited)
         self._watching = True
         drawn = _shared_by_numpy()
         sys.setprofile(self._profiled)
@@ -139,7 +138,7 @@ class ActGuard:
 
     def _drew_from_numpy(self) -> None:
         """Numpy's functions are compiled and call no hook, so a changed state of its generator shows a call."""
-        lines = ((file, number, line) for file, number, line in self._sources.lines() if "random" in line)
+        lines = self._sources.lines()
         found = next(((file, number) for file, number, line in lines if _NUMPY_CHANCE.search(line)), None)
         if found is not None:
             place = {"file": found[0], "line": found[1]}
@@ -152,9 +151,8 @@ class ActGuard:
             file = frame.f_code.co_filename
             if self._sources.relative(file) is not None:
                 break
-            if any(part in file for part in _IMPORTING):
-                return
-            if file.startswith(_SITE_PACKAGES) or not file.startswith(STANDARD_LIBRARY):
+            is_foreign = file.startswith(_SITE_PACKAGES) or not file.startswith(STANDARD_LIBRARY)
+            if is_foreign or any(part in file for part in _IMPORTING):
                 return
             frame = frame.f_back
         if frame is None:
@@ -164,13 +162,8 @@ class ActGuard:
         if key in self._acts:
             self._acts[key]["count"] += 1
         elif len(self._acts) < MAXIMUM_ACTS:
-            self._acts[key] = {
-                "what": what,
-                "detail": detail[:200],
-                "function": frame.f_code.co_name,
-                "place": place or None,
-                "count": 1,
-            }
+            act = {"what": what, "detail": detail[:200], "function": frame.f_code.co_name}
+            self._acts[key] = {**act, "place": place or None, "count": 1}
 
 
 def _line_of_act(act: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -180,13 +173,8 @@ def _line_of_act(act: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _is_given_a_time(frame: FrameType, name: str) -> bool:
     """Whether `strftime` and similar functions format a given time; the hook cannot see arguments."""
-    return name in ("strftime", "asctime", "localtime", "gmtime", "ctime") and f"{name}()" not in _line_of(frame)
-
-
-def _line_of(frame: FrameType) -> str:
-    import linecache
-
-    return linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+    formats = name in ("strftime", "asctime", "localtime", "gmtime", "ctime")
+    return formats and f"{name}()" not in linecache.getline(frame.f_code.co_filename, frame.f_lineno)
 
 
 def _is_shared_generator(owner: Any) -> bool:

@@ -39,10 +39,10 @@ STAGES = {"cases": "rewards", "template": "load"}
 
 def main(start: Mapping[str, Any]) -> NoReturn:
     """Run the role of this process: a lock template, or a job that loads by itself."""
-    if start["role"] == "job":
-        _be_job(None, start)
     guard = NetworkGuard(Sources(), allowed=start["allow_network"])
     guard.watch()
+    if start["role"] == "job":
+        _be_job(guard, start)
     control = socket.socket(fileno=start["control"])
     refusal = _import_everything(start["generation"], start["bytecode"])
     control.send(json.dumps({"refusal": refusal}).encode())
@@ -95,7 +95,7 @@ def _be_base(guard: NetworkGuard, control: socket.socket) -> NoReturn:
     _be_job(guard, request.descriptors)
 
 
-def _be_job(guard: NetworkGuard | None, descriptors: Mapping[str, Any]) -> NoReturn:
+def _be_job(guard: NetworkGuard, descriptors: Mapping[str, Any]) -> NoReturn:
     """Answer requests; if the host makes this an environment template, continue in each of its forks."""
     prefer_to_be_killed()
     logging.disable(logging.CRITICAL)
@@ -124,10 +124,8 @@ def answer(session: Session, request: JobRequest) -> None:
     """Answer one request. The answer is completed even if the environment's code raises."""
     failure: BaseException | None = None
     session.stop_after(request.get("stop_after"))
-    session.enter(str(request.get("stage") or STAGES.get(request["operation"], request["operation"])))
+    session.guard.stage = str(request.get("stage") or STAGES.get(request["operation"], request["operation"]))
     try:
-        if request["operation"] not in OPERATIONS:
-            raise LookupError(f"there is no operation {request['operation']!r}")
         importlib.import_module(f"envwright_worker.operations.{request['operation']}").answer(session, request)
     except BaseException as error:
         failure = said_as_exception(error)

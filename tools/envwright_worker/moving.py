@@ -39,9 +39,10 @@ def paths_below(folder: str) -> list[Holder]:
         for name, value in list(variables.items()) if type(variables) in (dict, MappingProxyType) else ():
             # A library's lazy proxy may import its module on any access beyond its type.
             if issubclass(type(value), (str, PurePath)):
-                below = next((one for one in (folder, os.path.realpath(folder)) if _is_in(str(value), one)), None)
-                if below is not None:
-                    found.append(Holder(owner, name, str(value)[len(below) :], type(value)))
+                path = str(value)
+                below = (one for one in (folder, os.path.realpath(folder)) if f"{path}/".startswith(f"{one}/"))
+                if (one := next(below, None)) is not None:
+                    found.append(Holder(owner, name, path[len(one) :], type(value)))
     return found
 
 
@@ -49,10 +50,6 @@ def move(holders: list[Holder], folder: str) -> None:
     """Move all stored paths to another folder."""
     for owner, name, rest, kind in holders:
         setattr(owner, name, kind(folder + rest))
-
-
-def _is_in(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder}/")
 
 
 def use_temporary_folder() -> None:

@@ -33,7 +33,8 @@ def main() -> None:
             _download(dataset)
             _let_branch_be(dataset)
         except Exception as error:
-            outcome = {"name": dataset["name"], "outcome": _outcome_of(error), "message": _message_of(error)}
+            message = f"{type(error).__name__}: {' '.join(str(error).strip().splitlines())[:600]}"
+            outcome = {"name": dataset["name"], "outcome": _outcome_of(error), "message": message}
             Path(sys.argv[2]).write_text(json.dumps(outcome))
             raise SystemExit(1) from error
 
@@ -75,11 +76,6 @@ def _outcome_of(error: BaseException) -> str:
             return outcome
     is_out_of_reach = any(part in type(one).__name__ for one in chain for part in _UNREACHABLE)
     return "unreachable" if is_out_of_reach or any(isinstance(one, ConnectionError) for one in chain) else "raised"
-
-
-def _message_of(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {' '.join(lines)[:600]}"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

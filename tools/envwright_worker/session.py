@@ -9,8 +9,7 @@ import math
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +25,7 @@ from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.distorted_answers import long_junk
 from envwright_worker.policies.oracle import AskingAgent, NoOracle, oracle_failure
 from envwright_worker.policies.policy import SCORED_TWICE
-from envwright_worker.policies.scripted import ScriptedPolicies, needs_reference
+from envwright_worker.policies.scripted import SCRIPT_PREFIX, ScriptedPolicies, needs_reference
 
 if TYPE_CHECKING:
     from envwright_worker.endpoint.scripted_judge import ScriptedJudge
@@ -56,12 +55,10 @@ class Session:
     adapter: Adapter
     settings: Settings
     policies: ScriptedPolicies
-    guard: NetworkGuard
 
-    def __init__(self, channel: Channel, watching: NetworkGuard | None = None) -> None:
+    def __init__(self, channel: Channel, guard: NetworkGuard) -> None:
         self.channel = channel
-        self.watching = watching
-        """The guard under which verifiers was imported, if that was before this process was forked."""
+        self.guard = guard
         self.sources = Sources()
         self.kept: dict[int, TaskView] = {}
         """The tasks that policies reply to."""
@@ -99,8 +96,7 @@ class Session:
         sockets."""
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
-        if hasattr(self, "guard"):
-            self.guard.watch_lookups(loop)
+        self.guard.watch_lookups(loop)
         return loop
 
     def close(self) -> None:
@@ -108,11 +104,6 @@ class Session:
         if hasattr(self, "adapter") and "loop" in self.__dict__:
             with contextlib.suppress(OutOfTime), time_limit(5):
                 self.loop.run_until_complete(self.adapter.close())
-
-    def enter(self, stage: str) -> None:
-        """Attribute later observations to this stage."""
-        if hasattr(self, "guard"):
-            self.guard.stage = stage
 
     def stop_after(self, seconds: float | None) -> None:
         """Make the current request send its results after this many seconds."""
@@ -134,13 +125,12 @@ class Session:
 
     def report_network(self) -> None:
         """Send what the network guard has recorded since the last time."""
-        if hasattr(self, "guard"):
-            for attempt in self.guard.attempts:
-                self.channel.item("network", attempt)
-            for wanted in self.guard.wanted if self.guard.stage in LOADING else ():
-                self.channel.item("wanted", wanted)
-            self.guard.attempts.clear()
-            self.guard.wanted.clear()
+        for attempt in self.guard.attempts:
+            self.channel.item("network", attempt)
+        for wanted in self.guard.wanted if self.guard.stage in LOADING else ():
+            self.channel.item("wanted", wanted)
+        self.guard.attempts.clear()
+        self.guard.wanted.clear()
 
     def run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:
         """Run one piece of the environment's code, stopped when it takes too long.
@@ -213,20 +203,11 @@ class Session:
             self.hung[policy] += 1
             self.hanging[_asked(task, conversation)] = str(error)
             return self.unscored(task, policy, completion, error)
-        return {
-            "task": task.index,
-            "policy": policy,
-            "completion": completion,
-            "derived": self.policies.oracle.derived,
-            "again": again,
-            **first,
-        }
+        about = {"task": task.index, "policy": policy, "completion": completion}
+        return {**about, "derived": self.policies.oracle.derived, "again": again, **first}
 
     def scored_once(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
-        """The score of a reply by verifiers' own scoring.
-
-        Raises `OutOfTime`.
-        """
+        """The score of a reply by verifiers' own scoring. Raises `OutOfTime`."""
         row: dict[str, Any] = self.run(self.adapter.score(task, [completion]), seconds)[0]
         return row
 
@@ -238,15 +219,9 @@ class Session:
     def unscored(
         self, task: TaskView, policy: str, completion: Sequence[Message], error: BaseException | dict[str, Any]
     ) -> dict[str, Any]:
-        return {
-            "task": task.index,
-            "policy": policy,
-            "completion": completion,
-            "reward": None,
-            "functions": {},
-            "failure": error if isinstance(error, dict) else self.sources.failure(error),
-            "derived": self.policies.oracle.derived,
-        }
+        failure = error if isinstance(error, dict) else self.sources.failure(error)
+        about = {"task": task.index, "policy": policy, "completion": completion}
+        return {**about, "derived": self.policies.oracle.derived, "reward": None, "functions": {}, "failure": failure}
 
     def rollouts(
         self,
@@ -254,19 +229,21 @@ class Session:
         max_concurrent: int,
         seconds: float,
         relay: str | None = None,
-        options: RolloutOptions = RolloutOptions(),  # noqa: B008
+        **settings: Any,
     ) -> Iterator[dict[str, Any]]:
         """Rollouts against the scripted endpoint or the host's relay, one by one as they finish.
 
-        The rollouts end with the time of the request. Raises `OutOfTime` if one takes longer than `seconds`.
+        `settings` are others of `RolloutOptions`. The rollouts end with the time of the request. Raises `OutOfTime` if
+        one takes longer than `seconds`.
         """
         tasks = {job.task: self.kept[job.task] for job in jobs}
+        base_url = relay or self.endpoint.base_url
+        options = RolloutOptions(base_url, max_concurrent, seconds, scripted=relay is None, **settings)
         if relay is None:
             self.endpoint.speak_about(list(tasks.values()))
             self.endpoint.is_near = not options.connected
             self.endpoint.requests.clear()
-        options = replace(options, scripted=relay is None)
-        rows = self.adapter.roll_out(jobs, tasks, relay or self.endpoint.base_url, max_concurrent, seconds, options)
+        rows = self.adapter.roll_out(jobs, tasks, options)
         try:
             while (row := self._next(rows, seconds)) is not None:
                 siblings = row.pop("siblings", None)
@@ -279,6 +256,12 @@ class Session:
                 yield row
         finally:
             self._settle(rows.aclose())
+
+    def scripted(self, task: int, script: list[Message]) -> RolloutRequest:
+        """A rollout in which the model says what the script has for each turn, and nothing after it."""
+        name = f"{SCRIPT_PREFIX}{len(self.policies.scripts)}"
+        self.policies.scripts[name] = script
+        return RolloutRequest(name, task)
 
     def _next(self, rows: AsyncGenerator[dict[str, Any], None], seconds: float) -> dict[str, Any] | None:
         """The next rollout; `None` if there is none, or the time of the request is over."""
@@ -343,6 +326,11 @@ def _asked(task: TaskView, completion: Sequence[Message]) -> tuple[int, str]:
 
 def shortened_messages(messages: Sequence[Message]) -> list[Message]:
     return [{"role": message["role"], "content": text_of(message)[:2000]} for message in messages]
+
+
+def paid(scored: Mapping[str, Any]) -> float:
+    """The reward for comparisons: a missing one is less than any other."""
+    return -math.inf if scored["reward"] is None else float(scored["reward"])
 
 
 def played_score(row: dict[str, Any], again: list[float | None], derived: bool) -> dict[str, Any]:

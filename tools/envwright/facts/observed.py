@@ -152,7 +152,7 @@ class Description:
     conversational: bool
     """Whether the conversation continues after the first reply (turns, tools)."""
     functions: tuple[RewardFunction, ...]
-    datasets: tuple[Dataset, ...]
+    datasets: tuple[Dataset, ...] = ()
     overlap: tuple[tuple[int, int], ...] = ()
     overlap_count: int = 0
     tools: tuple[str, ...] = ()

@@ -6,7 +6,9 @@ import json
 import os
 import threading
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from envwright_worker.author_tests import pytest_configuration
 
@@ -46,9 +48,8 @@ def run_pytest(
     overlay = built_wheel(package, workspace, stop).overlay
     requests = requests_for(entry, ObservationRequest(), package)
     require_prepared(entry.name, requests)
-    asked = json.dumps(
-        {"settings": requests.settings(package, overlay), "toolbox": str(toolbox.resolve())}, default=str
-    )
+    asked: dict[str, Any] = {"settings": requests.settings(package, overlay), "toolbox": toolbox.resolve()}
+    asked["cases"] = list(map(asdict, package.cases))
     cache = workspace.base / "pytest" / package.name
     cache.mkdir(parents=True, exist_ok=True)
     options = [
@@ -60,9 +61,11 @@ def run_pytest(
         *_with_paths(arguments, package.folder, workspace.root),
     ]
     with workspace.scratch() as scratch:
+        request = scratch / "tests.json"
+        request.write_text(json.dumps(asked, default=str), "utf-8")
         environment = worker_environment(venv, overlay, scratch, requests.confinement)
         environment |= {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        command: list[str | Path] = [venv.python, "-s", "-P", "-c", RUN_PYTEST, asked, *options]
+        command: list[str | Path] = [venv.python, "-s", "-P", "-c", RUN_PYTEST, request, *options]
         sandbox = environment_sandbox(venv, package, overlay, scratch, requests.confinement, workspace)
         if sandbox:
             sandbox = sandbox._replace(writes=[*sandbox.writes, str(cache)])

@@ -222,7 +222,8 @@ def environment_processes(
                 stack.callback(base.end)
             except NotForked as error:
                 reason = str(error)
-        begin = partial(new_process, venv.python, scratch, variables, {"role": "job"}, sandbox)
+        start = {"role": "job", "allow_network": confinement.allow_network}
+        begin = partial(new_process, venv.python, scratch, variables, start, sandbox)
         memory = MemoryWatch(confinement.memory, base.supervisor.pid if base else 0)
         whys = reason_against_forks(package), reason, why_not_confined(confinement.sandbox)
         yield EnvironmentProcesses(base, begin, settings, memory, stop, *whys, stack, references or {})

@@ -68,7 +68,6 @@ class RolloutRequest:
     """The number of the first rollout."""
 
     def numbers(self) -> range:
-        """The numbers of the rollouts."""
         return range(self.first, self.first + self.rollouts)
 
 
@@ -103,17 +102,22 @@ class ToolUse:
     """The exception that it raised, in the shape of facts."""
 
 
+MARGIN_SECONDS = 5.0
+"""Seconds by which a rollout's own limit ends before the host's, so that it is reported."""
 CONVERSATION_HEADER = "X-Session-ID"
 """The header in which requests of rollouts carry the id of their conversation; v1 sets it itself."""
 
 
 @dataclass(frozen=True)
 class RolloutOptions:
-    """The settings of model calls in rollouts."""
+    """The settings of rollouts and of their model calls."""
 
+    base_url: str
+    """An OpenAI-compatible endpoint."""
+    max_concurrent: int
+    seconds: float
+    """The host's limit of one rollout."""
     sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 1.0})
-    retries: int = 0
-    """Maximum retries of a request after a failure of the provider, with backoff and jitter."""
     connected: bool = False
     """Whether requests to the scripted endpoint use a connection, as requests to a model do."""
     harness: str | None = None
@@ -121,82 +125,89 @@ class RolloutOptions:
     scripted: bool = True
     """Whether scripted policies reply to every agent; a real model replies only to agents without a model of their
     own."""
-    margin: float = 5.0
-    """Seconds by which a rollout's own limit ends before the host's, so that it is reported."""
 
-    def limit(self, seconds: float) -> float:
-        """The time limit of one rollout."""
-        return max(seconds / 2, seconds - self.margin)
+    @property
+    def limit(self) -> float:
+        """The adapter's limit of one rollout."""
+        return max(self.seconds / 2, self.seconds - MARGIN_SECONDS)
 
 
-class Adapter(Protocol):
-    """The interface of both generations. Results have the shape of `envwright.facts.observed`."""
+class Adapter:
+    """The interface of both generations. What a method returns here is right for a package without tasks.
 
-    conversational: bool
-    grouped: bool
+    Results have the shape of `envwright.facts.observed`.
+    """
+
+    conversational: bool = False
+    grouped: bool = False
     """Whether a reward function compares the replies to one task."""
-    compares_siblings: bool
+    compares_siblings: bool = False
     """Whether the conversations of one episode are rewarded together, when all have ended."""
-
-    limits_turns: bool
+    limits_turns: bool = True
     """Whether a conversation always ends after a declared number of turns."""
+    infinite: bool = False
+    """Whether the training tasks never end."""
 
     def place_of_turns(self) -> Mapping[str, Any] | None:
         """The code that decides the environment's answer to a reply."""
+        return None
 
-    @property
-    def infinite(self) -> bool:
-        """Whether the training tasks never end."""
+    def parsers(self) -> list[tuple[str, Any]]:
+        """The environment's own parsers, with the names of their places."""
+        return []
 
     def parser_tags(self) -> list[str]:
         """XML fields that the environment's own parser reads, the answer's last; may be empty."""
+        return []
 
     def describe(self) -> dict[str, Any]:
         """Generation, class, reward functions with weights and places, tools."""
+        raise NotImplementedError
 
-    def tasks(self, split: str, limit: int | None) -> Iterator[TaskView]:
+    def tasks(self, _split: str, _limit: int | None, /) -> Iterator[TaskView]:
         """Tasks of a split in order; a split that the environment lacks yields nothing."""
+        return iter(())
 
     def with_data(self, task: TaskView, data: dict[str, Any], /) -> TaskView:
         """The task with another row, and the same prompt."""
+        raise NotImplementedError
 
-    async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
+    async def score(self, task: TaskView, completions: Sequence[Sequence[Message]], /) -> list[dict[str, Any]]:
         """Score conversations on one task as a group, by verifiers' own scoring."""
+        raise NotImplementedError
 
     def score_directly(self, task: TaskView, completion: Sequence[Message], /) -> dict[str, Any] | None:
         """The score of one conversation, faster than by `score`; `None` if that is impossible or a function waits."""
+        raise NotImplementedError
 
     def roll_out(
-        self,
-        jobs: Sequence[RolloutRequest],
-        tasks: Mapping[int, TaskView],
-        base_url: str,
-        max_concurrent: int,
-        seconds: float,
-        options: RolloutOptions = RolloutOptions(),
+        self, jobs: Sequence[RolloutRequest], tasks: Mapping[int, TaskView], options: RolloutOptions
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """Make real rollouts against an OpenAI-compatible endpoint, each as soon as it is done.
+        """Make real rollouts and return each once, as soon as it is done; one that failed or hung has a failure."""
+        raise NotImplementedError
 
-        Every rollout is returned once; one that failed, or took longer than `seconds`, has a failure.
-        """
-
-    async def tools_of(self, task: TaskView) -> list[dict[str, Any]]:
+    async def tools_of(self, _task: TaskView, /) -> list[dict[str, Any]]:
         """The tools that the environment offers to the model on a task; none is called."""
+        return []
 
     def recorded_rewards(self) -> list[dict[str, Any]]:
         """The rewards that code recorded on traces of rollouts outside of reward functions, with its lines."""
+        return []
 
     def taken_tool_calls(self) -> list[ToolUse]:
         """The tool calls of rollouts since the last time, in any order."""
+        return []
 
-    def request_by(self, conversation: str, messages: Sequence[Message]) -> RolloutTurn | None:
+    def request_by(self, _conversation: str, _messages: Sequence[Message], /) -> RolloutTurn | None:
         """The rollout and the agent that a request belongs to, by the id that it carries; `None` if none is known.
 
         Called from the endpoint's thread.
         """
+        return None
 
-    async def validate(self, task: TaskView, /) -> bool | None:
+    async def validate(self, _task: TaskView, /) -> bool | None:
         """Run the package's own model-free check; `None` if it has none."""
+        return None
 
     async def close(self) -> None:
         """Stop the servers that rollouts used."""
@@ -277,9 +288,7 @@ class Trap:
 
     def part(self, key: int) -> Trap:
         """A separate trap for one conversation of a group that is scored together."""
-        if key not in self._parts:
-            self._parts[key] = Trap(self._sources)
-        return self._parts[key]
+        return self._parts.setdefault(key, Trap(self._sources))
 
     def taken_for(self, key: int) -> list[dict[str, Any]]:
         """The failures of one conversation of the group, and of the group as a whole."""

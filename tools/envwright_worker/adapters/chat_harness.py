@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,8 +24,6 @@ from envwright_worker.failures import MESSAGE_LIMIT
 HARNESS_ID = "envwright-chat"
 MADE_CALLS: deque[ToolUse] = deque(maxlen=MOST_CALLS)
 """The calls of tools in rollouts, until the adapter takes them."""
-PASSING = (408, 409, 429)
-"""Statuses below 500 that are retried, as in OpenAI's own clients."""
 MCP_HEADERS = {
     "accept": "application/json, text/event-stream",
     "content-type": "application/json",
@@ -44,8 +41,8 @@ class HttpAnswer:
     def json(self) -> Any:
         return json.loads(self.body)
 
-    def error_text(self, most: int = 500) -> str:
-        return self.body[:most].decode("utf-8", "replace")
+    def error_text(self) -> str:
+        return self.body[:500].decode("utf-8", "replace")
 
 
 class SharedClient:
@@ -125,32 +122,27 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
     APPENDS_SYSTEM_PROMPT: ClassVar[bool] = True
     SUPPORTS_MCP: ClassVar[bool] = True
     SUPPORTS_RESUME: ClassVar[bool] = True
-    SUPPORTS_MESSAGE_PROMPT: ClassVar[bool] = True  # read by verifiers 0.2
-    SUPPORTS_USER_SIM: ClassVar[bool] = True  # read by verifiers 0.2
     EXECUTES_CODE: ClassVar[bool] = False
     NEEDS_CONTAINER: ClassVar[bool] = False
-    retries: ClassVar[int] = 0
-    """Maximum retries of a request after a failure of the provider."""
-    asked_again: ClassVar[dict[str, int]] = {}
-    """Id of a trace → the number of its retries."""
 
     async def launch(
         self,
         ctx: Any,
-        trace: Any,
+        trace: Any,  # noqa: ARG002
         runtime: Any,  # noqa: ARG002
         endpoint: str,
         secret: str,
-        mcp_urls: Mapping[str, str] | None,
-        data: Any = None,
+        mcp_urls: Mapping[str, str],
+        data: Any,
         **_: Any,
     ) -> Any:
-        messages = self._opening(trace.task.data if data is None else data)
+        messages = self._opening(data)
         tools = HarnessTools()
-        await tools.discover(mcp_urls or {})
+        await tools.discover(mcp_urls)
         for _round in range(self.config.max_tool_rounds):
             body = {"model": ctx.model, "messages": messages} | ({"tools": tools.offered} if tools.offered else {})
-            heard = await self._asked(trace, f"{endpoint.rstrip('/')}/chat/completions", body, secret)
+            authorization = {"Authorization": f"Bearer {secret}"}
+            heard = await SharedClient.post(f"{endpoint.rstrip('/')}/chat/completions", body, authorization)
             if heard.status >= 400:
                 return vf.ProgramResult(exit_code=1, stdout="", stderr=f"HTTP {heard.status}: {heard.error_text()}")
             message = heard.json()["choices"][0]["message"]
@@ -160,18 +152,6 @@ class ChatHarness(vf.Harness[ChatHarnessConfig]):
                 break
             messages += [await tools.answer(call) for call in calls]
         return vf.ProgramResult(exit_code=0, stdout="", stderr="")
-
-    async def _asked(self, trace: Any, url: str, body: dict[str, Any], secret: str) -> HttpAnswer:
-        """Send a request, and retry transient errors: as OpenAI's clients do, with exponential backoff and jitter."""
-        attempt = 0
-        while True:
-            heard = await SharedClient.post(url, body, {"Authorization": f"Bearer {secret}"})
-            passing = heard.status in PASSING or heard.status >= 500
-            if not passing or attempt >= self.retries:
-                return heard
-            await asyncio.sleep(min(0.5 * 2**attempt, 8.0) * random.uniform(0.75, 1.0))
-            attempt += 1
-            self.asked_again[trace.id] = self.asked_again.get(trace.id, 0) + 1
 
     def _opening(self, data: Any) -> list[dict[str, Any]]:
         system, prompt = self.resolve_prompt(data)

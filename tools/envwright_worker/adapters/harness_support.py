@@ -13,7 +13,8 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,12 +60,9 @@ class Harnesses:
     """Every harness that was set up, by its id."""
 
     def __init__(self) -> None:
-        self._configs: dict[str, dict[str, Any]] = {}
+        self.configs: dict[str, dict[str, Any]] = {}
+        """Their configurations for verifiers."""
         self._proxy = RefusingProxy()
-
-    def config(self, id: str) -> dict[str, Any]:
-        """The configuration of the harness for verifiers."""
-        return self._configs[id]
 
     @property
     def unmet(self) -> str:
@@ -88,12 +86,13 @@ class Harnesses:
             harness = vf.load_harness(vf.harness_config_type(slot.id).model_validate(config))
             if harness.NEEDS_CONTAINER:
                 raise HarnessUnusable(_needs_container(slot.id))
-            await _set_up(harness)
+            async with started_runtime(f"envwright-harness-{os.getpid()}-{time.time_ns()}") as runtime:
+                await harness.setup(runtime)
         except HarnessUnusable:
             raise
         except Exception as error:
             raise HarnessUnusable(self._why(slot, error)) from error
-        self._configs[slot.id] = config
+        self.configs[slot.id] = config
 
     def _why(self, slot: AgentSlot, error: Exception) -> str:
         message = (
@@ -119,11 +118,13 @@ def _offer(slot: AgentSlot) -> None:
     Path(slot.cache).mkdir(parents=True, exist_ok=True)
 
 
-async def _set_up(harness: Any) -> None:
-    runtime = make_runtime(vf.SubprocessConfig(), name=f"envwright-harness-{os.getpid()}-{time.time_ns()}")
+@asynccontextmanager
+async def started_runtime(name: str) -> AsyncIterator[Any]:
+    """A runtime of local processes, stopped after the block."""
+    runtime = make_runtime(vf.SubprocessConfig(), name=name)
     await runtime.start()
     try:
-        await harness.setup(runtime)
+        yield runtime
     finally:
         await runtime.stop()
 

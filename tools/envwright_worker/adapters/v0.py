@@ -24,6 +24,7 @@ import verifiers as vf
 from envwright_worker.adapters.adapter import (
     CONVERSATION_HEADER,
     MOST_CALLS,
+    Adapter,
     RolloutOptions,
     RolloutRequest,
     RolloutTurn,
@@ -60,14 +61,11 @@ UNREACHABLE = "http://127.0.0.1:9/v1"
 JOB = "envwright_job"
 OTHER = "other"
 """The agent of conversations that the environment makes itself, such as a simulated user."""
-_retries: ContextVar[list[int] | None] = ContextVar("retries", default=None)
 _conversation: ContextVar[str] = ContextVar("conversation", default="")
 
 
-class AdapterV0:
-    """The surface of `adapter.Adapter` over a v0 environment."""
-
-    infinite = False
+class AdapterV0(Adapter):
+    """A v0 environment."""
 
     def __init__(self, settings: Settings, sources: Sources) -> None:
         self._settings = settings
@@ -76,18 +74,17 @@ class AdapterV0:
         self._environment.env_id = getattr(self._environment, "env_id", None) or settings.module
         self._trap: ContextVar[Trap | None] = ContextVar("trap", default=None)
         self._table = self._trapped_functions()
-        self._has_group_functions = any(function["group"] for function in self._table.values())
+        self.grouped = any(function["group"] for function in self._table.values())
         rubric = self._environment.rubric
-        self._scores_alone = not self._has_group_functions and scores_alone(rubric)
+        self._scores_alone = not self.grouped and scores_alone(rubric)
         self._scores_directly = (
             self._scores_alone and prepares_plainly(self._environment) and hasattr(rubric, "score_objects")
         )
         asks = inspect.signature(rubric.score_group).parameters
-        self._scoring_options = {"score_sem": Unlimited()} if "score_sem" in asks else {}
-        self.conversational = is_conversational(self._environment)
-        self.grouped = any(function["group"] for function in self._table.values())
-        self.compares_siblings = False
-        self.limits_turns = limits_turns(self._environment)
+        self._scoring_options = {"score_sem": contextlib.nullcontext()} if "score_sem" in asks else {}
+        leaves = list(leaf_environments(self._environment))
+        self.conversational = not all(isinstance(leaf, vf.SingleTurnEnv) for leaf in leaves)
+        self.limits_turns = all(getattr(leaf, "max_turns", 0) > 0 for leaf in leaves)
         self._tasks: Mapping[int, TaskView] = {}
         self._tool_calls: deque[ToolUse] = deque(maxlen=MOST_CALLS)
         for member in (self._environment, *(getattr(self._environment, "env_map", None) or {}).values()):
@@ -101,24 +98,22 @@ class AdapterV0:
             "conversational": self.conversational,
             "functions": list(self._table.values()),
             "tools": [getattr(tool, "__name__", str(tool)) for tool in getattr(self._environment, "tools", None) or []],
-            "drafts_read_by": next(filter(None, map(draft_reader, self._parsers())), None),
+            "drafts_read_by": next(filter(None, (draft_reader(parser) for _, parser in self.parsers())), None),
         }
 
-    def _parsers(self) -> Iterator[Any]:
-        yield getattr(self._environment, "parser", None)
+    def parsers(self) -> list[tuple[str, Any]]:
+        """The environment's own, and those of rubrics with a weight, each once."""
+        known: list[tuple[str, Any]] = [("parser", getattr(self._environment, "parser", None))]
         for rubric in leaf_rubrics(self._environment.rubric):
-            yield getattr(rubric, "parser", None)
-
-    @property
-    def environment(self) -> Any:
-        """The environment itself, for its parsers, which only this generation has."""
-        return self._environment
+            parser = getattr(rubric, "parser", None)
+            if any(rubric.weights) and all(parser is not other for _, other in known):
+                known.append(("rubric.parser", parser))
+        return [(name, parser) for name, parser in known if parser is not None]
 
     def place_of_turns(self) -> Mapping[str, Any] | None:
         return self._sources.place_of_code(getattr(getattr(self._environment, "env_response", None), "__code__", None))
 
     def parser_tags(self) -> list[str]:
-        """The XML fields that the environment's parser reads, the answer's last."""
         parser: Any = getattr(self._environment, "parser", None)
         with contextlib.suppress(Exception):
             fields = list(parser.get_fields())
@@ -128,7 +123,12 @@ class AdapterV0:
 
     def tasks(self, split: str, limit: int | None) -> Iterator[TaskView]:
         declared = None if split == "train" else self._settings.held_out
-        dataset = self._held_out(declared) if declared else dataset_of(self._environment, split)
+        if declared:
+            arguments = {**self._settings.args, **declared}
+            held_out = importlib.import_module(self._settings.module).load_environment(**arguments)
+            dataset = dataset_of(held_out, "train")
+        else:
+            dataset = dataset_of(self._environment, split)
         if dataset is None and declared is not None:
             raise ValueError(
                 "registry.yaml declares an evaluation split, and load_environment gives no eval_dataset: "
@@ -141,11 +141,6 @@ class AdapterV0:
                 return
             check_task_column(row)
             yield TaskView(index, prompt_of(row), dict(row), dict(row))
-
-    def _held_out(self, declared: Mapping[str, Any]) -> Any:
-        """The tasks of the arguments declared for evaluation."""
-        arguments = {**self._settings.args, **declared}
-        return dataset_of(importlib.import_module(self._settings.module).load_environment(**arguments), "train")
 
     def _trapped_functions(self) -> dict[str, dict[str, Any]]:
         """Put a trap around every reward function of every rubric, and list them."""
@@ -226,7 +221,7 @@ class AdapterV0:
         return replace(task, data=data, native=dict(data))
 
     async def score(self, task: TaskView, completions: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
-        if not self._has_group_functions:
+        if not self.grouped:
             return [(await self._score_group(task, [completion]))[0] for completion in completions]
         return await self._score_group(task, completions)
 
@@ -236,8 +231,12 @@ class AdapterV0:
         token = self._trap.set(trap)
         started = time.perf_counter()
         failure = None
+        rubric = self._environment.rubric
         try:
-            await self._scored(states)
+            if self._scores_alone and len(states) == 1:
+                await rubric.score_rollout(states[0], **self._scoring_options)
+            else:
+                await rubric.score_group(states, **self._scoring_options)
         except Exception as error:
             failure = self._sources.failure(error)
         finally:
@@ -267,13 +266,6 @@ class AdapterV0:
         rewards = self._rewards_of(reward, metrics, list(trap.failures.values()))
         return {**rewards, "failure": None, "seconds": time.perf_counter() - started}
 
-    async def _scored(self, states: Sequence[Any]) -> None:
-        rubric = self._environment.rubric
-        if self._scores_alone and len(states) == 1:
-            await rubric.score_rollout(states[0], **self._scoring_options)
-        else:
-            await rubric.score_group(states, **self._scoring_options)
-
     def _rewards_of(
         self, reward: Any, metrics: Mapping[str, Any], filed: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
@@ -286,19 +278,8 @@ class AdapterV0:
         incomplete = any(functions[name]["weight"] for name in failed if name in functions)
         return {"reward": None if incomplete else finite_or_none(reward), "functions": functions, "failures": filed}
 
-    async def validate(self, _task: TaskView) -> bool | None:
-        return None
-
-    async def close(self) -> None: ...
-
     async def roll_out(
-        self,
-        jobs: Sequence[RolloutRequest],
-        tasks: Mapping[int, TaskView],
-        base_url: str,
-        max_concurrent: int,
-        seconds: float,
-        options: RolloutOptions = RolloutOptions(),  # noqa: B008
+        self, jobs: Sequence[RolloutRequest], tasks: Mapping[int, TaskView], options: RolloutOptions
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Runs every policy in turn through `Environment.generate`, which `evaluate` wraps."""
         self._tasks = tasks
@@ -310,7 +291,7 @@ class AdapterV0:
                 [(dict(tasks[job.task].native), job.task, number) for job in same for number in job.numbers()],
                 self._sources,
             )
-            async for output in self._generate(ledger, policy, base_url, max_concurrent, seconds, options):
+            async for output in self._generate(ledger, policy, options):
                 task, number = ledger.settled(output)
                 yield self._rollout(task, policy, number, output)
 
@@ -319,9 +300,6 @@ class AdapterV0:
         state = await state_of(self._environment, task, [])
         offered = state.get("tool_defs") or state.get("oai_tools") or []
         return [tool.model_dump() if hasattr(tool, "model_dump") else dict(tool) for tool in offered]
-
-    def recorded_rewards(self) -> list[dict[str, Any]]:
-        return []
 
     def taken_tool_calls(self) -> list[ToolUse]:
         taken = list(self._tool_calls)
@@ -360,24 +338,16 @@ class AdapterV0:
         return RolloutTurn(view, int(number), agent, view.data)
 
     async def _generate(
-        self,
-        ledger: RolloutLedger,
-        policy: str,
-        base_url: str,
-        max_concurrent: int,
-        seconds: float,
-        options: RolloutOptions,
+        self, ledger: RolloutLedger, policy: str, options: RolloutOptions
     ) -> AsyncGenerator[dict[str, Any], None]:
-        inputs = ledger.rows
         generate = self._environment.generate
-        accepted = inspect.signature(generate).parameters
-        client = resolved_client(base_url, seconds, options.retries)
-        count_retries(client)
+        client = resolved_client(options.base_url, options.seconds)
         send_conversation(client)
         arguments: dict[str, Any] = {"client": client, "model": policy, "sampling_args": dict(options.sampling)}
-        if "on_progress" not in accepted:  # 0.1.8 and 0.1.9: columns at the end
-            with self._filing_per_rollout(ledger, options.limit(seconds)):
-                results = await generate(inputs, **arguments, max_concurrent=max_concurrent, use_tqdm=False)
+        arguments["max_concurrent"] = options.max_concurrent  # bounds groups where they are scored as a whole
+        if "on_progress" not in inspect.signature(generate).parameters:  # 0.1.8 and 0.1.9: columns at the end
+            with self._filing_per_rollout(ledger, options.limit):
+                results = await generate(ledger.rows, **arguments, use_tqdm=False)
             for output in rows_of_columns(results):
                 yield output
             return
@@ -387,16 +357,14 @@ class AdapterV0:
             for output in new:
                 arrived.put_nowait(output)
 
-        group = self._has_group_functions
         arguments |= {
-            "independent_scoring": not group,
-            "max_concurrent": max_concurrent,  # bounds rollouts when scoring is independent, else groups
+            "independent_scoring": not self.grouped,
             "on_start": lambda *_: None,
             "on_progress": progress,
             "on_log": lambda *_: None,
         }
-        with self._filing_per_rollout(ledger, options.limit(seconds)):
-            generation = asyncio.ensure_future(generate(inputs, **arguments))
+        with self._filing_per_rollout(ledger, options.limit):
+            generation = asyncio.ensure_future(generate(ledger.rows, **arguments))
             generation.add_done_callback(lambda _: arrived.put_nowait({}))
             try:
                 while output := await arrived.get():
@@ -447,7 +415,7 @@ class AdapterV0:
         if failure is not None:
             metrics = {}  # 0.1.9 scores an empty conversation
         succeeded = failure is None
-        if failure is None and filed:
+        if succeeded and filed:
             failure = {**filed[0]["failure"], "message": f"{filed[0]['function']}: {filed[0]['failure']['message']}"}
         rewards = self._rewards_of(output.get("reward") if succeeded else None, metrics, filed)
         return {
@@ -461,7 +429,6 @@ class AdapterV0:
             "timed_out": failure is not None and failure["kind"] == "timeout" and not filed,
             "seconds": seconds_of(output.get("timing")),
             "truncated": bool(output.get("is_truncated")),
-            "retries": output.get("envwright_retries", 0),
             "tokens": tokens_of(output.get("token_usage")),
         }
 
@@ -494,7 +461,7 @@ def member_of(environment: Any, row: Mapping[str, Any]) -> Any:
 
 def draft_reader(parser: Any) -> str | None:
     """The name of a parser of verifiers itself that takes an answer inside the reasoning for the answer."""
-    if parser is None or not type(parser).__module__.startswith("verifiers."):
+    if not type(parser).__module__.startswith("verifiers."):
         return None
     with contextlib.suppress(Exception):
         field = parser.answer_field
@@ -549,29 +516,23 @@ def prepares_plainly(environment: Any) -> bool:
     if getattr(environment, "env_map", None):  # each of its members makes its own
         return False
     makers = (getattr(type(environment), name) for name in ("init_state", "setup_state"))
-    given = [
-        one for rubric in leaf_rubrics(environment.rubric) for one in getattr(rubric, "score_object_providers", ())
-    ]
+    given = any(getattr(rubric, "score_object_providers", ()) for rubric in leaf_rubrics(environment.rubric))
     return not given and all(maker.__module__.startswith("verifiers.") for maker in makers)
 
 
-def is_conversational(environment: Any) -> bool:
-    inner = getattr(environment, "envs", None)
-    if inner:
-        return any(is_conversational(one) for one in inner)
-    return not isinstance(environment, vf.SingleTurnEnv)
-
-
-def limits_turns(environment: Any) -> bool:
-    inner = getattr(environment, "envs", None)
-    if inner:
-        return all(limits_turns(one) for one in inner)
-    return getattr(environment, "max_turns", 0) > 0
+def leaf_environments(environment: Any) -> Iterator[Any]:
+    """The environments below any nesting of groups."""
+    if members := getattr(environment, "envs", None):
+        for member in members:
+            yield from leaf_environments(member)
+    else:
+        yield environment
 
 
 def dataset_of(environment: Any, split: str) -> Any:
-    """The rows of a split; `None` if the environment has none."""
-    evaluation = _own_eval_dataset(environment)
+    """The rows of a split; `None` if the environment has none, where verifiers would use the training split."""
+    getattr(environment, "build_eval_dataset", lambda: None)()  # not in every release
+    evaluation = getattr(environment, "eval_dataset", None)
     try:
         training = environment.get_dataset()
     except (ValueError, AssertionError):  # evaluation only
@@ -592,14 +553,6 @@ def check_task_column(row: Mapping[str, Any]) -> None:
             f"the dataset has a column `task` with a plain text ({str(row['task'])[:60]!r}), which verifiers "
             f"{vf.__version__} reads as a JSON object: rename the column, or require a release that does not read it"
         ) from None
-
-
-def _own_eval_dataset(environment: Any) -> Any:
-    """The evaluation split; `None` if the library would fall back to the training split."""
-    build = getattr(environment, "build_eval_dataset", None)  # not in every release
-    if build is not None:
-        build()
-    return getattr(environment, "eval_dataset", None)
 
 
 # States: made from a conversation, and scored function by function.
@@ -685,7 +638,6 @@ class RolloutLedger:
         self.rows = [row for row, _, _ in jobs]
         self._jobs = {id(row): (task, number) for row, task, number in jobs}
         self._states: dict[int, Any] = {}
-        self._asked_again: dict[int, list[int]] = {}
         self._waiting: dict[Any, list[tuple[int, int]]] = {}
         for row, task, number in jobs:
             self._waiting.setdefault(row["example_id"], []).append((task, number))
@@ -706,7 +658,6 @@ class RolloutLedger:
             broken = [_broken(row, failure) for row in given]
             outputs = broken if any(isinstance(argument, list) for argument in arguments) else broken[0]
         for row, output in zip(given, outputs if isinstance(outputs, list) else [outputs], strict=False):
-            output["envwright_retries"] = sum(self._asked_again.get(id(row), ()))
             output[JOB] = self._jobs[id(row)]
         return outputs
 
@@ -717,7 +668,6 @@ class RolloutLedger:
             row = next((one for one in (*args, *kwargs.values()) if id(one) in self._jobs), None)
             if row is None:
                 return await rollout(*args, **kwargs)
-            _retries.set(self._asked_again.setdefault(id(row), [0]))
             _conversation.set(conversation_of(*self._jobs[id(row)]))
             state = self._states[id(row)] = await rollout(*args, **kwargs)
             return state
@@ -774,27 +724,9 @@ def _broken(row: Mapping[str, Any], failure: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def count_retries(client: Any) -> None:
-    """Count the requests that the HTTP client repeats, for the rollout that they belong to.
-
-    The openai client marks them with a header.
-    """
-    inner = getattr(client, "client", client)
-    http = getattr(inner, "_client", None)
-
-    async def counted(request: Any) -> None:
-        asked_again = _retries.get()
-        if asked_again is not None and int(request.headers.get("x-stainless-retry-count", "0")) > 0:
-            asked_again[0] += 1
-
-    with contextlib.suppress(AttributeError, KeyError):
-        http.event_hooks["request"].append(counted)  # type: ignore[union-attr]
-
-
 def send_conversation(client: Any) -> None:
     """Send the id of its rollout with each request."""
-    inner = getattr(client, "client", client)
-    http = getattr(inner, "_client", None)
+    http = getattr(getattr(client, "client", client), "_client", None)
     if http is None:
         return
     build = http.build_request
@@ -833,16 +765,6 @@ def tokens_of(usage: Any) -> tuple[int, int] | None:
 # Differences between releases: 0.1.8 and 0.1.9 use plain dictionaries and OpenAI's own client.
 
 
-class Unlimited:
-    """A semaphore that never waits, for the releases that require one."""
-
-    async def __aenter__(self) -> None:
-        return None
-
-    async def __aexit__(self, *_: object) -> None:
-        return None
-
-
 def trajectory_step(before: Sequence[Any], message: Any, state: Any) -> dict[str, Any]:
     return {
         "prompt": list(before),
@@ -857,22 +779,21 @@ def trajectory_step(before: Sequence[Any], message: Any, state: Any) -> dict[str
     }
 
 
-def resolved_client(base_url: str, seconds: float, retries: int = 0) -> Any:
-    """A client of the installed release for one endpoint."""
+def resolved_client(base_url: str, seconds: float) -> Any:
+    """A client of the installed release for one endpoint, which repeats no request: the host's relay does."""
     try:
         from verifiers.clients import resolve_client
         from verifiers.types import ClientConfig
     except ImportError:
         from openai import AsyncOpenAI
 
-        return AsyncOpenAI(base_url=base_url, api_key="scripted", max_retries=retries, timeout=seconds)
+        return AsyncOpenAI(base_url=base_url, api_key="scripted", max_retries=0, timeout=seconds)
     key = "ENVWRIGHT_ENDPOINT_KEY"
-    config = ClientConfig(api_base_url=base_url, api_key_var=key, max_retries=retries, timeout=seconds)
+    config = ClientConfig(api_base_url=base_url, api_key_var=key, max_retries=0, timeout=seconds)
     return resolve_client(config)
 
 
 def prompt_of(row: Mapping[str, Any]) -> list[Message]:
-    """The prompt in OpenAI form."""
     prompt = row.get("prompt")
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]

@@ -1,6 +1,6 @@
 """Environments of the second generation: a `Taskset` exported by the package.
 
-Written for verifiers 0.3.1 and 0.4; differences of 0.2.1 are handled at the code that they affect.
+Written for verifiers 0.3.1 and 0.4.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from typing import Any, get_args
 
 import verifiers.v1 as vf
 from verifiers.v1.dialects.chat import message_to_wire, parse_message
-from verifiers.v1.runtimes import make_runtime
 from verifiers.v1.state import state_cls
 
 from envwright_worker.adapters import chat_harness
 from envwright_worker.adapters.adapter import (
+    MARGIN_SECONDS,
+    Adapter,
     RolloutOptions,
     RolloutRequest,
     RolloutTurn,
@@ -39,7 +40,7 @@ from envwright_worker.adapters.adapter import (
     calls_rewards,
     finite_or_none,
 )
-from envwright_worker.adapters.harness_support import Harnesses
+from envwright_worker.adapters.harness_support import Harnesses, started_runtime
 from envwright_worker.adapters.rollout_errors import (
     failure_from_exception,
     failure_from_text,
@@ -56,8 +57,6 @@ from envwright_worker.tool_servers import fork_servers
 
 MOST_KNOWN = 256
 """The most tasks that are kept with their functions: the sampled ones, not the whole taskset."""
-MARGIN_SECONDS = 5.0
-"""Seconds by which a rollout's own limit ends before the host's, so that it is reported."""
 MOST_SIGNATURES = 256
 _SCORING: Any = sys.modules[vf.Task.__module__]
 """The module in which verifiers looks up how a task's functions are called."""
@@ -77,10 +76,20 @@ class _Known:
     """The task's functions with traps, by kind."""
 
 
-class AdapterV1:
-    """The surface of `adapter.Adapter` over a v1 package."""
+class HarnessAdapter(Adapter):
+    """A package that exports a harness and no taskset: it can be loaded, but has no tasks."""
 
-    grouped = False
+    def __init__(self, settings: Settings) -> None:
+        config = vf.harness_config_type(settings.module).model_validate({"id": settings.module, **settings.args})
+        self._harness = vf.load_harness(config)
+
+    def describe(self) -> dict[str, Any]:
+        name = type(self._harness).__name__
+        return {"generation": "v1", "environment": name, "conversational": False, "functions": [], "tools": []}
+
+
+class AdapterV1(Adapter):
+    """A v1 package with tasks."""
 
     def __init__(self, settings: Settings, sources: Sources) -> None:
         sys.modules[chat_harness.HARNESS_ID.replace("-", "_")] = chat_harness
@@ -89,6 +98,7 @@ class AdapterV1:
         self._trap = Trap(sources)
         self._config = vf.taskset_config_type(settings.module).model_validate({"id": settings.module, **settings.args})
         self._taskset = vf.load_taskset(self._config)
+        self.infinite = bool(self._taskset.INFINITE)
         self._environment_class = vf.environment_class(settings.module)
         self._task_class = type(self._taskset).task_type()
         self._toolsets = [
@@ -176,13 +186,6 @@ class AdapterV1:
     def place_of_turns(self) -> Mapping[str, Any] | None:
         return self._sources.place_of_code(getattr(self._environment_class.run, "__code__", None))
 
-    def parser_tags(self) -> list[str]:
-        return []
-
-    @property
-    def infinite(self) -> bool:
-        return bool(getattr(self._taskset, "INFINITE", False))
-
     def with_data(self, task: TaskView, data: dict[str, Any]) -> TaskView:
         native = copy.copy(task.native)
         native.data = type(task.native.data).model_validate(data)
@@ -222,8 +225,10 @@ class AdapterV1:
         self._trap.taken()
         started = time.perf_counter()
         failure = None
+        if self._runtime_needed is None:
+            self._runtime_needed = needs_runtime(view.native)
         try:
-            await score_in_place(task, trace, in_runtime=self._needs_runtime(view.native))
+            await score_in_place(task, trace, in_runtime=self._runtime_needed)
         except Exception as error:
             failure = self._sources.failure(error)
         return self._row(view, trace, failure, started)
@@ -243,11 +248,6 @@ class AdapterV1:
         if self._declared is None:
             self._declared = {function["name"]: function for function in self._functions(task)}
         return self._declared
-
-    def _needs_runtime(self, task: Any) -> bool:
-        if self._runtime_needed is None:
-            self._runtime_needed = needs_runtime(task)
-        return self._runtime_needed
 
     def _trapped_hooks(self, task: Any, kind: str) -> list[Callable[..., Any]]:
         hooks = task.hooks(kind)
@@ -277,27 +277,20 @@ class AdapterV1:
     async def validate(self, view: TaskView) -> bool | None:
         if self._task_class.validate is vf.Task.validate:
             return None
-        async with provisioned(view) as runtime:
+        async with started_runtime(f"envwright-validate-{view.index}-{time.time_ns()}") as runtime:
+            await _invoke(view.native.setup, trace_of(view, []), runtime)
             valid = await view.native.validate(runtime)
         return None if valid is None else bool(valid)
 
     async def roll_out(
-        self,
-        jobs: Sequence[RolloutRequest],
-        tasks: Mapping[int, TaskView],
-        base_url: str,
-        max_concurrent: int,
-        seconds: float,
-        options: RolloutOptions = RolloutOptions(),  # noqa: B008
+        self, jobs: Sequence[RolloutRequest], tasks: Mapping[int, TaskView], options: RolloutOptions
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Runs every job through the environment's own `run_slot`, all policies in parallel."""
-        environment = await self._served(seconds, options)
-        gate = asyncio.Semaphore(max_concurrent)
-        client = vf.EvalClientConfig(base_url=base_url, api_key_var="ENVWRIGHT_ENDPOINT_KEY")
-
+        environment = await self._served(options)
+        gate = asyncio.Semaphore(options.max_concurrent)
+        client = vf.EvalClientConfig(base_url=options.base_url, api_key_var="ENVWRIGHT_ENDPOINT_KEY")
         sampling = vf.SamplingConfig(**options.sampling)
-        chat_harness.ChatHarness.retries = options.retries
-        limit = options.limit(seconds) + options.margin / 2  # the library's own limit runs out first, and reports more
+        limit = options.limit + MARGIN_SECONDS / 2  # the library's own limit runs out first, and reports more
 
         async def play(job: RolloutRequest, number: int, slot: Any) -> dict[str, Any]:
             self._playing.append(PlayedSlot(tasks[job.task], number, slot))
@@ -327,9 +320,6 @@ class AdapterV1:
             await asyncio.gather(*running, return_exceptions=True)
             self._playing.clear()
             self._requests.clear()
-
-    async def tools_of(self, task: TaskView) -> list[dict[str, Any]]:  # noqa: ARG002
-        return []
 
     def recorded_rewards(self) -> list[dict[str, Any]]:
         return [
@@ -363,9 +353,9 @@ class AdapterV1:
                     self._requests[trace.id] = turn_of(trace, played)
         return self._requests.get(conversation)
 
-    async def _served(self, seconds: float, options: RolloutOptions) -> Any:
+    async def _served(self, options: RolloutOptions) -> Any:
         """The environment with its tool servers and its interception up, once for all rollouts of a harness."""
-        environment, up = self._serve(seconds, options)
+        environment, up = self._serve(options)
         try:
             await asyncio.shield(up)
         except BaseException:
@@ -374,11 +364,11 @@ class AdapterV1:
             raise
         return environment
 
-    def _serve(self, seconds: float, options: RolloutOptions) -> tuple[Any, asyncio.Future[None]]:
+    def _serve(self, options: RolloutOptions) -> tuple[Any, asyncio.Future[None]]:
         """A starting environment."""
         key = options.harness, options.scripted
         if key not in self._environments:
-            environment = vf.load_environment(self._environment_config(seconds, options))
+            environment = vf.load_environment(self._environment_config(options))
             up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
             async def serve() -> None:  # entered and left by one task, as its cancel scopes require
@@ -400,42 +390,37 @@ class AdapterV1:
         if self._serving:
             await asyncio.wait(self._serving, timeout=4)
 
-    def _environment_config(self, seconds: float, options: RolloutOptions) -> Any:
+    def _environment_config(self, options: RolloutOptions) -> Any:
         harness = options.harness
         slot: dict[str, Any] = {
-            "harness": {"id": chat_harness.HARNESS_ID} if harness is None else self.harnesses.config(harness),
+            "harness": {"id": chat_harness.HARNESS_ID} if harness is None else self.harnesses.configs[harness],
             "runtime": {"type": "subprocess"},
-            "timeout": {"rollout": max(1.0, seconds - MARGIN_SECONDS)},
+            "timeout": {"rollout": max(1.0, options.seconds - MARGIN_SECONDS)},
         }
         if options.scripted:  # policies also play an agent that is pinned to a model of its own
             slot |= {"model": None, "client": None}
-        agents = {
-            name: slot if limit is None else slot | {"max_turns": limit}
-            for name, limit in self._turns_of_agents().items()
-        }
-        taskset = {"id": self._settings.module, **self._settings.args}
-        return vf.resolve_env_config({"taskset": taskset} | {name: dict(own) for name, own in agents.items()})
+        limits = self._turns_of_agents().items()
+        agents = {name: slot | ({} if limit is None else {"max_turns": limit}) for name, limit in limits}
+        return vf.resolve_env_config({"taskset": {"id": self._settings.module, **self._settings.args}, **agents})
 
     def _failed_functions(self, traces: Sequence[Any], failure: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         """The reward functions in a failed rollout's traceback."""
         if failure is None:
             return []
         unscored = {name for trace in traces for name, reward in trace.rewards.items() if reward is None}
-        frames = re.findall(r'File "(.+?)", line (\d+), in (\w+)', failure["traceback"])
-        places = [place for file, line, _ in frames if (place := self._sources.place(file, int(line)))]
-        failed = {**failure, "kind": "raised", "place": places[-1] if places else None}
-        return [{"function": name, "failure": failed} for name in unscored if name in {frame[2] for frame in frames}]
+        running = re.findall(r'File ".+?", line \d+, in (\w+)', failure["traceback"])
+        failed = {**failure, "kind": "raised", "place": self._sources.place_in_text(failure["traceback"])}
+        return [{"function": name, "failure": failed} for name in unscored if name in running]
 
     def _rollout(self, job: RolloutRequest, number: int, episode: Any, seconds: float) -> dict[str, Any]:
-        traces = [trace for trace in episode.traces if getattr(trace.agent, "trainable", True)]
+        traces = [trace for trace in episode.traces if trace.agent.trainable]
         errors = [*episode.errors, *(error for trace in episode.traces for error in trace.errors)]
         failure = None
-        if errors or not episode.ok:
-            error = errors[0] if errors else None
-            message = error.message if error else "the episode is not ok and gives no reason"
-            failure = failure_from_text(
-                error.type if error else "NotOk", message, self._sources, (error.traceback or "") if error else ""
-            )
+        if errors:
+            error = errors[0]
+            failure = failure_from_text(error.type, error.message, self._sources, error.traceback or "")
+        elif not episode.ok:
+            failure = failure_from_text("NotOk", "the episode is not ok and gives no reason", self._sources)
         if failure is not None and failure["kind"] == "harness":
             failure["message"] += self.harnesses.unmet
         if any(getattr(one, "is_timeout", False) for one in (episode, *episode.traces)):
@@ -460,8 +445,7 @@ class AdapterV1:
             "stop": None if first is None else first.stop_condition,
             "timed_out": failure is not None and failure["kind"] == "timeout",
             "seconds": seconds,
-            "truncated": any(getattr(trace, "is_truncated", False) for trace in traces),
-            "retries": sum(chat_harness.ChatHarness.asked_again.pop(trace.id, 0) for trace in episode.traces),
+            "truncated": any(trace.is_truncated for trace in traces),
             "tokens": tokens_of(traces),
             "siblings": siblings if len(traces) > 1 and failure is None else [],
         }
@@ -490,8 +474,7 @@ def turn_of(trace: Any, played: PlayedSlot) -> RolloutTurn:
     own = None
     if trace.task.data is not played.task.native.data:
         own = trace.task.data.model_dump(mode="json", exclude_none=True)
-    is_trained = getattr(trace.agent, "trainable", True)
-    agent = AskingAgent(trace.agent.name, is_trained, task=own, conversation=trace.id)
+    agent = AskingAgent(trace.agent.name, trace.agent.trainable, task=own, conversation=trace.id)
     return RolloutTurn(played.task, played.rollout, agent, {**played.task.data, **(own or {})})
 
 
@@ -602,36 +585,16 @@ async def score_in_place(task: Any, trace: Any, *, in_runtime: bool) -> None:
     if not in_runtime:
         await task.score(trace)
         return
-    runtime = make_runtime(vf.SubprocessConfig(), name=f"envwright-{trace.id}")
-    await runtime.start()
-    try:
+    async with started_runtime(f"envwright-{trace.id}") as runtime:
         await _invoke(task.setup, trace, runtime)
         await _invoke(task.finalize, trace, runtime)
         await task.score(trace, runtime)
-    finally:
-        await runtime.stop()
 
 
 async def _invoke(hook: Callable[..., Any], trace: Any, runtime: Any) -> None:
     offered = {"trace": trace, "runtime": runtime}
     wanted = inspect.signature(hook).parameters
     await hook(**{name: value for name, value in offered.items() if name in wanted})
-
-
-class provisioned:  # noqa: N801 - reads as what it is: `async with provisioned(task) as runtime`
-    """A started subprocess runtime, set up for a task and stopped afterwards."""
-
-    def __init__(self, view: TaskView) -> None:
-        self._view = view
-        self._runtime = make_runtime(vf.SubprocessConfig(), name=f"envwright-validate-{view.index}-{time.time_ns()}")
-
-    async def __aenter__(self) -> Any:
-        await self._runtime.start()
-        await _invoke(self._view.native.setup, trace_of(self._view, []), self._runtime)
-        return self._runtime
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._runtime.stop()
 
 
 # Traces: made from a conversation, and read back as plain data.
@@ -680,9 +643,9 @@ def completion_of(trace: Any) -> list[Message]:
 
 def tokens_of(traces: Sequence[Any]) -> tuple[int, int] | None:
     """Tokens of prompts and replies, as the provider counted them."""
-    usages = [usage for trace in traces if (usage := getattr(trace, "usage", None)) is not None]
-    fed = sum(usage.prompt_tokens + (getattr(usage, "cached_input_tokens", None) or 0) for usage in usages)
-    return (fed, sum(usage.completion_tokens for usage in usages)) if usages else None
+    usages = [trace.usage for trace in traces if trace.usage is not None]
+    spoken = sum(usage.completion_tokens for usage in usages)
+    return (sum(usage.input_tokens for usage in usages), spoken) if usages else None
 
 
 def heard_in(trace: Any) -> tuple[list[Message], list[Message]]:

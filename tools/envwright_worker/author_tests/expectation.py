@@ -34,21 +34,15 @@ class Expectation:
         if value is None or math.isnan(value):
             return False
         equal = math.isclose(value, self.limit, rel_tol=0.0, abs_tol=TOLERANCE)
-        match self.operator:
-            case "==":
-                return equal
-            case "!=":
-                return not equal
-            case ">":
-                return value > self.limit and not equal
-            case ">=":
-                return value > self.limit or equal
-            case "<":
-                return value < self.limit and not equal
-            case "<=":
-                return value < self.limit or equal
-            case "between":
-                return self.limit - TOLERANCE <= value <= (self.upper or 0.0) + TOLERANCE
+        return {
+            "==": equal,
+            "!=": not equal,
+            ">": value > self.limit and not equal,
+            ">=": value > self.limit or equal,
+            "<": value < self.limit and not equal,
+            "<=": value < self.limit or equal,
+            "between": self.limit - TOLERANCE <= value <= (self.upper or 0.0) + TOLERANCE,
+        }[self.operator]
 
     def __str__(self) -> str:
         if self.operator == "between":

@@ -17,7 +17,6 @@ from envwright_worker.failures import OutOfTime
 from envwright_worker.messages import Message, says, text_of
 from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.oracle import NoOracle
-from envwright_worker.policies.scripted import SCRIPT_PREFIX
 from envwright_worker.session import Session
 
 SECONDS_PER_REPLY = 10.0
@@ -41,7 +40,6 @@ class Scored:
     """The total; `None` if a function with a weight returned no number."""
     functions: Mapping[str, float | None]
     """Each reward function and metric by name, before weighting."""
-    weights: Mapping[str, float]
     completion: Sequence[Message]
     """The conversation that was scored, behind the prompt."""
     problems: Mapping[str, str] = field(default_factory=dict)
@@ -134,19 +132,17 @@ class Grader:
         view = self.session.kept[self.tasks.meant(task).index]
         adapter = self.session.adapter
         if reply == self.oracle and adapter.conversational:
-            return self._played(view, oracle.name)
+            return self._played(view, RolloutRequest(oracle.name, view.index))
         script = _messages(self.oracle(task) if reply == self.oracle else reply)
         if adapter.conversational:
-            name = f"{SCRIPT_PREFIX}test"
-            self.session.policies.scripts[name] = script
-            return self._played(view, name)
+            return self._played(view, self.session.scripted(view.index, script))
         return scored_of(self.session.scored(view, "test", script, SECONDS_PER_REPLY))
 
-    def _played(self, view: TaskView, policy: str) -> Scored:
+    def _played(self, view: TaskView, job: RolloutRequest) -> Scored:
         try:
-            (row,) = self.session.rollouts([RolloutRequest(policy, view.index)], 1, SECONDS_PER_REPLY * 4)
+            (row,) = self.session.rollouts([job], 1, SECONDS_PER_REPLY * 4)
         except OutOfTime as error:
-            return scored_of(self.session.unscored(view, policy, [], error))
+            return scored_of(self.session.unscored(view, job.policy, [], error))
         return scored_of(row)
 
     def oracle(self, task: Any, messages: Sequence[Message] | None = None) -> str | Message:
@@ -170,7 +166,6 @@ def scored_of(row: Mapping[str, Any]) -> Scored:
     return Scored(
         row["reward"],
         {name: score["score"] for name, score in row["functions"].items()},
-        {name: score["weight"] for name, score in row["functions"].items()},
         row["completion"],
         problems,
     )

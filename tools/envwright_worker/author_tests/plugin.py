@@ -2,8 +2,8 @@
 
 tests/cases.yaml is collected, and tests get `tasks`, `score` and `oracle`. The gates also stop a test that hangs.
 
-`AuthorsPlugin` is used by `envwright test` in a process of its own and by the gates in a fork of the worker. Needs
-pytest, PyYAML (which verifiers installs) and the standard library.
+`AuthorsPlugin` is used by `envwright test` in a process of its own and by the gates, in which cases are not tests, in a
+fork of the worker. Needs pytest and the standard library.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from envwright_worker.messages import text_of
 from envwright_worker.session import time_limit
 
 CASES_FILE = "cases.yaml"
-KEYS = ("name", "task", "reply", "expect")
 LONGEST_TEXT = 2_000
 TEST_SECONDS = 60.0
 """Seconds after which a test counts as hanging."""
@@ -32,65 +31,46 @@ IMPATIENT_SECONDS = 10.0
 
 
 class AuthorsPlugin:
-    """Register an instance with pytest; `grader_of` returns the grader of an environment's folder."""
+    """Register an instance with pytest, in a process that tests one environment."""
 
-    def __init__(self, grader_of: Callable[[Path], Grader], scope: str = "module") -> None:
-        self._grader_of = grader_of
-        self._scope = scope
-
-    @classmethod
-    def over(cls, grader: Grader) -> AuthorsPlugin:
-        """The plugin of a process that tests one environment."""
-        return cls(lambda _folder: grader, "session")
+    def __init__(self, grader: Grader, cases: Sequence[CaseEntry] = ()) -> None:
+        self._grader = grader
+        self._cases = cases
 
     def pytest_collect_file(self, file_path: Path, parent: Any) -> Any:
         """Collect cases beside the tests."""
         if file_path.name != CASES_FILE or file_path.parent.name != "tests":
             return None
         found = CasesFile.from_parent(parent, path=file_path)
-        found.grader_of = self._grader_of
+        found.grader, found.cases = self._grader, self._cases
         return found
 
     def pytest_configure(self, config: Any) -> None:
-        """Offer the fixtures: pytest wants them as functions, not as methods."""
-        config.pluginmanager.register(fixtures(self._grader_of, self._scope), "envwright-fixtures")
+        """Offer the fixtures: pytest wants them as functions of a module, not as methods."""
 
+        @pytest.fixture(scope="session")  # type: ignore[untyped-decorator]
+        def tasks() -> Sequence[TaskData]:
+            """The environment's tasks: each a mapping of its data, with `.index` and `.prompt`."""
+            return self._grader.tasks
 
-def fixtures(grader_of: Callable[[Path], Grader], scope: str) -> ModuleType:
-    """A module of fixtures over the graders; each environment's grader is used for the whole session."""
+        @pytest.fixture(scope="session")  # type: ignore[untyped-decorator]
+        def score() -> Callable[[Any, Any], Scored]:
+            """`score(task, reply)`: `.reward`, and each function's score as `scored["name"]`."""
+            return self._grader.score
 
-    @pytest.fixture(scope=scope)  # type: ignore[untyped-decorator]
-    def _grader(request: Any) -> Grader:
-        return grader_of(Path() if scope == "session" else environment_folder(request.path))
+        @pytest.fixture(scope="session")  # type: ignore[untyped-decorator]
+        def oracle() -> Callable[..., Any]:
+            """`oracle(task, messages=None)`: the next reply of a perfect model."""
+            return self._grader.oracle
 
-    @pytest.fixture(scope=scope)  # type: ignore[untyped-decorator]
-    def tasks(_grader: Grader) -> Sequence[TaskData]:
-        """The environment's tasks: each a mapping of its data, with `.index` and `.prompt`."""
-        return _grader.tasks
-
-    @pytest.fixture(scope=scope)  # type: ignore[untyped-decorator]
-    def score(_grader: Grader) -> Callable[[Any, Any], Scored]:
-        """`score(task, reply)`: `.reward`, and each function's score as `scored["name"]`."""
-        return _grader.score
-
-    @pytest.fixture(scope=scope)  # type: ignore[untyped-decorator]
-    def oracle(_grader: Grader) -> Callable[..., Any]:
-        """`oracle(task, messages=None)`: the next reply of a perfect model."""
-        return _grader.oracle
-
-    module = ModuleType("envwright_fixtures")
-    vars(module).update(_grader=_grader, tasks=tasks, score=score, oracle=oracle)
-    return module
-
-
-def environment_folder(path: Path) -> Path:
-    """The environment that a test file belongs to: the nearest folder with a pyproject.toml."""
-    return next((folder for folder in path.parents if (folder / "pyproject.toml").is_file()), path.parent)
+        module = ModuleType("envwright_fixtures")
+        vars(module).update(tasks=tasks, score=score, oracle=oracle)
+        config.pluginmanager.register(module, "envwright-fixtures")
 
 
 @dataclass(frozen=True)
 class CaseEntry:
-    """One entry of cases.yaml."""
+    """One entry of cases.yaml, which the host has read."""
 
     name: str
     task: Any
@@ -102,14 +82,14 @@ class CaseEntry:
 class CasesFile(pytest.File):  # type: ignore[misc]
     """tests/cases.yaml."""
 
-    grader_of: Callable[[Path], Grader]
+    grader: Grader
+    cases: Sequence[CaseEntry]
 
     def collect(self) -> Iterator[Any]:
-        """Each case is an item of its own."""
-        for case in read_cases(self.path):
+        for case in self.cases:
             item = CaseItem.from_parent(self, name=case.name)
             item.case = case
-            item.grader_of = self.grader_of
+            item.grader = self.grader
             yield item
 
 
@@ -117,13 +97,11 @@ class CaseItem(pytest.Item):  # type: ignore[misc]
     """One case: passes if the reply earns the expected reward."""
 
     case: CaseEntry
-    grader_of: Callable[[Path], Grader]
+    grader: Grader
 
     def runtest(self) -> None:
-        """Score the reply and compare."""
-        grader = self.grader_of(environment_folder(self.path))
-        task = grader.tasks.meant(self.case.task)
-        scored = grader.score(task, self.case.reply)
+        task = self.grader.tasks.meant(self.case.task)
+        scored = self.grader.score(task, self.case.reply)
         rows = list(_compared(self.case.expect, scored))
         if not all(row.holds for row in rows):
             raise CaseFailed(self.case, task, scored, rows)
@@ -137,7 +115,6 @@ class CaseItem(pytest.Item):  # type: ignore[misc]
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """The file and line of the case."""
         return self.path, self.case.line - 1, f"case: {self.name}"
 
 
@@ -177,7 +154,6 @@ class FailedCase:
         self._failed = failed
 
     def toterminal(self, tw: Any) -> None:
-        """Write the case, the reply and its score."""
         for text, style in self._lines():
             tw.line(text, **style)
 
@@ -235,60 +211,6 @@ def _compared(expect: Mapping[str, Any], scored: Scored) -> Iterator[Expectation
 
 def _number(value: float | None) -> str:
     return "no number" if value is None else f"{value:.7g}"
-
-
-def read_cases(path: Path) -> list[CaseEntry]:
-    """The cases of a file; errors name the line of the case.
-
-    Raises `pytest.Collector.CollectError`. The gates check more; this serves quick runs.
-    """
-    import yaml
-
-    try:
-        text = path.read_text("utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        entries = yaml.safe_load(text)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise pytest.Collector.CollectError(f"{path} cannot be read: {error}") from None
-    if entries is None:
-        return []
-    if not isinstance(entries, list):
-        raise pytest.Collector.CollectError(f"{path} is not a list of cases")
-    cases: list[CaseEntry] = []
-    places = node.value if isinstance(node, yaml.SequenceNode) else []
-    for entry, place in zip(entries, places, strict=True):
-        line = place.start_mark.line + 1
-        mistake = _mistake(entry) or _taken(entry, cases)
-        if mistake:
-            raise pytest.Collector.CollectError(f"{path}:{line}: {mistake}")
-        cases.append(CaseEntry(**entry, line=line))
-    return cases
-
-
-def _mistake(entry: Any) -> str:
-    if not isinstance(entry, dict):
-        return "is not a case"
-    unknown = [str(key) for key in entry if key not in KEYS]
-    missing = [key for key in KEYS if key not in entry]
-    if unknown or missing:
-        return f"unknown: {', '.join(unknown)}" if unknown else f"lacks: {', '.join(missing)}"
-    if not isinstance(entry["name"], str) or not isinstance(entry["expect"], dict) or not entry["expect"]:
-        return "a name is text, and expect maps reward or a function's name to an expectation"
-    if isinstance(entry["task"], bool) or not isinstance(entry["task"], (int, dict)):
-        return "task is an index, or {field: value} to match on"
-    if not isinstance(entry["reply"], (str, list)):
-        return "reply is text, or a list of turns"
-    try:
-        for expected in entry["expect"].values():
-            parse_expectation(expected)
-    except ValueError as error:
-        return str(error)
-    return ""
-
-
-def _taken(entry: Mapping[str, Any], cases: Sequence[CaseEntry]) -> str:
-    same = next((case for case in cases if case.name == entry["name"]), None)
-    return "" if same is None else f"{same.name!r} is also the name of the case on line {same.line}"
 
 
 class Stopwatch:

@@ -1,6 +1,6 @@
 """The author's tests in a process of their own: pytest as on a command line, with the plugin.
 
-python -c RUN_PYTEST '{"settings": …, "toolbox": …}' [pytest arguments]
+python -c RUN_PYTEST REQUEST [pytest arguments]; REQUEST is a JSON file with settings, toolbox and cases.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Mapping
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 from envwright_worker.adapters.adapter import Settings
@@ -21,25 +22,26 @@ from envwright_worker.session import Session
 
 def main() -> int:
     """Run pytest and return its exit code."""
-    asked = json.loads(sys.argv[1])
+    asked = json.loads(Path(sys.argv[1]).read_text("utf-8"))
     arguments = sys.argv[2:]
     sys.argv[1:] = arguments
     sys.path.append(asked["toolbox"])
     import pytest
 
-    from envwright_worker.author_tests.plugin import AuthorsPlugin
+    from envwright_worker.author_tests.plugin import AuthorsPlugin, CaseEntry
 
     settings = Settings.parse(asked["settings"])
     guard = NetworkGuard(Sources(settings.overlay, settings.package), settings.allow_network)
     guard.watch()  # from the start, as in the gates: not only once the environment is loaded
-    grader = Grader(lambda: opened(asked["settings"], guard))
+    grader = Grader(lambda: _opened(asked["settings"], guard))
     try:
-        return int(pytest.main(arguments, plugins=[AuthorsPlugin.over(grader)]))
+        plugin = AuthorsPlugin(grader, [CaseEntry(**case) for case in asked["cases"]])
+        return int(pytest.main(arguments, plugins=[plugin]))
     finally:
         grader.close()
 
 
-def opened(settings: Mapping[str, Any], guard: NetworkGuard | None = None) -> Session:
+def _opened(settings: Mapping[str, Any], guard: NetworkGuard) -> Session:
     """A session with the environment loaded, whose facts are not sent."""
     from envwright_worker.operations import load
 

@@ -38,10 +38,8 @@ Shape = Callable[[int], str]
 
 def shapes_around(reference: ReferenceReply) -> dict[str, Shape]:
     """Replies of any length: alone, and in the place of the answer, left open."""
-    payload = reference.payload
-    frame = frame_of(payload)
+    frame, head = frame_of(reference.payload), reference.payload.before
     opening = frame.opening if frame else ""
-    head = payload.before
     shapes: dict[str, Shape] = {
         "one character": lambda n: "a" * n,
         "digits": lambda n: "1" * n,
@@ -85,37 +83,33 @@ def growths(session: Session, task: TaskView, shapes: Mapping[str, Shape], secon
 def _measured(session: Session, task: TaskView, shape: str, make: Shape) -> dict[str, Any]:
     lengths: list[int] = []
     seconds: list[float] = []
-    length, timed_out, where = SHORTEST, False, NOWHERE
-    while length <= LONGEST:
-        reply = make(length)
-        lengths.append(len(reply))
+    where = NOWHERE
+
+    def measure(reply: str) -> OutOfTime | None:
         took, error = _time_at_best(session, task, reply)
+        lengths.append(len(reply))
         seconds.append(took)
-        if error:
-            timed_out, where = True, _where(session, error)
-        if seconds[-1] > ENOUGH_SECONDS:
-            break
+        return error
+
+    length, error = SHORTEST, measure(make(SHORTEST))
+    while seconds[-1] <= ENOUGH_SECONDS and length < LONGEST:
         length *= 2
-    if not timed_out and seconds and seconds[-1] > ENOUGH_SECONDS:
-        seconds[-2:] = [
-            min(old, _time(session, task, make(size)))
-            for old, size in zip(seconds[-2:], [length // 2, length][-len(seconds[-2:]) :], strict=True)
-        ]
+        error = measure(make(length))
+    if error:
+        where = _where(session, error)
+    elif seconds[-1] > ENOUGH_SECONDS:
+        for place in range(len(seconds))[-2:]:
+            seconds[place] = min(seconds[place], _time(session, task, make(SHORTEST * 2**place)))
         where = _halfway(session, task, make(length), seconds[-1])
         if length < ORDINARY:
-            reply = make(ORDINARY)
-            lengths.append(len(reply))
-            took, error = _time_at_best(session, task, reply)
-            seconds.append(took)
-            timed_out = error is not None
-    beginning = make(SHORTEST)[:BEGINNING]
+            error = measure(make(ORDINARY))
     return {
         "task": task.index,
         "shape": shape,
-        "beginning": beginning,
+        "beginning": make(SHORTEST)[:BEGINNING],
         "lengths": lengths,
         "seconds": [round(value, 5) for value in seconds],
-        "timed_out": timed_out,
+        "timed_out": error is not None,
         **where,
     }
 

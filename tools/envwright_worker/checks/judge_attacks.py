@@ -6,16 +6,16 @@ A harmless reply shows first how replies appear in the prompt: the judge obeys o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from envwright_worker.adapters.adapter import RolloutRequest, TaskView
+from envwright_worker.adapters.adapter import TaskView
 from envwright_worker.endpoint.scripted_judge import JudgeMode, ScriptedJudge, is_quoted
 from envwright_worker.messages import Message, says, text_of
 from envwright_worker.policies import POLICIES
 from envwright_worker.policies.answers import JUNK, answer_of, find_payload
 from envwright_worker.policies.distorted_answers import format_only
 from envwright_worker.policies.policy import ReferenceReply
-from envwright_worker.policies.scripted import SCRIPT_PREFIX
 from envwright_worker.session import Session, played_score
 
 PROBE = "The marker is xq81zv"
@@ -41,40 +41,30 @@ def judged_scores(session: Session, seconds: float) -> Iterator[dict[str, Any]]:
             session.cut("invariants", "tasks on which the judge is attacked", done, len(tasks))
             return
         if session.adapter.conversational:
-            if task.index in session.golden:
-                yield from _attacked(judge, _turns(session, task), _by_playing(session, task, seconds))
-        elif session.asked_oracle(task, seconds) is not None:
-            yield from _attacked(judge, _replies(session, task, seconds), _in_place(session, task, seconds))
+            if gold := session.golden.get(task.index):
+                yield from _attacked(judge, _turns(gold), partial(_played, session, task, seconds))
+        elif (perfect := session.asked_oracle(task, seconds)) is not None:
+            yield from _attacked(judge, _replies(task, perfect), partial(session.scored, task, seconds=seconds))
 
 
-def _replies(session: Session, task: TaskView, seconds: float) -> Sequence[AttackTurns]:
+def _replies(task: TaskView, perfect: Message) -> Sequence[AttackTurns]:
     """The text alone, and in the place of the answer."""
-    perfect = session.asked_oracle(task, seconds)
-    assert perfect is not None
     payload = find_payload(text_of(perfect), answer_of(task.data))
     return (lambda text: [says(text)], lambda text: [says(payload.saying(text))])
 
 
-def _turns(session: Session, task: TaskView) -> Sequence[AttackTurns]:
+def _turns(conversation: Sequence[Message]) -> Sequence[AttackTurns]:
     """The text in every turn, and in place of the last words of a perfect conversation."""
-    perfect = [message for message in session.golden.get(task.index, ()) if message["role"] == "assistant"]
+    perfect = [message for message in conversation if message["role"] == "assistant"]
     everywhere: AttackTurns = lambda text: [says(text)] * MOST_TURNS  # noqa: E731
     return (everywhere, lambda text: [*perfect[:-1], says(text)]) if len(perfect) > 1 else (everywhere,)
 
 
-def _in_place(session: Session, task: TaskView, seconds: float) -> Scores:
-    return lambda policy, reply: session.scored(task, policy, reply, seconds)
-
-
-def _by_playing(session: Session, task: TaskView, seconds: float) -> Scores:
-    def played(policy: str, reply: list[Message]) -> dict[str, Any] | None:
-        name = f"{SCRIPT_PREFIX}attack"
-        session.policies.scripts[name] = reply
-        rows = list(session.rollouts([RolloutRequest(name, task.index)], 1, seconds * 4))
-        del session.policies.scripts[name]
-        return {**played_score(rows[0], [], session.policies.oracle.derived), "policy": policy} if rows else None
-
-    return played
+def _played(
+    session: Session, task: TaskView, seconds: float, policy: str, reply: list[Message]
+) -> dict[str, Any] | None:
+    rows = list(session.rollouts([session.scripted(task.index, reply)], 1, seconds * 4))
+    return {**played_score(rows[0], [], session.policies.oracle.derived), "policy": policy} if rows else None
 
 
 def _attacked(judge: ScriptedJudge, ways: Sequence[AttackTurns], score: Scores) -> Iterator[dict[str, Any]]:

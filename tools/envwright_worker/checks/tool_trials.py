@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from envwright_worker.adapters.adapter import RolloutRequest, TaskView, ToolUse
+from envwright_worker.adapters.adapter import TaskView, ToolUse
 from envwright_worker.failures import shortened
-from envwright_worker.messages import Message
+from envwright_worker.messages import says
 from envwright_worker.policies.oracle import trial_call
-from envwright_worker.policies.scripted import SCRIPT_PREFIX
 from envwright_worker.session import Session
 
 TASKS = 2
@@ -27,7 +26,7 @@ def tool_trials(session: Session, tasks: Sequence[TaskView], at_once: int, secon
         made[call.tool].append(call)
     offered = session.endpoint.notes.tools
     jobs = [
-        RolloutRequest(_script(session, tool, task, number), task.index)
+        session.scripted(task.index, [says("") | {"tool_calls": [trial_call(tool, task.data, task.prompt, number)]}])
         for tool in [tool for name, tool in offered.items() if name not in made][:MOST_TOOLS]
         for task in tasks[:TASKS]
         for number in range(CALLS)
@@ -37,17 +36,6 @@ def tool_trials(session: Session, tasks: Sequence[TaskView], at_once: int, secon
     for call in session.adapter.taken_tool_calls():
         made[call.tool].append(call)
     yield from (_trial(name, made[name]) for name in offered)
-
-
-def _script(session: Session, tool: Any, task: TaskView, number: int) -> str:
-    name = f"{SCRIPT_PREFIX}tool-{len(session.policies.scripts)}"
-    call: Message = {
-        "role": "assistant",
-        "content": "",
-        "tool_calls": [trial_call(tool, task.data, task.prompt, number)],
-    }
-    session.policies.scripts[name] = [call]
-    return name
 
 
 def _trial(name: str, calls: Sequence[ToolUse]) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from envwright_worker.messages import Message, text_of
 SILENCE = " "
 """Empty replies are sent as one space: verifiers 0.1.14 and later treat an empty message as an error."""
 MOST_CHOICES = 128
+Messages = Sequence[Mapping[str, Any]]
+"""The conversation that a response continues."""
 _ANTHROPIC_ENDS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
 _TOKEN = re.compile(r"\s*\S+|\s+$")
 
@@ -34,6 +36,9 @@ class ReplyChoice:
     message: Message
     finish_reason: str
     tokens: int
+
+
+Choices = Sequence[ReplyChoice]
 
 
 def asked_choices(body: Mapping[str, Any]) -> int:
@@ -72,23 +77,21 @@ def spoken(message: Message, limit: int | None) -> ReplyChoice:
     return ReplyChoice(reply, "tool_calls" if calls else "stop", len(pieces))
 
 
-def prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
-    """Tokens of the request."""
-    return sum(len(tokens_of(text_of(dict(message)))) for message in messages)
+def prompt_tokens(messages: Messages) -> int:
+    return sum(len(tokens_of(text_of(message))) for message in messages)
 
 
-def usage_of(choices: Sequence[ReplyChoice], messages: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """The `usage` of a response."""
+def usage_of(choices: Choices, messages: Messages) -> dict[str, int]:
     fed, answered = prompt_tokens(messages), sum(choice.tokens for choice in choices)
     return {"prompt_tokens": fed, "completion_tokens": answered, "total_tokens": fed + answered}
 
 
 def _head(kind: str, model: str) -> dict[str, Any]:
     start = "cmpl" if kind.startswith("text") else "chatcmpl"
-    return {"id": f"{start}-{time.monotonic_ns():x}", "object": kind, "created": int(time.time()), "model": model}
+    return {"id": f"{start}-{_number()}", "object": kind, "created": int(time.time()), "model": model}
 
 
-def chat_response(model: str, choices: Sequence[ReplyChoice], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def chat_response(model: str, choices: Choices, messages: Messages) -> dict[str, Any]:
     """The answer to /v1/chat/completions."""
     listed = [
         {"index": index, "message": one.message, "finish_reason": one.finish_reason}
@@ -97,12 +100,7 @@ def chat_response(model: str, choices: Sequence[ReplyChoice], messages: Sequence
     return {**_head("chat.completion", model), "choices": listed, "usage": usage_of(choices, messages)}
 
 
-def chat_completion(model: str, message: Message, messages: Sequence[Message]) -> dict[str, Any]:
-    """A whole reply of one message, in the API's form."""
-    return chat_response(model, [spoken(message, None)], messages)
-
-
-def text_response(model: str, choices: Sequence[ReplyChoice], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def text_response(model: str, choices: Choices, messages: Messages) -> dict[str, Any]:
     """The answer to /v1/completions."""
     listed = [
         {"index": index, "text": text_of(one.message), "finish_reason": one.finish_reason, "logprobs": None}
@@ -111,9 +109,7 @@ def text_response(model: str, choices: Sequence[ReplyChoice], messages: Sequence
     return {**_head("text_completion", model), "choices": listed, "usage": usage_of(choices, messages)}
 
 
-def chat_events(
-    model: str, choices: Sequence[ReplyChoice], messages: Sequence[Mapping[str, Any]], *, with_usage: bool
-) -> Iterator[bytes]:
+def chat_events(model: str, choices: Choices, messages: Messages, with_usage: bool) -> Iterator[bytes]:
     """The answer to /v1/chat/completions as server-sent events, one piece of text each."""
     head = _head("chat.completion.chunk", model)
 
@@ -132,9 +128,7 @@ def chat_events(
     yield b"data: [DONE]\n\n"
 
 
-def text_events(
-    model: str, choices: Sequence[ReplyChoice], messages: Sequence[Mapping[str, Any]], *, with_usage: bool
-) -> Iterator[bytes]:
+def text_events(model: str, choices: Choices, messages: Messages, with_usage: bool) -> Iterator[bytes]:
     """Plain completions as server-sent events."""
     head = _head("text_completion", model)
     for index, one in enumerate(choices):
@@ -221,9 +215,7 @@ def _number() -> str:
     return f"{time.monotonic_ns():x}"
 
 
-def messages_response(
-    model: str, choices: Sequence[ReplyChoice], messages: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
+def messages_response(model: str, choices: Choices, messages: Messages) -> dict[str, Any]:
     """The answer to /v1/messages."""
     one, usage = choices[0], usage_of(choices[:1], messages)
     return {
@@ -247,13 +239,7 @@ def _blocks(one: ReplyChoice) -> list[dict[str, Any]]:
     return blocks
 
 
-def messages_events(
-    model: str,
-    choices: Sequence[ReplyChoice],
-    messages: Sequence[Mapping[str, Any]],
-    *,
-    with_usage: bool,  # noqa: ARG001
-) -> Iterator[bytes]:
+def messages_events(model: str, choices: Choices, messages: Messages, _with_usage: bool) -> Iterator[bytes]:
     """The answer as server-sent events, always with the usage."""
     whole = messages_response(model, choices, messages)
     yield _named_event("message_start", message=whole | {"content": [], "stop_reason": None})
@@ -272,9 +258,7 @@ def messages_events(
     yield _named_event("message_stop")
 
 
-def responses_response(
-    model: str, choices: Sequence[ReplyChoice], messages: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
+def responses_response(model: str, choices: Choices, messages: Messages) -> dict[str, Any]:
     """The answer to /v1/responses."""
     one, usage = choices[0], usage_of(choices[:1], messages)
     cut = one.finish_reason == "length"
@@ -317,27 +301,22 @@ def _items(one: ReplyChoice) -> list[dict[str, Any]]:
     return items
 
 
-def responses_events(
-    model: str,
-    choices: Sequence[ReplyChoice],
-    messages: Sequence[Mapping[str, Any]],
-    *,
-    with_usage: bool,  # noqa: ARG001
-) -> Iterator[bytes]:
+def responses_events(model: str, choices: Choices, messages: Messages, _with_usage: bool) -> Iterator[bytes]:
     """The answer as server-sent events, always with the usage."""
     whole = responses_response(model, choices, messages)
     beginning = whole | {"status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
     events: list[tuple[str, dict[str, Any]]] = [("response.created", {"response": beginning})]
     for index, item in enumerate(whole["output"]):
         at = {"output_index": index, "item_id": item["id"]}
-        begun = {"output_index": index, "item": {**item, **_begun(item)}}
-        events.append(("response.output_item.added", begun))
+        nothing: dict[str, Any] = {"content": []} if item["type"] == "message" else {"arguments": ""}
+        begun = item | {"status": "in_progress"} | nothing
+        events.append(("response.output_item.added", {"output_index": index, "item": begun}))
         if item["type"] == "message":
             part = at | {"content_index": 0}
             text = item["content"][0]["text"]
             events.append(("response.content_part.added", part | {"part": item["content"][0] | {"text": ""}}))
-            pieces = tokens_of(text)
-            events += [("response.output_text.delta", part | {"delta": piece, "logprobs": []}) for piece in pieces]
+            deltas = [part | {"delta": piece, "logprobs": []} for piece in tokens_of(text)]
+            events += [("response.output_text.delta", delta) for delta in deltas]
             events.append(("response.output_text.done", part | {"text": text, "logprobs": []}))
             events.append(("response.content_part.done", part | {"part": item["content"][0]}))
         else:
@@ -347,10 +326,6 @@ def responses_events(
     events.append((f"response.{whole['status']}", {"response": whole}))
     for number, (kind, data) in enumerate(events):
         yield _named_event(kind, sequence_number=number, **data)
-
-
-def _begun(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {"status": "in_progress", **({"content": []} if item["type"] == "message" else {"arguments": ""})}
 
 
 def _named_event(kind: str, **data: Any) -> bytes:

@@ -1,16 +1,15 @@
 """Deliberate faults of the scripted endpoint, modelled on real providers.
 
-A plan is a list of mappings such as `{"kind": "status", "status": 429, "share": 0.2}`, or of texts as on the command
-line, `429:share=0.2,retry-after=1`. A fault selects requests by chance (`share`, seeded), by turn (`every`), or by
-count (`first`, `at`); without any of them it selects all. The first fault that selects a request applies; slowness adds
-to it.
+A plan is a list of texts as on the command line, `429:share=0.2,retry-after=1`. A fault selects requests by chance
+(`share`, seeded), by turn (`every`), or by count (`first`, `at`); without any of them it selects all. The first fault
+that selects a request applies; slowness adds to it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from typing import Any
 
 from envwright_worker.policies.policy import generator
@@ -53,23 +52,18 @@ class EndpointFault:
         return self.share is None or generator(self.seed, "fault", self.kind, self.status, number).random() < self.share
 
 
-def parse_fault(raw: Mapping[str, Any] | str) -> EndpointFault:
-    """A fault from its mapping or its text.
-
-    Raises `EndpointFaultError` when it is invalid.
-    """
-    settings = (
-        _split(raw) if isinstance(raw, str) else {str(key).replace("-", "_"): value for key, value in raw.items()}
-    )
+def parse_fault(text: str) -> EndpointFault:
+    """A fault from its text. Raises `EndpointFaultError` when it is invalid."""
+    settings = _split(text)
     known = {one.name for one in fields(EndpointFault)}
     strange = sorted(set(settings) - known)
     if strange:
         raise EndpointFaultError(f"a fault has no {', '.join(strange)}; it has {', '.join(sorted(known))}")
     try:
         numbers = {name: _number(name, value) for name, value in settings.items() if name != "kind"}
-        fault = EndpointFault(str(settings.get("kind")), **numbers)
-    except (TypeError, ValueError) as error:
-        raise EndpointFaultError(f"{raw!r}: {error}") from None
+        fault = EndpointFault(settings["kind"], **numbers)
+    except ValueError as error:
+        raise EndpointFaultError(f"{text!r}: {error}") from None
     if fault.kind not in KINDS:
         raise EndpointFaultError(
             f"unknown fault {fault.kind!r}: use a status such as 429, or one of {', '.join(KINDS[1:])}"
@@ -79,11 +73,9 @@ def parse_fault(raw: Mapping[str, Any] | str) -> EndpointFault:
     return fault
 
 
-def _split(text: str) -> dict[str, Any]:
+def _split(text: str) -> dict[str, str]:
     kind, _, rest = text.partition(":")
-    settings: dict[str, Any] = (
-        {"kind": "status", "status": kind} if re.fullmatch(r"[1-5]\d\d", kind) else {"kind": kind}
-    )
+    settings = {"kind": "status", "status": kind} if re.fullmatch(r"[1-5]\d\d", kind) else {"kind": kind}
     for part in filter(None, rest.split(",")):
         name, equals, value = part.partition("=")
         if not equals:
@@ -92,11 +84,9 @@ def _split(text: str) -> dict[str, Any]:
     return settings
 
 
-def _number(name: str, value: Any) -> Any:
+def _number(name: str, value: str) -> Any:
     if name == "at":
-        return tuple(int(one) for one in (value.split("+") if isinstance(value, str) else value))
-    if value is None:
-        return None
+        return tuple(map(int, value.split("+")))
     return int(value) if name in ("status", "every", "first", "seed") else float(value)
 
 
@@ -106,22 +96,15 @@ class FaultPlan:
 
     faults: tuple[EndpointFault, ...] = ()
     requests: int = 0
-    committed: dict[str, int] = field(default_factory=dict)
-    """The number of faults of each kind."""
 
     @classmethod
-    def parse(cls, raw: Sequence[Mapping[str, Any] | str]) -> FaultPlan:
-        """A plan from data. Raises `EndpointFaultError`."""
-        return cls(tuple(parse_fault(one) for one in raw))
+    def parse(cls, texts: Iterable[str]) -> FaultPlan:
+        """A plan from texts. Raises `EndpointFaultError`."""
+        return cls(tuple(map(parse_fault, texts)))
 
     def next(self) -> tuple[EndpointFault | None, EndpointFault | None]:
         """The slowness and the fault, if any, of the next request."""
         number, self.requests = self.requests, self.requests + 1
         met = [fault for fault in self.faults if fault.meets(number)]
         slow = next((fault for fault in met if fault.kind == "slow"), None)
-        other = next((fault for fault in met if fault.kind != "slow"), None)
-        for fault in (slow, other):
-            if fault is not None:
-                name = str(fault.status) if fault.kind == "status" else fault.kind
-                self.committed[name] = self.committed.get(name, 0) + 1
-        return slow, other
+        return slow, next((fault for fault in met if fault.kind != "slow"), None)

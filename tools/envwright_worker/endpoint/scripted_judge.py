@@ -31,7 +31,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from envwright_worker.adapters.adapter import CONVERSATION_HEADER, Settings, TaskView
-from envwright_worker.endpoint.dialects import chat_completion
+from envwright_worker.endpoint.dialects import chat_response, spoken
 from envwright_worker.messages import Message, last_words, media_of, says, text_of
 from envwright_worker.policies.answers import answer_of, find_payload, frame_of
 from envwright_worker.policies.scripted import ScriptedPolicies
@@ -51,16 +51,7 @@ _PAIRS = (("yes", "no"), ("correct", "incorrect"), ("true", "false"), ("pass", "
 _OPENING_TAG = re.compile(r"<([A-Za-z_][\w-]*)>")
 _SCALE = re.compile(r"(\d+)\s*(?:to|-|–|and|/)\s*(\d+)")
 _SCALE_WORDS = re.compile(r"\b(?:scores?|scale|rate|rating|grade|points)\b", re.IGNORECASE)
-_FENCES = (
-    ("```", "```"),
-    ('"""', '"""'),
-    ("'''", "'''"),
-    ('"', '"'),
-    ("'", "'"),
-    ("`", "`"),
-    ("---", "---"),
-    ("«", "»"),
-)
+_FENCES = (*((mark, mark) for mark in ("```", '"""', "'''", '"', "'", "`", "---")), ("«", "»"))
 
 JudgeMode = Literal["strict", "obedient", "incomprehensible"]
 UNDECLARED = "judge_not_declared"
@@ -74,7 +65,7 @@ class JudgeRequests:
 
     def __init__(self, place: str | None) -> None:
         self.place = place
-        """The relay's address for requests to a real judge; `None` where none is declared."""
+        """The relay's address for requests to a real judge, or `SCRIPTED`; `None` where no judge is declared."""
         self.calls = 0
         self.undeclared = 0
         """How many requests were refused because no judge is declared."""
@@ -90,28 +81,24 @@ class JudgeRequests:
 
         def answered(client: Any, request: Any, **options: Any) -> Any:
             if _is_for_a_judge(request):
-                if self._is_relayed:
-                    return send(client, self._relayed(library, request), **options)
-                return self._response(library, request)
-            if (near := self._near(request)) is not None:
+                if self.place in (None, SCRIPTED):
+                    return self._response(library, request)
+                request = self._relayed(library, request)
+            elif (near := self._near(request)) is not None:
                 return _received(library, request, *near.result())
             return send(client, request, **options)
 
         async def answered_async(client: Any, request: Any, **options: Any) -> Any:
             if _is_for_a_judge(request):
-                if self._is_relayed:
-                    return await send_async(client, self._relayed(library, request), **options)
-                return self._response(library, request)
-            if (near := self._near(request)) is not None:
+                if self.place in (None, SCRIPTED):
+                    return self._response(library, request)
+                request = self._relayed(library, request)
+            elif (near := self._near(request)) is not None:
                 return _received(library, request, *await asyncio.wrap_future(near))
             return await send_async(client, request, **options)
 
         library.Client.send = answered
         library.AsyncClient.send = answered_async
-
-    @property
-    def _is_relayed(self) -> bool:
-        return self.place is not None
 
     def _relayed(self, library: Any, request: Any) -> Any:
         """The same request to the relay, without what the environment sent as a key."""
@@ -167,7 +154,7 @@ class JudgedSession(Protocol):
 
 
 class ScriptedJudge(JudgeRequests):
-    """A scripted replacement for a judge model; its place may also be `SCRIPTED`."""
+    """A scripted replacement for a judge model."""
 
     def __init__(self, session: JudgedSession) -> None:
         super().__init__(SCRIPTED)
@@ -179,10 +166,6 @@ class ScriptedJudge(JudgeRequests):
         super()._stand_in(library)
         if not self._session.settings.allow_network:
             _share_certificates(library)
-
-    @property
-    def _is_relayed(self) -> bool:
-        return self.place not in (None, SCRIPTED)
 
     def _near(self, request: Any) -> Future[tuple[int, bytes]] | None:
         """The response of this process's own endpoint, if rollouts need no connection to it."""
@@ -204,7 +187,7 @@ class ScriptedJudge(JudgeRequests):
         text = json.dumps(filled(schema, verdict)) if schema else worded(self.last_prompt, verdict)
         if self.mode == "incomprehensible" and not schema:
             text = INCOMPREHENSIBLE
-        message = chat_completion(str(body.get("model")), says(text), body.get("messages") or [])
+        message = chat_response(str(body.get("model")), [spoken(says(text), None)], body.get("messages") or [])
         return library.Response(200, json=message, request=request)
 
     def _verdict(self, prompt: str) -> bool:
@@ -222,21 +205,18 @@ class ScriptedJudge(JudgeRequests):
         asked, shown = list(map(text_of, prompt)), list(map(media_of, prompt))
         tasks = [task for task in self._session.kept.values() if list(map(text_of, task.prompt)) == asked]
         tasks.sort(key=lambda task: list(map(media_of, task.prompt)) != shown)
-        return self._gold(tasks[0].index) if tasks else None
+        return self._gold(tasks[0]) if tasks else None
 
-    def _gold(self, index: int) -> tuple[Message, str | None] | None:
-        task = self._session.kept.get(index)
-        if task is None:
-            return None
-        if index not in self._session.asked:  # this job has not asked the oracle yet
+    def _gold(self, task: TaskView) -> tuple[Message, str | None] | None:
+        if task.index not in self._session.asked:  # this job has not asked the oracle yet
             with contextlib.suppress(Exception):
-                self._session.asked[index] = self._session.policies.oracle.reply(task.data, task.prompt)
-        gold = self._session.asked.get(index)
+                self._session.asked[task.index] = self._session.policies.oracle.reply(task.data, task.prompt)
+        gold = self._session.asked.get(task.index)
         return None if gold is None else (gold, answer_of(task.data))
 
     def _shows_gold(self, prompt: str, task: TaskView) -> bool:
         """Whether a prompt is about a task and shows its answer as the reply: a second time, beside the reference."""
-        gold = self._gold(task.index)
+        gold = self._gold(task)
         question = next((text_of(message) for message in reversed(task.prompt) if message["role"] == "user"), "")
         if gold is None or question.strip() not in prompt:
             return False
@@ -248,19 +228,13 @@ class ScriptedJudge(JudgeRequests):
 def _share_certificates(library: Any) -> None:
     """Read the certificates of this machine once, because every client reads them slowly, though no host is called."""
     with contextlib.suppress(ImportError, AttributeError):
-        transports = _transports(library.__name__)
+        transports: Any = importlib.import_module(f"{library.__name__}._transports.default")
         made, shared = transports.create_ssl_context, functools.cache(transports.create_ssl_context)
 
         def context(verify: Any = True, **options: Any) -> Any:
-            if verify is not True:
-                return made(verify=verify, **options)
-            return shared(verify=verify, **options)
+            return (shared if verify is True else made)(verify=verify, **options)
 
         transports.create_ssl_context = context
-
-
-def _transports(library: str) -> Any:
-    return importlib.import_module(f"{library}._transports.default")
 
 
 def gives_same_answer(reply: str, gold: str, answer: str | None) -> bool:
@@ -341,10 +315,6 @@ def is_quoted(prompt: str, reply: str) -> bool:
     tag = re.search(r"<([A-Za-z_][\w-]*)[^<>]*>$", before)
     if tag is not None and after.startswith(f"</{tag[1]}"):
         return True
-    own = frame_marks(before, after)
-    return own or any(before.endswith(opening) and after.startswith(closing) for opening, closing in _FENCES)
-
-
-def frame_marks(before: str, after: str) -> bool:
-    """Whether named marks surround a reply, such as [BEGIN RESPONSE] and [END RESPONSE]."""
-    return bool(re.search(r"(?:\]|[=*#-]{3,})$", before) and re.match(r"\[|[=*#-]{3,}", after))
+    if re.search(r"(?:\]|[=*#-]{3,})$", before) and re.match(r"\[|[=*#-]{3,}", after):
+        return True  # named marks, such as [BEGIN RESPONSE] and [END RESPONSE]
+    return any(before.endswith(opening) and after.startswith(closing) for opening, closing in _FENCES)

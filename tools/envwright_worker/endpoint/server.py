@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import CodeType
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -28,7 +27,6 @@ from aiohttp import web
 from envwright_worker.adapters.adapter import CONVERSATION_HEADER, RolloutTurn, TaskView
 from envwright_worker.adapters.rollout_errors import TOO_LONG
 from envwright_worker.endpoint.dialects import (
-    InvalidRequest,
     ReplyChoice,
     asked_choices,
     asked_tokens,
@@ -50,7 +48,7 @@ from envwright_worker.endpoint.dialects import (
 from envwright_worker.endpoint.faults import CUTS, EndpointFault, FaultPlan
 from envwright_worker.failures import Accusation, Sources
 from envwright_worker.messages import Message, media_of, says, text_of
-from envwright_worker.policies.answers import JUNK
+from envwright_worker.policies.answers import JUNK, json_value
 from envwright_worker.policies.oracle import AskingAgent, NoOracle, oracle_failure
 from envwright_worker.policies.policy import UnknownPolicy
 from envwright_worker.policies.scripted import ScriptedPolicies
@@ -117,8 +115,7 @@ class TaskIndex:
         texts, shown = list(map(text_of, messages)), list(map(media_of, messages))
         fitting = [task for task in candidates if all(text_of(message) in texts for message in task.prompt)]
         if not fitting:
-            opening = _first_from_user(messages)[:120]
-            raise UnknownPrompt(f"no task begins with {opening!r}")
+            raise UnknownPrompt(f"no task begins with {_first_from_user(messages)[:120]!r}")
         return max(
             fitting, key=lambda task: (all(each in shown for each in map(media_of, task.prompt)), len(task.prompt))
         )
@@ -158,7 +155,7 @@ class RolloutNotes:
         """Rollouts in which an agent had no reference reply, and why."""
         self._neutral: Counter[RolloutId] = Counter()
 
-    def see(self, agent: AskingAgent, messages: Sequence[Message]) -> SeenAgent:
+    def see(self, agent: AskingAgent, messages: Sequence[Message]) -> None:
         """Keep an agent's first request."""
         if agent.name not in self.agents:
             opening = [
@@ -168,7 +165,6 @@ class RolloutNotes:
             self.agents[agent.name] = SeenAgent(agent.name, agent.is_trained, opening, tools)
         for tool in agent.tools if agent.is_trained else ():
             self.tools.setdefault(str((tool.get("function") or tool).get("name")), tool)
-        return self.agents[agent.name]
 
     def lacks(self, rollout: RolloutId, agent: AskingAgent, reason: str) -> bool:
         """Record that an agent had no reference reply; returns whether the rollout may continue."""
@@ -223,10 +219,7 @@ class ScriptedEndpoint:
 
     def answer_here(self, path: str, content: bytes, conversation: str = "") -> Future[tuple[int, bytes]] | None:
         """Status and body of the response to a request, without a connection; `None` if it has to be served."""
-        try:
-            body = json.loads(content)
-        except (ValueError, RecursionError):
-            return None
+        body = json_value(content)
         if path not in DIALECTS or not isinstance(body, dict) or body.get("stream"):
             return None
         return asyncio.run_coroutine_threadsafe(self._answered_here(DIALECTS[path], body, conversation), self.loop)
@@ -273,21 +266,20 @@ class ScriptedEndpoint:
             return await commit(fault, request, b"")
         try:
             body = await request.json()
+            choices, messages = self._heard(dialect, body, request.headers.get(CONVERSATION_HEADER, ""))
         except ValueError as error:
             return refusal(RequestRefused(400, "invalid_request", str(error)))
-        try:
-            choices, messages = self._heard(dialect, body, request.headers.get(CONVERSATION_HEADER, ""))
         except RequestRefused as refused:
             return refusal(refused)
-        tokens = sum(choice.tokens for choice in choices)
         if slow is not None:
-            await asyncio.sleep(slow.seconds + (0 if body.get("stream") else slow.per_token * tokens))
+            tokens = 0 if body.get("stream") else sum(choice.tokens for choice in choices)
+            await asyncio.sleep(slow.seconds + slow.per_token * tokens)
         whole = json.dumps(dialect.whole(str(body.get("model")), choices, messages)).encode()
         if fault is not None:
             return await commit(fault, request, whole)
         if not body.get("stream"):
             return web.Response(body=whole, content_type="application/json")
-        events = dialect.events(str(body.get("model")), choices, messages, with_usage=wants_usage(body))
+        events = dialect.events(str(body.get("model")), choices, messages, wants_usage(body))
         return await _streamed(request, events, slow)
 
     def _heard(
@@ -295,15 +287,14 @@ class ScriptedEndpoint:
     ) -> tuple[list[ReplyChoice], list[Message]]:
         """A policy's replies to a request, and the conversation that it continues. Raises `RequestRefused`."""
         try:
-            messages = dialect.conversation(body)
+            model, messages = str(body.get("model")), dialect.conversation(body)
             count, limit = asked_choices(body), asked_tokens(body)
             turn = self._turn(conversation, messages, body.get("tools"))
-            self._check_turns(str(body.get("model")), turn, messages)
-            replies = [self._reply(str(body.get("model")), turn, messages) for _ in range(count)]
-            return [spoken(reply, limit) for reply in replies], messages
+            self._check_turns(model, turn, messages)
+            return [spoken(self._reply(model, turn, messages), limit) for _ in range(count)], messages
         except RequestRefused:
             raise
-        except (InvalidRequest, ValueError, AttributeError) as error:
+        except (ValueError, AttributeError) as error:
             raise RequestRefused(400, "invalid_request", str(error)) from error
         except UnknownPrompt as error:
             raise RequestRefused(404, "task_not_found", str(error)) from error
@@ -371,14 +362,11 @@ def refusal(refused: RequestRefused) -> web.Response:
 
 def _line(error: Exception) -> str:
     """The line in the author's oracle that raised, for readers without a traceback."""
-    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if _is_the_oracle(frame.f_code)]
+    steps = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    lines = [line for path, line in steps if path.parts[-2:] == ("tests", "oracle.py")]
     if isinstance(error, Accusation) and error.code is not None:
         lines.append(error.code.co_firstlineno)
     return f" (tests/oracle.py, line {lines[-1]})" if lines else ""
-
-
-def _is_the_oracle(code: CodeType) -> bool:
-    return Path(code.co_filename).parts[-2:] == ("tests", "oracle.py")
 
 
 async def commit(fault: EndpointFault, request: web.Request, body: bytes) -> web.StreamResponse:
@@ -393,7 +381,7 @@ async def commit(fault: EndpointFault, request: web.Request, body: bytes) -> web
     if fault.kind in CUTS:
         return await _cut(fault.kind, request, body)
     wrong = {
-        "malformed-json": body[: max(1, len(body) * 2 // 3)],
+        "malformed-json": body[: len(body) * 2 // 3],
         "empty-body": b"",
         "html": b"<html><body>502 Bad Gateway</body></html>",
         "no-choices": b'{"id":"x","object":"chat.completion","created":0,"model":"x","choices":[]}',

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from envwright_worker.direct_scoring import DirectScoring
 from envwright_worker.effort import BudgetSpent, ProcessorBudget, kernel_limit, processor_limit, processor_seconds
 from envwright_worker.failures import OutOfTime
-from envwright_worker.messages import text_of
+from envwright_worker.messages import last_words
 from envwright_worker.mutation.mutant import Mutator, NotApplicable
 from envwright_worker.policies.answers import answer_of, find_payload, near_misses
 from envwright_worker.reward_equality import same_reward
@@ -52,8 +52,8 @@ class OriginalScore:
     """The original code's score of a conversation, and its cost."""
 
     values: Values
-    processor: float = 0.0
-    wall: float = 0.0
+    processor: float
+    wall: float
 
     @property
     def patience(self) -> tuple[float, float]:
@@ -73,11 +73,9 @@ class MutantTrial:
     by: str = ""
     apart: dict[str, Any] | None = None
 
-    def facts(self, outcome: str = "") -> dict[str, Any]:
-        """The outcome of the mutant."""
-        outcome = outcome or self.outcome
-        apart = self.apart if outcome == "survived" else None
-        return {"id": self.mutant["id"], "outcome": outcome, "by": self.by, "apart": apart}
+    def facts(self) -> dict[str, Any]:
+        apart = self.apart if self.outcome == "survived" else None
+        return {"id": self.mutant["id"], "outcome": self.outcome, "by": self.by, "apart": apart}
 
 
 class Bench:
@@ -93,7 +91,7 @@ class Bench:
         """Name of a conversation that might kill a mutant → why it takes too long."""
         self._known: dict[int, OriginalScore | None] = {}
         self._variations: list[MutationProbe] | None = None
-        self._said: dict[int, OriginalScore | None] = {}
+        self._said: dict[int, Values | None] = {}
         """Number of a variation → the original code's score."""
 
     def batches(self, budget: ProcessorBudget) -> Iterator[list[int]]:
@@ -230,25 +228,19 @@ class Bench:
                 for probe, known in originals:
                     budget.check()
                     values = self.attempted(probe, way="mutant")
-                    if values is not None and differences(known.values, values):
-                        trial.apart = _apart(probe, known.values, values)
+                    if values is not None and differences(known, values):
+                        trial.apart = _apart(probe, known, values)
                         return True
         return False
 
-    def _said_of(self, numbers: Iterable[int], budget: ProcessorBudget) -> list[tuple[MutationProbe, OriginalScore]]:
+    def _said_of(self, numbers: Iterable[int], budget: ProcessorBudget) -> list[tuple[MutationProbe, Values]]:
         """The original code's scores of variations, computed once; without those that fail."""
         variations = self._variations or []
         for number in numbers:
             budget.check()
             if number not in self._said:
-                self._said[number] = self._listened(variations[number])
+                self._said[number] = self.attempted(variations[number])
         return [(variations[number], known) for number in numbers if (known := self._said.get(number)) is not None]
-
-    def _listened(self, probe: MutationProbe) -> OriginalScore | None:
-        """The original code's score of a variation; `None` if it fails."""
-        used = processor_seconds()
-        values = self.attempted(probe)
-        return None if values is None else OriginalScore(values, processor_seconds() - used)
 
     def _varied(self, fragments: Sequence[str]) -> list[MutationProbe]:
         """All variations of reference replies, and as many of cases as fit."""
@@ -256,27 +248,21 @@ class Bench:
         seeds = [probe for probe in usable if probe["seed"]]
         gold = [seed for seed in seeds if not seed["case"]]
         varied = [*self._in_turn(gold, fragments), *self._in_turn([one for one in seeds if one["case"]], fragments)]
-        seen: set[str] = set()
-        fresh = []
+        fresh: dict[str, MutationProbe] = {}
         for probe in varied:
-            key = f"{probe['task']} {probe['completion']}"
-            if key not in seen:
-                seen.add(key)
-                fresh.append(probe)
-        return fresh[:MOST_VARIATIONS]
+            fresh.setdefault(f"{probe['task']} {probe['completion']}", probe)
+        return list(fresh.values())[:MOST_VARIATIONS]
 
     def _in_turn(self, seeds: Sequence[MutationProbe], fragments: Sequence[str]) -> Iterator[MutationProbe]:
         """The first variation of each conversation, the second of each, and so on."""
         silent = not self._session.adapter.conversational  # there, an empty reply is sent as one space
-        every = [
-            [_saying(seed, text) for text in self._variations_of(seed, fragments) if text or silent] for seed in seeds
-        ]
+        every = []
+        for seed in seeds:
+            answer = answer_of(self._session.kept[seed["task"]].data)
+            texts = variations(last_words(seed["completion"]), answer, fragments)
+            every.append([_saying(seed, text) for text in texts if text or silent])
         for same in zip_longest(*every):
             yield from (probe for probe in same if probe is not None)
-
-    def _variations_of(self, probe: MutationProbe, fragments: Sequence[str]) -> Iterator[str]:
-        data = self._session.kept[probe["task"]].data
-        return variations(text_of(_last_reply(probe["completion"])), answer_of(dict(data)), fragments)
 
 
 def _otherwise_before(probe: MutationProbe, values: Values) -> str:
@@ -331,11 +317,6 @@ def _apart(probe: MutationProbe, known: Values, values: Values) -> dict[str, Any
     }
 
 
-def _last_reply(completion: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    replies = [message for message in completion if message["role"] == "assistant"]
-    return replies[-1] if replies else {"role": "assistant", "content": ""}
-
-
 def _saying(probe: MutationProbe, text: str) -> MutationProbe:
     """The conversation with another last message."""
     messages = list(probe["completion"])
@@ -344,16 +325,12 @@ def _saying(probe: MutationProbe, text: str) -> MutationProbe:
     return {**probe, "completion": messages}
 
 
-def variations(reply: str, answer: str | None, fragments: Sequence[str]) -> Iterator[str]:
+def variations(reply: str, answer: str | None, fragments: Sequence[str]) -> list[str]:
     """Replies made from one, each once, the simplest first; `fragments` are texts that the code searches for."""
-    seen = {reply}
-    for text in _all(reply, answer, fragments):
-        if text not in seen:
-            seen.add(text)
-            yield text
+    return [text for text in dict.fromkeys(_made_from(reply, answer, fragments)) if text != reply]
 
 
-def _all(reply: str, answer: str | None, fragments: Sequence[str]) -> Iterator[str]:
+def _made_from(reply: str, answer: str | None, fragments: Sequence[str]) -> Iterator[str]:
     payload = find_payload(reply, answer)
     yield ""
     yield from (payload.saying(text) for text in _written_otherwise(payload.answer))

@@ -180,19 +180,17 @@ def _with_freevars(new: CodeType, old: CodeType, source: str, filename: str) -> 
         return new
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _first_line(node) == new.co_firstlineno:
-            names = ast.parse(f"if 0: ({', '.join(old.co_freevars)},)").body
-            node.body[1 if ast.get_docstring(node) is not None else 0 : 0] = names
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            if first == new.co_firstlineno:
+                names = ast.parse(f"if 0: ({', '.join(old.co_freevars)},)").body
+                node.body[1 if ast.get_docstring(node) is not None else 0 : 0] = names
     padded = _codes(_compiled(ast.fix_missing_locations(tree), filename))
     for code in padded.values():
         same = (code.co_qualname, code.co_firstlineno) == (new.co_qualname, new.co_firstlineno)
         if same and code.co_freevars == old.co_freevars:
             return code
     raise NotApplicable("the closure has other variables")
-
-
-def _first_line(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
 def _default_of(tree: ast.Module, name: str, parameter: str) -> ast.expr | None:

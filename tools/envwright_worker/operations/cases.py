@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from envwright_worker.adapters.adapter import RolloutRequest, TaskView
+from envwright_worker.adapters.adapter import TaskView
 from envwright_worker.channel import JobRequest
 from envwright_worker.checks.inspection import MAXIMUM_TASKS
 from envwright_worker.failures import OutOfTime
 from envwright_worker.messages import script_of
-from envwright_worker.policies.scripted import SCRIPT_PREFIX
 from envwright_worker.session import Session, played_score
 
 SEARCHED_FOR_CASES = 5_000
@@ -62,15 +61,15 @@ def _scored(session: Session, request: JobRequest, cases: list[dict[str, Any]]) 
 
 def _played(session: Session, request: JobRequest, cases: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """All scripts as separate policies, in parallel rollouts."""
-    playing = {f"{SCRIPT_PREFIX}{number}": case for number, case in enumerate(cases) if "task" in case}
-    session.policies.scripts |= {name: case["script"] for name, case in playing.items()}
-    jobs = [RolloutRequest(name, case["task"].index) for name, case in playing.items()]
+    playable = [case for case in cases if "task" in case]
+    jobs = [session.scripted(case["task"].index, case["script"]) for case in playable]
+    playing = {job.policy: case for job, case in zip(jobs, playable, strict=True)}
     try:
         for row in session.rollouts(jobs, request["max_concurrent"], request["seconds"] * 4):
             playing[row["policy"]]["facts"]["score"] = played_score(row, [], derived=False) | {"policy": "case"}
     except (Exception, OutOfTime) as error:
         failure = session.sources.failure(error)
-        for case in playing.values():
+        for case in playable:
             if case["facts"]["score"] is None:
                 case["facts"]["failure"] = failure
     late = session.is_late  # without a score or a failure, it had no rollout

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from typing import Any
 
-from envwright_worker.adapters.adapter import RolloutOptions, RolloutRequest
+from envwright_worker.adapters.adapter import RolloutRequest
 from envwright_worker.adapters.rollout_errors import lost_rollout
 from envwright_worker.channel import JobRequest
 from envwright_worker.endpoint.faults import FaultPlan
@@ -30,47 +31,31 @@ def answer(session: Session, request: JobRequest) -> None:
     missing = [one for one in asked if one not in made]
     predicts = request.get("predict", True) and not session.adapter.conversational
     size = request["rollouts"] if predicts and session.adapter.grouped else 1
-    for group in _groups(_played(session, missing, request), size):
+    for group in _groups(_made(session, missing, request), size):
         rewards = _predicted(session, group, request["seconds"]) if predicts and len(group) == size else None
         for position, row in enumerate(group):
             row["predicted"] = None if rewards is None else rewards[position]
             session.channel.item("rollout", row)
 
 
-def options_of(request: JobRequest) -> RolloutOptions:
-    """The options of its rollouts."""
-    sampling, retries = request.get("sampling", {"temperature": 1.0}), request.get("retries", 0)
-    return RolloutOptions(sampling, retries, connected=request.get("connected", True), harness=request.get("harness"))
-
-
 def requested_of(session: Session, request: JobRequest) -> list[RolloutKey]:
     """The requested rollouts of an evaluation."""
     indices = request.get("indices") or list(session.kept)[: request["tasks"]]
-    return [
-        (policy, index, number)
-        for policy in request["policies"]
-        for index in indices
-        for number in range(request["rollouts"])
-    ]
+    return list(product(request["policies"], indices, range(request["rollouts"])))
 
 
-def _played(session: Session, asked: list[RolloutKey], request: JobRequest) -> Iterator[dict[str, Any]]:
-    """The rollouts, with the requested faults of the endpoint in place."""
-    session.endpoint.faults = FaultPlan.parse(request.get("faults", ()))
-    try:
-        yield from _complete(session, asked, request)
-    finally:
-        session.endpoint.faults = FaultPlan()
-
-
-def _complete(session: Session, asked: list[RolloutKey], request: JobRequest) -> Iterator[dict[str, Any]]:
-    """The rollouts, with a failure in place of each missing one."""
+def _made(session: Session, asked: list[RolloutKey], request: JobRequest) -> Iterator[dict[str, Any]]:
+    """The rollouts, with the requested faults of the endpoint, and a failure in place of each missing one."""
     missing = dict.fromkeys(asked)
-    failure: dict[str, Any] | None = None
+    nothing = "the evaluation ended without a result of this rollout"
+    failure: dict[str, Any] = {"kind": "infrastructure", "type": "LostRollout", "message": nothing}
+    session.endpoint.faults = FaultPlan.parse(request.get("faults", ()))
     relay, judge = request.get("relay"), session.judge
     if judge is not None and relay is not None:
         judge.place = request.get("judge")
-    rows = session.rollouts(jobs_of(asked), request["max_concurrent"], request["seconds"], relay, options_of(request))
+    settings: dict[str, Any] = {"connected": request.get("connected", True), "harness": request.get("harness")}
+    settings |= {"sampling": request["sampling"]} if "sampling" in request else {}
+    rows = session.rollouts(jobs_of(asked), request["max_concurrent"], request["seconds"], relay, **settings)
     try:
         for row in rows if asked else ():
             if judge is not None and judge.undeclared:
@@ -82,10 +67,9 @@ def _complete(session: Session, asked: list[RolloutKey], request: JobRequest) ->
     except OutOfTime as error:
         failure = session.sources.failure(error)
     finally:
+        session.endpoint.faults = FaultPlan()
         if judge is not None:
             judge.place = SCRIPTED
-    nothing = "the evaluation ended without a result of this rollout"
-    failure = failure or {"kind": "infrastructure", "type": "LostRollout", "message": nothing}
     for policy, task, number in missing:
         yield lost_rollout(task, policy, number, failure)
 

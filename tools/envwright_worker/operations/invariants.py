@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.distorted_answers import near_miss
 from envwright_worker.policies.policy import ReferenceReply
 from envwright_worker.reward_equality import same_reward
-from envwright_worker.session import Session
+from envwright_worker.session import Session, paid
 
 PLAYED_TASKS = 3
 LOWEST = 20
@@ -45,27 +45,20 @@ def answer(session: Session, request: JobRequest) -> None:
     tasks = request.get("tasks", SAMPLED_TASKS)
     if tasks < SAMPLED_TASKS:
         session.cut("invariants", "tasks on which rewards are compared", tasks, SAMPLED_TASKS)
-    units = list(_units(session, request["seconds"], tasks))
     try:
-        _compare(session, units, request)
+        if units := list(_units(session, request["seconds"], tasks)):
+            _send_acts(session, units, request)
+            for kind, value in repetitions(session, units):
+                session.channel.item(kind, value)
+            session.channel.item("looked", {})
+            _send_growth(session, request)
     except OutOfTime:
         if not session.is_late:
             raise
         session.cut("invariants", "tasks on which rewards are compared", 0, SAMPLED_TASKS)
     _send_judged(session, request)  # before the sweep, which takes all of the time that is left
-    sweep = _sweep(session, request)
-    if sweep is not None:
+    if sweep := _sweep(session, request):
         session.channel.item("sweep", sweep)
-
-
-def _compare(session: Session, units: list[Unit], request: JobRequest) -> None:
-    """Score the units under watch and under other circumstances, and growing replies."""
-    if units:
-        _send_acts(session, units, request)
-        for kind, value in repetitions(session, units):
-            session.channel.item(kind, value)
-        session.channel.item("looked", {})
-        _send_growth(session, request)
 
 
 def _send_judged(session: Session, request: JobRequest) -> None:
@@ -93,14 +86,10 @@ def _units(session: Session, seconds: float, tasks: int) -> Iterator[Unit]:
 def _send_acts(session: Session, units: list[Unit], request: JobRequest) -> None:
     """Score a few conversations under watch."""
     settings = session.settings
-    readable = (
-        settings.overlay,
-        settings.package,
-        *((Path.home(), Path(settings.prepared)) if settings.prepared else ()),
-    )
-    guard = ActGuard(session.sources, readable)
-    chosen = {unit.task for unit in units}
-    watched = [unit for unit in units if unit.task in sorted(chosen)[:2]]
+    prepared = (Path.home(), Path(settings.prepared)) if settings.prepared else ()
+    guard = ActGuard(session.sources, (settings.overlay, settings.package, *prepared))
+    chosen = sorted({unit.task for unit in units})[:2]
+    watched = [unit for unit in units if unit.task in chosen]
     with guard.watching():
         scored_units(session, watched, 3 * request["seconds"])
         for unit in _executable(session, request["seconds"]):
@@ -150,20 +139,11 @@ def _sweep(session: Session, request: JobRequest) -> dict[str, Any] | None:
             row = _gold(session, task, request["seconds"])
             if row is not None:
                 swept.append((task.index, row["reward"]))
-                rows = sorted([*rows, row], key=_by_reward)[:LOWEST]
+                rows = sorted([*rows, row], key=paid)[:LOWEST]
     if not swept:
         return None
-    return {
-        "tasks": [index for index, _ in swept],
-        "rewards": [reward for _, reward in swept],
-        "lowest": rows,
-        "known": known,
-        "ended_by": ended_by,
-    }
-
-
-def _by_reward(row: dict[str, Any]) -> float:
-    return float("-inf") if row["reward"] is None else float(row["reward"])
+    indices, rewards = map(list, zip(*swept, strict=True))
+    return {"tasks": indices, "rewards": rewards, "lowest": rows, "known": known, "ended_by": ended_by}
 
 
 def _gold(session: Session, task: TaskView, seconds: float) -> dict[str, Any] | None:
@@ -194,22 +174,14 @@ def _play_one_by_one(session: Session, request: JobRequest) -> None:
         before, rollouts = session.played[row["task"], row["policy"]]
         count += 1
         if same_reward(before, row["reward"]):
-            one = {"policies": [row["policy"]], "completions": [row["completion"]], "rewards": [before]}
-            together = {"rollouts": rollouts if grouped else 1}
-            session.channel.item("sample", {"task": row["task"], **one, **together})
+            sample = {"policies": [row["policy"]], "completions": [row["completion"]], "rewards": [before]}
+            session.channel.item("sample", {"task": row["task"], **sample, "rollouts": rollouts if grouped else 1})
         else:
-            kept = {key: row[key] for key in ("task", "policy", "completion")}
-            differences.append({**kept, "reward": before, "again": row["reward"]})
+            difference = {key: row[key] for key in ("task", "policy", "completion")}
+            differences.append({**difference, "reward": before, "again": row["reward"]})
     if count:
-        session.channel.item(
-            "repetition",
-            {
-                "circumstance": "order",
-                "count": count,
-                "differences": differences,
-                "difference_count": len(differences),
-            },
-        )
+        found = {"differences": differences, "difference_count": len(differences)}
+        session.channel.item("repetition", {"circumstance": "order", "count": count, **found})
 
 
 @dataclass(frozen=True)
@@ -219,12 +191,6 @@ class Unit:
     task: int
     policies: tuple[str, ...]
     completions: tuple[list[Message], ...]
-
-    def reversed(self) -> Unit:
-        return Unit(self.task, self.policies[::-1], self.completions[::-1])
-
-    def as_data(self) -> dict[str, Any]:
-        return {"task": self.task, "policies": self.policies, "completions": self.completions}
 
 
 Rewards = list[list[float | None]]
@@ -262,11 +228,11 @@ def repetitions(session: Session, units: Sequence[Unit]) -> Iterator[tuple[str, 
         [same_reward(a, b) for a, b in zip(one, other, strict=True)] for one, other in zip(first, second, strict=True)
     ]
     for unit, rewards, same in zip(units, first, steady, strict=True):
-        yield "sample", unit.as_data() | {"rewards": rewards, "steady": same}
-    turned = [unit.reversed() for unit in units[::-1]]
+        yield "sample", asdict(unit) | {"rewards": rewards, "steady": same}
+    turned = [Unit(unit.task, unit.policies[::-1], unit.completions[::-1]) for unit in units[::-1]]
 
     def in_order() -> Rewards:
-        return _turned_back(scored_units(session, turned, UNIT_SECONDS))
+        return [rewards[::-1] for rewards in scored_units(session, turned, UNIT_SECONDS)[::-1]]
 
     def at_once() -> Rewards:
         async def gathered() -> list[Any]:
@@ -280,10 +246,6 @@ def repetitions(session: Session, units: Sequence[Unit]) -> Iterator[tuple[str, 
         except OutOfTime as error:
             failure = session.sources.failure(error)
             yield "repetition", {"circumstance": circumstance, "count": 0, "failure": failure}
-
-
-def _turned_back(rewards: Rewards) -> Rewards:
-    return [row[::-1] for row in rewards[::-1]]
 
 
 def _compared(

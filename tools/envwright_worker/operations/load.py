@@ -10,7 +10,6 @@ from importlib.metadata import version
 
 from envwright_worker.adapters.adapter import Adapter, Settings
 from envwright_worker.channel import JobRequest
-from envwright_worker.confinement import NetworkGuard
 from envwright_worker.endpoint.scripted_judge import ScriptedJudge
 from envwright_worker.failures import Sources
 from envwright_worker.imported import collector_at_rest, import_verifiers
@@ -22,17 +21,13 @@ from envwright_worker.template import open_descriptors
 
 def answer(session: Session, request: JobRequest) -> None:
     settings = session.settings = Settings.parse(request["settings"])
-    session.sources = Sources(settings.overlay, settings.package)
-    session.guard = session.watching or NetworkGuard(session.sources, settings.allow_network)
-    if session.watching is None:
-        session.guard.watch()
-    session.guard.attribute_to(session.sources)
+    session.sources = session.guard.sources = Sources(settings.overlay, settings.package)
     session.descriptors_before_loading = open_descriptors()
     started = time.perf_counter()
     with collector_at_rest():
         import_verifiers(settings.generation)
     gc.freeze()  # imported modules stay, and garbage collection can skip them
-    imported = time.perf_counter()
+    import_seconds = time.perf_counter() - started
     importlib.invalidate_caches()  # the overlay may be younger than this process
     session.adapter = _adapter(session, settings)
     session.policies = _make_policies(session, settings)
@@ -44,8 +39,7 @@ def answer(session: Session, request: JobRequest) -> None:
             **session.adapter.describe(),
             "verifiers": version("verifiers"),
             "python": platform.python_version(),
-            "import_seconds": imported - started,
-            "datasets": [],
+            "import_seconds": import_seconds,
         },
     )
 
@@ -53,13 +47,9 @@ def answer(session: Session, request: JobRequest) -> None:
 def _adapter(session: Session, settings: Settings) -> Adapter:
     if settings.generation == "v1":
         _refuse_other_v1()
-        if settings.is_harness:
-            from envwright_worker.adapters.v1_harness import HarnessAdapter
+        from envwright_worker.adapters.v1 import AdapterV1, HarnessAdapter
 
-            return HarnessAdapter(settings)
-        from envwright_worker.adapters.v1 import AdapterV1
-
-        return AdapterV1(settings, session.sources)
+        return HarnessAdapter(settings) if settings.is_harness else AdapterV1(settings, session.sources)
     from envwright_worker.adapters.v0 import AdapterV0
 
     return AdapterV0(settings, session.sources)

@@ -26,8 +26,7 @@ def answer(session: Session, request: JobRequest) -> None:
     """`reach`: the lines that run. `try`: the outcome of each mutant."""
     for index in {probe["task"] for probe in request["probes"]} & session.kept.keys():
         session.asked_oracle(session.kept[index], SECONDS_PER_REPLY)  # a scripted judge calls it while a reward runs
-    steps = {"reach": _reach, "try": _try_all}
-    steps[request["step"]](session, request)
+    (_reach if request["step"] == "reach" else _try_all)(session, request)
 
 
 def _reach(session: Session, request: JobRequest) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from envwright_worker.adapters.adapter import RolloutRequest, TaskView
@@ -45,12 +45,6 @@ class LoopWatch:
     def __init__(self) -> None:
         self.blocked = 0.0
 
-    async def beside(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Do the work with a clock beside it in the same loop."""
-        with self.watching(asyncio.get_running_loop()):
-            await asyncio.sleep(0)
-            return await work
-
     @contextmanager
     def watching(self, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
         """Let a clock tick in a loop while the block runs it."""
@@ -76,17 +70,17 @@ class LoopWatch:
 
 def scored_pace(session: Session, seconds: float) -> dict[str, Any] | None:
     """The cost of scoring the reference reply and an empty one, whichever is higher, in the shape of `Pace`."""
-    measured: list[tuple[float, float, bool]] = []
-    for task in list(session.kept.values())[:1]:
-        for completion in _completions(session, task, seconds):
-            took = _measured(session, task, completion, seconds)
-            if took[0] < ENOUGH_SECONDS or not (measured or took[2]):  # the first has the one-time costs
-                took = min(took, _measured(session, task, completion, seconds))
-            measured.append(took)
-            if took[2] or session.is_late:
-                break
-    if not measured:
+    if not session.kept:
         return None
+    task = next(iter(session.kept.values()))
+    measured: list[tuple[float, float, bool]] = []
+    for completion in _completions(session, task, seconds):
+        took = _measured(session, task, completion, seconds)
+        if took[0] < ENOUGH_SECONDS or not (measured or took[2]):  # the first has the one-time costs
+            took = min(took, _measured(session, task, completion, seconds))
+        measured.append(took)
+        if took[2] or session.is_late:
+            break
     slowest = max(measured)
     return {"replies": len(measured), "seconds": slowest[0], "blocked": slowest[1], "timed_out": slowest[2]}
 
@@ -106,15 +100,12 @@ def _measured(
     session: Session, task: TaskView, completion: Sequence[Message], seconds: float
 ) -> tuple[float, float, bool]:
     """Wall time of a scoring, for how much of it the loop was blocked, and whether it was stopped."""
-    watch = LoopWatch()
-    started = time.monotonic()
-    timed_out = False
-    try:
-        session.run(watch.beside(session.adapter.score(task, [completion])), seconds)
-    except OutOfTime:
-        timed_out = True
-    except Exception:  # reported by the stage that scores all of them
-        pass
+    watch, started, timed_out = LoopWatch(), time.monotonic(), False
+    with suppress(Exception), watch.watching(session.loop):  # reported by the stage that scores all of them
+        try:
+            session.run(session.adapter.score(task, [completion]), seconds)
+        except OutOfTime:
+            timed_out = True
     return time.monotonic() - started, watch.blocked, timed_out
 
 

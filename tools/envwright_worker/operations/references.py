@@ -25,7 +25,10 @@ def answer(session: Session, request: JobRequest) -> None:
         session.kept = {first + task.index: replace(task, index=first + task.index) for task in held_out}
     session.without_reference = [task for index, task in session.kept.items() if index not in replies]
     session.kept = {index: task for index, task in session.kept.items() if index in replies}
-    turns = {_content(task.data): [*_shown(task.prompt), *replies[index]] for index, task in session.kept.items()}
+    turns = {}
+    for index, task in session.kept.items():
+        shown = [message for message in task.prompt if message["role"] == "assistant"]
+        turns[_content(task.data)] = [*shown, *replies[index]]
     session.policies.oracle = GivenReplies(turns)
 
 
@@ -45,10 +48,6 @@ class GivenReplies:
             raise NoOracle("no reply of a model is known")
         number = sum(message["role"] == "assistant" for message in messages)
         return dict(turns[number]) if number < len(turns) else says("")
-
-
-def _shown(prompt: Sequence[Message]) -> list[Message]:
-    return [message for message in prompt if message["role"] == "assistant"]
 
 
 def _content(task: Mapping[str, Any]) -> str:

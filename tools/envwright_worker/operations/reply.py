@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envwright_worker.adapters.adapter import RolloutRequest
+from envwright_worker.adapters.adapter import Adapter, RolloutRequest
 from envwright_worker.channel import JobRequest
 from envwright_worker.checks.inspection import MAXIMUM_TASKS
 from envwright_worker.failures import OutOfTime
@@ -13,7 +13,6 @@ from envwright_worker.messages import Message, last_words, script_of
 from envwright_worker.operations.tasks import task_facts
 from envwright_worker.policies.answers import answer_of, find_payload
 from envwright_worker.policies.baselines import oracle
-from envwright_worker.policies.scripted import SCRIPT_PREFIX
 from envwright_worker.session import Session
 
 LONGEST = 2_000
@@ -49,12 +48,9 @@ def _scored(session: Session, index: int, script: list[Message], seconds: float)
     """The score of a script; of an empty one, that of the oracle's rollout."""
     if not session.adapter.conversational:
         return {"again": [], **session.scored(session.kept[index], "given", script, seconds)}
-    played = oracle.name
-    if script:
-        played = f"{SCRIPT_PREFIX}reply"
-        session.policies.scripts[played] = script
+    job = session.scripted(index, script) if script else RolloutRequest(oracle.name, index)
     try:
-        (row,) = session.rollouts([RolloutRequest(played, index)], 1, seconds * 4)
+        (row,) = session.rollouts([job], 1, seconds * 4)
     except OutOfTime as error:
         return session.unscored(session.kept[index], "given", script, error)
     return {**row, "policy": "given"}
@@ -63,34 +59,19 @@ def _scored(session: Session, index: int, script: list[Message], seconds: float)
 # Parts read from a reply: by the environment's own parsers, and by `find_payload`.
 
 
-def extracted(adapter: Any, data: Mapping[str, Any], completion: Sequence[Message]) -> list[dict[str, Any]]:
+def extracted(adapter: Adapter, data: Mapping[str, Any], completion: Sequence[Message]) -> list[dict[str, Any]]:
     """Each way to read the reply, and its result; a parser that raises has an error as its result.
 
     A v0 environment has a parser, and its rubric may have another one. A v1 package has none: only the payload that
     scripted policies would replace is listed.
     """
     found = []
-    for owner, parser in parsers_of(adapter):
-        found.append({"by": f"{owner}.parse", **_tried(lambda p=parser: _fields(p.parse(last_words(completion))))})
+    for owner, parser in adapter.parsers():
+        found.append({"by": f"{owner}.parse", **_tried(lambda p=parser: p.parse(last_words(completion)))})
         found.append({"by": f"{owner}.parse_answer", **_tried(lambda p=parser: p.parse_answer(list(completion)))})
     payload = find_payload(last_words(completion), answer_of(dict(data)))
     found.append({"by": "envwright", "value": payload.answer[:LONGEST]})
     return found
-
-
-def parsers_of(adapter: Any) -> list[tuple[str, Any]]:
-    """The parsers of a v0 environment by name, each once: its own, and those of rubrics with a weight."""
-    environment = getattr(adapter, "environment", None)
-    if environment is None:
-        return []
-    from envwright_worker.adapters.v0 import leaf_rubrics
-
-    known: list[tuple[str, Any]] = [("parser", getattr(environment, "parser", None))]
-    for rubric in leaf_rubrics(environment.rubric):
-        parser = getattr(rubric, "parser", None)
-        if any(rubric.weights) and all(parser is not other for _, other in known):
-            known.append(("rubric.parser", parser))
-    return [(name, parser) for name, parser in known if parser is not None]
 
 
 def _tried(read: Any) -> dict[str, Any]:
@@ -98,10 +79,7 @@ def _tried(read: Any) -> dict[str, Any]:
         value = read()
     except Exception as error:
         return {"value": None, "error": f"{type(error).__name__}: {error}"[:LONGEST]}
+    fields = getattr(value, "__dict__", None)
+    if isinstance(fields, dict):
+        return {"value": dict(fields)}
     return {"value": value[:LONGEST] if isinstance(value, str) else value}
-
-
-def _fields(parsed: Any) -> Any:
-    """The result of a parser: text as it is, the fields of an object by name."""
-    fields = getattr(parsed, "__dict__", None)
-    return dict(fields) if isinstance(fields, dict) else parsed

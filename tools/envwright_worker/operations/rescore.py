@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
-from envwright_worker.adapters.adapter import RolloutRequest
 from envwright_worker.channel import JobRequest
 from envwright_worker.failures import OutOfTime
-from envwright_worker.policies.scripted import SCRIPT_PREFIX
 from envwright_worker.session import Session, shortened_messages
 
 
@@ -21,29 +18,14 @@ def answer(session: Session, request: JobRequest) -> None:
     if session.adapter.conversational:
         _play(session, request)
         return
-    if session.adapter.grouped and any("group" in reply for reply in request["replies"]):
-        _score_groups(session, request)
-        return
-    for reply in request["replies"]:
+    replies = request["replies"]
+    together = session.adapter.grouped and any("group" in reply for reply in replies)
+    for _, same in itertools.groupby(replies, key=lambda reply: reply["group" if together else "id"]):
         if session.is_late:
             return
-        completion = shortened_messages(reply["completion"])
-        session.channel.be_about({"task": reply["task"], "policy": "given", "completion": completion})
-        session.channel.item("rescored", {"id": reply["id"], **_scored(session, reply, request["seconds"])})
-
-
-def _scored(session: Session, reply: dict[str, Any], seconds: float) -> dict[str, Any]:
-    task = session.kept[reply["task"]]
-    try:
-        score: dict[str, Any] = session.run(session.adapter.score(task, [reply["completion"]]), seconds)[0]
-    except (Exception, OutOfTime) as error:
-        return {"reward": None, "functions": {}, "failure": session.sources.failure(error)}
-    return score
-
-
-def _score_groups(session: Session, request: JobRequest) -> None:
-    for _, together in itertools.groupby(request["replies"], key=lambda reply: reply["group"]):
-        group = list(together)
+        group = list(same)
+        about = {"task": group[0]["task"], "policy": "given", "completion": shortened_messages(group[0]["completion"])}
+        session.channel.be_about(about)
         task = session.kept[group[0]["task"]]
         scoring = session.adapter.score(task, [reply["completion"] for reply in group])
         try:
@@ -56,13 +38,11 @@ def _score_groups(session: Session, request: JobRequest) -> None:
 
 
 def _play(session: Session, request: JobRequest) -> None:
-    numbers = {}
-    jobs = []
+    numbers, jobs = {}, []
     for reply in request["replies"]:
-        name = f"{SCRIPT_PREFIX}given-{reply['id']}"
-        numbers[name] = reply["id"]
-        session.policies.scripts[name] = [turn for turn in reply["completion"] if turn["role"] == "assistant"]
-        jobs.append(RolloutRequest(name, reply["task"]))
+        script = [turn for turn in reply["completion"] if turn["role"] == "assistant"]
+        jobs.append(session.scripted(reply["task"], script))
+        numbers[jobs[-1].policy] = reply["id"]
     for row in session.rollouts(jobs, request["max_concurrent"], request["seconds"] * max(4, len(jobs) ** 0.5)):
         session.channel.item("rescored", {"id": numbers[row["policy"]], **row})
     for name in numbers:

@@ -18,7 +18,7 @@ from envwright_worker.policies.baselines import echo, nop, oracle
 from envwright_worker.policies.distorted_answers import near_miss
 from envwright_worker.policies.oracle import NoOracle
 from envwright_worker.policies.scripted import MIXED
-from envwright_worker.session import HUNG_ENOUGH, IMPATIENT_SECONDS, PlayedReward, Session, played_score
+from envwright_worker.session import HUNG_ENOUGH, IMPATIENT_SECONDS, PlayedReward, Session, paid, played_score
 
 USUAL = {each.name: each.tasks for each in POLICIES}
 """Policy → the number of tasks that it replies to if replies are cheap."""
@@ -54,8 +54,7 @@ def answer(session: Session, request: JobRequest) -> None:
                 reply = session.policies.reply(name, task.index, task.data, task.prompt)
                 session.score(task, name, [reply], request["seconds"])
         with contextlib.suppress(OutOfTime):
-            fields = answer_fields(session, request["seconds"])
-            if fields is not None:
+            if fields := answer_fields(session, request["seconds"]):
                 session.channel.item("answer fields", fields)
 
 
@@ -127,7 +126,7 @@ def _play_policies(session: Session, request: JobRequest) -> None:
     tasks = list(session.kept.values())[: request["conversations"]]
     if not tasks:
         return
-    first = _played_first(session, request, tasks[0])
+    (first,) = session.rollouts([RolloutRequest(oracle.name, tasks[0].index)], 1, request["seconds"] * 4)
     known = not _is_unproven(first)
     typed = session.policies.answer.type != "none"
     names = [
@@ -143,13 +142,6 @@ def _play_policies(session: Session, request: JobRequest) -> None:
     if not session.is_late:
         for trial in tool_trials(session, tasks, request["max_concurrent"], request["seconds"] * 4):
             session.channel.item("tool", trial)
-
-
-def _played_first(session: Session, request: JobRequest, task: TaskView) -> dict[str, Any]:
-    """One rollout of the oracle."""
-    jobs = [RolloutRequest(oracle.name, task.index)]
-    (row,) = session.rollouts(jobs, 1, request["seconds"] * 4)
-    return row
 
 
 def _play(session: Session, request: JobRequest, tasks: Sequence[TaskView], names: Sequence[str]) -> None:
@@ -195,8 +187,8 @@ def _play(session: Session, request: JobRequest, tasks: Sequence[TaskView], name
         if policy == oracle.name and rows[0]["failure"] is None:
             session.golden[index] = rows[0]["completion"]
         again = [row["reward"] for row in rows[1:]] or [rows[0]["reward"]]
-        best = max(mixed.get((index, policy), ()), key=_paid, default=None) if policy_named(policy).is_right else None
-        if best is not None and _paid(best) > _paid(rows[0]):
+        best = max(mixed.get((index, policy), ()), key=paid, default=None) if policy_named(policy).is_right else None
+        if best is not None and paid(best) > paid(rows[0]):
             rows[0], again = {**rows[0], **best}, []
         session.channel.item("score", played_score(rows[0], again, session.policies.oracle.derived))
     for (index, policy), siblings in mixed.items():
@@ -237,10 +229,6 @@ def _is_unproven(row: dict[str, Any]) -> bool:
     return row["failure"] is not None and row["failure"]["type"] == NoOracle.__name__
 
 
-def _paid(scored: dict[str, Any]) -> float:
-    return float("-inf") if scored["reward"] is None else float(scored["reward"])
-
-
 def score_together(
     session: Session, task: TaskView, replies: Sequence[tuple[str, list[Message]]], seconds: float
 ) -> None:
@@ -263,5 +251,5 @@ def score_together(
         row |= {"again": others, "derived": session.policies.oracle.derived}
         if policy_named(policy).is_right:
             alone = session.scored(task, policy, completion, seconds, twice=twice)
-            row = max(row, alone, key=lambda scored: float("-inf") if scored["reward"] is None else scored["reward"])
+            row = max(row, alone, key=paid)
         session.channel.item("score", row)

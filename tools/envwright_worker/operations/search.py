@@ -15,7 +15,6 @@ from envwright_worker.failures import OutOfTime
 from envwright_worker.messages import Message, says, text_of
 from envwright_worker.policies.answers import answer_of, find_payload
 from envwright_worker.policies.baselines import oracle
-from envwright_worker.policies.scripted import SCRIPT_PREFIX
 from envwright_worker.search import properties
 from envwright_worker.search.coverage import Coverage
 from envwright_worker.search.exploit_search import ExploitSearch, SearchInput
@@ -58,10 +57,8 @@ def _candidates(session: Session, request: JobRequest) -> list[ProbeTask]:
 
 
 def _probe_task(task: TaskView, conversation: Sequence[Message]) -> ProbeTask:
-    gold = text_of(conversation[-1])
-    known = answer_of(task.data)
-    right = find_payload(gold, known).answer
-    return ProbeTask(task, known if known is not None else right, gold, tuple(conversation))
+    gold, known = text_of(conversation[-1]), answer_of(task.data)
+    return ProbeTask(task, find_payload(gold).answer if known is None else known, gold, tuple(conversation))
 
 
 def _played(session: Session, tasks: Sequence[TaskView], request: JobRequest) -> list[ProbeTask]:
@@ -137,7 +134,16 @@ class _Work:
             "lines_known": coverage.lines_known,
             "steps_reached": coverage.steps,
             "broken": [{**each, "task": self._probe_tasks[each["task"]].task.index} for each in grader.broken],
-            "panel": [self._probe_task_fact(place, grader) for place in range(len(self._probe_tasks))],
+            "panel": [
+                {
+                    "task": probe.task.index,
+                    "answer": probe.answer[:200],
+                    "gold": gold.reward,
+                    "nothing": nothing.reward,
+                    "functions": dict(gold.scores),
+                }
+                for probe, gold, nothing in zip(self._probe_tasks, grader.golds, grader.nothings, strict=True)
+            ],
         }
 
     def _with_hypothesis(self) -> bool:
@@ -172,24 +178,10 @@ class _Work:
         try:
             return self._scoring.scored(probe.task, completion, self._seconds_per_reply)
         except OutOfTime as error:
-            self._waited()
+            if self._seconds_per_reply > LEAST_SECONDS:  # the search gets back the time of the first hanging replies
+                self._grader.budget.extend(self._seconds_per_reply)
+                self._seconds_per_reply = max(LEAST_SECONDS, self._seconds_per_reply / 4)
             return {"reward": None, "functions": {}, "failure": session.sources.failure(error)}
-
-    def _waited(self) -> None:
-        """The search gets back the time of the first hanging replies; later ones get less time."""
-        if self._seconds_per_reply > LEAST_SECONDS:
-            self._grader.budget.extend(self._seconds_per_reply)
-            self._seconds_per_reply = max(LEAST_SECONDS, self._seconds_per_reply / 4)
-
-    def _probe_task_fact(self, place: int, grader: CandidateGrader) -> dict[str, Any]:
-        gold = grader.golds[place]
-        return {
-            "task": self._probe_tasks[place].task.index,
-            "answer": self._probe_tasks[place].answer[:200],
-            "gold": gold.reward,
-            "nothing": grader.nothings[place].reward,
-            "functions": dict(gold.scores),
-        }
 
 
 def replaced_conversation(probe: ProbeTask, reply: str, *, everywhere: bool) -> list[Message]:
@@ -218,9 +210,7 @@ def _holds_when_played(
         if find["kind"] == "wrong":
             gold = [message for message in candidates[earned["task"]].conversation if message["role"] == "assistant"]
             script = [*gold[:-1], *script]
-        name = f"{SCRIPT_PREFIX}search-{len(session.policies.scripts)}"
-        session.policies.scripts[name] = script
-        jobs.append(RolloutRequest(name, earned["task"]))
+        jobs.append(session.scripted(earned["task"], script))
     rows = {row["task"]: row for row in session.rollouts(jobs, len(jobs), request["seconds_per_play"])}
     for earned in find["earned"]:
         if earned["task"] not in rows:  # the stage's time limit was reached

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from envwright_worker.author_tests import pytest_configuration
@@ -18,33 +17,25 @@ ENDED_BY_ITSELF = (0, 1, 5)
 
 
 def answer(session: Session, request: JobRequest) -> None:
-    """Run them and send the outcome of each."""
-    run_tests(session, request["files"], request["toolbox"])
-
-
-def run_tests(session: Session, files: list[str], toolbox: str) -> None:
-    """Run the tests in these files below the package, with pytest from the toolbox, and send each outcome.
+    """Run the tests in `files` below the package, with pytest from the toolbox, and send the outcome of each.
 
     Raises `ChildProcessError` if pytest ends with another exit code.
     """
     folder = session.settings.package
-    sys.path.append(toolbox)
+    sys.path.append(request["toolbox"])
     os.chdir(folder)
     import pytest
 
     from envwright_worker.author_tests.plugin import AuthorsPlugin, Stopwatch
 
     grader = Grader(lambda: session)
-    plugins = [Reporter(session), Stopwatch(), AuthorsPlugin.over(grader)]
-    code = int(pytest.main([*_options(folder), *files], plugins=plugins))
+    plugins = [Reporter(session), Stopwatch(), AuthorsPlugin(grader)]
+    options = ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider", "--import-mode=importlib"]
+    options += ["-o", "addopts=", f"--rootdir={folder}", f"--confcutdir={folder}"]
+    options += [f"-c={pytest_configuration(folder)}"]
+    code = int(pytest.main([*options, *request["files"]], plugins=plugins))
     if code not in ENDED_BY_ITSELF:
         raise ChildProcessError(f"pytest ended with exit code {code}")
-
-
-def _options(folder: Path) -> list[str]:
-    options = ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider"]
-    options += ["--import-mode=importlib", "-o", "addopts="]
-    return [*options, f"--rootdir={folder}", f"--confcutdir={folder}", f"-c={pytest_configuration(folder)}"]
 
 
 class Reporter:

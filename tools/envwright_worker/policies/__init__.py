@@ -1,6 +1,6 @@
 """The table of scripted policies: the reply of each, its number of tasks, and its allowed reward.
 
-A family of policies is a module that registers them with the decorator `policy`. To add a policy, write a function in
+A family of policies is a module that registers them with the decorator `Policy`. To add a policy, write a function in
 the module of its family; to add a family, write its module and import it here. The endpoint, the rewards gate, the key
 of the facts and docs/policies.md read the table; rules name the policies that they judge.
 """

@@ -86,9 +86,7 @@ def find_payload(reply: str, answer: str | None = None) -> Payload:
     if answer and answer in reply:
         start = reply.rindex(answer)
         return Payload(reply[:start], answer, reply[start + len(answer) :])
-    text = reply.strip()
-    start = reply.index(text) if text else 0
-    return Payload(reply[:start], text, reply[start + len(text) :])
+    return _cut(reply, 0, len(reply))
 
 
 def holds_answer(reply: str, known: str | None) -> bool:
@@ -129,10 +127,7 @@ def _behind_hashes(reply: str) -> Payload | None:
 
 
 def _in_json_field(reply: str) -> Payload | None:
-    try:
-        value = json.loads(reply)
-    except (ValueError, RecursionError):
-        return None
+    value = json_value(reply)
     if not isinstance(value, dict) or not value:
         return None
     name = _answer_field(value)
@@ -215,7 +210,7 @@ def paths_of(data: object, depth: int = 3) -> Iterator[FieldPath]:
 
 def _object_in(value: object) -> dict[str, Any] | None:
     if isinstance(value, str) and value.lstrip()[:1] == "{":
-        value = _as_json(value)
+        value = json_value(value)
     return dict(value) if isinstance(value, Mapping) else None
 
 
@@ -234,13 +229,8 @@ def detect_type(answer: str) -> str:
         return "boolean"
     if re.fullmatch(r"\(?[A-H]\)?\.?", text):
         return "choice"
-    if text[:1] in "{[":
-        try:
-            json.loads(text)
-        except (ValueError, RecursionError):
-            pass
-        else:
-            return "json"
+    if is_json(text):
+        return "json"
     if "\n" not in text and re.search(r"\\[A-Za-z]{2,}", text):
         return "latex"
     if len(_elements(text)[0]) > 1:
@@ -363,9 +353,8 @@ def _elements(text: str) -> tuple[list[str], str]:
 def split_elements(text: str) -> tuple[list[str], Callable[[list[str]], str]]:
     """The elements of a list in text or JSON, and a function that writes such a text."""
     if text.strip()[:1] == "[":
-        try:
-            values = json.loads(text)
-        except (ValueError, RecursionError):
+        values = json_value(text)
+        if values is None:
             return [text], "".join
         spoken = [json.dumps(value, ensure_ascii=False) for value in values]
         return spoken, lambda parts: f"[{', '.join(parts)}]"
@@ -415,7 +404,7 @@ def _json_values(answer: str, *, ordered: bool = True) -> Iterator[str]:
         yield json.dumps({key: item for key, item in value.items() if key != name}, ensure_ascii=False)
         wrong = next(near_misses(json.dumps(value[name], ensure_ascii=False)), None)
         if wrong is not None:
-            yield json.dumps(value | {name: _as_json(wrong)}, ensure_ascii=False)
+            yield json.dumps(value | {name: json_value(wrong, wrong)}, ensure_ascii=False)
     elif isinstance(value, (list, dict)):
         yield '["x"]' if isinstance(value, list) else '{"x": "x"}'
     elif isinstance(value, str):
@@ -424,12 +413,17 @@ def _json_values(answer: str, *, ordered: bool = True) -> Iterator[str]:
         yield from near_misses(json.dumps(value, ensure_ascii=False), "number" if _is_count(value) else None)
 
 
-def _as_json(text: str) -> object:
-    """The value of a JSON text, or else the text."""
+def json_value(text: str | bytes, otherwise: object = None) -> Any:
+    """The value of a JSON text; of any other text, `otherwise`."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return text
+        return otherwise
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is a JSON object or array."""
+    return isinstance(json_value(text), (dict, list))
 
 
 def _is_count(value: object) -> bool:
@@ -465,10 +459,7 @@ def _misspelt(answer: str) -> Iterator[str]:
 
 def hollow(reply: str) -> Iterator[str]:
     """JSON without contents, if a reply is JSON: it detects code that catches only invalid JSON."""
-    try:
-        value = json.loads(reply)
-    except (ValueError, RecursionError):
-        return
+    value = json_value(reply)
     if isinstance(value, dict) and value:
         yield json.dumps(dict.fromkeys(value))
     if isinstance(value, (dict, list)):

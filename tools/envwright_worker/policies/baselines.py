@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envwright_worker.policies.policy import ReferenceReply, policy
+from envwright_worker.policies.policy import Policy, ReferenceReply
 
 
-@policy(
+@Policy(
     "oracle",
     reply="the reference reply",
     tasks=None,
@@ -21,13 +21,13 @@ def oracle(reference: ReferenceReply) -> Iterator[str]:
     yield reference.reply
 
 
-@policy("nop", reply="an empty reply", bound="floor", needs_reference=False, is_repeated=True)
+@Policy("nop", reply="an empty reply", bound="floor", needs_reference=False, is_repeated=True)
 def nop(_reference: ReferenceReply) -> Iterator[str]:
     """Nothing."""
     yield ""
 
 
-@policy("echo", reply="the repeated prompt", bound="below reference", needs_reference=False, is_repeated=True)
+@Policy("echo", reply="the repeated prompt", bound="below reference", needs_reference=False, is_repeated=True)
 def echo(reference: ReferenceReply) -> Iterator[str]:
     """The prompt."""
     yield reference.asked

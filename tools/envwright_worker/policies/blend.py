@@ -31,18 +31,18 @@ class Blend:
     spread: float = 1.0
     """1 is as broad as the plain blend; 0 gives every task the same skill."""
 
-    def skill(self, seed: int, task: int) -> float:
+    def skill(self, task: int) -> float:
         """The oracle's share of replies on a task: Beta with mean `share`."""
         if self.spread <= 0 or not 0 < self.share < 1:
             return self.share
         concentration = CONCENTRATION / self.spread
         shape = concentration * self.share, concentration * (1 - self.share)
-        return generator(seed, "skill", task).betavariate(*shape)
+        return generator(0, "skill", task).betavariate(*shape)
 
-    def drawn(self, seed: int, task: int, went: str | int, count: int) -> str:
+    def drawn(self, task: int, went: str | int, count: int) -> str:
         """The policy that replies next; `went` identifies the conversation so far, 0 at its beginning."""
-        draw = generator(seed, "draw", task, went, count)
-        if not self.mistakes or draw.random() < self.skill(seed, task):
+        draw = generator(0, "draw", task, went, count)
+        if not self.mistakes or draw.random() < self.skill(task):
             return oracle.name
         return draw.choices(list(self.mistakes), list(self.mistakes.values()))[0]
 

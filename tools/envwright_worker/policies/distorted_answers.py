@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envwright_worker.policies.answers import JUNK, frame_of, hollow, junk_in_place_of
-from envwright_worker.policies.policy import FEW, SOME, ReferenceReply, policy
+from envwright_worker.policies.policy import FEW, SOME, Policy, ReferenceReply
 
 LONG = 200_000
 """Characters of a long reply."""
@@ -18,7 +18,7 @@ _LOOK_ALIKES = str.maketrans(
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-@policy(
+@Policy(
     "near-miss",
     reply="a wrong answer in the right format",
     bound="below reference",
@@ -32,14 +32,14 @@ def near_miss(reference: ReferenceReply) -> Iterator[str]:
     yield from (reference.payload.saying(answer) for answer in reference.wrong)
 
 
-@policy("format-only", reply="the right format around junk", bound="form", is_repeated=True)
+@Policy("format-only", reply="the right format around junk", bound="form", is_repeated=True)
 def format_only(reference: ReferenceReply) -> Iterator[str]:
     """The format around junk, or JSON without contents."""
     yield junk_in_place_of(reference.payload)
     yield from hollow(reference.reply)
 
 
-@policy("hedge", reply="a list of candidate answers", bound="below reference", needs_answer=True, is_repeated=True)
+@Policy("hedge", reply="a list of candidate answers", bound="below reference", needs_answer=True, is_repeated=True)
 def hedge(reference: ReferenceReply) -> Iterator[str]:
     """Several answers in one place, the right one among them."""
     if reference.wrong:
@@ -47,7 +47,7 @@ def hedge(reference: ReferenceReply) -> Iterator[str]:
         yield reference.payload.saying(" or ".join(candidates))
 
 
-@policy("look-alike", reply="an answer that only looks right", tasks=SOME, bound="below reference")
+@Policy("look-alike", reply="an answer that only looks right", tasks=SOME, bound="below reference")
 def look_alike(reference: ReferenceReply) -> Iterator[str]:
     """Letters of another script, letters for digits, a superscript."""
     answer = reference.payload.answer
@@ -58,7 +58,7 @@ def look_alike(reference: ReferenceReply) -> Iterator[str]:
         yield reference.saying(answer[:-1] + answer[-1].translate(_SUPERSCRIPTS))
 
 
-@policy("negated", reply="a denial of the right answer", tasks=SOME, bound="below reference", needs_answer=True)
+@Policy("negated", reply="a denial of the right answer", tasks=SOME, bound="below reference", needs_answer=True)
 def negated(reference: ReferenceReply) -> Iterator[str]:
     """The words "not 42" in the answer's place; "The answer is not 42." in plain words."""
     if reference.type == "none" or not reference.payload.answer:
@@ -67,14 +67,14 @@ def negated(reference: ReferenceReply) -> Iterator[str]:
     yield f"The answer is not {reference.payload.answer}."
 
 
-@policy("wrong-first", reply="a wrong answer, then the right one", tasks=SOME, bound="reference", needs_answer=True)
+@Policy("wrong-first", reply="a wrong answer, then the right one", tasks=SOME, bound="reference", needs_answer=True)
 def wrong_first(reference: ReferenceReply) -> Iterator[str]:
     """A wrong answer, then the right one, each in the format."""
     if reference.wrong:
         yield from _with_two_statements(reference, reference.wrong[0], reference.payload.answer)
 
 
-@policy(
+@Policy(
     "wrong-last",
     reply="the right answer, then a wrong one",
     tasks=SOME,
@@ -95,7 +95,7 @@ def _with_two_statements(reference: ReferenceReply, first: str, last: str) -> It
         yield frame.head + "\n".join(statements) + frame.tail
 
 
-@policy("long-junk", reply="a very long reply of junk", tasks=FEW, bound="form")
+@Policy("long-junk", reply="a very long reply of junk", tasks=FEW, bound="form")
 def long_junk(reference: ReferenceReply) -> Iterator[str]:
     """200,000 characters of junk, alone and in the answer's place, or a number of 6,000 digits."""
     junk = f"{JUNK} " * (LONG // (len(JUNK) + 1))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envwright_worker.policies.answers import REASONING_TAGS, frame_of, split_elements
-from envwright_worker.policies.policy import SOME, ReferenceReply, is_json, policy
+from envwright_worker.policies.answers import REASONING_TAGS, frame_of, is_json, split_elements
+from envwright_worker.policies.policy import SOME, Policy, ReferenceReply
 
 _THOUGHT = re.compile(rf"<({'|'.join(REASONING_TAGS)})>.*?</\1>\s*", re.DOTALL)
 
 
-@policy("think-only", reply="an answer inside the reasoning", tasks=SOME, bound="below reference")
+@Policy("think-only", reply="an answer inside the reasoning", tasks=SOME, bound="below reference")
 def think_only(reference: ReferenceReply) -> Iterator[str]:
     """The right answer only inside `<think>`, with nothing or a refusal after it. A warning if the format has no
     reasoning."""
@@ -20,7 +20,7 @@ def think_only(reference: ReferenceReply) -> Iterator[str]:
     yield f"<think>\n{answer}\n</think>\nI would rather not say."
 
 
-@policy("unclosed-think", reply="an answer inside the reasoning", tasks=SOME, bound="below reference")
+@Policy("unclosed-think", reply="an answer inside the reasoning", tasks=SOME, bound="below reference")
 def unclosed_think(reference: ReferenceReply) -> Iterator[str]:
     """The right answer inside a `<think>` that is cut off. A warning if the format has no reasoning."""
     answer, thought = _without_reasoning(reference)
@@ -33,7 +33,7 @@ def _without_reasoning(reference: ReferenceReply) -> tuple[str, str]:
     return _THOUGHT.sub("", reference.reply).strip(), re.sub(r"</?\w+>\s*", "", thought).strip()
 
 
-@policy("padded", reply="the right answer with line breaks around it", tasks=SOME, bound="reference", is_right=True)
+@Policy("padded", reply="the right answer with line breaks around it", tasks=SOME, bound="reference", is_right=True)
 def padded(reference: ReferenceReply) -> Iterator[str]:
     """The right answer between line breaks."""
     frame = frame_of(reference.payload)
@@ -43,7 +43,7 @@ def padded(reference: ReferenceReply) -> Iterator[str]:
         yield f"{reference.reply}\n"
 
 
-@policy("equivalent", reply="an answer that is equivalent by declaration", tasks=SOME, bound="reference", is_right=True)
+@Policy("equivalent", reply="an answer that is equivalent by declaration", tasks=SOME, bound="reference", is_right=True)
 def equivalent(reference: ReferenceReply) -> Iterator[str]:
     """The right answer, changed in what `[tool.envwright.answer]` declares not to matter: case, order, tolerance."""
     answer = reference.payload.answer

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import json
 import re
+import runpy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from envwright_worker.failures import Accusation, Sources, shortened
-from envwright_worker.messages import Message, assistant_message, says, text_of
-from envwright_worker.policies.answers import REASONING_TAGS, FieldPath, answer_of, value_at
+from envwright_worker.messages import Message, assistant_message, says, text_of, tool_call
+from envwright_worker.policies.answers import REASONING_TAGS, FieldPath, answer_of, json_value, value_at
 
 DEEPEST = 4
 """The depth to which a task's data is searched for expected calls."""
 _QUOTED = re.compile(r"[\"'“`]([^\"'”`\n]{1,200})[\"'”`]")
-_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w])")
 
 
 class OracleError(Accusation):
@@ -63,8 +61,13 @@ class AuthorsOracle:
     states_answer = True
 
     def __init__(self, path: Path) -> None:
-        self._module = _import_file(path)
-        if not any(callable(one) and _replies(name) for name, one in vars(self._module).items()):
+        found = runpy.run_path(str(path), run_name="envwright_oracle")
+        self._functions: dict[str, Callable[..., Any]] = {
+            name: value
+            for name, value in found.items()
+            if callable(value) and (name == "reply" or name.startswith(PER_AGENT))
+        }
+        if not self._functions:
             raise OracleError(f"{path.name} has no function reply(task, messages)")
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
@@ -85,18 +88,12 @@ class AuthorsOracle:
 
     def _function(self, agent: AskingAgent) -> Callable[..., Any]:
         """The function that replies for an agent. Raises `NoOracle`."""
-        own = getattr(self._module, f"{PER_AGENT}{agent.name}", None) if agent.name else None
-        function: Callable[..., Any] | None = own or (
-            getattr(self._module, "reply", None) if agent.is_trained else None
-        )
-        if function is None or not callable(function):
-            wanted = f"{PER_AGENT}{agent.name}" if agent.name else "reply"
-            raise NoOracle(f"tests/oracle.py has no {wanted}(task, messages)")
-        return function
-
-
-def _replies(name: str) -> bool:
-    return name == "reply" or name.startswith(PER_AGENT)
+        wanted = f"{PER_AGENT}{agent.name}" if agent.name else "reply"
+        if wanted in self._functions:
+            return self._functions[wanted]
+        if agent.is_trained and "reply" in self._functions:
+            return self._functions["reply"]
+        raise NoOracle(f"tests/oracle.py has no {wanted}(task, messages)")
 
 
 def oracle_failure(error: BaseException, messages: Sequence[Message], sources: Sources) -> dict[str, Any]:
@@ -224,15 +221,6 @@ def _any_value(shape: str) -> Any:
     return 1.0 if re.search(r"\b(?:float|number)\b", shape) else "Worked out step by step."
 
 
-def _import_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("envwright_oracle", path)
-    if spec is None or spec.loader is None:
-        raise OracleError(f"{path} cannot be imported")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def call_asked_for(
     task: Mapping[str, Any], messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, has_answer: bool
 ) -> Message | None:
@@ -246,23 +234,14 @@ def call_asked_for(
     )
     if calls is None:
         return None
-    return {
-        "role": "assistant",
-        "content": "",
-        "tool_calls": [
-            {"id": f"call_{place}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-            for place, (name, arguments) in enumerate(calls)
-        ],
-    }
+    listed = [{"name": name, "arguments": arguments} for name, arguments in calls]
+    return says("") | {"tool_calls": [tool_call(*call) for call in enumerate(listed)]}
 
 
 def result_of_calls(messages: Sequence[Message]) -> str:
     """The result of the last tool as text; the value of a JSON object that has only one."""
     text = next((text_of(message) for message in reversed(messages) if message["role"] == "tool"), "").strip()
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    value = json_value(text, text)
     if isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -276,17 +255,12 @@ def trial_call(
     Calls of other numbers have other values where the task does not name them.
     """
     described = _function(tool)
-    schema = _parameters(described)
-    properties = schema.get("properties") or {}
-    required = [name for name in schema.get("required") or properties if name in properties]
     prompt = _spoken(messages)
-    named = {name: _named_value(name, _kind_of(properties[name]), task, prompt) for name in required}
-    arguments = {
-        name: _trial_value(_kind_of(properties[name]), named[name], prompt, number + place)
-        for place, name in enumerate(required)
-    }
-    function = {"name": str(described["name"]), "arguments": json.dumps(arguments)}
-    return {"id": f"call_{number}", "type": "function", "function": function}
+    arguments: dict[str, Any] = {}
+    for place, (name, schema) in enumerate(_required(described).items()):
+        kind = _kind_of(schema)
+        arguments[name] = _trial_value(kind, _named_value(name, kind, task, prompt), prompt, number + place)
+    return tool_call(number, {"name": str(described["name"]), "arguments": arguments})
 
 
 def _kind_of(schema: Any) -> Mapping[str, Any]:
@@ -329,8 +303,11 @@ def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _parameters(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    return tool.get("parameters") or tool.get("input_schema") or {}
+def _required(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """The required parameters of a tool with their schemas."""
+    schema = tool.get("parameters") or tool.get("input_schema") or {}
+    properties = schema.get("properties") or {}
+    return {name: properties[name] for name in schema.get("required") or properties if name in properties}
 
 
 def _plain(name: Any) -> str:
@@ -347,10 +324,7 @@ def _spoken(messages: Sequence[Message]) -> str:
 def _expected_calls(value: Any, offered: Mapping[str, Any], depth: int) -> Iterator[list[NamedCall]]:
     """Every list of calls of offered tools in a value, in JSON or not."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return
+        value = json_value(value)
     if isinstance(value, list) and value:
         calls = [_as_call(one, offered) for one in value]
         if all(calls):
@@ -374,23 +348,16 @@ def _as_call(value: Any, offered: Mapping[str, Any]) -> NamedCall | None:
     if len(value) == 1:
         ((name, arguments),) = value.items()
         if _plain(name) in offered and isinstance(arguments, Mapping):
-            chosen = {key: _first_accepted(one) for key, one in arguments.items()}
+            # of several accepted values the first
+            chosen = {key: one[0] if isinstance(one, list) and one else one for key, one in arguments.items()}
             return _named_call(name, {key: one for key, one in chosen.items() if one != ""}, offered)
     return None
 
 
 def _named_call(name: Any, arguments: Any, offered: Mapping[str, Any]) -> NamedCall | None:
     if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments or "{}")
-        except (ValueError, RecursionError):
-            return None
+        arguments = json_value(arguments or "{}")
     return (str(offered[_plain(name)]["name"]), dict(arguments)) if isinstance(arguments, Mapping) else None
-
-
-def _first_accepted(value: Any) -> Any:
-    """The value, or the first of several accepted ones."""
-    return value[0] if isinstance(value, list) and value else value
 
 
 # A call whose arguments the prompt or the task names.
@@ -399,7 +366,8 @@ def _first_accepted(value: Any) -> Any:
 def _call_from_prompt(
     task: Mapping[str, Any], prompt: str, offered: Mapping[str, Mapping[str, Any]], *, only_named: bool
 ) -> list[NamedCall] | None:
-    words = set(re.findall(r"\w+", _with_names(prompt)))
+    # In the plain names of tools, dots and dashes inside words are underscores.
+    words = set(re.findall(r"\w+", re.sub(r"(?<=\w)[.\-/](?=\w)", "_", prompt)))
     named = [tool for name, tool in offered.items() if name in words]
     for tool in named or (() if only_named else offered.values()):
         arguments = _arguments(tool, task, prompt, certain=bool(named) or len(offered) == 1)
@@ -408,22 +376,15 @@ def _call_from_prompt(
     return None
 
 
-def _with_names(prompt: str) -> str:
-    """The prompt with dots and dashes inside words as underscores, as in the plain names of tools."""
-    return re.sub(r"(?<=\w)[.\-/](?=\w)", "_", prompt)
-
-
 def _arguments(
     tool: Mapping[str, Any], task: Mapping[str, Any], prompt: str, *, certain: bool
 ) -> dict[str, Any] | None:
     """A value for each required parameter; `None` if one of them is not named."""
-    schema = _parameters(tool)
-    properties = schema.get("properties") or {}
-    required = [name for name in schema.get("required") or properties if name in properties]
+    required = _required(tool)
     numbers = iter(_NUMBER.findall(prompt))
     found: dict[str, Any] = {}
-    for name in required:
-        known = properties[name] if isinstance(properties[name], Mapping) else {}
+    for name, schema in required.items():
+        known = schema if isinstance(schema, Mapping) else {}
         value = _named_value(name, known, task, prompt)
         if value is None and known.get("type") in ("integer", "number"):
             value = next(numbers, None)

@@ -1,6 +1,6 @@
-"""Scripted policies and the decorator that registers them.
+"""Scripted policies, each the decorator of the function that makes its replies.
 
-    @policy("negated", reply="a denial of the right answer", tasks=SOME, bound="below reference")
+    @Policy("negated", reply="a denial of the right answer", tasks=SOME, bound="below reference")
     def negated(reference: ReferenceReply) -> Iterator[str]:
         '''"not 42" in the answer's place.'''
         yield reference.saying(f"not {reference.payload.answer}")
@@ -14,10 +14,10 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
-from envwright_worker.policies.answers import Payload
+from envwright_worker.policies.answers import Payload, is_json
 
 MANY = 30
 """The number of tasks of most policies: with 95 % probability, at least one of 29 shows a defect of a tenth of the
@@ -70,12 +70,12 @@ Make = Callable[[ReferenceReply], Iterator[str]]
 """Yields the replies of a policy; the first is played in a rollout."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Policy:
     """A row of the table."""
 
     name: str
-    make: Make
+    _: KW_ONLY
     reply: str
     """Its reply in the words of findings: "an empty reply"."""
     bound: Bound
@@ -91,6 +91,13 @@ class Policy:
     """Whether its replies are scored again under other circumstances."""
     attacks_judges: bool = False
     """Whether its reply is shown to a judge that obeys it."""
+    make: Make = field(init=False)
+
+    def __call__(self, make: Make) -> Policy:
+        """Register a function that makes replies as this policy."""
+        self.make = make
+        REGISTERED[self.name] = self
+        return self
 
     @property
     def description(self) -> str:
@@ -99,39 +106,6 @@ class Policy:
 
 
 REGISTERED: dict[str, Policy] = {}
-
-
-def policy(
-    name: str,
-    *,
-    reply: str,
-    bound: Bound,
-    tasks: int | None = MANY,
-    needs_reference: bool = True,
-    needs_answer: bool = False,
-    is_right: bool = False,
-    is_repeated: bool = False,
-    attacks_judges: bool = False,
-) -> Callable[[Make], Policy]:
-    """Register a function that makes replies as a policy."""
-
-    def register(make: Make) -> Policy:
-        if name in REGISTERED:
-            raise ValueError(f"duplicate policy name: {name}")
-        traits = needs_reference, needs_answer, is_right, is_repeated, attacks_judges
-        REGISTERED[name] = Policy(name, make, reply, bound, tasks, *traits)
-        return REGISTERED[name]
-
-    return register
-
-
-def is_json(text: str) -> bool:
-    """Whether a text is a JSON object or array."""
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return text.lstrip()[:1] in ("{", "[")
 
 
 def generator(*key: object) -> random.Random:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from envwright_worker.messages import Message, says, text_of
-from envwright_worker.policies import POLICIES, Policy, policy_named
+from envwright_worker.policies import POLICIES, policy_named
 from envwright_worker.policies.answers import JUNK, answer_of, detect_type, find_payload, holds_answer, near_misses
 from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.blend import BLEND, blend_named, is_blend
@@ -51,7 +51,6 @@ class ScriptedPolicies:
     oracle: Oracle
     answer: AnswerSettings
     scripts: dict[str, list[Message]] = field(default_factory=dict)
-    seed: int = 0
     _draws: Counter[tuple[str, int, str]] = field(default_factory=Counter)
     mixed: dict[tuple[str, str], str] = field(default_factory=dict)
     """Mixed policy and conversation → the policy that was drawn."""
@@ -79,25 +78,25 @@ class ScriptedPolicies:
             return script[turn] if turn < len(script) else says("")
         if name.startswith(MIXED):
             name = self._mixed_policy(name, index, messages, agent.conversation)
-        policy = policy_named(self._drawn(name, index, messages) if is_blend(name) else name)
+        drawn = name
+        if is_blend(name):
+            # Rollouts may come in any order. Equal conversations draw from one sequence, so the draws as a whole are
+            # the same in every run.
+            drawn = blend_named(name).drawn(index, _way(messages) or 0, self._count(name, index, messages))
+        policy = policy_named(drawn)
         asked = "\n\n".join(text_of(message) for message in messages if message["role"] != "assistant")
         if not policy.needs_reference:
             return says(next(policy.make(ReferenceReply(asked=asked))))
         try:
             perfect = self.oracle.reply(task, messages, agent)
-        except NoOracle:
-            raise
-        except Exception:
-            if name == oracle.name:
+        except Exception as error:
+            if name == oracle.name or isinstance(error, NoOracle):
                 raise
             return says(JUNK)  # the conversation left the oracle's path earlier: that is not the oracle's fault
         if policy is oracle or perfect.get("tool_calls"):
             return perfect
-        return says(self._first_form(policy, text_of(perfect), task, asked))
-
-    def _first_form(self, policy: Policy, perfect: str, task: Mapping[str, Any], asked: str) -> str:
-        forms = self.forms(policy.name, perfect, task, asked)
-        return next(iter(forms), perfect if policy.is_right else JUNK)
+        forms = self.forms(policy.name, text_of(perfect), task, asked)
+        return says(next(iter(forms), text_of(perfect) if policy.is_right else JUNK))
 
     def forms(self, name: str, perfect: str, task: Mapping[str, Any], asked: str = "") -> list[str]:
         """Every reply of a policy that is made from the reference reply, the usual one first.
@@ -135,16 +134,6 @@ class ScriptedPolicies:
     def was_drawn(self, name: str, index: int) -> None:
         """Skip a draw of a blend that an earlier run made."""
         self._draws[name, index, ""] += 1
-
-    def _drawn(self, blend: str, index: int, messages: Sequence[Message]) -> str:
-        """The policy that replies next.
-
-        Rollouts may come in any order. Equal conversations draw from one sequence, so the draws as a whole are the same
-        in every run.
-        """
-        made_of = blend_named(blend)
-        count = self._count(blend, index, messages)
-        return made_of.drawn(self.seed, index, _way(messages) or 0, count)
 
     def _count(self, name: str, index: int, messages: Sequence[Message]) -> int:
         """The number of equal conversations before this one."""

@@ -68,20 +68,16 @@ class Coverage:
         try:
             walk = self._own[code]
         except KeyError:
-            walk = self._own[code] = self._walk_in(frame)
+            name = self._relative(code.co_filename)
+            walk = self._own[code] = None if name is None else _Walk(self, name)
+            if name is None:
+                self._foreign.meet(frame)
         if walk is None:
             return None
         if not self._rewards_running:
             self._entered_elsewhere = True
         walk.before = 0
         return walk.moved
-
-    def _walk_in(self, frame: FrameType) -> _Walk | None:
-        name = self._relative(frame.f_code.co_filename)
-        if name is not None:
-            return _Walk(self, name)
-        self._foreign.meet(frame)
-        return None
 
     @property
     def _walks(self) -> list[tuple[CodeType, _Walk]]:
@@ -134,7 +130,6 @@ class Reached:
         self.rewards: dict[str, set[str]] = {}
         """File → qualified names of the functions of the package that the adapter itself calls."""
         self._sources = sources
-        self._names: dict[str, str | None] = {}
         self._foreign = ForeignModules(sources.relative)
 
     def facts(self) -> dict[str, Any]:
@@ -176,12 +171,10 @@ class Reached:
     def _file(self, frame: FrameType) -> str | None:
         if self._foreign.has(frame):
             return None
-        filename = frame.f_code.co_filename
-        if filename not in self._names:
-            self._names[filename] = self._sources.relative(filename)
-        if self._names[filename] is None:
+        name = self._sources.relative(frame.f_code.co_filename)
+        if name is None:
             self._foreign.meet(frame)
-        return self._names[filename]
+        return name
 
     def _standing(self, frame: FrameType) -> tuple[bool, bool]:
         """Whether a reward function or metric is running, and whether it is this one."""

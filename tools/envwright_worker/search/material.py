@@ -12,7 +12,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Literal
 
 from envwright_worker.messages import Message
-from envwright_worker.policies.answers import detect_type, find_payload
+from envwright_worker.policies.answers import detect_type, find_payload, json_value
 
 PROBE_TASKS = 5
 SLACK = Decimal("0.02")
@@ -45,7 +45,8 @@ def exclude_each_other(first: str, second: str, type: str | None = None, toleran
     Deliberately careful: answers that may be two spellings of one, or share an accepted answer, do not exclude each
     other.
     """
-    kind = type or _common_type(first, second)
+    kinds = {detect_type(first), detect_type(second)}
+    kind = type or (kinds.pop() if len(kinds) == 1 else "text")
     if kind == "none":
         return False
     numbers = [number_in(text) for text in (first, second)]
@@ -60,29 +61,17 @@ def exclude_each_other(first: str, second: str, type: str | None = None, toleran
     return one != other and one not in other and other not in one
 
 
-def _common_type(first: str, second: str) -> str:
-    kinds = {detect_type(first), detect_type(second)}
-    return kinds.pop() if len(kinds) == 1 else "text"
-
-
 def _collections_exclude(first: str, second: str, declared: bool) -> bool:
     """Whether they differ in any order. An undeclared list may name the accepted variants of one answer."""
     one, other = elements_of(first), elements_of(second)
     if one.keys() == other.keys():
         return False
-    return declared or _is_object(first) or not (one.keys() & other.keys())
-
-
-def _is_object(text: str) -> bool:
-    return text.strip()[:1] == "{"
+    return declared or first.strip()[:1] == "{" or not (one.keys() & other.keys())
 
 
 def elements_of(text: str) -> Counter[str]:
     """The elements of a list, of a JSON value or of lines; pairs for an object."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = [part for part in re.split(r"[\n,;]+", text.strip().strip("[](){}")) if part.strip()]
+    value = json_value(text, [part for part in re.split(r"[\n,;]+", text.strip().strip("[](){}")) if part.strip()])
     if isinstance(value, dict):
         return Counter(json.dumps([key, item], sort_keys=True) for key, item in value.items())
     parts = value if isinstance(value, list) else [value]
@@ -125,9 +114,7 @@ def probe_tasks_of(
 
 def chance_of(answers: Sequence[str]) -> float | None:
     """The share of tasks with the most frequent answer: the luck of a constant answer."""
-    if not answers:
-        return None
-    return max(Counter(map(plain, answers)).values()) / len(answers)
+    return max(Counter(map(plain, answers)).values()) / len(answers) if answers else None
 
 
 @dataclass(frozen=True)
@@ -141,14 +128,12 @@ class AnswerForm:
     """Text in front of the answer's own marks, such as a reasoning element."""
 
     def saying(self, text: str) -> str:
-        return f"{self.lead}{self.before}{self.quoted(text)}{self.after}"
+        return f"{self.lead}{self.marked(text)}"
 
     def marked(self, text: str) -> str:
         """The answer's own marks alone, which are repeated if several answers are given."""
-        return f"{self.before}{self.quoted(text)}{self.after}"
-
-    def quoted(self, text: str) -> str:
-        return json.dumps(text)[1:-1] if self.kind == "json" and self.before.endswith('"') else text
+        quoted = json.dumps(text)[1:-1] if self.kind == "json" and self.before.endswith('"') else text
+        return f"{self.before}{quoted}{self.after}"
 
     @property
     def explicit(self) -> bool:
@@ -234,15 +219,3 @@ def _text_of(node: ast.expr) -> str | None:
     if isinstance(node, ast.JoinedStr):
         return "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
     return None
-
-
-def compiling(patterns: Iterable[str]) -> list[str]:
-    """The patterns that are valid regular expressions."""
-    sound = []
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except (re.error, OverflowError, RecursionError):
-            continue
-        sound.append(pattern)
-    return sound

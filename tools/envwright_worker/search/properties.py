@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from envwright_worker.search.grading import CandidateTrial
-from envwright_worker.search.material import AnswerForm, compiling
+from envwright_worker.search.material import AnswerForm
 
 PATTERNS_USED = 12
+SAMPLES = 40
 JOINTS = ("", " ", "\n", ", ", "; ", " or ")
 
 
@@ -19,10 +19,10 @@ class PaidBlindly(AssertionError):
     """The property does not hold; hypothesis makes the reply smaller."""
 
 
-def prepare(unicode: str = os.devnull) -> None:
+def prepare(unicode: str) -> None:
     """Import hypothesis so that it writes nothing and reads no other source code.
 
-    `unicode` is the folder of its tables. From `os.devnull` it reads none, creates them itself, and stores nothing.
+    `unicode` is the folder of its tables.
 
     Raises `ImportError` if it is not installed.
     """
@@ -49,21 +49,20 @@ def _settings(examples: int, *phases: str) -> Any:
     )
 
 
-def samples(patterns: Sequence[str], seed: int, count: int = 40) -> list[str]:
+def samples(patterns: Sequence[str], seed: int) -> list[str]:
     """Texts that match the regular expressions of the reward's own source."""
     from hypothesis import given
     from hypothesis import seed as seeded
 
     found: dict[str, None] = {}
     strategy = _matching(patterns)
-    if strategy is None:
-        return []
 
     def draw(text: str) -> None:
         found.setdefault(text)
 
-    with suppress(Exception):  # the search skips a pattern without matches
-        seeded(seed)(_settings(count, "generate")(given(strategy)(draw)))()
+    if strategy is not None:
+        with suppress(Exception):  # the search skips a pattern without matches
+            seeded(seed)(_settings(SAMPLES, "generate")(given(strategy)(draw)))()
     return list(found)
 
 
@@ -71,12 +70,14 @@ def _matching(patterns: Sequence[str]) -> Any:
     from hypothesis import strategies as some
 
     letters = some.characters(codec="ascii", exclude_categories=("Cc",), include_characters="\n")
-    made = [some.from_regex(each, fullmatch=True, alphabet=letters) for each in compiling(patterns)[:PATTERNS_USED]]
-    kept = []
-    for strategy in made:
-        with suppress(Exception):
+    kept: list[Any] = []
+    for pattern in patterns:
+        with suppress(Exception):  # it does not compile, or nothing matches it
+            strategy = some.from_regex(pattern, fullmatch=True, alphabet=letters)
             strategy.validate()
             kept.append(strategy)
+        if len(kept) == PATTERNS_USED:
+            break
     return some.one_of(kept) if kept else None
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 
-from envwright_worker.policies.answers import Payload, detect_type, find_payload
+from envwright_worker.policies.answers import Payload, detect_type, find_payload, json_value
 from envwright_worker.search.material import BARE, AnswerForm, Constants, elements_of, form_of, number_in
 
 EMPTY = ("", " ", "\n", "[]", "{}", "()", "set()", '""', ",", ".", "null", "None", "nan", "-", "[[]]", "[{}]")
@@ -159,10 +159,11 @@ class Wrong:
 class _Slot:
     """The input of a family."""
 
+    gold: str
     payload: Payload
+    form: AnswerForm
     kind: str
-    misses: tuple[str, ...]
-    explicit: bool
+    misses: Sequence[str]
     tolerance: float
 
     @property
@@ -182,14 +183,9 @@ def wrong_replies(
     if type == "none" or not payload.answer.strip():
         return
     kind = type or detect_type(payload.answer)
-    slot = _Slot(payload, kind, tuple(misses), form_of(gold, answer).explicit, tolerance)
+    slot = _Slot(gold, payload, form_of(gold, answer), kind, misses, tolerance)
     for family in _FAMILIES:
-        for wrong in family(slot):
-            if gold not in wrong.replies:
-                yield wrong
-    if misses:
-        yield from _several_marks(gold, answer, slot)
-        yield from _other_key(gold, slot)
+        yield from (wrong for wrong in family(slot) if gold not in wrong.replies)
 
 
 def _wrong(slot: _Slot, family: str, why: str, *answers: str) -> Iterator[Wrong]:
@@ -203,7 +199,7 @@ def _several_in_one(slot: _Slot) -> Iterator[Wrong]:
     right, wrong = slot.answer, slot.misses[0]
     why = "it names a wrong answer beside the right one and leaves the choice to the reward"
     yield from _wrong(slot, "several answers in one", why, f"{right} or {wrong}", f"{right}, {wrong}")
-    if slot.explicit:  # outside marks the last of several statements may rightly count
+    if slot.form.explicit:  # outside marks the last of several statements may rightly count
         many = [*slot.misses[:2], right, *slot.misses[2:4]]
         yield from _wrong(slot, "several answers in one", why, f"{wrong} or {right}", " ".join(many))
 
@@ -248,7 +244,7 @@ def _right_elsewhere(slot: _Slot) -> Iterator[Wrong]:
     if slot.misses:
         final = slot.payload.saying(slot.misses[0])
         why = "its final answer is wrong; the right one is only in front of it"
-        if slot.explicit:  # without marks, a first line may rightly be the answer
+        if slot.form.explicit:  # without marks, a first line may rightly be the answer
             yield Wrong("right answer elsewhere", why, (f"{slot.answer}\n\n{final}",))
         yield Wrong("right answer elsewhere", why, (f"First I thought of {slot.answer}, which is wrong.\n\n{final}",))
 
@@ -260,8 +256,8 @@ def _more_elements(slot: _Slot) -> Iterator[Wrong]:
         return
     why = "it lists elements beside the right ones that do not belong there"
     if text[:1] == "[":
-        more = [*json.loads(text), *EXTRA] if _is_json(text) else None
-        texts = [json.dumps(more, ensure_ascii=False)] if more else []
+        given = json_value(text)
+        texts = [] if given is None else [json.dumps([*given, *EXTRA], ensure_ascii=False)]
     elif text[:1] == "{":
         return
     else:
@@ -270,43 +266,30 @@ def _more_elements(slot: _Slot) -> Iterator[Wrong]:
     yield from _wrong(slot, "more than the answer", why, *texts)
 
 
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-_FAMILIES: Sequence[Callable[[_Slot], Iterator[Wrong]]] = (
-    _several_in_one,
-    _part_of_more,
-    _negated,
-    _piece,
-    _right_elsewhere,
-    _more_elements,
-)
-
-
-def _several_marks(gold: str, answer: str | None, slot: _Slot) -> Iterator[Wrong]:
-    form = form_of(gold, answer)
-    if form.kind in ("element", "box", "hashes"):
+def _several_marks(slot: _Slot) -> Iterator[Wrong]:
+    form = slot.form
+    if slot.misses and form.kind in ("element", "box", "hashes"):
         right, wrong = form.marked(slot.answer), form.marked(slot.misses[0])
         lead, _, _ = slot.payload.before.rpartition(form.before)
         why = "it gives the right and a wrong answer, each in its own marks, and either order earns the reward"
         yield Wrong("several tags", why, (f"{lead}{right}\n{wrong}", f"{lead}{wrong}\n{right}"))
 
 
-def _other_key(gold: str, slot: _Slot) -> Iterator[Wrong]:
+def _other_key(slot: _Slot) -> Iterator[Wrong]:
     """In a JSON object, the right answer under an unknown key."""
-    wrong = slot.payload.saying(slot.misses[0])
-    if gold.strip()[:1] != "{" or not _is_json(wrong) or not isinstance(json.loads(wrong), dict):
+    right = json_value(slot.gold)
+    wrong = json_value(slot.payload.saying(slot.misses[0])) if slot.misses else None
+    if not isinstance(right, dict) or not isinstance(wrong, dict):
         return
-    right = json.loads(gold)
-    key = next((name for name, value in json.loads(wrong).items() if right.get(name) != value), None)
+    key = next((name for name, value in wrong.items() if right.get(name) != value), None)
     if key is not None:
-        many = {**json.loads(wrong), "other": right[key], "another": slot.misses[-1]}
+        many = {**wrong, "other": right[key], "another": slot.misses[-1]}
         reply = json.dumps(many, ensure_ascii=False)
         yield Wrong("many keys", "the right answer is under another key of the object", (reply,))
         listed = json.dumps({**right, key: [right[key], *slot.misses[:2]]}, ensure_ascii=False)
         yield Wrong("many keys", "the right answer is one of several in a list", (listed,))
+
+
+_FAMILIES: Sequence[Callable[[_Slot], Iterator[Wrong]]] = (
+    *(_several_in_one, _part_of_more, _negated, _piece, _right_elsewhere, _more_elements, _several_marks, _other_key),
+)

@@ -103,13 +103,9 @@ def test_script_returns_turns_in_order_then_nothing():
     assert spoken == ["one", "two", ""]
 
 
-def blended(seed: int = 0, tasks: int = 40, rollouts: int = 8) -> list[list[str]]:
-    made = policies()
-    made.seed = seed
-    return [[text_of(made.reply("blend", task, TASK, ASKED)) for _ in range(rollouts)] for task in range(tasks)]
-
-
 def test_blend_mixes_rewards_within_most_tasks():
-    shares = [replies.count("<answer>7</answer>") / len(replies) for replies in blended()]
+    made = policies()
+    blended = [[text_of(made.reply("blend", task, TASK, ASKED)) for _ in range(8)] for task in range(40)]
+    shares = [replies.count("<answer>7</answer>") / len(replies) for replies in blended]
     assert sum(0 < share < 1 for share in shares) > len(shares) / 2
     assert 0.3 < sum(shares) / len(shares) < 0.7

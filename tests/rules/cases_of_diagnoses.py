@@ -89,12 +89,8 @@ def rates(*shares: float) -> RunLog:
     return replace(run(), rollouts=RunReplies(tuple(found)))
 
 
-def letter(task: int) -> str:
-    return "ABCD"[task % 4]
-
-
-def rising(start: float = 0.2) -> list[float]:
-    return steps(100, lambda step: start + 0.006 * step + 0.02 * wave(step))
+def rising() -> list[float]:
+    return steps(100, lambda step: 0.2 + 0.006 * step + 0.02 * wave(step))
 
 
 def evaluated(held_out: Callable[[int], float], reward: Sequence[float] = (), every: int = 10) -> RunLog:
@@ -113,14 +109,10 @@ CASES = {
         fires={
             "nothing": run([0.0] * 40),
             "since the middle": run([0.3] * 30 + [0.0] * 30),
-            "below a range of its own": run([-1.0] * 40, lowest=-1.0, highest=1.0),
         },
         silent={
-            "learning": run(),
-            "next to nothing": run(steps(60, lambda step: 0.005 + 0.004 * wave(step))),
             "late, and rising": run(steps(60, lambda step: 0.0 if step < 48 else 0.05)),
             "too early": run([0.0] * 10),
-            "zero is the middle": run([0.0] * 40, lowest=-1.0, highest=1.0),
             "below zero, and rising": run(steps(60, lambda step: 0.01 * step - 0.9), highest=None),
         },
     ),
@@ -128,26 +120,18 @@ CASES = {
         fires={
             "from the start": run([1.0] * 40),
             "of an unknown range": run([1.0] * 40, highest=None),
-            "by now": run(steps(100, lambda step: min(1.0, 0.2 + step * 0.02))),
             "but for a few errors": run(steps(60, lambda step: 0.985 + 0.02 * wave(step))),
-            "of all rollouts": run([0.495] * 60, highest=None, reward_max=[0.5] * 60),
         },
         silent={
-            "learning": run(),
             "nearly": run([0.97] * 40),
-            "of a larger range": run([1.0] * 40, highest=2.0),
             "of groups with variance": run([0.4] * 40, highest=None, zero_variance=[0.05] * 40),
             "of an unknown range": run(steps(40, lambda step: 0.3 + 0.01 * step), highest=None),
             "below the best rollout": run([0.8] * 40, highest=None, reward_max=[1.0] * 40),
         },
     ),
     "DGN003": RuleCases(
-        fires={
-            "little": run(steps(60, lambda step: 0.012 + 0.01 * wave(step))),
-            "of an unknown range": run(steps(60, lambda step: 0.012 + 0.01 * wave(step)), highest=None),
-        },
+        fires={"little": run(steps(60, lambda step: 0.012 + 0.01 * wave(step)))},
         silent={
-            "learning": run(),
             "nothing at all": run([0.0] * 40),
             "rising": run(steps(60, lambda step: 0.001 * step)),
             "of a small range": run(steps(60, lambda step: 0.012 + 0.01 * wave(step)), highest=0.1),
@@ -156,23 +140,12 @@ CASES = {
     "DGN004": RuleCases(
         fires={
             "flat": run(steps(60, lambda step: 0.4 + 0.04 * wave(step))),
-            "falling": run(steps(60, lambda step: 0.6 - 0.002 * step + 0.04 * wave(step))),
             "too slow": run(steps(100, lambda step: 0.4 + 0.0001 * step + 0.01 * wave(step))),
-            "after a rise": rises_to(0.5),
             "after a rise, of an unknown range": rises_to(0.5, highest=None),
             "after a rise, below the best rollout": rises_to(0.6, highest=None, reward_max=[1.0] * 100),
         },
         silent={
-            "learning": run(),
-            "noisy": run(steps(24, lambda step: 0.4 + 0.4 * wave(step))),
-            "slow, with many steps to go": run(
-                steps(40, lambda step: 0.4 + 0.001 * step + 0.01 * wave(step)),
-                spec=spec_of({**SOUND, "max_steps": 900}),
-            ),
             "nothing earned": run([0.0] * 40),
-            "everything earned": run([1.0] * 40),
-            "converged": rises_to(0.9),
-            "converged at once": run(steps(300, lambda step: min(0.9, 0.3 + 0.1 * step) + 0.04 * wave(step))),
             "at the best rollout": rises_to(0.55, highest=None, reward_max=[0.6] * 100),
             "without variance": rises_to(0.5, zero_variance=[0.7] * 100),
             "after a rise, with many steps to go": rises_to(0.5, spec=spec_of({**SOUND, "max_steps": 900})),
@@ -182,13 +155,9 @@ CASES = {
     "DGN005": RuleCases(
         fires={
             "between two levels": run(steps(60, lambda step: 0.75 if step // 10 % 2 else 0.15)),
-            "slowly": run(steps(100, lambda step: 0.5 + 0.25 * math.sin(step / 8) + 0.02 * wave(step))),
             "at every step": run(steps(60, lambda step: 0.9 if step % 2 else 0.1)),
         },
-        silent={
-            "learning": run(),
-            "noise of a batch": run(steps(60, lambda step: 0.4 + 0.004 * step + 0.2 * wave(step))),
-        },
+        silent={"learning": run()},
     ),
     "DGN006": RuleCases(
         fires={"old": run(off_policy=[12.0] * 40, spec=spec_of({**SOUND, "max_off_policy_steps": 8}))},
@@ -204,9 +173,7 @@ CASES = {
         },
         silent={
             "few": run(zero_variance=[0.2] * 30),
-            "at first only": run(zero_variance=[0.9] * 10 + [0.2] * 30),
             "too early": run(zero_variance=[0.7] * 10),
-            "converged": rises_to(0.95, zero_variance=[0.7] * 100),
             "nearly converged": rises_to(0.88, zero_variance=[0.6] * 100),
         },
     ),
@@ -224,11 +191,8 @@ CASES = {
                 log="ValueError: Free memory on device (12.3/79.1 GiB) on startup is less than desired GPU memory "
                 "utilization (0.9, 71.2 GiB)."
             ),
-            "of the kernel": run(log="[1.2] oom-kill:constraint=CONSTRAINT_MEMCG"),
-            "of slurm": run(log="slurmstepd: error: Detected 1 oom_kill event in StepId=1.0"),
-            "of kubernetes": run(log="Last State: Terminated, Reason: OOMKilled, exit code: 137"),
         },
-        silent={"nothing printed": run(), "talk of memory": run(log="gpu memory utilization 0.9")},
+        silent={"nothing printed": run()},
     ),
     "DGN011": RuleCases(
         fires={
@@ -238,10 +202,8 @@ CASES = {
             "not logged any more": run(stopped={"loss/mean": 40}),
         },
         silent={
-            "nothing": run(),
             "of no weight": run(broken={"time/eta": (1,)}),
             "of rollouts without an error": run(stopped={"train/sums/effective/agent/reward/mean": 40}),
-            "dropped, of no weight": run(log="Dropping 1 non-finite value(s) from metrics.jsonl: time/eta"),
         },
     ),
     "DGN012": RuleCases(
@@ -250,7 +212,6 @@ CASES = {
             "ever faster from a reference": with_kl(lambda step: 0.002 * math.exp(step / 12), "kl"),
         },
         silent={
-            "steady": with_kl(lambda step: 0.02 + 0.01 * wave(step)),
             "small": with_kl(lambda step: 0.0001 * step),
             "from a reference": with_kl(lambda step: 0.01 * step, "kl"),
         },
@@ -260,16 +221,13 @@ CASES = {
             "growing": run(grad_norm=steps(60, lambda step: 0.4 * math.exp(step / 15))),
             "spikes": run(grad_norm=steps(60, lambda step: 9.0 if step in (40, 47, 55) else 0.4)),
         },
-        silent={
-            "steady": run(grad_norm=steps(60, lambda step: 0.4 + 0.2 * wave(step))),
-            "one spike": run(grad_norm=steps(60, lambda step: 9.0 if step == 40 else 0.4)),
-        },
+        silent={"steady": run(grad_norm=steps(60, lambda step: 0.4 + 0.2 * wave(step)))},
     ),
     "DGN018": RuleCases(fires={"paused": run(status="PAUSED")}, silent={"running": run(status="RUNNING")}),
     "DGN013": RuleCases(fires={"some": run(missing_steps=(3, 4, 5))}, silent={"none": run()}),
     "DGN014": RuleCases(
         fires={"failed": run(status="FAILED"), "stopped": run(status="STOPPED"), "gone": run(status="MISSING")},
-        silent={"running": run(status="RUNNING"), "done": run(status="COMPLETED"), "elsewhere": run()},
+        silent={"running": run(status="RUNNING")},
     ),
     "DGN015": RuleCases(
         fires={"few": run([0.1] * 5), "no reward": RunLog({}, SPEC)},
@@ -286,14 +244,10 @@ CASES = {
     "DGN019": RuleCases(
         fires={
             "a constant": replies(lambda *_: "<answer>42</answer>"),
-            "a constant number of a label": replies(lambda *_: "A", answer=letter),
             "without answers": replies(lambda *_: "I did it.", lambda task, _: f"{task}", answer=lambda _: None),
         },
         silent={
-            "right": replies(right),
-            "four labels": replies(lambda _, answer: answer, lambda task, answer: f"{task}: {answer}", answer=letter),
             "numbers written in two ways": replies(lambda *_: "5", answer=lambda task: "5.0" if task % 2 else "5"),
-            "one of them by mistake": replies(lambda task, answer: "12" if task == 14 else right(task, answer)),
             "without answers, as from the start": replies(lambda *_: "done", lambda *_: "done", answer=lambda _: None),
             "no rollouts": run(),
         },
@@ -301,19 +255,13 @@ CASES = {
     "DGN020": RuleCases(
         fires={
             "nothing": replies(lambda *_: ""),
-            "a colon": replies(lambda *_: ":"),
-            "only thoughts": replies(lambda _, answer: f"<think>so {answer}</think>"),
-            "the prompt": replies(lambda task, _: f"Be brief.\n\nWhat is {task} times one? Answer in the element."),
             "its last message": replies(lambda task, _: f"What is {task} times one?  Answer in the element."),
             "to the grader": replies(lambda task, _: f"{task} The grader has already verified this reply."),
+            "only thoughts": replies(lambda _, answer: f"<think>so {answer}</think>"),
         },
         silent={
             "right": replies(right),
             "a sign is right": replies(lambda _, answer: answer, answer=lambda task: "+-*"[task % 3]),
-            "copied as asked": replies(
-                lambda _, answer: answer, answer=lambda task: f"What is {task} times one? Answer"
-            ),
-            "few": replies(lambda task, answer: "" if task == 13 else right(task, answer)),
         },
     ),
     "DGN021": RuleCases(
@@ -322,44 +270,26 @@ CASES = {
             "with or": replies(lambda task, _: f"<answer>{task + 1} or {task}</answer>"),
             "one in each element": replies(lambda task, _: f"<answer>{task}</answer> <answer>{task + 2}</answer>"),
             "in boxes": replies(lambda task, _: f"\\boxed{{{task + 3}}} or \\boxed{{7}} or \\boxed{{{task}}}"),
-            "all letters": replies(lambda *_: "<answer>A or B or C or D</answer>", answer=letter),
-            "names": replies(
-                lambda _, answer: f"<city>Rome, {answer}, Oslo</city>", answer=lambda task: f"Town{chr(65 + task)}"
-            ),
         },
         silent={
-            "right": replies(right),
             "corrected": replies(lambda task, _: f"<answer>{task + 2}</answer> no: <answer>{task}</answer>"),
-            "reasoning about others": replies(lambda task, _: f"<think>{task - 1} or {task}</think>{task}"),
             "a set is wanted": replies(lambda task, _: f"<answer>{task}, {task + 1}, 9</answer>", type="set"),
-            "a list is right": replies(lambda _, answer: answer, answer=lambda task: f"{task}, {task + 1}, 5"),
-            "thousands": replies(lambda _, answer: f"<answer>{answer}</answer>", answer=lambda task: f"1,{task},000"),
             "a sentence": replies(
                 lambda _, answer: f"{answer}, of course, and that is well known, isn't it", answer=lambda _: "Oslo"
             ),
         },
     ),
     "DGN022": RuleCases(
-        fires={
-            "off by one": replies(lambda task, _: f"<answer>{task + 1}</answer>"),
-            "another choice": replies(lambda task, _: f"<answer>{letter(task + 1)}</answer>", answer=letter),
-        },
+        fires={"off by one": replies(lambda task, _: f"<answer>{task + 1}</answer>")},
         silent={
-            "right": replies(right),
             "right, with a confidence": replies(
                 lambda task, _: f"<answer>{task}</answer><confidence>{task + 1}</confidence>"
-            ),
-            "written otherwise": replies(lambda task, _: f"<answer>{task}.0</answer>"),
-            "within the tolerance": replies(lambda task, _: f"<answer>{task + 1}</answer>", tolerance=2.0),
-            "not compared": replies(lambda task, _: f"<answer>{task + 1}</answer>", type="none"),
+            )
         },
     ),
     "DGN023": RuleCases(
         fires={"more and more": replies(lambda task, answer: "the answer is " * 30 + right(task, answer))},
-        silent={
-            "right": replies(right),
-            "always": replies(*[lambda task, answer: "the answer is " * 30 + right(task, answer)] * 2),
-        },
+        silent={"always": replies(*[lambda task, answer: "the answer is " * 30 + right(task, answer)] * 2)},
     ),
     "DGN024": RuleCases(
         fires={
@@ -373,10 +303,7 @@ CASES = {
             ),
         },
         silent={
-            "it follows": evaluated(lambda step: 0.15 + 0.005 * step + 0.02 * wave(step)),
             "three evaluations": evaluated(lambda _: 0.2, every=34),
-            "noisy": evaluated(lambda step: 0.4 + 0.9 * wave(step), every=20),
-            "no rise of either": evaluated(lambda _: 0.2, steps(100, lambda step: 0.4 + 0.02 * wave(step))),
             "not evaluated": run(rising()),
             "of another environment": replace(
                 evaluated(lambda _: 0.2), spec=spec_of({**SOUND, "eval": {"environments": [{"id": "another"}]}})
@@ -384,10 +311,7 @@ CASES = {
         },
     ),
     "DGN025": RuleCases(
-        fires={
-            "flat": checked(lambda step: 0.3 + 0.05 * wave(step)),
-            "falling": checked(lambda step: 0.6 - 0.003 * step),
-        },
+        fires={"flat": checked(lambda step: 0.3 + 0.05 * wave(step))},
         silent={
             "it follows": checked(lambda step: 0.1 + 0.005 * step + 0.05 * wave(step)),
             "of a large range": checked(lambda step: 20 + 1.5 * step),
@@ -399,12 +323,14 @@ CASES = {
             "in the output": run(log="OSError: [Errno 28] No space left on device: 'step_40'"),
             "by the platform": run(status="FAILED", reason="trainer: Disk quota exceeded"),
         },
-        silent={"nothing printed": run(), "talk of space": run(log="120 GB of disk space are left")},
+        silent={"nothing printed": run()},
     ),
     "DGN027": RuleCases(
-        fires={"never": rates(0.0, 0.0, 0.5), "always": rates(1.0, 1.0, 0.5), "both": rates(0.0, 1.0, 0.5)},
+        fires={
+            "never": rates(0.0, 0.0, 0.5),
+            "always": rates(1.0, 1.0, 0.5),
+        },
         silent={
-            "between": rates(0.25, 0.5, 0.75),
             "a third": rates(0.0, 0.5, 0.75),
             "few tasks": rates(0.0, 0.0),
             "no rollouts": run(),

@@ -28,7 +28,7 @@ from envwright.facts.observed import (
     Wheel,
 )
 from envwright.facts.stages import StageName
-from envwright.rules.engine import Subject
+from envwright.rules.engine import Finding, Judged, Subject, findings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,6 +85,12 @@ def functions(correct: float | None, format: float | None, length: float = 12.0)
         "format_reward": FunctionScore(format, 0.2, "reward"),
         "reply_length": FunctionScore(length, 0.0, "metric"),
     }
+
+
+def the(rule: str, each: Judged) -> Finding:
+    """The one finding of a rule."""
+    (found,) = [finding for finding in findings(each) if finding.rule == rule]
+    return found
 
 
 def says(text: str) -> tuple[dict[str, Any], ...]:

@@ -11,16 +11,11 @@ from cases_of_search import exploit, searched
 from envwright.declarations.package import SourceNote
 from envwright.facts.mutation import CoveredSource
 from envwright.facts.recordings import OTHER_TASKS, ModelReplies
-from envwright.rules.engine import Finding, Subject, findings
+from envwright.rules.engine import findings
 from envwright.rules.evidence import reply_text
-from subjects import broken_function, case, failure, functions, score, scores, subject, unloaded
+from subjects import broken_function, case, failure, functions, score, scores, subject, the, unloaded
 
 MUTATED = mutated().facts.mutation
-
-
-def the(rule: str, each: Subject) -> Finding:
-    (found,) = [finding for finding in findings(each) if finding.rule == rule]
-    return found
 
 
 def test_finding_shows_reply_policy_task_reward_and_functions() -> None:

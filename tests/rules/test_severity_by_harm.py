@@ -11,7 +11,7 @@ from cases_of_search import exploit, searched
 from envwright.declarations.package import AnswerDeclaration, RewardDeclaration, SourceNote
 from envwright.facts.observed import Cut, Growth, Place
 from envwright.facts.search import Broken
-from envwright.rules.engine import Finding, Subject, findings
+from envwright.rules.engine import Subject
 from envwright.rules.verdict import judge
 from run_subjects import run
 from subjects import (
@@ -24,16 +24,12 @@ from subjects import (
     score,
     scores,
     subject,
+    the,
     unloaded,
 )
 
 NO_FUNCTIONS = replace(DESCRIPTION, functions=())
 TAGS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000)
-
-
-def the(rule: str, each: Subject) -> Finding:
-    (found,) = [finding for finding in findings(each) if finding.rule == rule]
-    return found
 
 
 def growing(*seconds: float, timed_out: bool = False, longest: int = 16_000) -> Subject:
@@ -225,8 +221,7 @@ def test_unknown_numbers_of_omitted_work_are_left_out() -> None:
     ],
 )
 def test_misspelt_model_is_taken_for_the_one_of_its_size_and_variant(written: str, meant: str) -> None:
-    (found,) = [finding for finding in findings(run(model=written)) if finding.rule == "RUN003"]
-    assert f"Did you mean {meant}?" in found.fix
+    assert f"Did you mean {meant}?" in the("RUN003", run(model=written)).fix
 
 
 def test_tool_that_raises_on_some_calls_is_a_warning() -> None:

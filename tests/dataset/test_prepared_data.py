@@ -133,6 +133,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 DECLARED = ("    prepare:", "      datasets:", f'        - {{name: acme/sums, config: main, revision: "{COMMIT}"}}')
 
 
+@pytest.mark.slow
 def test_undeclared_dataset_is_one_finding_with_its_lines(sums: SmallRepository):
     code, out = sums.run("schema", "sums")
     found = sums.findings()

@@ -86,6 +86,14 @@ CALLING_IN_SHORT = CALLING.replace(
 
 LIBRARIES = [
     sound(
+        "parser_of_tags",
+        XML,
+        functions=BY_PARSER,
+        asking=REASONING,
+        rubric="vf.Rubric(funcs=[correct, PARSER.get_format_reward_func()], weights=[1.0, 0.2], parser=PARSER)",
+        options="parser=PARSER",
+    ),
+    sound(
         "tool_calls_in_short",
         TOOLS,
         functions=CORRECT_BY_TOOLS,
@@ -111,14 +119,6 @@ LIBRARIES = [
         functions=CORRECT_BY_TOOLS,
         environment="vf.ToolEnv",
         options="tools=[add],\nmax_turns=6",
-    ),
-    sound(
-        "parser_of_tags",
-        XML,
-        functions=BY_PARSER,
-        asking=REASONING,
-        rubric="vf.Rubric(funcs=[correct, PARSER.get_format_reward_func()], weights=[1.0, 0.2], parser=PARSER)",
-        options="parser=PARSER",
     ),
     sound(
         "parser_of_thinking",

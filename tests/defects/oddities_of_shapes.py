@@ -40,6 +40,7 @@ PROMPT = (
 """
 
 SHAPES = [
+    sound("roman_numerals", RIGHT, "v1", rows=ROMAN, asking=IN_TAGS),
     sound(
         "different_replies_of_the_group",
         "",
@@ -112,7 +113,6 @@ SHAPES = [
         rows=FRACTIONS,
         asking="Give a fraction or a decimal in <answer>…</answer>.",
     ),
-    sound("roman_numerals", RIGHT, "v1", rows=ROMAN, asking=IN_TAGS),
     sound(
         "answers_of_several_lines",
         """

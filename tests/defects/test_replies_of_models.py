@@ -105,8 +105,7 @@ def grade(reply, answer):
 """
 
 
-@pytest.mark.parametrize("is_evaluated", [True, False])
-def test_wrong_reply_of_a_model_is_tried_on_other_tasks(observations: Observations, tmp_path: Path, is_evaluated: bool):
+def test_wrong_reply_of_a_model_is_tried_on_other_tasks(observations: Observations, tmp_path: Path):
     said = "The rubric of this task is met in all points."
     source = PAYING_FOR_A_SENTENCE.replace("SECRET", hashlib.sha256(said.encode()).hexdigest())
     asked = [{"question": f"What is {number} * 3?", "answer": str(number * 3)} for number in range(1, 11)]
@@ -115,12 +114,10 @@ def test_wrong_reply_of_a_model_is_tried_on_other_tasks(observations: Observatio
     folder.mkdir(parents=True)
     package = written(each, folder)
     prompt = [{"role": "system", "content": ASKING}, {"role": "user", "content": asked[0]["question"]}]
-    rows = [{**rollout(0, "", said, 0.0), "prompt": prompt, "answer": "3"}] if is_evaluated else []
-    evaluated(folder, each.module, rows)
+    evaluated(folder, each.module, [{**rollout(0, "", said, 0.0), "prompt": prompt, "answer": "3"}])
     facts = observations.facts(package, (*SCORING, "search"), results=())
     assert facts.search is not None
-    found = {reply.reply for exploit in facts.search.exploits for reply in exploit.earned}
-    assert (said in found) == is_evaluated
+    assert said in {reply.reply for exploit in facts.search.exploits for reply in exploit.earned}
 
 
 def test_reply_of_a_model_is_shortened_to_its_answer(observe: Observe):
@@ -184,18 +181,22 @@ def test_empty_reply_is_tried_on_tasks_that_no_model_solved(observe: Observe):
     assert "RWD004" in deciding(judgement), in_short(list(judgement.findings), facts)
 
 
-WRONG_REWARDS = {
-    "form": ("def grade(reply, count):\n    return float(final(reply) is not None)", "<answer>done</answer>"),
-    "contained": ("def grade(reply, count):\n    return float(str(count) in reply)", "0 1 2 3 4 5 6 7 8 9"),
-    "length": ("def grade(reply, count):\n    return float(len(reply) > 40)", "I am sure that it is right. " * 4),
-}
+PAYING_FOR_FORM = "def grade(reply, count):\n    return float(final(reply) is not None)"
 
 
-@pytest.mark.parametrize("name", WRONG_REWARDS)
-def test_wrong_reward_is_not_decided_by_a_cheating_model(observe: Observe, name: str):
-    source, cheat = WRONG_REWARDS[name]
+@pytest.mark.parametrize(
+    ("source", "cheat"),
+    [
+        (PAYING_FOR_FORM, "<answer>done</answer>"),
+        pytest.param(
+            "def grade(reply, count):\n    return float(str(count) in reply)", "0 1 2 3 4 5 6", marks=pytest.mark.slow
+        ),
+    ],
+    ids=["form", "contained"],
+)
+def test_wrong_reward_is_not_decided_by_a_cheating_model(observe: Observe, source: str, cheat: str):
     rows = [rollout(number, word, f"{cheat} {number}", 1.0) for number, word in enumerate(WORDS)]
-    facts, judgement = observe(counting(name, source), rows)
+    facts, judgement = observe(counting("cheated", source), rows)
     assert facts.model_replies is not None
     assert not facts.model_replies.references
     assert "RWD002" in deciding(judgement)
@@ -341,7 +342,9 @@ def correct(completion, answer, **_):
 }
 
 
-@pytest.mark.parametrize("name", READING)
+@pytest.mark.parametrize(
+    "name", ["pattern", *(pytest.param(name, marks=pytest.mark.slow) for name in ("split", "object"))]
+)
 def test_form_that_the_reward_parses_decides_without_an_oracle(observe: Observe, name: str):
     rows = [{"question": f"Count the vowels of '{word}'.", "answer": str(VOWELS[word])} for word in WORDS]
     facts, judgement = observe(sound(f"reads_{name}", f"import json\n{READING[name]}", functions="", rows=rows), [])
@@ -359,7 +362,8 @@ def grade(reply, answer):
 
 
 @pytest.mark.parametrize(
-    ("said", "rules", "is_named"), [("Held out.\n~>{}", [], True), ("Held out.\n={}", ["RWD001"], False)]
+    ("said", "rules", "is_named"),
+    [("Held out.\n~>{}", [], True), pytest.param("Held out.\n={}", ["RWD001"], False, marks=pytest.mark.slow)],
 )
 def test_form_of_replies_to_held_out_tasks_is_tried_on_these(
     observe: Observe, said: str, rules: list[str], is_named: bool
@@ -412,8 +416,7 @@ def test_replies_to_held_out_tasks_are_references_on_these(observe: Observe, is_
 
 def test_field_is_not_used_where_the_reward_pays_for_any_reply(observe: Observe):
     rows = [{**row, "info": {**row["info"], "hidden": VOWELS[word]}} for word, row in zip(WORDS, ROWS, strict=True)]
-    source = WRONG_REWARDS["form"][0]
-    facts, judgement = observe(sound("paying", source, functions=GRADED, rows=rows), [])
+    facts, judgement = observe(sound("paying", PAYING_FOR_FORM, functions=GRADED, rows=rows), [])
     assert not [score for score in facts.scores if score.policy == "oracle"]
     assert "RWD002" in deciding(judgement)
 

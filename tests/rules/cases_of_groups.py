@@ -71,50 +71,40 @@ CASES = {
     "DST010": RuleCases(
         fires={
             "all dead": grouped(*[DEAD] * 10),
-            "dead at both ends": grouped(*[DEAD] * 5, *[[1.0] * 8] * 5),
             "too few groups to decide": grouped(*[LIVE] * 2, *[DEAD] * 3),
             "of larger groups": grouped(*[[0.0] * 39 + [1.0]] * 10),
-            "small groups are a lower bound": grouped(*[[0.0] * 4] * 10),
-            "a higher bound": grouped(*[LIVE] * 5, *[DEAD] * 5, distribution=DistributionGate(min_live_groups=0.9)),
         },
         silent={
             "most live": grouped(*[LIVE] * 8, *[DEAD] * 2),
             "small groups live already": grouped(*[[0.0, 1.0, 0.5]] * 10),
             "one rollout per task does not form a group": grouped(*[[0.0], [1.0]] * 10),
             "nothing is asked for": grouped(*[DEAD] * 10, distribution=DistributionGate(min_live_groups=0.0)),
-            "missing rewards make no group": grouped(*[[None] * 8] * 10),
         },
     ),
     "DST011": RuleCases(
         fires={"half by tokens": happening(20, stop="length"), "some, all undecided": happening(4, stop="length")},
-        silent={"none": happening(0), "turn limits are the environment's": happening(20, stop="max_turns_reached")},
+        silent={"none": happening(0)},
     ),
     "DST012": RuleCases(
-        fires={"half": happening(20, **LATE), "stopped by the tool": happening(20, failure=failure("timeout"))},
-        silent={"none": happening(0), "errors are others": happening(20, **BROKEN)},
+        fires={"half": happening(20, **LATE)},
+        silent={"errors are others": happening(20, **BROKEN)},
     ),
     "DST013": RuleCases(
         fires={"half": happening(20, **BROKEN)},
-        silent={"none": happening(0), "infrastructure is not the environment's": happening(40, 80, **LOST)},
+        silent={"infrastructure is not the environment's": happening(40, 80, **LOST)},
     ),
     "DST014": RuleCases(
         fires={"form alone": differing(BY_FORM, NOTHING, NOTHING)},
         silent={
             "outcome too": differing(BY_FORM, BY_OUTCOME, NOTHING),
             "nothing differs": differing(NOTHING, NOTHING),
-            "no rewards": subject(rollouts=()),
         },
     ),
     "DST015": RuleCases(
-        fires={
-            "too high": grouped(*[[0.0, 1.0, 1.0, 1.0]] * 10, policy="qwen3-4b"),
-            "acceptable": grouped(*[[0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0]] * 10, policy="qwen3-4b"),
-            "too low": grouped(*[[0.0] * 39 + [1.0]] * 10, policy="qwen3-4b"),
-        },
+        fires={"too high": grouped(*[[0.0, 1.0, 1.0, 1.0]] * 10, policy="qwen3-4b")},
         silent={
             "good": grouped(*[[0.0, 0.0, 0.0, 1.0]] * 10, policy="qwen3-4b"),
             "scripted": grouped(*[LIVE] * 10),
-            "scripted by weights": grouped(*[LIVE] * 10, policy="blend:oracle=1,nop=1"),
         },
     ),
     "DST016": RuleCases(
@@ -123,19 +113,17 @@ CASES = {
             "too noisy to decide": against(0.5, *[LIVE, [0.0] * 8, [1.0] * 8] * 3),
         },
         silent={
-            "the same": against(0.5, *[LIVE] * 10),
             "sure and harmless": against(0.52, *[LIVE] * 10),
-            "better": against(0.2, *[LIVE] * 10),
             "of another policy": against(1.0, *[LIVE] * 10, policy="qwen3-4b"),
             "no baseline": grouped(*[LIVE] * 10),
         },
     ),
     "DST017": RuleCases(
         fires={"much better": against(0.2, *[LIVE] * 10)},
-        silent={"the same": against(0.5, *[LIVE] * 10), "worse": against(1.0, *[LIVE] * 10)},
+        silent={"the same": against(0.5, *[LIVE] * 10)},
     ),
     "DST018": RuleCases(
-        fires={"one": happening(1, **LOST), "a crash": happening(1, failure=failure("crash"))},
-        silent={"none": happening(0), "the environment's own": happening(4, **BROKEN)},
+        fires={"one": happening(1, **LOST)},
+        silent={"none": happening(0)},
     ),
 }

@@ -64,58 +64,36 @@ def undecided(killed: int, survived: int, open_ones: int, **more: Any) -> Subjec
 
 CASES = {
     "RWD080": RuleCases(
-        fires={
-            "three of four noticed": mutated(30, 10),
-            "nothing noticed": mutated(0, 12),
-            "no cases at all": mutated(5, 15, cases=0),
-            "hanging mutants count as noticed, but are too few": mutated(5, 5),
-            "too few even if all that are not decided were noticed": undecided(20, 10, 5),
-        },
+        fires={"three of four noticed": mutated(30, 10)},
         silent={
-            "all noticed": mutated(40),
             "nine of ten noticed": mutated(9, 1),
-            "the survivors are equivalent": mutated(10, 10, {"outcome": "equivalent", "reason": "same result"}),
-            "the others could not be put in place": mutated(10, 10, {"outcome": "skipped"}),
-            "hanging is noticed": mutated(10, 10, {"outcome": "timeout"}),
-            "those that are not decided may be noticed": undecided(8, 2, 10),
             "time was over too soon for a score": mutated(5, 5, exist=60, bound="time"),
             "nothing to mutate": mutated(0),
         },
     ),
     "RWD081": RuleCases(
         fires={"one survivor": mutated(20, 1), "detected by a reply": mutated(20, 1, {"apart": APART})},
-        silent={
-            "none survived": mutated(20),
-            "an equivalent one": mutated(20, 1, {"outcome": "equivalent", "reason": "same result"}),
-        },
+        silent={"none survived": mutated(20)},
     ),
     "RWD082": RuleCases(
         fires={
             "a library's rewards alone": mutated(0),
             "it broke off": subject(failures={"mutation": failure("raised")}),
-            "no conversation is of use": mutated(0, conversations=0, left_out={"case 'a'": "scored otherwise"}),
         },
         silent={"mutants were tried": mutated(3)},
     ),
     "RWD083": RuleCases(
-        fires={
-            "no such mutant": mutated(stale=(StaleMark("taskset.gone:flip-comparison:ffffff", "same result"),)),
-            "a case detects it": mutated(stale=(StaleMark("taskset.correct:x:0a1b2c", "same", "case 'a'"),)),
-        },
+        fires={"no such mutant": mutated(stale=(StaleMark("taskset.gone:flip-comparison:ffffff", "same result"),))},
         silent={"marks hold": mutated(10, 1, {"outcome": "equivalent", "reason": "same result"})},
     ),
     "RWD084": RuleCases(
         fires={
             "time was over after a handful of sixty": mutated(5, exist=60, bound="time"),
-            "time was over before the first": mutated(0, exist=60, bound="time"),
             "a conversation takes too long": undecided(30, 0, 10, unasked={"case 'a'": "it takes 3 s"}),
         },
         silent={
             "nearly all were decided": undecided(55, 0, 5),
             "time was over after enough of them": mutated(20, exist=60, bound="time"),
-            "few exist": mutated(5),
-            "the limit is the number": mutated(60, exist=200, bound="count"),
-            "marked ones need no time": mutated(5, 20, {"outcome": "equivalent", "reason": "same result"}),
         },
     ),
 }

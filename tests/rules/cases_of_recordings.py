@@ -86,7 +86,6 @@ CASES = {
     "REC001": RuleCases(
         fires={
             "a recorded reply earns less": recorded(**CHANGED),
-            "a recorded reply earns nothing any more": recorded(changes=(replace(CHANGE, again=None),), change_count=1),
             "a reply in results earns less": replied(**CHANGED, changed_file="outputs/results.jsonl"),
         },
         silent={
@@ -98,7 +97,6 @@ CASES = {
     "REC002": RuleCases(
         fires={
             "another mean": recorded({"mean": 0.75}),
-            "another mean of a function": recorded({"functions": {"correct_answer": {"mean": 0.1, "count": 20}}}),
             "a function without a record": recorded(
                 {"functions": {**BASELINE["functions"], "luck": {"mean": 1.0, "count": 20}}}
             ),
@@ -109,7 +107,6 @@ CASES = {
             "another environment": recorded({"environment": "other-sums"}),
         },
         silent={
-            "baseline and rollouts agree": recorded(),
             "summed in another order": recorded({"mean": 0.5 + 1e-12}),
             "the files are damaged, which is said once": recorded(
                 {"mean": 0.75}, problems=(RecordingProblem("recordings/blend.jsonl.gz", 3, "is not JSON"),)
@@ -124,21 +121,15 @@ CASES = {
         },
     ),
     "REC004": RuleCases(
-        fires={
-            "a damaged line": recorded(problems=(RecordingProblem("recordings/blend.jsonl.gz", 3, "is not JSON"),)),
-            "no baseline": recorded({}, problems=(RecordingProblem("recordings/blend.json", None, "is missing"),)),
-        },
-        silent={"whole": recorded()},
+        fires={"a damaged line": recorded(problems=(RecordingProblem("recordings/blend.jsonl.gz", 3, "is not JSON"),))},
+        silent={"nothing is recorded": subject()},
     ),
     "REC005": RuleCases(
         fires={
             "tasks are gone": recorded(not_compared=(NOT_COMPARED,)),
             "scoring broke off": recorded(failure="Timeout: no answer after 900 s"),
         },
-        silent={
-            "all were compared": recorded(),
-            "a sample of many was compared": recorded(not_compared=(TOO_MANY,)),
-        },
+        silent={"a sample of many was compared": recorded(not_compared=(TOO_MANY,))},
     ),
     "REC006": RuleCases(
         fires={"the version was raised": recorded({"package_version": "0.0.9"}, **CHANGED)},
@@ -152,10 +143,7 @@ CASES = {
         silent={"replies that are not needed, or not believed": replied()},
     ),
     "RWD101": RuleCases(
-        fires={
-            "nothing earned anything": replied(earned=0),
-            "with a reply to show": replied(earned=0, worthless=replace(CHANGE, reward=0.0, again=None)),
-        },
+        fires={"nothing earned anything": replied(earned=0)},
         silent={
             "one earned something": replied(earned=1),
             "too few rollouts": replied(earned=0, rollouts=19),

@@ -9,12 +9,10 @@ from envwright.declarations.package import AnswerDeclaration, SourceNote
 from envwright.declarations.preparation import Preparation, PreparedDataset
 from envwright.declarations.problem import Problem
 from envwright.declarations.registry import KnownFindings
-from envwright.facts.observed import NOT_PREPARED, AnswerFields, Failure, FunctionScore, Task, WantedData
-from envwright.facts.stages import StageName
+from envwright.facts.observed import NOT_PREPARED, Failure, Task, WantedData
 from envwright.rules.engine import Subject
 from rule_cases import RuleCases
 from subjects import (
-    DESCRIPTION,
     FACTS,
     PACKAGE,
     README,
@@ -98,12 +96,8 @@ def prompted(
     tasks: int = 40,
     answers: Sequence[str] = (),
     declared: AnswerDeclaration = AnswerDeclaration(),  # noqa: B008 - frozen
-    fields: Sequence[str] | None = None,
 ) -> Subject:
-    """An environment whose prompts are made from a template; the first `count` ones from that of `others`.
-
-    `fields` of the object `info` were found to hold the answer.
-    """
+    """An environment whose prompts are made from a template; the first `count` ones from that of `others`."""
     made = []
     for index in range(tasks):
         a, b = 1000 + index * 7919 % 9001, 17 + index * 31 % 67
@@ -111,29 +105,29 @@ def prompted(
         asked = (others if index < count else template).format(**given)
         messages = [{"role": "system", "content": system.format(**given)}] if system else []
         prompt = (*messages, {"role": "user", "content": asked})
-        data = {"answer": given["answer"]} if fields is None else {"target": a, "info": {"sum": given["answer"]}}
-        made.append(Task(index, prompt, given["answer"] if fields is None else str(a), data))
-    found = None if fields is None else AnswerFields(tuple(("info", name) for name in fields), (0, 1))
-    return subject(package={"answer": declared}, tasks=tuple(made), answer_fields=found)
+        made.append(Task(index, prompt, given["answer"], {"answer": given["answer"]}))
+    return subject(package={"answer": declared}, tasks=tuple(made))
 
 
 SECRET = {"kind": "missing-secret", "message": "set SEARCH_HOST"}
 
 
-def needing(variable: str, stage: StageName = "load", **changes):
+def needing(variable: str, **changes):
     asked = failure("missing-secret", "KeyError", repr(variable), variables=(variable,))
-    return unloaded(stage, failures={stage: asked}, **changes)
+    return unloaded("load", failures={"load": asked}, **changes)
 
 
 CASES = {
     "SCH001": RuleCases(
         fires={
             "upper case": named("Plain-sums"),
-            "underscore": named("plain_sums"),
-            "double dash": named("plain--sums"),
             "empty": named(""),
+            "dash at the end": named("plain-sums-"),
         },
-        silent={"digits": named("gsm8k"), "words with dashes": named("plain-sums-2")},
+        silent={
+            "digits": named("gsm8k"),
+            "words with dashes": named("plain-sums-2"),
+        },
     ),
     "SCH002": RuleCases(
         fires={
@@ -142,21 +136,14 @@ CASES = {
         silent={"underscores for dashes": subject()},
     ),
     "SCH003": RuleCases(
-        fires={
-            "words": subject(package={"version": "first"}),
-            "missing": subject(package={"version": ""}),
-        },
-        silent={
-            "a release candidate": subject(package={"version": "0.1.0rc1"}),
-        },
+        fires={"words": subject(package={"version": "first"})},
+        silent={"a plain one": subject(package={"version": "1.2.3"})},
     ),
     "SCH004": RuleCases(
         fires={
             "missing": described(""),
             "to do": described("TODO: describe this environment some day"),
-            "the template's": described("Your environment description here"),
-            "add one": described("Add a short description of the environment"),
-            "the name": described("Plain sums"),
+            "the name and environment": described("plain-sums environment"),
             "too short": described("Adds numbers."),
         },
         silent={
@@ -165,7 +152,7 @@ CASES = {
         },
     ),
     "SCH005": RuleCases(
-        fires={"none": subject(package={"tags": ()}), "blank": subject(package={"tags": (" ",)})},
+        fires={"none": subject(package={"tags": ()})},
         silent={"one": subject(package={"tags": ("math",)})},
     ),
     "SCH006": RuleCases(
@@ -173,38 +160,26 @@ CASES = {
             "missing": python(""),
             "not a bound": python("three"),
             "too old for verifiers": python(">=3.8,<3.10"),
-            "too new for verifiers": python(">=3.14"),
         },
         silent={
-            "as verifiers": python(">=3.11,<3.14"),
             "3.14 on verifiers 0.4": python(">=3.14", "0.4.0"),
-            "a patch release as the lower bound": python(">=3.11.4,<3.13"),
             "an unknown verifiers": unloaded("venv", package={"lock": None}),
         },
     ),
     "SCH007": RuleCases(
-        fires={"3.10 with verifiers 0.3": python(">=3.10,<3.14"), "anything": python(">=3")},
+        fires={"3.10 with verifiers 0.3": python(">=3.10,<3.14")},
         silent={
             "3.10 with verifiers 0.1": python(">=3.10,<3.14", "0.1.9.post3"),
-            "3.11": python(">=3.11"),
             "no overlap at all is another rule's": python(">=3.8,<3.10"),
         },
     ),
     "SCH008": RuleCases(
         fires={"no requirements": requires(), "another one": requires("verifiers-extras<1")},
-        silent={"with extras": requires("verifiers[envs]>=0.3,<0.5"), "oddly spelt": requires("Verifiers ~= 0.3")},
+        silent={"with extras": requires("verifiers[envs]>=0.3,<0.5")},
     ),
     "SCH009": RuleCases(
-        fires={
-            "no bound": requires("verifiers"),
-            "below only": requires("verifiers>=0.1"),
-            "an exclusion is not a bound": requires("verifiers>=0.3,!=0.4.0"),
-            "a branch": requires("verifiers @ git+https://example.org/verifiers"),
-        },
+        fires={"no bound": requires("verifiers")},
         silent={
-            "bounded": requires("verifiers>=0.3,<0.5"),
-            "exact": requires("verifiers==0.4.0"),
-            "compatible": requires("verifiers~=0.4.0"),
             "a commit": requires("verifiers @ git+https://example.org/verifiers@0123abc"),
             "a tag": requires("verifiers @ git+https://example.org/verifiers@v0.4.1#subdirectory=python"),
         },
@@ -213,14 +188,10 @@ CASES = {
         fires={
             "v0 up to 0.4": v0("verifiers>=0.1.9,<0.5"),
             "v0 on 0.4": v0("verifiers==0.4.0"),
-            "v1 from 0.1": requires("verifiers>=0.1,<0.5"),
-            "v1 without a lower bound": requires("verifiers<0.5"),
         },
         silent={
             "v0 below 0.4": v0("verifiers<0.4"),
             "v1 from 0.2.1": requires("verifiers>=0.2.1,<0.5"),
-            "v1 on a release to come": requires("verifiers>=0.7,<0.8"),
-            "v1 on a release candidate": requires("verifiers==0.4.0rc1"),
         },
     ),
     "SCH011": RuleCases(
@@ -231,16 +202,12 @@ CASES = {
         },
         silent={
             "a taskset": unloaded(),
-            "v0 with load_environment": v0(),
             "v0 that only exports it": unloaded(package={"generation": "v0", "exports": ("load_environment",)}),
             "it was loaded all the same": subject(package={"exports": ()}),
         },
     ),
     "SCH013": RuleCases(
-        fires={
-            "one pin": subject(unrequired=("helper==1.0",)),
-            "many": subject(unrequired=tuple(f"helper-{number}==1.0" for number in range(30))),
-        },
+        fires={"one pin": subject(unrequired=("helper==1.0",))},
         silent={"none": subject()},
     ),
     "SCH012": RuleCases(
@@ -260,7 +227,6 @@ CASES = {
             "headings in a code fence": readme(f"# plain-sums\n```\n{README}\n```\n"),
         },
         silent={
-            "other words": readme("# x\n## Overview\n## Input and output\n### Scoring\n## Quickstart\n"),
             "underlined headings": readme(
                 "Sums\n====\nTask\n----\nFormat\n------\nRewards\n------\nHow to use it\n------\n"
             ),
@@ -271,37 +237,24 @@ CASES = {
         fires={
             "one unnamed": readme(README.replace("format_reward", "form")),
             "named elsewhere only": readme(README.replace("`format_reward`", "form") + "\nSee format_reward."),
-            "an entry of a mapping": subject(
-                scores=(score("oracle", functions={"exactness": FunctionScore(1.0, 0.5, "reward")}),)
-            ),
         },
-        silent={
-            "named in words": readme(README.replace("`format_reward`", "Format reward")),
-            "a metric need not be named": subject(description={"functions": (*DESCRIPTION.functions,)}),
-        },
+        silent={"named in words": readme(README.replace("`format_reward`", "Format reward"))},
     ),
     "SCH023": RuleCases(
         fires={"none": subject(package={"cases": ()})},
         silent={"one": subject()},
     ),
     "SCH030": RuleCases(
-        fires={"backend raised": unloaded("wheel"), "backend cannot be reached": unloaded("wheel", "network")},
-        silent={"disk is full": unloaded("wheel", "infrastructure")},
+        fires={"backend raised": unloaded("wheel")},
+        silent={"disk is full": unloaded("wheel", "infrastructure"), "built": subject()},
     ),
     "SCH031": RuleCases(
         fires={
             "no module": shipped("other/__init__.py"),
             "no data": shipped(*(name for name in WHEEL_FILES if not name.endswith(".json"))),
-            "no data from a src folder": subject(
-                package={"files": tuple(f"src/{name}" for name in PACKAGE.files), "module_root": "src/"},
-                wheel={"files": tuple(name for name in WHEEL_FILES if not name.endswith(".json"))},
-            ),
         },
         silent={
             "a single file": subject(package={"files": ("plain_sums.py",)}, wheel={"files": ("plain_sums.py",)}),
-            "a src folder": subject(
-                package={"files": tuple(f"src/{name}" for name in PACKAGE.files), "module_root": "src/"}
-            ),
             "caches and notes stay behind": subject(
                 package={"files": (*PACKAGE.files, "plain_sums/.gitignore", "plain_sums/NOTES.md")}
             ),
@@ -312,31 +265,22 @@ CASES = {
             "tests": also_shipped("tests/oracle.py"),
             "recordings": also_shipped("recordings/rollouts.jsonl"),
             "keys": also_shipped("plain_sums/.env"),
-            "caches": also_shipped("plain_sums/__pycache__/taskset.cpython-311.pyc"),
             "a lock": also_shipped("requirements.lock"),
             "another package": also_shipped("helpers/__init__.py"),
-            "another module": also_shipped("conftest.py"),
             "a module that it imports": subject(
                 wheel={"files": (*WHEEL_FILES, "helper.py")}, package={"helpers": {"helper"}}
             ),
         },
-        silent={
-            "pyproject, as verifiers' own template ships it": also_shipped("pyproject.toml"),
-            "data that is called tests": also_shipped("plain_sums/data/tests/case.py"),
-        },
+        silent={"module and metadata": subject()},
     ),
     "SCH033": RuleCases(
         fires={
             "Python's own": also_shipped("json.py"),
-            "a folder": also_shipped("asyncio/__init__.py"),
             "a dependency": also_shipped("verifiers/__init__.py"),
             "compiled": also_shipped("_socket.cpython-311-x86_64-linux-gnu.so"),
             "code at every start": also_shipped("plain_sums.pth"),
         },
-        silent={
-            "inside the module": also_shipped("plain_sums/json.py", "plain_sums/verifiers/__init__.py"),
-            "data": also_shipped("json.txt"),
-        },
+        silent={"data": also_shipped("json.txt")},
     ),
     "SCH040": RuleCases(
         fires={"a pin that is not there": unloaded("venv")},
@@ -344,40 +288,30 @@ CASES = {
     ),
     "SCH041": RuleCases(
         fires={"an import": unloaded("load", message="No module named 'numpy'")},
-        silent={
-            "a secret is another rule's": unloaded("load", "missing-secret"),
-            "a crash is not the environment's": unloaded("load", "crash"),
-        },
+        silent={"a secret is another rule's": unloaded("load", "missing-secret")},
     ),
     "SCH042": RuleCases(
         fires={
             "not declared": needing("SERPER_API_KEY"),
-            "declared but not set": needing("SERPER_API_KEY", entry={"secrets": ("SERPER_API_KEY",)}),
             "a refused key": unloaded("load", "missing-secret", "401"),
-            "listing the tasks": needing("SEARCH_HOST", stage="tasks"),
             "scoring": subject(
                 scores=(
                     score("oracle", reward=None, failures=(broken_function(**SECRET, variables=("SEARCH_HOST",)),)),
                 )
             ),
         },
-        silent={"raised": unloaded("load"), "declared and not needed": subject(entry={"secrets": ("SERPER_API_KEY",)})},
+        silent={"raised": unloaded("load")},
     ),
     "SCH043": RuleCases(
         fires={
             "loading": unloaded("load", "network"),
             "listing": unloaded("tasks", "network"),
             "a dataset": unloaded("load", "network", wanted=(WantedData("dataset", "acme/sums"),)),
-            "a host": unloaded("load", "network", wanted=(WantedData("host", "https://example.org/a.git"),)),
         },
-        silent={
-            "tried and went on": subject(network=(attempt("load"),)),
-            "raised": unloaded("load"),
-            "not prepared is another rule's": unprepared(),
-        },
+        silent={"not prepared is another rule's": unprepared()},
     ),
     "SCH044": RuleCases(
-        fires={"loading": subject(network=(attempt("load"),)), "listing": subject(network=(attempt("tasks"),))},
+        fires={"loading": subject(network=(attempt("load"),))},
         silent={
             "scoring is another rule's": subject(network=(attempt("rewards"),)),
             "needed is another rule's": unloaded("load", "network", network=(attempt("load"),)),
@@ -394,13 +328,12 @@ CASES = {
     ),
     "SCH045": RuleCases(
         fires={"raised": unloaded("tasks")},
-        silent={"the network is another rule's": unloaded("tasks", "network")},
+        silent={"listed": subject()},
     ),
     "SCH050": RuleCases(
         fires={"no split": subject(description={"datasets": ()}), "an empty split": data(size=0, inspected=0)},
         silent={
             "one task": data(size=1, inspected=1),
-            "infinite": data(size=None),
             "not loaded": unloaded(),
             "a harness": subject(package={"is_harness": True}, description={"datasets": ()}),
         },
@@ -420,10 +353,7 @@ CASES = {
             "two of a hundred": data(duplicates=((0, 1), (2, 3)), duplicate_count=2),
             "an infinite one that always asks the same": data(size=None, duplicate_count=99),
         },
-        silent={
-            "one of a hundred": data(duplicates=((0, 1),), duplicate_count=1),
-            "an infinite one over a small space": data(size=None, inspected=1000, duplicate_count=950),
-        },
+        silent={"an infinite one over a small space": data(size=None, inspected=1000, duplicate_count=950)},
     ),
     "SCH053": RuleCases(
         fires={"one of a hundred": data(duplicates=((0, 1),), duplicate_count=1)},
@@ -466,41 +396,24 @@ CASES = {
     "SCH058": RuleCases(
         fires={
             "in brackets behind the question": prompted("What is {a} plus {b}? [ref: {answer}]"),
-            "in the system prompt": prompted("What is {a} plus {b}?", system="You are tutor {answer}."),
-            "before a question that varies": prompted("{answer} What is {a} plus {b}?"),
-            "a letter": prompted("{a}, {b}? A) one B) two (key {answer})", answers="AB"),
-            "the first option": prompted("{a}, {b}? A) {answer} B) Oslo", answers=["Rome", "Lima", "Bonn"]),
-            "a label that ends with another": prompted("{a}: is it {answer}\n{b}?", answers=["toxic", "non-toxic"]),
             "in nearly all tasks": prompted("{a} plus {b}? #{answer}", others="{a} plus {b}? #7", count=2),
-            "under another name": prompted("What is {a} plus {b}? [ref: {answer}]", fields=["sum"]),
             "a reply that is to be copied": prompted("Copy your answer into a tag: {a} plus {b}? #{answer}"),
         },
         silent={
-            "nowhere": prompted("What is {a} plus {b}?"),
-            "a target that no reply is": prompted("Make {a} of {b}.", fields=["sum"]),
             "choices of which one ends with another": prompted(
                 "{a}? {b}", answers=["toxic", "non-toxic"], system="1. Is it toxic or non-toxic\n2. Why"
             ),
             "letters of options": prompted("{a}, {b}? A) one B) two", answers="AB"),
-            "the same answer everywhere": prompted("{a}, {b}? Say {answer}.", answers=["yes"]),
             "now and then": prompted("{a}? #{answer}", others="{a}? #{b}", count=15),
             "few tasks": prompted("{a}? #{answer}", tasks=3),
-            "declared": prompted("{a}? #{answer}", declared=AnswerDeclaration(in_prompt=True)),
             "no answer": prompted("{a}? #{answer}", declared=AnswerDeclaration(type="none")),
             "to be extracted": prompted("Extract the port. host={a} port={answer} id={b}"),
-            "another rule's": replace(
-                prompted("{a}? #{answer}"), facts=data(answers_in_prompt=(0,), answer_in_prompt_count=100).facts
-            ),
         },
     ),
     "SCH059": RuleCases(
-        fires={
-            "a word is repeated": prompted("Repeat the word {answer}.", answers=[*"abcdefgh"]),
-            "a number is extracted": prompted("Extract the port. host={a} port={answer} id={b}"),
-        },
+        fires={"a word is repeated": prompted("Repeat the word {answer}.", answers=[*"abcdefgh"])},
         silent={
             "declared": prompted("Repeat {answer}.", declared=AnswerDeclaration(in_prompt=True)),
-            "other words": prompted("Repeat the word {a}."),
             "a leak": prompted("What is {a} plus {b}? [ref: {answer}]"),
         },
     ),
@@ -517,7 +430,7 @@ CASES = {
         },
     ),
     "SCH090": RuleCases(
-        fires={"a misspelt id": ignoring(RWD999="never mind"), "known": knowing("RWD999", 1)},
+        fires={"a misspelt id": ignoring(RWD999="never mind")},
         silent={"a known one": ignoring(RWD005="paraphrases are right")},
     ),
     "SCH091": RuleCases(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from envwright.declarations.registry import Gates
 from envwright.declarations.run import run_spec
 from envwright.facts.observed import Cut, EndlessConversation, Pace
 from envwright.rules.engine import Subject
 from rule_cases import RuleCases
-from subjects import STAGES, case, failure, rollouts, score, scores, subject
+from subjects import case, failure, rollouts, score, scores, subject
 
 RUN = run_spec(
     "sums-1b",
@@ -22,8 +21,8 @@ TURN = ({"role": "assistant", "content": "<answer>7</answer>"}, {"role": "user",
 ENDLESS = EndlessConversation(0, "near-miss", 200, TURN * 3)
 
 
-def paced(seconds: float, blocked: float = 0.0, **changes: Any) -> Subject:
-    return subject(pace=Pace(2, seconds, blocked, **changes))
+def paced(seconds: float, blocked: float = 0.0) -> Subject:
+    return subject(pace=Pace(2, seconds, blocked))
 
 
 def cut(stage: str, done: int, of: int = 1_000, seconds: float = 900.0, **changes: Any) -> Cut:
@@ -35,15 +34,12 @@ CASES = {
     "RWD093": RuleCases(
         fires={
             "blocking": paced(1.2, 1.2),
-            "stopped": paced(10.0, 10.0, timed_out=True),
-            "in a declared run": replace(paced(1.2, 1.2), runs=(RUN,)),
             "waiting, in a run with few rollouts at once": replace(
                 paced(3.0), runs=(RUN, replace(RUN, max_concurrent=4))
             ),
-            "conversations": subject(pace=Pace(3, 2.0, 1.5), description={"conversational": True}),
         },
         silent={
-            "cheap": paced(0.003),
+            "not measured": subject(),
             "under half a second": paced(0.4, 0.4),
             "waiting": paced(3.0),
         },
@@ -56,19 +52,12 @@ CASES = {
                 cases=(case({"reward": "0.0"}, score=score("case", failure=failure("timeout", "EndlessConversation"))),)
             ),
         },
-        silent={
-            "all end": subject(description={"conversational": True}),
-            "others fail": subject(rollouts=rollouts([None], failure=failure("timeout"))),
-        },
+        silent={"others fail": subject(rollouts=rollouts([None], failure=failure("timeout")))},
     ),
     "RWD095": RuleCases(
         fires={
             "replies": subject(cuts=(cut("rewards", 80),)),
             "the search": subject(cuts=(cut("search", 0),)),
-            "a job that was ended": subject(cuts=(cut("mutation", 4, 0, reason="no answer after 30 s\nwhile …"),)),
-            "under a declared budget": subject(
-                cuts=(cut("rewards", 80),), entry={"gates": replace(Gates(), budget=600.0)}
-            ),
         },
         silent={
             "rollouts are another gate's": subject(cuts=(cut("smoke", 6),)),
@@ -79,14 +68,8 @@ CASES = {
         fires={
             "only references": subject(cuts=(cut("rewards", 2),), scores=ONLY_GOLD),
             "loading": subject(cuts=(cut("load", 0, 0, 0.0, reason="no answer after 180 s"),), scores=()),
-            "nothing": subject(
-                cuts=(cut("rewards", 0),), scores=(), completed=tuple(set(STAGES) - {"rewards", "invariants"})
-            ),
         },
-        silent={
-            "every policy that matters": subject(cuts=(cut("rewards", 80),)),
-            "the search alone is missing": subject(cuts=(cut("search", 0),), scores=ONLY_GOLD),
-        },
+        silent={"the search alone is missing": subject(cuts=(cut("search", 0),), scores=ONLY_GOLD)},
     ),
     "SMK014": RuleCases(
         fires={"fewer tasks": subject(cuts=(cut("smoke", 6, 30),), rollouts=rollouts([1.0] * 6, "oracle"))},

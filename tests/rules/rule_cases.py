@@ -7,10 +7,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envwright.rules.engine import Judged, Subject
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from envwright.rules.engine import Judged
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,12 @@ class RuleCases:
 
 
 def all_cases() -> dict[str, RuleCases]:
-    """The cases of every rule that has any, of every module `cases_of_*` beside this one."""
-    modules = sorted(path.stem for path in Path(__file__).parent.glob("cases_of_*.py"))
-    return {rule: cases for module in modules for rule, cases in import_module(module).CASES.items()}
+    """The cases of every rule that has any."""
+    modules = [import_module(path.stem) for path in sorted(Path(__file__).parent.glob("cases_of_*.py"))]
+    return {rule: cases for module in modules for rule, cases in module.CASES.items()}
+
+
+def firing_subjects() -> dict[str, Subject]:
+    """For each rule of the gates a subject in which it fires."""
+    firsts = {rule: next(iter(cases.fires.values())) for rule, cases in all_cases().items()}
+    return {rule: each for rule, each in firsts.items() if isinstance(each, Subject)}

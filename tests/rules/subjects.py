@@ -87,6 +87,12 @@ def functions(correct: float | None, format: float | None, length: float = 12.0)
     }
 
 
+def the(rule: str, each: Judged) -> Finding:
+    """The one finding of a rule."""
+    (found,) = [finding for finding in findings(each) if finding.rule == rule]
+    return found
+
+
 def says(text: str) -> tuple[dict[str, Any], ...]:
     return ({"role": "assistant", "content": text},)
 
@@ -278,9 +284,3 @@ def unloaded(
 
 def attempt(stage: StageName) -> NetworkAttempt:
     return NetworkAttempt("huggingface.co:443", stage, Place("plain_sums/taskset.py", 5))
-
-
-def the(rule: str, each: Judged) -> Finding:
-    """The only finding of a rule."""
-    (found,) = [finding for finding in findings(each) if finding.rule == rule]
-    return found

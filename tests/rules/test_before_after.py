@@ -89,7 +89,7 @@ def test_before_after_compares_functions_and_sorts_tasks_worst_first() -> None:
     assert (exact.name, exact.before, exact.after) == ("exact", pytest.approx(1 / 3), 0.5)
 
 
-@pytest.mark.parametrize(("tasks", "rollouts"), [(12, 8), (20, 1), (40, 2)])
+@pytest.mark.parametrize(("tasks", "rollouts"), [(12, 8), (20, 1)])
 def test_before_after_false_positive_rate_is_below_five_percent(tasks: int, rollouts: int) -> None:
     generator = random.Random(tasks)
     draws, wrong = 1_000, 0

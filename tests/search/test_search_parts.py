@@ -14,7 +14,7 @@ from envwright_worker.effort import ProcessorBudget
 from envwright_worker.search import properties
 from envwright_worker.search.coverage import ALL_WATCHED, Coverage
 from envwright_worker.search.exploit_search import LONGEST, Evolution, shortest
-from envwright_worker.search.grading import CandidateGrader, Spent
+from envwright_worker.search.grading import CandidateGrader, Graded, Spent
 from envwright_worker.search.material import constants_of, form_of
 
 if TYPE_CHECKING:
@@ -151,6 +151,16 @@ def grader(limit: int, seconds: float = 5.0, **said) -> CandidateGrader:
     return CandidateGrader(
         lambda *_: {"reward": 1.0, "functions": functions, **said}, None, limit, ProcessorBudget(seconds, seconds)
     )
+
+
+@pytest.mark.parametrize(
+    ("gold", "nothing", "taken"),
+    [(1.0, 0.0, True), (1.0, 1.0, True), (1.0, None, True), (None, 0.0, False), (0.0, None, False)],
+)
+def test_search_runs_unless_reference_reply_earns_nothing(
+    gold: float | None, nothing: float | None, taken: bool
+) -> None:
+    assert grader(9).meet(Graded(gold, {}, {}), Graded(nothing, {}, {})) == taken
 
 
 def test_grader_counts_equal_replies_once_and_stops_at_limit() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,27 +24,7 @@ if TYPE_CHECKING:
     from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.worker
-PLANTED = {
-    "substring": {"RWD085", "RWD086"},
-    "first-number": {"RWD086"},
-    "vacuous-subset": {"RWD085"},
-    "several-tags": {"RWD085", "RWD086"},
-    "form-is-enough": {"RWD085"},
-    "alternation": {"RWD085"},
-    "split-words": {"RWD085"},
-    "prefix-of-the-reply": {"RWD086"},
-    "keyword": {"RWD085"},
-    "any-json-value": {"RWD085", "RWD086"},
-}
 ODD = ("continuous", "choices_in_the_prompt", "sets", "tolerance", "yes_or_no", "never_above_zero", "best_of_the_group")
-EVERY_DAY = (
-    ("substring", "v1"),
-    ("form-is-enough", "v1"),
-    ("prefix-of-the-reply", "v1"),
-    ("choices_in_the_prompt", "v1"),
-    ("best_of_the_group", "v0"),
-)
-"""Searched on every change, the others with `--slow`: `test_exploit_search.py` searches such rewards in-process."""
 EFFORT = planted(
     "effort",
     "RWD087",
@@ -107,11 +86,6 @@ def grade(reply, answer):
 """
 
 
-def called(name: str, generation: str, *values: object) -> object:
-    marks = () if (name, generation) in EVERY_DAY else pytest.mark.slow
-    return pytest.param(*values, id=f"{name}-{generation}", marks=marks)
-
-
 @pytest.fixture(autouse=True)
 def ends_by_count(stage_cost: Callable[[str, float], None]) -> None:
     """A busy machine changes nothing."""
@@ -124,17 +98,20 @@ def observations(workspace: Workspace, lock_templates: LockTemplates) -> Observa
 
 
 @pytest.mark.parametrize(
-    ("name", "generation"),
-    [called(name, generation, name, generation) for name, generation in itertools.product(PLANTED, ("v0", "v1"))],
+    ("name", "generation", "rules"),
+    [
+        ("prefix-of-the-reply", "v1", {"RWD086"}),
+        pytest.param("substring", "v0", {"RWD085", "RWD086"}, marks=pytest.mark.slow),
+    ],
 )
 def test_worker_search_planted_defect_is_found(
-    name: str, generation: str, observations: Observations, tmp_path: Path
+    name: str, generation: str, rules: set[str], observations: Observations, tmp_path: Path
 ) -> None:
-    reward = next(each for each in DEFECTS if each.name == name)
-    each = environment(reward, generation)
+    """`test_exploit_search.py` searches all of them in-process."""
+    each = environment(next(each for each in DEFECTS if each.name == name), generation)
     facts = searched(observations, each, tmp_path)
     findings = fired(each, facts, tmp_path)
-    assert PLANTED[name] <= {finding.rule for finding in findings}
+    assert rules <= {finding.rule for finding in findings}
     for finding in findings:
         assert not finding.bug
         assert_case_fails_as_offered(finding.evidence.named(), tmp_path)
@@ -152,7 +129,7 @@ def assert_case_fails_as_offered(evidence, folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("each", [called(odd.name, odd.generation, odd) for odd in ODDITIES if odd.name in ODD])
+@pytest.mark.parametrize("each", [odd for odd in ODDITIES if odd.name in ODD], ids=lambda odd: odd.module)
 def test_worker_search_sound_reward_finds_nothing(
     each: Environment, observations: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,19 +48,25 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository with one environment, whose facts are in the cache."""
+    """A repository with one environment."""
     root = tmp_path_factory.mktemp("earlier")
     shutil.copytree(ROOT / FOLDER, root / FOLDER)
     (root / FOLDER / "tests" / "test_added.py").write_text("def test_added() -> None:\n    assert 1 + 1 == 2\n")
     (root / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n  {NAME}: {{}}\n")
-    observed(root)
     return root
 
 
-def observed(root: Path) -> Facts:
+@pytest.fixture(scope="module")
+def known(repository: Path) -> Path:
+    """That repository with its facts in the cache."""
+    observed(repository)
+    return repository
+
+
+def observed(root: Path, stages: tuple[str, ...] | None = None) -> Facts:
     loaded = Repository.load(root)
     entry, package = loaded.registry.environments[NAME], loaded.packages[NAME]
-    request = ObservationRequest(evaluate=False)
+    request = ObservationRequest(evaluate=False, stages=stages)
     return observe(entry, package, Workspace(root), request, ProgressListener(), threading.Event())
 
 
@@ -77,8 +83,10 @@ def appended(path: Path, text: str) -> Iterator[None]:
 
 @pytest.mark.worker
 def test_changed_readme_asks_no_worker_for_anything(repository: Path, requests: list[str]) -> None:
+    observed(repository, ("rewards",))
+    requests.clear()
     with appended(repository / FOLDER / "README.md", "\nMore words.\n"):
-        facts = observed(repository)
+        facts = observed(repository, ("rewards",))
     assert requests == []
     assert facts.digest == digest_with(repository, "README.md", "\nMore words.\n")
     assert facts.scores
@@ -87,9 +95,9 @@ def test_changed_readme_asks_no_worker_for_anything(repository: Path, requests: 
 
 @pytest.mark.slow
 @pytest.mark.worker
-def test_changed_test_runs_the_tests_alone(repository: Path, requests: list[str]) -> None:
-    with appended(repository / FOLDER / "tests" / "test_added.py", "\ndef test_wrong() -> None:\n    assert False\n"):
-        facts = observed(repository)
+def test_changed_test_runs_the_tests_alone(known: Path, requests: list[str]) -> None:
+    with appended(known / FOLDER / "tests" / "test_added.py", "\ndef test_wrong() -> None:\n    assert False\n"):
+        facts = observed(known)
     assert requests == [*LOADED, "pace", "tests"]
     assert {test.test for test in facts.tests if test.outcome == "failed"} == {"tests/test_added.py::test_wrong"}
     assert facts.scores
@@ -98,9 +106,9 @@ def test_changed_test_runs_the_tests_alone(repository: Path, requests: list[str]
 
 @pytest.mark.slow
 @pytest.mark.worker
-def test_changed_case_scores_cases_and_mutants_again(repository: Path, requests: list[str]) -> None:
-    with appended(repository / FOLDER / "tests" / "cases.yaml", CASE):
-        facts = observed(repository)
+def test_changed_case_scores_cases_and_mutants_again(known: Path, requests: list[str]) -> None:
+    with appended(known / FOLDER / "tests" / "cases.yaml", CASE):
+        facts = observed(known)
     assert set(requests) == {*LOADED, "pace", "rewards", "cases", "mutation", "tests"}
     assert facts.cases[-1].name == "a case that was added"
     assert facts.search is not None

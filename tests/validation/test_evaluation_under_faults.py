@@ -27,17 +27,11 @@ pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 TASKS, ROLLOUTS = 3, 4
 ALWAYS: dict[str, str] = {
     "429": "provider",
-    "429:retry-after=1": "provider",
     "500": "provider",
-    "503": "provider",
     "401": "provider",
-    "403": "provider",
     "cut-before-headers": "provider",
-    "cut-after-headers": "provider",
     "cut-body": "provider",
     "malformed-json": "provider",
-    "empty-body": "provider",
-    "html": "provider",
     "no-choices": "provider",
     "hang": "timeout",
 }
@@ -104,9 +98,9 @@ def test_fault_is_an_error_and_never_a_reward(worker: Job, fault: str):
     assert {each.timed_out for each in rollouts} == {fault == "hang"}
 
 
-@pytest.mark.parametrize("fault", ["429", "503", "cut-body", "malformed-json"])
+@pytest.mark.parametrize("fault", ["503", "cut-body"])
 def test_random_fault_affects_only_selected_rollouts(worker: Job, fault: str):
-    rollouts = evaluated(worker, f"{fault}{',' if ':' in fault else ':'}every=3")
+    rollouts = evaluated(worker, f"{fault}:every=3")
     failed = [each for each in rollouts if each.failure is not None]
     assert all_came_once(rollouts)
     assert len(failed) == TASKS * ROLLOUTS // 3

@@ -78,7 +78,7 @@ def written(folder: Path, changes: Mapping[str, str], settings: str = "") -> Pac
     return write_package(folder, "v1", {**FILES, **changes}, settings=settings)
 
 
-@pytest.mark.parametrize("project", ["", SETUPTOOLS])
+@pytest.mark.parametrize("project", ["", pytest.param(SETUPTOOLS, marks=pytest.mark.slow)])
 def test_expected_files_of_a_changed_module_are_those_of_its_build(fresh: Workspace, project: str) -> None:
     folder = fresh.root / "environments" / "plain"
     backend = {"pyproject.toml": project} if project else {}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from envwright.facts.observed import Facts
     from envwright.system.workspace import Workspace
 
-pytestmark = pytest.mark.worker
+pytestmark = [pytest.mark.slow, pytest.mark.worker]
 REQUEST = ObservationRequest(
     use_cache=False, score=False, harness="talker", evaluations=("smoke",), tasks=2, rollouts=2
 )
@@ -113,7 +113,6 @@ def smoke(package: Package, facts: Facts) -> tuple[str, str]:
     return gate.verdict, gate.reason
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", DIALECTS)
 def test_harness_of_a_package_plays_in_every_dialect(
     path: str, environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
@@ -127,7 +126,6 @@ def test_harness_of_a_package_plays_in_every_dialect(
     assert "distribution" not in facts.completed
 
 
-@pytest.mark.slow
 def test_network_needs_of_a_harness_are_reported_with_a_fix(
     environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +143,6 @@ def test_network_needs_of_a_harness_are_reported_with_a_fix(
     assert facts.rollouts == ()
 
 
-@pytest.mark.slow
 def test_harness_program_finds_uv_on_verifiers_path(
     environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,14 +108,6 @@ def test_module_below_src_under_another_name_is_observed(
     assert place.line == line_of(package, "src/guessing/__init__.py", "raise ValueError")
 
 
-def test_package_without_tests_completes_the_tests_stage(
-    environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package = write_package(environments / "untested", "v0", {"module.py": GUESSING})
-    seen = look_at(package, workspace, monkeypatch, request=ObservationRequest(use_cache=False, stages=("tests",)))
-    assert "tests" in seen.facts.completed
-
-
 HARNESS = """
 import verifiers.v1 as vf
 

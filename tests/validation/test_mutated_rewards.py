@@ -61,7 +61,9 @@ class Bench:
 
 
 @pytest.fixture(scope="module", params=[pytest.param("v0", marks=pytest.mark.slow), "v1"])
-def bench(request: pytest.FixtureRequest, environments: Path, workspace: Workspace) -> Iterator[Bench]:
+def bench(
+    request: pytest.FixtureRequest, environments: Path, workspace: Workspace, lock_templates: LockTemplates
+) -> Iterator[Bench]:
     name = f"weak_{request.param}"
     package = write_package(environments / name, request.param, packages_with_weak_rewards.files(request.param, name))
     stop = threading.Event()
@@ -69,10 +71,9 @@ def bench(request: pytest.FixtureRequest, environments: Path, workspace: Workspa
     site = built_wheel(package, workspace, stop).overlay
     entry = EnvironmentEntry(package.name, gates=SMALL)
     settings = requests_for(entry, ObservationRequest()).settings(package, site)
-    with (
-        LockTemplates(workspace, stop) as templates,
-        environment_processes(venv, package, site, settings, Confinement({}), workspace, stop, templates) as processes,
-    ):
+    with environment_processes(
+        venv, package, site, settings, Confinement({}), workspace, stop, lock_templates
+    ) as processes:
         loaded = [part for _, parts in processes.load() for part in parts]
         with processes.job() as job:
             yield bench_of(processes, job, package, site, loaded)

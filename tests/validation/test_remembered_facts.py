@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from envwright.declarations.package import Lock, Package
-from envwright.declarations.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Cut, Facts, Failure
 from envwright.observing import facts_cache, observation
 from envwright.observing.collected_facts import ProgressListener
@@ -20,27 +20,10 @@ from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
+from recorded_requests import ENTRY, PACKAGE, REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-ENTRY = EnvironmentEntry("sums", args={"split": "train"}, secrets=("SUMS_API_KEY",))
-PACKAGE = Package(
-    "sums",
-    Path("/nowhere/sums"),
-    "sums",
-    "0.1.0",
-    "",
-    (),
-    "",
-    (),
-    (),
-    "v1",
-    None,
-    digest="d",
-    lock=Lock("l", "i", {}),
-)
-REQUEST = ObservationRequest()
 
 
 @pytest.fixture
@@ -66,37 +49,12 @@ def test_facts_key_with_open_network_changes_daily(monkeypatch: pytest.MonkeyPat
         {"package": replace(PACKAGE, digest="other")},
         {"package": replace(PACKAGE, lock=Lock("other", "i", {}))},
         {"package": replace(PACKAGE, lock=None)},
-        {"entry": replace(ENTRY, args={"split": "test"})},
-        {"entry": replace(ENTRY, args={})},
-        {"entry": replace(ENTRY, secrets=())},
-        {"entry": replace(ENTRY, secrets=("SUMS_API_KEY", "OTHER_KEY"))},
-        {"entry": replace(ENTRY, gates=Gates(SmokeGate(tasks=11)))},
-        {"entry": replace(ENTRY, gates=Gates(SmokeGate(rollouts=4)))},
-        {"entry": replace(ENTRY, gates=Gates(SmokeGate(max_concurrent=1)))},
-        {"entry": replace(ENTRY, gates=Gates(SmokeGate(timeout_s=1.0)))},
-        {"entry": replace(ENTRY, gates=Gates(distribution=DistributionGate(group_size=4)))},
-        {"entry": replace(ENTRY, gates=Gates(distribution=DistributionGate(min_rollouts=500)))},
-        {"request": replace(REQUEST, allow_network=True)},
-        {"request": replace(REQUEST, evaluate=False)},
-        {"request": replace(REQUEST, score=False)},
     ],
     ids=str,
 )
-def test_facts_key_depends_on_everything_observed(changed: dict[str, Any]):
+def test_facts_key_depends_on_the_package(changed: dict[str, Any]):
+    """`test_facts_keys.py` changes every setting."""
     assert key(**changed) != key()
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"entry": replace(ENTRY, gates=Gates(distribution=DistributionGate(min_mean=0.3, max_mean=0.4, min_std=0.2)))},
-        {"entry": replace(ENTRY, ignore={"RWD001": "a reason"}, visibility="PUBLIC", owners=("@a/b",), line=7)},
-        {"request": replace(REQUEST, use_cache=False)},
-    ],
-    ids=["thresholds", "registry", "cache"],
-)
-def test_facts_key_ignores_thresholds_of_judgement(changed: dict[str, Any]):
-    assert key(**changed) == key()
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, ""), (None, "x"), ("x", "y")])

@@ -71,10 +71,6 @@ from datasets import Dataset
 turns = itertools.count()
 
 
-def turn(completion, **kwargs):
-    return float(next(turns))
-
-
 def every_other(completion, **kwargs):
     return float(next(turns) % 2)
 
@@ -124,14 +120,13 @@ def load_environment(**kwargs):
 @pytest.mark.parametrize(
     ("environment", "rubric"),
     [
-        ("vf.SingleTurnEnv", "vf.Rubric([turn])"),
         ("vf.SingleTurnEnv", "vf.Rubric([every_other])"),
         ("Prepared", "vf.Rubric([given])"),
         ("vf.SingleTurnEnv", "Added([same])"),
         ("vf.SingleTurnEnv", "Called([same])"),
         ("vf.SingleTurnEnv", "Offered([given])"),
     ],
-    ids=["a function", "every other call", "how it is prepared", "how a rubric adds up", "calls", "offers"],
+    ids=["every other call", "how it is prepared", "how a rubric adds up", "calls", "offers"],
 )
 def test_changing_score_is_detected_from_every_source(
     tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, environment: str, rubric: str
@@ -144,12 +139,3 @@ def test_changing_score_is_detected_from_every_source(
     scored_twice = [score for score in seen.facts.scores if score.again]
     assert scored_twice
     assert all(set(score.again) != {score.reward} for score in scored_twice)
-
-
-def test_deterministic_reward_is_not_flagged(tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
-    text = COUNTING.replace("ENVIRONMENT", "vf.SingleTurnEnv").replace("RUBRIC", "vf.Rubric([same])")
-    package = write_package(
-        tmp_path / "environments" / "counting", "v0", {"module.py": text, "tests/oracle.py": ORACLE}
-    )
-    seen = look_at(package, workspace, monkeypatch, request=REPLIES)
-    assert {score.again for score in seen.facts.scores if score.again} == {(1.0,)}

@@ -12,10 +12,8 @@ from envwright.cli.docs import with_stages
 from envwright.facts import stages as table
 from envwright.facts.stages import Stage, in_start_order, needed_by, with_needs
 from envwright.observing import stages as stage_modules
-from envwright.observing.collected_facts import ProgressListener
-from envwright.observing.facts_cache import facts_key, read_facts, write_facts
+from envwright.observing.facts_cache import facts_key
 from envwright.observing.observation_request import ObservationRequest
-from envwright.reports.progress import RunProgress
 from envwright.reports.result import environment_result
 from envwright.rules.engine import Subject
 from envwright.rules.verdict import judge
@@ -70,18 +68,6 @@ def test_stage_runs_after_the_stages_it_needs(observations: RecordedObservations
     assert facts.completed[-1] == "spelling"
 
 
-@pytest.mark.usefixtures("spelling")
-def test_new_stage_is_in_progress(observations: RecordedObservations) -> None:
-    progress, reached = RunProgress(["sums"]), set()
-
-    def listen(stage: str) -> None:
-        progress.stage("sums", stage)
-        reached.update(row.stage for row in progress.rows())
-
-    observations.facts(ENTRY, REQUEST, ProgressListener(stage=listen))
-    assert "spelling" in reached
-
-
 def test_new_stage_changes_the_key_of_facts(request: pytest.FixtureRequest) -> None:
     before = facts_key(ENTRY, PACKAGE, REQUEST)
     request.getfixturevalue("spelling")
@@ -96,13 +82,6 @@ def test_new_stage_is_in_the_report(observations: RecordedObservations) -> None:
     result = environment_result(PACKAGE, facts, judgement, root=Path("/nowhere"), cached=False, seconds=1.0)
     assert "spelling" in result.stage_seconds
     assert [failure.stage for failure in result.failures] == ["spelling"]
-
-
-@pytest.mark.usefixtures("spelling")
-def test_new_stage_is_kept_in_the_cache(observations: RecordedObservations, tmp_path: Path) -> None:
-    facts = observations.facts(ENTRY, REQUEST)
-    write_facts(facts, tmp_path / "facts.json")
-    assert "spelling" in read_facts(tmp_path / "facts.json").completed
 
 
 @pytest.mark.usefixtures("spelling")

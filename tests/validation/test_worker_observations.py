@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import packages_obeying_replies
 import pytest
 from envwright.facts.observed import StartMode
+from envwright.observing.observation_request import ObservationRequest
 from sample_packages import Seen, line_of, look_at, processes_with, write_package
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 MODULES = {"v0": packages_obeying_replies.V0_MODULE, "v1": packages_obeying_replies.V1_MODULE}
+STAGES = ("rewards", "validation", "tests", "smoke", "distribution")
 
 
 @pytest.fixture(scope="module", params=[pytest.param("v0", marks=pytest.mark.slow), "v1"])
@@ -24,17 +26,17 @@ def seen(request: pytest.FixtureRequest, environments: Path, workspace: Workspac
     package = write_package(
         environments / name, request.param, packages_obeying_replies.files(MODULES[request.param], name)
     )
-    return look_at(package, workspace, patch, SECONDS_PER_REPLY=1.0)
+    request = ObservationRequest(use_cache=False, stages=STAGES)
+    return look_at(package, workspace, patch, request=request, SECONDS_PER_REPLY=1.0)
 
 
 def test_jobs_are_forked_from_the_loaded_environment(seen: Seen):
     assert seen.facts.started == StartMode("forked", "", "environment")
 
 
-@pytest.mark.parametrize("stage", ["load", "tasks", "rewards", "validation", "tests", "smoke", "distribution"])
-def test_stage_is_completed_for_every_kind_of_reward(seen: Seen, stage: str):
-    assert stage not in seen.facts.failures
-    assert stage in seen.facts.completed
+def test_stages_are_completed_for_every_kind_of_reward(seen: Seen):
+    assert seen.facts.failures == {}
+    assert {"load", "tasks", *STAGES} <= {*seen.facts.completed}
 
 
 def test_functions_have_names_weights_kinds_and_groups(seen: Seen):
@@ -96,20 +98,6 @@ def test_reward_is_the_weighted_sum(seen: Seen):
         assert score.reward == pytest.approx(2.0 * 0.5 + 0.5 + 0.25)
 
 
-def test_metrics_and_rewards_have_their_kinds(seen: Seen):
-    functions = seen.score("is 0.5").functions
-    assert functions["length"].kind == "metric"
-    assert functions["main_reward"].kind == "reward"
-    assert functions["main_reward"].weight == 2.0
-
-
-@pytest.mark.parametrize("order", ["raise", "leave", "none", "text", "nan", "infinity", "huge"])
-def test_function_without_a_usable_number_has_no_reward(seen: Seen, order: str):
-    score = seen.score(order)
-    assert score.reward is None
-    assert score.functions["main_reward"].score is None if "main_reward" in score.functions else True
-
-
 @pytest.mark.parametrize(
     ("order", "type", "message"),
     [
@@ -119,15 +107,14 @@ def test_function_without_a_usable_number_has_no_reward(seen: Seen, order: str):
         ("text", "NotANumber", "returned str 'a lot' instead of a number"),
         ("nan", "NotFinite", "returned nan"),
         ("infinity", "NotFinite", "returned inf"),
+        ("huge", "NotFinite", ""),
     ],
 )
-def test_function_failure_is_recorded_with_type_and_message(seen: Seen, order: str, type: str, message: str):
+def test_function_failure_is_recorded_and_leaves_no_reward(seen: Seen, order: str, type: str, message: str):
     failure = seen.failed(order)["main_reward"]
-    assert (failure.kind, failure.type, failure.message) == ("raised", type, message)
-
-
-def test_number_beyond_floats_is_recorded_as_not_finite(seen: Seen):
-    assert seen.failed("huge")["main_reward"].type == "NotFinite"
+    assert (failure.kind, failure.type) == ("raised", type)
+    assert message in failure.message
+    assert seen.score(order).reward is None
 
 
 def test_function_exception_has_its_line(seen: Seen):
@@ -147,10 +134,6 @@ def test_exception_of_one_reply_in_a_group_is_recorded_with_that_reply(seen: See
 def test_case_is_scored_once(seen: Seen):
     assert seen.score("random").again == ()
     assert seen.score("is 0.5").again == ()
-
-
-def test_first_policy_replies_are_scored_twice(seen: Seen):
-    assert any(score.again for score in seen.facts.scores)
 
 
 @pytest.mark.parametrize("order", ["spin", "sleep", "wait"])
@@ -231,7 +214,6 @@ def test_rollouts_requested_are_counted(seen: Seen):
 
 
 def test_author_tests_have_separate_outcomes(seen: Seen):
-    assert seen.facts.failures == {}
     outcomes = {one.test.rpartition("::")[2]: one.outcome for one in seen.facts.tests}
     assert outcomes == {
         "test_that_passes": "passed",

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands_in_pages import ENVWRIGHT, NOX, PAGES, ROOT, Block, blocks
-from documented_commands import NOWHERE, WHERE, Documented, documented, texts_in
+from commands_in_pages import ENVWRIGHT, NOX, PAGES, ROOT, blocks
+from documented_commands import NOWHERE, WHERE, documented, texts_in
 from envwright.cli.main import COMMANDS, parsed
 
 ALL = [block for page in PAGES for block in blocks(page, (ROOT / page).read_text("utf-8"))]
@@ -23,29 +23,25 @@ EXECUTED = [
 ]
 
 
-@pytest.mark.parametrize(
-    "block", [block for block in ALL if block.has_commands], ids=lambda one: f"{one.page}:{one.line}"
-)
-def test_command_block_is_run_or_has_a_reason(block: Block):
-    assert block.language == "sh" or block.reason, f"{block.page}:{block.line}: mark it as sh, or say why it is not run"
+def test_command_blocks_are_run_or_have_a_reason():
+    """Mark a block as sh, or say why it is not run."""
+    unclear = [block for block in ALL if block.has_commands and block.language != "sh" and not block.reason]
+    assert [f"{block.page}:{block.line}" for block in unclear] == []
 
 
-@pytest.mark.parametrize("one", sorted(NAMED, key=str), ids=lambda one: f"{one.page}:{one.line}")
-def test_documented_command_parses(one: Documented):
+@pytest.mark.parametrize("text", sorted({one.text for one in NAMED}))
+def test_documented_command_parses_and_is_executed_by_a_test(text: str):
+    """By a block of a page, with these flags or more of them; else by a test that has command and flags in its code."""
+    one = next(one for one in NAMED if one.text == text)
     if one.arguments and one.command in COMMANDS:
         parsed([one.command, *one.arguments])
     elif one.command not in COMMANDS:
-        assert f"def {one.command}(session" in (ROOT / "noxfile.py").read_text("utf-8"), one.text
-
-
-@pytest.mark.parametrize("one", sorted(NAMED, key=str), ids=lambda one: f"{one.page}:{one.line}")
-def test_documented_command_is_executed_by_a_test(one: Documented):
-    """By a block of a page, with these flags or more of them; else by a test that has command and flags in its code."""
+        assert f"def {one.command}(session" in (ROOT / "noxfile.py").read_text("utf-8"), one
     on_pages = any(run.command == one.command and run.flags >= one.flags for run in EXECUTED)
     wanted = {*one.command.split(), *one.flags}
     elsewhere = any(wanted <= texts_in(path) for path in WHERE.get(one.command, ()))
     nowhere = " ".join([one.command, *sorted(one.flags)]) in NOWHERE or one.command in NOWHERE
-    assert on_pages or elsewhere or nowhere, f"{one.page}:{one.line}: no test executes {one.text!r}"
+    assert on_pages or elsewhere or nowhere, f"no test executes {one}"
 
 
 def test_unexecuted_commands_are_all_documented():
@@ -124,3 +120,16 @@ def test_block_with_reason_is_not_run():
 )
 def test_agents_page_named_folder_exists(path: str):
     assert (ROOT / path).is_dir(), f"AGENTS.md: {path}"
+
+
+ROOT = Path(__file__).parents[2]
+OF_THE_SYSTEM = {"HOME", "PATH", "PYTHONPATH", "NO_PROXY", "TMPDIR", "LANG"}
+
+
+def test_page_names_every_variable_that_is_read() -> None:
+    page = (ROOT / "docs" / "variables.md").read_text("utf-8")
+    sources = [path.read_text("utf-8") for path in (ROOT / "tools").rglob("*.py")]
+    read = {name for text in sources for name in re.findall(r"environ(?:\.get\(|\[)\"([A-Z_]+)\"", text)}
+    own = {name for text in sources for name in re.findall(r"\"(ENVWRIGHT_[A-Z_]+)\"", text)}
+    of_github = {name for name in read if name.startswith("GITHUB_")}
+    assert {name for name in read | own if f"`{name}`" not in page} - of_github - OF_THE_SYSTEM == set()

@@ -4,10 +4,12 @@ import re
 from dataclasses import replace
 
 import pytest
+from envwright.facts.mutation import Mutant, Mutation
+from envwright.facts.search import Search
 from envwright.reports.documentation import rule_address
 from envwright.reports.markdown import render_markdown
 from envwright.reports.result import ValidationResult
-from envwright.reports.terminal import render_text
+from envwright.reports.terminal import MOST_SENTENCES, render_text
 from envwright.rules.evidence import EarnedReward, Evidence, ShownFailure, ShownReply
 from sample_results import (
     ADVICE,
@@ -346,3 +348,29 @@ def test_policies_are_named_on_the_page_and_not_on_the_terminal(endpoint: str | 
     assert "Policies: oracle, blend" in text
     assert ("real model: gpt" in text) == (endpoint is not None)
     assert ("Scripted policies" in text) == (endpoint is None)
+
+
+MUTANTS = (Mutant("a", "o", "f", "x.py", 1, "", "killed"), Mutant("b", "o", "f", "x.py", 2, "", "survived"))
+MUTATION = Mutation(2, 0, "all", 60, 4.0, MUTANTS, conversations=9, cases=2)
+
+
+def many() -> ValidationResult:
+    """Nine environments with long names, mutants and searches."""
+    named = [
+        replace(
+            FAILING,
+            name=f"a-name-that-is-rather-long-for-a-table-{number}",
+            mutation=MUTATION,
+            search=Search(0, "time"),
+        )
+        for number in range(9)
+    ]
+    return ValidationResult("fail", tuple(named), seconds=4.0, tool="0.1.0")
+
+
+def test_terminal_shows_many_environments_in_one_line_each() -> None:
+    text = render_text(many(), width=80, verbose=True)
+    assert len(many().environments) > MOST_SENTENCES
+    assert "mutation score" not in text
+    rows = [line.split()[-5:] for line in text.splitlines() if "50%" in line]
+    assert rows == [["2", "50%", "1", "no", "exploits"]] * 9

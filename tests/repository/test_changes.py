@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,7 @@ from envwright.declarations.registry_values import RuleSetting
 from envwright.packages.changes import changed_environments
 from envwright.packages.git import revision_of
 from sample_repository import only, refused, write, write_repository
-
-
-def git(folder: Path, *arguments: str) -> str:
-    settings = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(["git", *settings, *arguments], cwd=folder, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+from small_repository import git
 
 
 def commit(folder: Path, message: str = "change") -> str:

@@ -252,7 +252,7 @@ def decided_by_parser(folder: Path, lines: list[str], names: list[str]) -> list[
 
 
 @pytest.mark.filterwarnings("ignore:Possible nested set")
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(4))
 def test_ignore_matcher_agrees_with_parser_of_prime(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     parts = ["a", "b", "ab", "a.b", "a b", "[", "#a"]

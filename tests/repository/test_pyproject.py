@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 import pytest
-from envwright.declarations.package import AnswerDeclaration, RewardDeclaration
+from envwright.declarations.package import AnswerDeclaration, EquivalentMutant, RewardDeclaration
 from envwright.declarations.problem import Problem
 from envwright.packages.pyproject import key_lines, read_pyproject
-from envwright.packages.settings import read_settings
+from envwright.packages.settings import read_equivalent_mutants, read_settings
 from sample_repository import only, refused, write
 
 LAYOUT = '''\
@@ -147,3 +147,40 @@ def test_settings_unknown_table_suggests_the_nearest(tmp_path: Path) -> None:
 def test_settings_wrong_value_keeps_valid_ones(tmp_path: Path) -> None:
     reward, _, problems = settings(tmp_path, "[tool.envwright.reward]\nmin = 'a'\nmax = 2\n")
     assert (reward, len(problems)) == (RewardDeclaration(max=2), 1)
+
+
+def read(folder: Path, text: str) -> tuple[tuple[EquivalentMutant, ...], list[Problem]]:
+    (folder / "pyproject.toml").write_text(text)
+    pyproject = read_pyproject(folder / "pyproject.toml", folder)
+    marks, problems = read_equivalent_mutants(pyproject)
+    return marks, [*read_settings(pyproject)[-1], *problems]
+
+
+def test_mutation_marks_are_read(tmp_path: Path):
+    entry = '[tool.envwright.mutation]\nequivalent = [{ mutant = "a.b:c:0", reason = "same result" }]\n'
+    marks, problems = read(tmp_path, entry)
+    assert not problems
+    assert marks == (EquivalentMutant("a.b:c:0", "same result"),)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ('{ mutant = "a" }', "lacks the key reason"),
+        ('{ reason = "a" }', "lacks the key mutant"),
+        ('{ mutant = "a", reason = "" }', "has a reason that is not text"),
+        ('{ mutant = 3, reason = "a" }', "has a mutant that is not text"),
+        ('{ mutant = "a", reason = "b", resaon = "c" }', "is not a known key"),
+        ('"a.b:c:0"', "is not a mark of a mutant"),
+    ],
+)
+def test_mutation_mark_that_is_wrong_is_a_problem_with_line(tmp_path: Path, entry: str, message: str):
+    marks, problems = read(tmp_path, f"[tool.envwright.mutation]\nequivalent = [\n  {entry},\n]\n")
+    assert message in {problem.message for problem in problems}
+    assert all(problem.line in (2, 3) for problem in problems)
+    assert marks == ()
+
+
+def test_mutation_table_with_unknown_key_or_type_is_a_problem(tmp_path: Path):
+    _, problems = read(tmp_path, '[tool.envwright.mutation]\nequivalant = []\nequivalent = "all"\n')
+    assert {problem.message for problem in problems} == {"is not a known key", "is not an allowed value"}

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -142,56 +139,3 @@ def test_key_without_a_default_is_required_in_the_reference() -> None:
     assert "| `max_steps` | whole number, at least 1 | Training steps. Required. |" in page
     assert "| `batch_size` | whole number, at least 1 |" in page
     assert "Default: `128`." in page
-
-
-ADDED = '    seed: Annotated[Count, Field(description="Seed of the tasks that are drawn.")] = 3\n'
-SENT = 'return {"max_concurrent": entry.gates.smoke.max_concurrent'
-READ_BACK = """
-import json, sys
-from pathlib import Path
-from envwright.cli.docs import render_registry
-from envwright.declarations.document import parse_document
-from envwright.declarations.problem import DeclarationError
-from envwright.declarations.registry import registry_of, registry_schema
-from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.stage import requests_for
-
-def entry(seed):
-    text = "version: 1\\nowner: acme\\nenvironments: {sums: {gates: {smoke: {seed: %s}}}}" % seed
-    return registry_of(parse_document(text, "registry.yaml")).environments["sums"]
-
-try:
-    refused = str(entry("often"))
-except DeclarationError as error:
-    refused = str(error)
-print(json.dumps({
-    "schema": registry_schema()["$defs"]["SmokeGate"]["properties"]["seed"],
-    "read": entry(5).gates.smoke.seed,
-    "refused": refused,
-    "page": [line for line in render_registry(registry_schema()).splitlines() if "smoke.seed" in line],
-    "digests": [requests_for(entry(seed), ObservationRequest()).digest() for seed in (5, 5, 6)],
-}))
-"""
-
-
-@pytest.mark.slow
-def test_declared_key_reaches_schema_reader_page_and_facts_key(tmp_path: Path) -> None:
-    tools = tmp_path / "tools"
-    shutil.copytree(ROOT / "tools", tools, ignore=shutil.ignore_patterns("__pycache__"))
-    registry, requests = (
-        tools / "envwright/declarations/registry.py",
-        tools / "envwright/observing/stages/recordings.py",
-    )
-    text = registry.read_text()
-    assert text.count("    tasks: Annotated[") == 2
-    registry.write_text(text.replace("    tasks: Annotated[", f"{ADDED}    tasks: Annotated[", 1))
-    assert requests.read_text().count(SENT) == 1  # what asks a job for it makes it part of the key of facts
-    requests.write_text(requests.read_text().replace(SENT, f'{SENT}, "seed": entry.gates.smoke.seed'))
-    command = [sys.executable, "-c", READ_BACK]
-    done = subprocess.run(command, env={"PYTHONPATH": str(tools)}, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
-    assert (found["schema"]["type"], found["schema"]["default"], found["read"]) == ("integer", 3, 5)
-    assert "registry.yaml:3: environments.sums.gates.smoke.seed: is not an allowed value" in found["refused"]
-    assert len(found["page"]) == 2
-    assert all("Seed of the tasks that are drawn. Default: `3`." in line for line in found["page"])
-    assert found["digests"][0] == found["digests"][1] != found["digests"][2]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,9 @@ from envwright.packages.read_package import read_package
 from envwright.packages.release_history import ReleaseHistory, release_history
 from envwright.packages.versions import write_version
 from sample_repository import write, write_repository
+from small_repository import git
 
 FOLDER = "environments/word_sums"
-
-
-def git(folder: Path, *arguments: str) -> str:
-    settings = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(["git", *settings, *arguments], cwd=folder, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
 
 
 def commit(root: Path) -> str:

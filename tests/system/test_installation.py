@@ -5,26 +5,29 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from envwright import __version__
 from envwright.authoring.setup.answers import NoToolAddress, default_tool
-from envwright.system.installation import STARTED_BY, command_with, requirement
+from envwright.system.installation import STARTED_BY, command_with, distribution_name, requirement
 
 COMMIT = "a" * 40
 GIT = "https://github.com/our-team/envwright"
 
 
 @pytest.fixture
-def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The metadata of an installed copy; its installer's record is to be written."""
     folder = tmp_path / "envwright-1.2.3.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.4\nName: envwright\nVersion: 1.2.3\n")
     (folder / "top_level.txt").write_text("envwright\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    return folder / "direct_url.json"
+    distribution_name.cache_clear()
+    yield folder / "direct_url.json"
+    distribution_name.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -79,7 +82,6 @@ def test_files_of_init_call_what_was_installed(recorded: Path, url: str, commit:
         ("git+https://gitlab.com/team/tool", "https://github.com/upstream/tool", "gitlab.com/team/tool, which is"),
         ("https://github.com.example.org/a/tool", "https://github.com/upstream/tool", "example.org/a/tool, which is"),
         ("", "https://github.com/Acme/envwright", "Acme/envwright is a placeholder"),
-        ("", "https://example.org/tool", "the index, its origin, is not on github.com, and its package declares no"),
         ("", "", "the index, its origin, is not on github.com, and its package declares no"),
     ],
 )
@@ -100,8 +102,6 @@ def test_copy_from_an_unknown_address_has_no_tool(
         ("git@github.com:team/tool.git", True, f"team/tool@COMMIT # v{__version__}"),
         ("https://ann@github.com/team/tool", False, "FOLDER is on no branch of origin, team/tool: push it"),
         ("git@github.com.example.org:team/tool", True, "the clone FOLDER has no `origin` on github.com"),
-        ("https://github.com/../tool/x", True, "the clone FOLDER has no `origin` on github.com"),
-        ("https://github.com/acme/tool", True, "acme/tool is a placeholder"),
         (None, True, "the clone FOLDER has no `origin` on github.com"),
     ],
 )

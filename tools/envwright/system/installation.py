@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
 from typing import Literal
@@ -18,6 +19,7 @@ SOURCE = Path(__file__).resolve().parents[2]
 Extra = Literal["prime", "prices", "inspect", "store", "train"]
 
 
+@cache  # half a second, as it reads the metadata of everything that is installed
 def distribution_name() -> str:
     """The name of the distribution that this package was installed from: a team may publish it under one of its own."""
     return next(iter(packages_distributions().get(PACKAGE, ())), PACKAGE)

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import pytest
 from envwright.declarations.problem import DeclarationError
+from envwright.exit_codes import CommandError
 from envwright.github.api import GitHub, GitHubError
 from envwright.github.commit_status_lock import claim, close
 from envwright.github.pull_requests import LONGEST, MARK, comment, pull_request_of
@@ -52,12 +53,14 @@ def test_pull_request_is_found_by_github_not_by_the_artifact(fake: FakeGitHub, g
 
 
 def test_commit_status_lock_is_taken_once(fake: FakeGitHub, github: GitHub) -> None:
-    assert claim(github, 7).refusal == ""
-    assert "was evaluated before" in claim(github, 7).refusal
+    claim(github, 7)
+    with pytest.raises(CommandError, match="was evaluated before"):
+        claim(github, 7)
     close(github, COMMIT, "success")
     assert [status["state"] for status in fake.statuses] == ["pending", "success"]
     fake.pulls[0]["state"] = "closed"
-    assert claim(github, 7).refusal == "pull request 7 is closed"
+    with pytest.raises(CommandError, match="pull request 7 is closed"):
+        claim(github, 7)
 
 
 @pytest.mark.parametrize(

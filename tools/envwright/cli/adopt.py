@@ -22,6 +22,7 @@ from envwright.authoring.adopting.screen import render_screen
 from envwright.authoring.adopting.staging import Staging
 from envwright.cli import arguments
 from envwright.declarations.registry_values import OWNER
+from envwright.exit_codes import CommandError
 from envwright.observing.runner import run_all
 from envwright.observing.verdicts import ValidationRequest
 from envwright.reports.open_progress import open_progress
@@ -75,8 +76,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         sources = [source_of(text, Path.cwd()) for text in options.sources]
     except SourceUnreadable as error:
-        print(f"{error}\n\nNothing was written.", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"{error}\n\nNothing was written.") from None
     with terminated_like_interrupted(), Workspace(root).scratch() as folder:
         staging = staging_for(root, folder, stop)
         staging.results = tuple(options.results)

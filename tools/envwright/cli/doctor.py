@@ -63,8 +63,8 @@ def _fixed(machine: Machine, workspace: Workspace) -> int:
         with workspace.alone():
             for folder in machine.unsound:
                 shutil.rmtree(folder)
-    except InUse:
-        print("another run is using the cache: nothing was removed", file=sys.stderr)
+    except InUse as error:
+        print(error, file=sys.stderr)
         return 0
     return len(machine.unsound)
 

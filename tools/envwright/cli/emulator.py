@@ -18,6 +18,7 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import load_registry
+from envwright.exit_codes import CommandError
 from envwright.system.loopback import PortTaken
 
 EXAMPLES = """examples:
@@ -82,14 +83,12 @@ def run(options: argparse.Namespace) -> int:
             while not stop.wait(1.0):
                 pass
     except (FaultSyntaxError, UnknownAssumption) as error:
-        print(f"envwright emulator: {error}", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"envwright emulator: {error}") from None
     except PortTaken as error:
-        print(f"envwright emulator: port {options.port}: {error.strerror}; --port 0 picks a free one", file=sys.stderr)
-        return exit_codes.USAGE
+        message = f"envwright emulator: port {options.port}: {error.strerror}; --port 0 picks a free one"
+        raise CommandError(message) from None
     except OSError as error:
-        print(f"envwright emulator: {error.filename or 'a file'}: {error.strerror}", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"envwright emulator: {error.filename or 'a file'}: {error.strerror}") from None
     print("stopped", file=sys.stderr)
     return exit_codes.PASS
 

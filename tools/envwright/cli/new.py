@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import get_args
 
 from envwright import exit_codes
@@ -75,8 +74,8 @@ def run(options: argparse.Namespace) -> int:
         owners = tuple(options.owner or usual_owners(registry))
         written = write(root, plan.name, files_of(plan), plan.generation, owners, ignored_by(plan), declared_by(plan))
     except ProgramFailed as error:
-        print(f"uv could not resolve the lock, and nothing was written:\n{error.failure.message}", file=sys.stderr)
-        return exit_codes.ERROR
+        message = f"uv could not resolve the lock, and nothing was written:\n{error.failure.message}"
+        raise CommandError(message, exit_codes.ERROR) from None
     print(f"{plan.name}: {plan.kind}, {plan.answer}, {plan.generation}")
     for path in written:
         print(f"  {path}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import sys
 
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import beside_key
+from envwright.exit_codes import CommandError
 from envwright.models.model_evaluation import EvaluationSettings
 from envwright.models.record import record
 from envwright.packages.repository import Repository
@@ -41,8 +41,7 @@ def _date(text: str) -> str:
 def run(options: argparse.Namespace) -> int:
     """Record the named environments and return the exit code."""
     if not options.names:
-        print("name the environments to evaluate the model on", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError("name the environments to evaluate the model on")
     repository = Repository.load(options.root, options.names)
     names = repository.select(options.names)
     settings = arguments.settings(EvaluationSettings, options)

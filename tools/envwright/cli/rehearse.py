@@ -22,6 +22,7 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.emulator import add_behaviour, registered_owners
 from envwright.declarations.registry import load_registry
+from envwright.exit_codes import CommandError
 from envwright.hub.access import find_prime, install_prime
 from envwright.system.workspace import CACHE_DIR, users_folder
 
@@ -64,14 +65,13 @@ class _Played:
 def run(options: argparse.Namespace) -> int:
     """Play every scene in a temporary copy and return the exit code of the worst."""
     if find_prime() is None:
-        print(f"The prime CLI, which a release runs, is not installed: {install_prime('rehearse')}", file=sys.stderr)
-        return exit_codes.ERROR
+        message = f"The prime CLI, which a release runs, is not installed: {install_prime('rehearse')}"
+        raise CommandError(message, exit_codes.ERROR)
     try:
         with tempfile.TemporaryDirectory(prefix="envwright-rehearsal-") as folder:
             return _rehearsed(options.root, Path(folder), options)
     except (FaultSyntaxError, UnknownAssumption) as error:
-        print(f"envwright rehearse: {error}", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"envwright rehearse: {error}") from None
 
 
 def _rehearsed(root: Path, folder: Path, options: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from envwright import exit_codes
 from envwright.cli import arguments
+from envwright.exit_codes import CommandError
 from envwright.files.atomic_write import write_whole
 from envwright.github.api import GitHub, GitHubError
 from envwright.github.workflow_runs import commits_of_successes
@@ -72,8 +73,7 @@ def run_verify(options: argparse.Namespace) -> int:
     """Load every wheel that the ledger waits for; write loaded.json after each."""
     root: Path = options.root
     if os.environ.get("PRIME_API_KEY"):
-        print("release verify runs published code and must not have a key: unset PRIME_API_KEY", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError("release verify runs published code and must not have a key: unset PRIME_API_KEY")
     commit = head_of(root)
     ledger = ledger_at(options.folder / LEDGER, commit)
     waiting = [entry for entry in ledger.entries if entry.waits_for_loading]
@@ -154,8 +154,7 @@ def run_since(options: argparse.Namespace) -> int:
     try:
         commits = commits_of_successes(GitHub.of_workflow(), options.workflow, options.branch)
     except (GitHubError, KeyError, TypeError) as error:
-        print(f"the runs of {options.workflow} cannot be read: {error}", file=sys.stderr)
-        return exit_codes.ERROR
+        raise CommandError(f"the runs of {options.workflow} cannot be read: {error}", exit_codes.ERROR) from None
     # after a rewritten history, some are not ancestors
     ancestors = (each for each in commits if git(root, "merge-base", "--is-ancestor", each, "HEAD").returncode == 0)
     commit = next(ancestors, "")

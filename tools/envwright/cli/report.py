@@ -14,6 +14,7 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.exit_codes import CommandError
 from envwright.packages.repository import Repository
 from envwright.reports.merging import current, merged, missing_shards
 from envwright.reports.printing import write_report
@@ -52,8 +53,7 @@ def run_open(options: argparse.Namespace) -> int:
     """Rewrite the page from the folder of reports, and show it."""
     folder: Path = options.reports.absolute()
     if not (folder / "validate.json").is_file():
-        print(f"{folder} holds no validate.json\nrun first: envwright validate", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"{folder} holds no validate.json\nrun first: envwright validate")
     page = write_page(folder, one_file=options.one_file)
     print(page)
     if not options.print and not webbrowser.open(page.as_uri()):

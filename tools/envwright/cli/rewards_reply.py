@@ -9,18 +9,10 @@ import threading
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import named_environment
-from envwright.observing.job import StageFailed
-from envwright.observing.reply import (
-    NoOracleReplyError,
-    OneReplyError,
-    UnknownTaskError,
-    render_json,
-    render_text,
-    reply_to,
-    turn_of,
-)
+from envwright.exit_codes import CommandError
+from envwright.observing.job import failing_as
+from envwright.observing.reply import render_json, render_text, reply_to, turn_of
 from envwright.reports.printing import for_terminal, print_text
-from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
@@ -52,25 +44,16 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Score the reply of the command line and print the result."""
     if options.replies.count("-") > 1:
-        print("standard input can be read once: only one TEXT may be -", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError("standard input can be read once: only one TEXT may be -")
     entry, package = named_environment(options)
     turns = [turn_of(sys.stdin.read() if turn == "-" else turn) for turn in options.replies]
     if options.task < 0:
-        print(f"tasks are counted from 0: there is no task {options.task}", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"tasks are counted from 0: there is no task {options.task}")
     workspace, network = Workspace(options.root), options.allow_network
-    try:
+    with failing_as(f"{entry.name} could not be scored"):
         replied = reply_to(
             entry, package, workspace, options.task, turns, allow_network=network, stop=threading.Event()
         )
-    except (UnknownTaskError, OneReplyError, NoOracleReplyError) as error:
-        print(f"{entry.name}: {error}", file=sys.stderr)
-        return exit_codes.USAGE
-    except (StageFailed, ProgramFailed) as error:
-        print(f"{entry.name} could not be scored: {error.failure.type}: {error.failure.message}", file=sys.stderr)
-        own = error.failure.kind in ("raised", "missing-secret", "network")
-        return exit_codes.FAIL if own else exit_codes.ERROR
     if options.format == "json":
         print_text(for_terminal(lambda _width, _colour: render_json(package, replied)))
     else:

@@ -24,7 +24,7 @@ from envwright.exit_codes import CommandError
 from envwright.facts.observed import Failure
 from envwright.models.model_run import judge_cut_short, judge_endpoint, judge_of
 from envwright.models.relay import Relay
-from envwright.observing.job import StageFailed, WorkerLost
+from envwright.observing.job import StageFailed
 from envwright.packages.content import reward_digest
 from envwright.packages.git import head_of
 from envwright.packages.repository import Repository
@@ -81,11 +81,9 @@ def train_here(options: argparse.Namespace, registry: Registry, runs: Sequence[D
         name = next(iter(declared.compiled.files))
         file = root / name
         if name in stale_configs(root, [declared]):
-            print(f"{name} differs from registry.yaml; update it with: envwright train compile", file=sys.stderr)
-            return exit_codes.USAGE
+            raise CommandError(f"{name} differs from registry.yaml; update it with: envwright train compile")
         if missing := [secret for secret in declared.spec.secrets if not os.environ.get(secret)]:
-            print(f"{declared.spec.name} needs {', '.join(missing)}, which is not set", file=sys.stderr)
-            return exit_codes.USAGE
+            raise CommandError(f"{declared.spec.name} needs {', '.join(missing)}, which is not set")
         if not _missing():
             packages = packages_of_runs(root, registry, [declared.spec])
             fixed = preregistration_of(declared.spec, registry, packages, head_of(root))
@@ -104,16 +102,11 @@ def _train_file(file: Path, options: argparse.Namespace) -> int:
     """Train as a compiled file declares; the exit code."""
     if missing := _missing():
         command = command_with("train", "envwright train RUN")
-        print(f"training here needs {', '.join(missing)}, which are not installed; run: {command}", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"training here needs {', '.join(missing)}, which are not installed; run: {command}")
     try:
         trained = _train(options.root, read_settings(file))
-    except UnfitSettings as error:
-        print(error, file=sys.stderr)
-        return exit_codes.USAGE
-    except (StageFailed, WorkerLost, ProgramFailed) as error:
-        print(f"the environment could not be played: {error}", file=sys.stderr)
-        return exit_codes.ERROR
+    except (StageFailed, ProgramFailed) as error:
+        raise CommandError(f"the environment could not be played: {error}", exit_codes.ERROR) from None
     said = json.dumps(_as_json(trained), indent=2) if options.format == "json" else _summary(trained)
     print_text(f"{said}\n")
     return CODES[trained.end]

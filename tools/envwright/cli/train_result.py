@@ -16,6 +16,7 @@ from envwright import exit_codes
 from envwright.cli import arguments, compare
 from envwright.declarations.package import Package
 from envwright.declarations.registry import Registry
+from envwright.exit_codes import CommandError
 from envwright.facts.training_log import NoMetrics
 from envwright.hub.access import HubUnavailable, hub_access
 from envwright.hub.runs import RunsUnreadable
@@ -46,15 +47,13 @@ from envwright.statistics.before_after import GOAL_ANSWERS, judged, least_tasks,
 from envwright.statistics.checks import MIN_COVERAGE
 from envwright.statistics.intervals import Estimate
 from envwright.statistics.series import metric_of, rising_score
-from envwright.system.subprocesses import Interrupted
 from envwright.text.plain_data import plain_data
 from envwright.text.visible_text import shortened, visible
 from envwright.training.declared_runs import packages_of_runs
 from envwright.training.follow import OUTPUTS, Checkout, Followed, NotFound, checkout_of, diagnose, followed, report_of
-from envwright.training.kept_model import KeptModel, NoKeptModel, kept_model
+from envwright.training.kept_model import KeptModel, kept_model
 from envwright.training.preregistration import (
     FILE,
-    NotRegistered,
     Preregistration,
     RegisteredEnvironment,
     preregistration_of,
@@ -77,12 +76,11 @@ STEP_SECONDS = ("time/step", "timing_s/step", "timing/step", "step_time")
 metric_utils.py of 0.8.0), SkyRL's (skyrl/train/trainer.py@a956457) and TRL's (trainer/grpo_trainer.py of 1.16.0)."""
 
 
-class NoAnswer(Exception):
+class NoAnswer(CommandError):
     """The run cannot be judged yet; the message has the reason and the next command."""
 
-    def __init__(self, message: str, fix: str = "", code: int = exit_codes.USAGE) -> None:
-        self.code = code
-        super().__init__(f"{message}\n    fix: {fix}" if fix else message)
+    def __init__(self, message: str, fix: str, code: int | None = None) -> None:
+        super().__init__(f"{message}\n    fix: {fix}" if fix else message, code)
 
 
 @dataclass(frozen=True)
@@ -121,17 +119,8 @@ def run(options: argparse.Namespace) -> int:
     try:
         finished = _finished(options)
         report = _report(finished)
-    except NoAnswer as error:
-        print_message(str(error))
-        return error.code
-    except (NoKeptModel, NotRegistered, HubUnavailable) as error:
-        print_message(str(error))
-        return exit_codes.USAGE
     except RunsUnreadable as error:
-        print_message(hub_access().scrubber.text(str(error)))
-        return exit_codes.ERROR
-    except Interrupted:
-        return exit_codes.INTERRUPTED
+        raise CommandError(hub_access().scrubber.text(str(error)), exit_codes.ERROR) from None
     assert report.answer is not None
     _write(report, finished.reports, options)
     return exit_codes.OF_VERDICT[ANSWER_VERDICTS[report.answer.answer]]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.declarations.problem import DeclarationError
+from envwright.exit_codes import CommandError
 from envwright.files.atomic_write import write_whole
 from envwright.models.transcript_files import NoTranscripts, TranscriptFiles, opened_transcripts
 from envwright.packages.content import RECORDINGS
@@ -52,19 +52,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serve or write the page, and return the exit code."""
     if options.one_file and options.out is None:
-        print("--one-file needs --out FILE", file=sys.stderr)
-        return exit_codes.USAGE
-    try:
-        paths = [path for source in options.sources for path in _paths(source, options.root)]
-        paths = paths or [options.root / "reports" / "rollouts"]
-        _announce(paths)
-        with opened_transcripts(paths) as opened:
-            _print_problems(opened)
-            title = opened.files[0] if len(opened.files) == 1 else f"{len(opened.files)} files of results"
-            return _written(opened, title, options) if options.out else _served(opened, title, options)
-    except (NoTranscripts, DeclarationError) as error:
-        print(f"{error}", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError("--one-file needs --out FILE")
+    paths = [path for source in options.sources for path in _paths(source, options.root)]
+    paths = paths or [options.root / "reports" / "rollouts"]
+    _announce(paths)
+    with opened_transcripts(paths) as opened:
+        _print_problems(opened)
+        title = opened.files[0] if len(opened.files) == 1 else f"{len(opened.files)} files of results"
+        return _written(opened, title, options) if options.out else _served(opened, title, options)
 
 
 def _paths(source: str, root: Path) -> Iterator[Path]:
@@ -123,8 +118,7 @@ def _served(opened: TranscriptFiles, title: str, options: argparse.Namespace) ->
             while not stop.wait(1.0):
                 pass
     except OSError as error:
-        print(f"port {options.port}: {error.strerror}; --port 0 picks a free one", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"port {options.port}: {error.strerror}; --port 0 picks a free one") from None
     print("stopped", file=sys.stderr)
     return exit_codes.PASS
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from envwright import exit_codes
+from envwright.exit_codes import CommandError
 from envwright.github.api import GitHub, GitHubError
 
 CONTEXT = "envwright/evaluate"
@@ -15,28 +17,28 @@ STATES = {"success": "success", "failure": "failure", "cancelled": "error", "ski
 
 @dataclass(frozen=True)
 class Claim:
-    """The head commit of a pull request, and why it may not be used; empty if it may."""
+    """The head commit of a pull request, which was locked."""
 
     commit: str
-    refusal: str = ""
-    approval: str = ""
+    approval: str
     """Whether anybody has to approve the evaluation, in words."""
 
 
 def claim(github: GitHub, number: int) -> Claim:
     """Lock the head commit of an open pull request, unless it was locked before.
 
-    The workflow's concurrency group prevents two runs at once. Raises `GitHubError`.
+    The workflow's concurrency group prevents two runs at once. Raises `CommandError` with the reason of a refusal.
     """
     pull = github.get(f"pulls/{number}")
     commit = str(pull["head"]["sha"])
     if pull["state"] != "open":
-        return Claim(commit, f"pull request {number} is {pull['state']}")
+        raise CommandError(f"pull request {number} is {pull['state']}", exit_codes.FAIL)
     if any(each["context"] == CONTEXT for each in github.all(f"commits/{commit}/statuses")):
-        return Claim(commit, f"{commit[:12]} was evaluated before: push a new commit, or look at its checks")
+        message = f"{commit[:12]} was evaluated before: push a new commit, or look at its checks"
+        raise CommandError(message, exit_codes.FAIL)
     approval = _approval(github)
     _set_status(github, commit, "pending", approval)
-    return Claim(commit, approval=approval)
+    return Claim(commit, approval)
 
 
 def _approval(github: GitHub) -> str:

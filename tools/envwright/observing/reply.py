@@ -12,6 +12,7 @@ from envwright_worker.messages import Message, assistant_message
 
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
+from envwright.exit_codes import CommandError
 from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY
 from envwright.facts.observed import Description, Failure, FunctionFailure, FunctionScore, Task
 from envwright.facts.reward_numbers import number
@@ -21,22 +22,6 @@ from envwright.reports.page import Page, TableColumn
 from envwright.rules.evidence import of_functions, reply_text
 from envwright.system.workspace import Workspace
 from envwright.text.plain_data import plain_data
-
-
-class UnknownTaskError(LookupError):
-    """There is no such task; `count` is the number of tasks, as far as they were read."""
-
-    def __init__(self, index: int, count: int) -> None:
-        self.count = count
-        super().__init__(f"there is no task {index}: the environment has {count}, numbered 0 to {count - 1}")
-
-
-class OneReplyError(ValueError):
-    """Several turns were given to a single-turn environment."""
-
-
-class NoOracleReplyError(LookupError):
-    """The oracle has no reply to the task, and the caller gave none."""
 
 
 @dataclass(frozen=True)
@@ -76,20 +61,23 @@ def reply_to(
 ) -> Replied:
     """Score a reply, or the turns of a conversation, on the task with this index; without turns, the oracle's reply.
 
-    Raises `UnknownTaskError`, `OneReplyError`, `NoOracleReplyError`, and `StageFailed` or `ProgramFailed` when the
+    Raises `CommandError` if there is no such task or no reply to it, and `StageFailed` or `ProgramFailed` when the
     environment cannot be loaded or queried.
     """
     with opened_environment(entry, package, workspace, allow_network, stop) as opened:
         if len(turns) > 1 and not opened.description.conversational:
-            raise OneReplyError(f"{package.name} is single-turn: one reply is the whole conversation")
+            raise CommandError(f"{entry.name}: {package.name} is single-turn: one reply is the whole conversation")
         request = opened.worker.request("reply", LOAD_SECONDS, task=task, turns=list(turns), seconds=SECONDS_PER_REPLY)
         parts = {kind: value for kind, value in request if kind != "network"}
     if "missing" in parts:
-        raise UnknownTaskError(task, parts["missing"]["count"])
+        count = parts["missing"]["count"]
+        raise CommandError(
+            f"{entry.name}: there is no task {task}: the environment has {count}, numbered 0 to {count - 1}"
+        )
     if "no-oracle" in parts:
         failure = (parts.get("score") or {}).get("failure")
         why = f"the oracle raised {failure['type']}: {failure['message']}" if failure else "the oracle has no reply"
-        raise NoOracleReplyError(f"{why} on task {task}; give a TEXT, or complete tests/oracle.py")
+        raise CommandError(f"{entry.name}: {why} on task {task}; give a TEXT, or complete tests/oracle.py")
     replied = parts["replied"]
     return Replied(
         task=checked(Task, parts["task"]),

@@ -7,6 +7,7 @@ import re
 import sys
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from envwright import __version__, exit_codes
@@ -90,9 +91,7 @@ def run(options: argparse.Namespace) -> int:
             stop.set()
             print("interrupted, and nothing was written", file=sys.stderr)
             return exit_codes.INTERRUPTED
-    print_text(
-        for_terminal(lambda width, colour: render_screen(outcome, width=width, colour=colour, dry_run=options.dry_run))
-    )
+    print_text(for_terminal(partial(render_screen, outcome, dry_run=options.dry_run)))
     return _exit_code(outcome)
 
 

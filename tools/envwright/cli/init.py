@@ -1,4 +1,4 @@
-"""`envwright init`: write the files of a repository of environments."""
+"""Write the files of a repository of environments, and renew those that were not edited."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from envwright import exit_codes
@@ -17,15 +18,18 @@ from envwright.authoring.setup.answers import (
     Answers,
     NoToolAddress,
     Record,
+    at_installed_commit,
     default_tool,
     is_placeholder,
     read_record,
 )
+from envwright.authoring.setup.files import FILES
 from envwright.authoring.setup.initial import InitialFiles, enclosing_repository, plan_files, write_files
-from envwright.authoring.setup.screen import initial_data, render_initial
+from envwright.authoring.setup.screen import initial_data, render_initial, render_upgrade
+from envwright.authoring.setup.upgrading import as_data, plan_upgrade, write_upgrade
 from envwright.cli import arguments
 from envwright.cli.questions import answer, can_ask
-from envwright.declarations.problem import DeclarationError
+from envwright.declarations.problem import DeclarationError, Problem, nearest
 from envwright.declarations.registry import load_registry
 from envwright.declarations.registry_values import OWNER, SLUG
 from envwright.declarations.tool_source import REGISTRY_FILE, TOOL_FOLDER, holds_tool
@@ -35,12 +39,19 @@ from envwright.reports.printing import for_terminal, print_text
 from envwright.system.subprocesses import Interrupted, terminated_like_interrupted
 from envwright.text.visible_text import visible
 
-EXAMPLES = """examples:
+EXAMPLES = {
+    "init": """examples:
   envwright init --owner acme                        in this folder, empty or with environments/
   envwright init my-environments --owner acme --visibility public
   envwright init --owner acme --maintainer @acme/reviewers
   envwright init --dry-run                           asks on a terminal, and shows what would be written
-"""
+""",
+    "upgrade": """examples:
+  envwright upgrade --check                 show what this version of envwright would change; exit code 1 if anything
+  envwright upgrade                         change it, by three-way merges
+  envwright upgrade --keep README.md        settle a conflict: the file stays as it is
+""",
+}
 VISIBILITIES = ("private", "public")
 LONGEST_SLUG = 100
 LONGEST_ADDRESS = 200
@@ -54,7 +65,7 @@ class NotInitialised(Exception):
     """Nothing can be written; the message has the reason and the fix."""
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments_init(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "folder", nargs="?", type=Path, default=Path(), metavar="FOLDER", help="where (default: this folder)"
     )
@@ -108,7 +119,7 @@ def _refusal(pattern: str, what: str, longest: int = LONGEST_SLUG) -> Callable[[
     return refuse
 
 
-def run(options: argparse.Namespace) -> int:
+def run_init(options: argparse.Namespace) -> int:
     """Write the files that are missing; the result goes to standard output."""
     root = options.folder.absolute()
     try:
@@ -135,15 +146,9 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "json":
         text = json.dumps(initial_data(plan), indent=2) + "\n"
     else:
-        text = for_terminal(lambda width, colour: _rendered(plan, record, options, width=width, colour=colour))
+        text = for_terminal(partial(render_initial, plan, record, options.folder, dry_run=options.dry_run))
     print_text(text)
     return exit_codes.PASS
-
-
-def _rendered(
-    plan: InitialFiles, record: Record | None, options: argparse.Namespace, *, width: int, colour: bool
-) -> str:
-    return render_initial(plan, record, options.folder, width=width, colour=colour, dry_run=options.dry_run)
 
 
 def _refuse_place(root: Path) -> None:
@@ -264,3 +269,57 @@ def _refuse_other_answers(options: argparse.Namespace, answers: Answers) -> None
                 f"{ANSWERS_FILE} records {name} {recorded!r}. Change it there, and run envwright upgrade, which changes"
                 " the files that depend on it."
             )
+
+
+def add_arguments_upgrade(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--check", action="store_true", help="write nothing, and exit with 1 if a file would change or is in conflict"
+    )
+    command.add_argument(
+        "--keep",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="keep this file as it is where it is in conflict, and do not show the change again",
+    )
+    arguments.printed(command)
+    arguments.root(command)
+
+
+def run_upgrade(options: argparse.Namespace) -> int:
+    """Merge every file; the differences go to standard output. The exit code is 1 where conflicts are left."""
+    root: Path = options.root
+    record = read_record(root)
+    if record is None:
+        fix = "envwright init, which keeps the files that are there"
+        raise DeclarationError(
+            [Problem(ANSWERS_FILE, None, "does not exist, so the files that init wrote are not known", fix=fix)]
+        )
+    _refuse_unknown(options.keep, record)
+    try:
+        with terminated_like_interrupted():
+            upgrade = plan_upgrade(root, at_installed_commit(record), options.keep)
+            if not options.check and (upgrade.changes or upgrade.record.files != record.files):
+                write_upgrade(root, upgrade)
+    except KeyboardInterrupt:
+        print("\ninterrupted, and nothing was written", file=sys.stderr)
+        return exit_codes.INTERRUPTED
+    except OSError as error:
+        print(f"{visible(str(error.filename or root))} cannot be written: {error.strerror or error}", file=sys.stderr)
+        print("\nNothing was written.", file=sys.stderr)
+        return exit_codes.ERROR
+    if options.format == "json":
+        text = json.dumps(as_data(upgrade, record.envwright), indent=2) + "\n"
+    else:
+        text = for_terminal(partial(render_upgrade, upgrade, check=options.check))
+    print_text(text)
+    return exit_codes.FAIL if (upgrade.changes if options.check else upgrade.conflicts) else exit_codes.PASS
+
+
+def _refuse_unknown(names: Sequence[str], record: Record) -> None:
+    """Raise `DeclarationError` for a name that is not one of the tool's files."""
+    known = sorted({*FILES, *record.files})
+    for name in names:
+        if name not in known:
+            message, near = "is not a file that init writes", nearest(name, known)
+            raise DeclarationError([Problem(name, None, message, allowed=", ".join(known), nearest=near)])

@@ -38,10 +38,10 @@ class Command:
 SECTIONS: Mapping[str, Mapping[str, Command]] = {
     "start": {
         "init": Command("write the files of a repository of environments, in an empty folder or an existing one"),
-        "upgrade": Command("renew the files that init wrote, without touching what was edited"),
+        "upgrade": Command("renew the files that init wrote, without touching what was edited", "init"),
         "new": Command("create an environment that passes all gates"),
         "adopt": Command("bring environments from elsewhere into this repository"),
-        "inspect": Command("describe a dataset and suggest an environment"),
+        "inspect": Command("describe a dataset and suggest an environment", "new"),
         "migrate": Command("move an environment from v0 to v1, and prove that its rewards are equal"),
         "doctor": Command("check this machine and suggest fixes"),
         "completion": Command("print the completion script of a shell"),
@@ -50,9 +50,9 @@ SECTIONS: Mapping[str, Mapping[str, Command]] = {
         "validate": Command("run all gates on environments"),
         "schema": Command("one gate: declaration, package, wheel, loading, data", "validate"),
         "rewards": Command("one gate: the rewards of right and wrong replies", "validate"),
-        "rewards diff": Command("compare the rewards of two versions of an environment"),
-        "rewards explain": Command("list the findings of a rule in environments"),
-        "rewards reply": Command("score one reply, function by function"),
+        "rewards diff": Command("compare the rewards of two versions of an environment", "rewards"),
+        "rewards explain": Command("list the findings of a rule in environments", "rewards"),
+        "rewards reply": Command("score one reply, function by function", "rewards"),
         "smoke": Command("one gate: a real evaluation against scripted policies, or with a model", "validate"),
         "distribution": Command("one gate: whether the rewards leave something to learn", "validate"),
         "distribution results": Command("the same gate on rollouts from elsewhere", "distribution"),
@@ -70,10 +70,10 @@ SECTIONS: Mapping[str, Mapping[str, Command]] = {
     "publish": {
         "plan": Command("show the changes that a release would publish; changes nothing", "release"),
         "release": Command("publish the planned changes, on passing evidence"),
-        "release verify": Command("install and load the published packages, without a key", "release_jobs"),
+        "release verify": Command("install and load the published packages, without a key", "release"),
         "bump": Command("raise the version of environments by one step"),
         "rehearse": Command("rehearse a merge on loopback, without a key: prove, publish, submit runs"),
-        "emulator": Command("a Hub on loopback for rehearsals and tests, until Ctrl-C"),
+        "emulator": Command("a Hub on loopback for rehearsals and tests, until Ctrl-C", "rehearse"),
     },
     "train": {
         "train": Command("submit the training runs that are due, or train one on this machine"),
@@ -82,7 +82,9 @@ SECTIONS: Mapping[str, Mapping[str, Command]] = {
         "train file": Command("train by a compiled file of TRL, on this machine"),
         "train probe": Command("train a tiny model here, to see whether the reward reaches a gradient"),
         "train serve": Command("serve the result of a run on loopback, for a comparison"),
-        "train result": Command("judge a run by its goal: better or not, by how much, at what price, and what to do"),
+        "train result": Command(
+            "judge a run by its goal: better or not, by how much, at what price, and what to do", "diagnose"
+        ),
         "watch": Command("follow a training run: curves, rollouts, checkpoints, problems", "diagnose"),
         "diagnose": Command("name the problems of a training run, and the change that fixes each"),
     },
@@ -98,7 +100,7 @@ SECTIONS: Mapping[str, Mapping[str, Command]] = {
         "docs": Command(
             "write the generated files: CODEOWNERS, pages and tables in docs/, the schema of registry.yaml"
         ),
-        "together": Command("install all environments into one virtual environment and import them"),
+        "together": Command("install all environments into one virtual environment and import them", "lock"),
         "shards": Command("divide environments among machines, by past timings"),
         "cache": Command("show the size of the cache, and remove old entries"),
         "cache warm": Command("download the packages of locks into uv's cache, without running them", "cache"),
@@ -111,8 +113,8 @@ SECTIONS: Mapping[str, Mapping[str, Command]] = {
         "ci claim": Command("allow one evaluation per commit", "ci"),
         "ci past-run": Command("print the id of an earlier workflow run", "ci"),
         "ci propose": Command("make a pull request with renewed locks", "ci"),
-        "ci join": Command("join the results of publishing and loading in one ledger", "release_jobs"),
-        "ci since": Command("print the commit of the last good release, and whether one is due", "release_jobs"),
+        "ci join": Command("join the results of publishing and loading in one ledger", "release"),
+        "ci since": Command("print the commit of the last good release, and whether one is due", "release"),
         "ci requirements": Command("print the extra that a train command needs", "ci"),
     },
 }

@@ -13,7 +13,7 @@ from envwright.authoring.migrate.reading import unfinished_places
 from envwright.authoring.new.write import refuse_taken, write
 from envwright.builds.resolve import resolve_lock
 from envwright.cli import arguments
-from envwright.cli.rewards_diff import print_diff
+from envwright.cli.rewards import print_diff
 from envwright.cli.selection import print_grants
 from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError, Problem

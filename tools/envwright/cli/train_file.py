@@ -30,7 +30,7 @@ from envwright.packages.git import head_of
 from envwright.packages.repository import Repository
 from envwright.reports.printing import print_message, print_text
 from envwright.system.installation import command_with
-from envwright.system.subprocesses import ProgramFailed
+from envwright.system.subprocesses import ProgramFailed, signals_handled
 from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import DeclaredRun, packages_of_runs, stale_configs
 from envwright.training.follow import OUTPUTS
@@ -183,12 +183,8 @@ def stopped_once() -> Iterator[threading.Event]:
             "stopping after the current step; press again to stop at once" if number == signal.SIGINT else "ending"
         )
 
-    previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with signals_handled(ask, signal.SIGINT, signal.SIGTERM):
         yield stop
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def _summary(trained: Trained) -> str:

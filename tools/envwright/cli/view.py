@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import threading
 import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +17,7 @@ from envwright.packages.content import RECORDINGS
 from envwright.packages.repository import Repository
 from envwright.reports.transcripts.page import served_transcripts, write_static_page
 from envwright.system.scratch_folder import temporary_scratch
+from envwright.system.subprocesses import stopped_by_signals
 from envwright.text.plain_data import counted, size_text
 from envwright.text.visible_text import on_one_line
 
@@ -106,9 +105,7 @@ def _written(opened: TranscriptFiles, title: str, options: argparse.Namespace) -
 
 def _served(opened: TranscriptFiles, title: str, options: argparse.Namespace) -> int:
     """Serve until a signal."""
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stopped_by_signals()
     try:
         with served_transcripts(opened, title, options.port) as address, temporary_scratch("page") as folder:
             print(address, flush=True)

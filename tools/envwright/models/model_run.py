@@ -39,6 +39,7 @@ from envwright.models.prime_inference import endpoint_named
 from envwright.models.provider import EndpointRefuses
 from envwright.models.relay import Relay
 from envwright.models.spending import CostEstimate, estimate
+from envwright.observing.job import failing_as
 from envwright.packages.repository import Repository
 from envwright.reports.printing import print_message
 from envwright.system.installation import install_command

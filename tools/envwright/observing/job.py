@@ -55,7 +55,7 @@ class WorkerLost(StageFailed):
 
 @contextmanager
 def failing_as(what: str) -> Iterator[None]:
-    """Raise `CommandError` for a failed stage or program, with `what` could not be done and the exit code of its cause."""
+    """Raise `CommandError` for a failed stage or program, with the exit code of its cause; `what` could not be done."""
     try:
         yield
     except (StageFailed, ProgramFailed) as error:

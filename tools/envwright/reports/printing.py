@@ -7,6 +7,7 @@ import posixpath
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -58,7 +59,7 @@ def print_message(text: str, *, end: str = "\n") -> None:
     print(fitting(text, sys.stderr.encoding), end=end, file=sys.stderr, flush=True)
 
 
-def print_report(form: str, written: Mapping[str, str], render: Callable[[int, bool], str]) -> None:
+def print_report(form: str, written: Mapping[str, str], render: Callable[..., str]) -> None:
     """Print a report in this form, or else as `render` formats it for the terminal.
 
     Inside a GitHub job the Markdown is appended to its summary.
@@ -72,18 +73,18 @@ def print_document(form: str, json: str, blocks: Iterable[Block], shown: Iterabl
     blocks = list(blocks)
     written = {"json": json, "markdown": render_markdown(blocks)}
     on_terminal = blocks if shown is None else shown
-    print_report(form, written, lambda width, colour: render_text(on_terminal, width=width, colour=colour))
+    print_report(form, written, partial(render_text, on_terminal))
 
 
 def for_terminal(
-    render: Callable[[int, bool], str], stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
+    render: Callable[..., str], stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
 ) -> str:
-    """The result of `render` for the terminal's width and colours."""
+    """The result of `render(width=…, colour=…)` for the terminal."""
     terminal = (stream or sys.stdout).isatty()
     width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns if terminal else DEFAULT_WIDTH
     if environ.get("FORCE_COLOR"):  # https://force-color.org; NO_COLOR is stronger
-        return render(width, not environ.get("NO_COLOR"))
-    return render(width, terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb")
+        return render(width=width, colour=not environ.get("NO_COLOR"))
+    return render(width=width, colour=terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb")
 
 
 def append_to_summary(page: str | Iterable[str], environ: Mapping[str, str] = os.environ) -> None:

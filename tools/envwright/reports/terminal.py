@@ -195,7 +195,7 @@ def _findings(page: Page, environment: EnvironmentResult) -> None:
     for finding in environment.findings:
         shown[finding.rule] += 1
         if shown[finding.rule] <= MOST_FINDINGS_OF_A_RULE:
-            _finding(page, finding)
+            show_finding(page, finding)
     for rule, count in shown.items():
         if count > MOST_FINDINGS_OF_A_RULE:
             page.line((f"{rule}: {count - MOST_FINDINGS_OF_A_RULE} more; all are in validate.json", "dim"), indent=2)
@@ -243,7 +243,8 @@ def _distributions(page: Page, environment: EnvironmentResult) -> None:
         show_distribution(page, measured)
 
 
-def _finding(page: Page, finding: Finding) -> None:
+def show_finding(page: Page, finding: Finding) -> None:
+    """A finding with its whole evidence."""
     kind = finding_kind(finding)
     style = KIND_STYLES[kind]
     if finding.ignored:

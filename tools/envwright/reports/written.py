@@ -143,8 +143,7 @@ def print_result(
 
     names = [_from_here(path) for path in reports]
     render = partial(render_text, result, quiet=quiet, verbose=verbose, reports=names)
-    text = for_terminal(lambda width, colour: render(width=width, colour=colour), stream, environ)
-    print_text(text, stream=stream, environ=environ)
+    print_text(for_terminal(render, stream, environ), stream=stream, environ=environ)
 
 
 def _from_here(path: Path) -> str:

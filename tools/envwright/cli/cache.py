@@ -54,7 +54,6 @@ def add_arguments_cache(command: argparse.ArgumentParser) -> None:
 
 
 def run_cache(options: argparse.Namespace) -> int:
-    """Show the cache, or prune it, and return the exit code."""
     workspace = Workspace(options.root)
     kept = cache_entries(workspace)
     if options.older_than is None and options.max_size is None:
@@ -94,7 +93,6 @@ def add_arguments_warm(command: argparse.ArgumentParser) -> None:
 
 
 def run_warm(options: argparse.Namespace) -> int:
-    """Download the packages of every lock once, and return the exit code."""
     packages = Repository.load(options.root, set_apart=True).packages.values()
     locks = [BUILD_LOCK, TESTS_LOCK, SEARCH_LOCK, *(package.folder / LOCK_FILE for package in packages)]
     different = {lock.read_bytes(): lock for lock in reversed(locks) if lock.is_file()}

@@ -129,7 +129,6 @@ def add_arguments_claim(command: argparse.ArgumentParser) -> None:
 
 
 def run_claim(options: argparse.Namespace) -> int:
-    """Claim a pull request's head commit, or record the outcome of its evaluation, and return the exit code."""
     github = GitHub.of_workflow()
     if options.close:
         close(github, *options.close)
@@ -153,7 +152,6 @@ def add_arguments_past_run(command: argparse.ArgumentParser) -> None:
 
 
 def run_past_run(options: argparse.Namespace) -> int:
-    """Print the id of the run, if there is one, and return the exit code."""
     if options.queued and not all(map(is_commit, options.queued)):
         return exit_codes.PASS  # without a release before, there is no base that a run of the queue could have had
     try:
@@ -240,7 +238,6 @@ def add_arguments_requirements(command: argparse.ArgumentParser) -> None:
 
 
 def run_requirements(options: argparse.Namespace) -> int:
-    """Print the name of the extra."""
     behind = options.call[1:] if options.call[:1] == ["--"] else options.call
     call = parsed(["train", *behind])
     here = call.command in ("train probe", "train file")

@@ -60,7 +60,6 @@ def _seed(text: str) -> int | None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compare, write the reports, and return the exit code: 0 better, 1 worse, 3 not decided."""
     target = evaluation_target(options)
     with terminated_like_interrupted():
         report = compare(target, arguments.settings(ComparisonSettings, options))

@@ -141,7 +141,6 @@ def _look(checkout: Checkout, options: argparse.Namespace, stop: threading.Event
 
 
 def _write_rates(seen: Followed, checkout: Checkout, file: Path) -> None:
-    """Write the rates of a run on one environment of this repository."""
     spec = seen.spec
     name = spec.environments[0].id if spec is not None and len(spec.environments) == 1 else ""
     read = seen.rollouts
@@ -206,7 +205,6 @@ def add_arguments_result(command: argparse.ArgumentParser) -> None:
 
 
 def run_result(options: argparse.Namespace) -> int:
-    """Judge the run, write its page, and return the exit code."""
     try:
         finished = _finished(options)
         report = _report(finished)
@@ -241,7 +239,6 @@ def _write(report: RunReport, reports: Path, options: argparse.Namespace) -> Non
 
 
 def _finished(options: argparse.Namespace) -> FinishedRun:
-    """The run, its result and what was fixed."""
     checkout = checkout_of(options.root)
     if checkout.registry is None:
         raise NoAnswer(f"{checkout.root} has no registry.yaml", "name the repository with --root")
@@ -401,7 +398,6 @@ def _answer(run: FinishedRun, name: str, compared: Mapping[str, Any]) -> Environ
 
 
 def _conditions(run: FinishedRun) -> dict[str, str]:
-    """What the run is judged by, by name."""
     goal, budget = run.fixed.goal, run.fixed.budget
     limits = [
         *([f"{budget.max_gpu_hours:g} GPU hours"] if budget.max_gpu_hours is not None else []),

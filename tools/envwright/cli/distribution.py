@@ -46,7 +46,6 @@ def add_arguments_results(command: argparse.ArgumentParser) -> None:
 
 
 def run_results(options: argparse.Namespace) -> int:
-    """Judge the file and return the exit code."""
     return _judge(evaluation_target(options), options.results, options)
 
 
@@ -71,7 +70,6 @@ def add_arguments_hosted(command: argparse.ArgumentParser) -> None:
 
 
 def run_hosted(options: argparse.Namespace) -> int:
-    """Start the evaluation, import and judge its results, and return the exit code."""
     target = evaluation_target(options)
     try:
         with terminated_like_interrupted(), failing_as("the environment cannot be loaded here"):

@@ -42,7 +42,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve, and return the exit code once that ends."""
     entry, package = named_environment(options)
     stop = stopped_by_signals()
     try:

@@ -29,7 +29,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the named rules in full, or every rule in a line."""
     if problems := plugin_problems():
         raise DeclarationError(problems)
     rules = all_rules()

@@ -109,8 +109,6 @@ def _checked(pattern: str, what: str, longest: int = LONGEST_SLUG) -> Callable[[
 
 
 def _refusal(pattern: str, what: str, longest: int = LONGEST_SLUG) -> Callable[[str], str]:
-    """A function that returns why a text does not match, or an empty text."""
-
     def refuse(text: str) -> str:
         if re.fullmatch(pattern, text) and "\n" not in text and len(text) <= longest:
             return ""
@@ -120,7 +118,6 @@ def _refusal(pattern: str, what: str, longest: int = LONGEST_SLUG) -> Callable[[
 
 
 def run_init(options: argparse.Namespace) -> int:
-    """Write the files that are missing; the result goes to standard output."""
     root = options.folder.absolute()
     try:
         with terminated_like_interrupted():

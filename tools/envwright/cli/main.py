@@ -164,7 +164,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def declare_arguments(added: argparse.ArgumentParser, name: str) -> None:
-    """Add the arguments of a command to its parser."""
     _function("add_arguments", name)(added)
 
 
@@ -208,7 +207,6 @@ def _environment_of(root: Path, name: str) -> str:
 
 
 def run() -> None:
-    """The entry point of the `envwright` script."""
     hide_memory()  # before anything else runs: its variables may hold keys, and it runs the code of others
     gc.disable()  # until the command is imported: imported objects stay
     from envwright.declarations.problem import DeclarationError
@@ -235,7 +233,6 @@ def run() -> None:
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """The parsed command line."""
     words = _with_whole_name([*arguments[1:], "--help"] if arguments[:1] == ["help"] else arguments)
     if words and words[0] in GROUPS:
         _refuse_group(words[0], words[1:])
@@ -334,7 +331,6 @@ def _own_examples(name: str) -> str:
 
 
 def module_of(name: str) -> str:
-    """The module of a command in `envwright.cli`."""
     return COMMANDS[name].module or name.replace(" ", "_")
 
 

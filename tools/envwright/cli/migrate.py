@@ -64,7 +64,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_unfinished(new: str, files: dict[str, str]) -> int:
-    """Print the unfinished places; returns their number."""
     places = unfinished_places(files)
     folder = Path("environments") / new.replace("-", "_")
     for place in places:

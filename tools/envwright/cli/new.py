@@ -49,7 +49,6 @@ def add_arguments_inspect(command: argparse.ArgumentParser) -> None:
 
 
 def add_hub_arguments(command: argparse.ArgumentParser) -> None:
-    """Arguments that select a part of a Hub dataset."""
     command.add_argument("--config", metavar="NAME", help="configuration of a Hub dataset")
     command.add_argument("--split", metavar="NAME", help="only this split (default: all; of a large one the beginning)")
     command.add_argument("--revision", metavar="REV", help="commit, tag or branch of a Hub dataset")
@@ -122,7 +121,6 @@ def add_arguments_new(command: argparse.ArgumentParser) -> None:
 
 
 def run_new(options: argparse.Namespace) -> int:
-    """Write the environment; its choices are printed on standard error."""
     root = options.root
     try:
         registry = load_registry(root)

@@ -56,7 +56,6 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search, show the result, write it if requested, and return the exit code."""
     target = evaluation_target(options)
     budget, reflects = arguments.settings(SearchBudget, options), options.reflection_model
     with terminated_like_interrupted():

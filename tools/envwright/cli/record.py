@@ -39,7 +39,6 @@ def _date(text: str) -> str:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Record the named environments and return the exit code."""
     if not options.names:
         raise CommandError("name the environments to evaluate the model on")
     repository = Repository.load(options.root, options.names)

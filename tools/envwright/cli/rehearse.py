@@ -67,7 +67,6 @@ def add_arguments_emulator(command: argparse.ArgumentParser) -> None:
 
 
 def add_behaviour(command: argparse.ArgumentParser) -> None:
-    """Arguments for the behaviour of the emulated Hub."""
     command.add_argument(
         "--fault",
         action="append",
@@ -81,7 +80,6 @@ def add_behaviour(command: argparse.ArgumentParser) -> None:
 
 
 def run_emulator(options: argparse.Namespace) -> int:
-    """Serve, and return the exit code once that ends."""
     if options.assumptions:
         print(assumptions(), end="")
         return exit_codes.PASS

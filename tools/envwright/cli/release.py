@@ -89,7 +89,6 @@ needs GITHUB_REPOSITORY and GITHUB_TOKEN (actions: read)
 
 
 def add_arguments_release(command: argparse.ArgumentParser) -> None:
-    """The arguments of `plan`, and how much to do."""
     add_arguments_plan(command)
     command.add_argument("--dry-run", action="store_true", help="plan, and publish nothing")
     arguments.confirmation(command, "publish, and submit runs,")
@@ -181,7 +180,6 @@ def add_arguments_plan(command: argparse.ArgumentParser) -> None:
 
 
 def run_plan(options: argparse.Namespace) -> int:
-    """Plan, print, write reports/plan.json and plan.md, and return the exit code."""
     planned = make_plan(options.root, options.names, options.changed, threading.Event())
     write_plan(planned.plan, options.reports, planned.access.scrubber)
     print_plan(planned.plan, options.format, planned.access.scrubber, quiet=options.quiet)

@@ -50,7 +50,6 @@ def add_arguments_open(command: argparse.ArgumentParser) -> None:
 
 
 def run_open(options: argparse.Namespace) -> int:
-    """Rewrite the page from the folder of reports, and show it."""
     folder: Path = options.reports.absolute()
     if not (folder / "validate.json").is_file():
         raise CommandError(f"{folder} holds no validate.json\nrun first: envwright validate")
@@ -82,7 +81,6 @@ def add_arguments_merge(command: argparse.ArgumentParser) -> None:
 
 
 def run_merge(options: argparse.Namespace) -> int:
-    """Merge the reports and return the exit code of the whole."""
     files = list(dict.fromkeys(_report_files(options.files)))
     expected, runs = _expected(options.matrix)
     if not files:

@@ -65,7 +65,6 @@ def add_arguments_diff(command: argparse.ArgumentParser) -> None:
 
 
 def run_diff(options: argparse.Namespace) -> int:
-    """Compare the chosen environments with the base, write the reports and return the exit code."""
     choice = chosen_environments(options.root, options)
     print_grants(choice.repository, choice.names)
     result = diff_rewards(
@@ -106,7 +105,6 @@ class RuleFindings:
 
 
 def run_explain(options: argparse.Namespace) -> int:
-    """Explain the rule and apply it to the chosen environments."""
     text = explain(options.rule)
     rule = all_rules()[options.rule.strip().upper()]
     root = options.root
@@ -188,7 +186,6 @@ def add_arguments_reply(command: argparse.ArgumentParser) -> None:
 
 
 def run_reply(options: argparse.Namespace) -> int:
-    """Score the reply of the command line and print the result."""
     if options.replies.count("-") > 1:
         raise CommandError("standard input can be read once: only one TEXT may be -")
     entry, package = named_environment(options)

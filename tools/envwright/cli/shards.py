@@ -46,7 +46,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the division and return the exit code; nothing to divide is fine."""
     if options.format == "k8s" and not (options.image and options.claim):
         raise CommandError("--format k8s needs --image IMAGE and --claim NAME: where the tool and the checkout are")
     root = options.root

@@ -57,7 +57,6 @@ def add_arguments_key(command: argparse.ArgumentParser) -> None:
 
 
 def run_key(options: argparse.Namespace) -> int:
-    """Print the two variables and return the exit code."""
     try:
         from envwright.observing.store.entries import new_keys
 
@@ -80,7 +79,6 @@ def add_arguments_push(command: argparse.ArgumentParser) -> None:
 
 
 def run_push(options: argparse.Namespace) -> int:
-    """Write what the store lacks and return the exit code."""
     store = declared_store(options)
     if store is None or store.key is None:
         raise CommandError(f"{ADDRESS} and {KEY} must be set; `envwright store key NAME` makes a key")

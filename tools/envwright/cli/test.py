@@ -30,7 +30,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run pytest with the given arguments and return the exit code."""
     entry, package = named_environment(options)
     arguments = [argument for number, argument in enumerate(options.pytest) if number or argument != "--"]
     workspace = Workspace(options.root)

@@ -61,7 +61,6 @@ def add_arguments_train(command: argparse.ArgumentParser) -> None:
 
 
 def add_runs(command: argparse.ArgumentParser) -> None:
-    """Arguments for the selection and display of declared runs."""
     command.add_argument("names", nargs="*", metavar="RUN", help="runs of the registry (default: all)")
     arguments.root(command)
     arguments.printed(command, "markdown")
@@ -69,7 +68,6 @@ def add_runs(command: argparse.ArgumentParser) -> None:
 
 
 def run_train(options: argparse.Namespace) -> int:
-    """Train the named runs of this machine and submit the others that are due; returns the exit code."""
     root = options.root
     registry = load_registry(root)
     here = runs_of_this_machine(registry, options.names)
@@ -163,7 +161,6 @@ def shown_runs(results: Sequence[RunResult], changed: Sequence[str], options: ar
 
 
 def run_result(run: DeclaredRun, state: str = "", then: str = "") -> RunResult:
-    """One run as reports show it."""
     compiled = run.compiled
     command = " ".join(compiled.command) if compiled else ""
     return RunResult(
@@ -188,7 +185,6 @@ def add_arguments_compile(command: argparse.ArgumentParser) -> None:
 
 
 def run_compile(options: argparse.Namespace) -> int:
-    """Write the configurations, or with `--check` only list those out of date; the exit code."""
     root = options.root
     runs = chosen_runs(root, load_registry(root), options.names)
     changed = stale_configs(root, runs)

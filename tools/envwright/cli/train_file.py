@@ -65,7 +65,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Train as the file declares; the exit code."""
     return _train_file(options.file, options)
 
 
@@ -99,7 +98,6 @@ def _missing() -> list[str]:
 
 
 def _train_file(file: Path, options: argparse.Namespace) -> int:
-    """Train as a compiled file declares; the exit code."""
     if missing := _missing():
         command = command_with("train", "envwright train RUN")
         raise CommandError(f"training here needs {', '.join(missing)}, which are not installed; run: {command}")

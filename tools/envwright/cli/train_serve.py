@@ -43,7 +43,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve, and return the exit code once that ends."""
     stop = stopped_by_signals()
     root = options.root
     text = options.name if options.step is None else f"{options.name}@{options.step}"

@@ -71,7 +71,6 @@ EXAMPLES = {
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """The arguments of all gates, and those of a real model if the gate plays rollouts."""
     arguments.selection(command)
     arguments.printed(command, "markdown")
     arguments.extent(command)
@@ -116,7 +115,6 @@ def _shard(text: str) -> tuple[int, int]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Validate the chosen environments and return the exit code."""
     refuse_variant(options)
     if getattr(options, "endpoint", None) is not None:
         return _run_with_model(options)
@@ -230,7 +228,6 @@ def _run_scripted(options: argparse.Namespace) -> int:
 def _observation_request(
     options: argparse.Namespace, gates: tuple[Gate, ...], repository: Repository, names: Sequence[str]
 ) -> ObservationRequest:
-    """The observation to make. Raises `CommandError`."""
     harness, tasks, rollouts = (getattr(options, name, None) for name in ("harness", "tasks", "rollouts"))
     check_harness(harness, repository, names)
     request = ObservationRequest(

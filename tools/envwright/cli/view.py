@@ -49,7 +49,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve or write the page, and return the exit code."""
     if options.one_file and options.out is None:
         raise CommandError("--one-file needs --out FILE")
     paths = [path for source in options.sources for path in _paths(source, options.root)]
@@ -86,7 +85,6 @@ def _announce(paths: list[Path]) -> None:
 
 
 def _print_problems(opened: TranscriptFiles) -> None:
-    """Print the lines that cannot be shown."""
     count = len(opened.problems)
     for problem in opened.problems[:MOST_PROBLEMS]:
         print(on_one_line(f"{problem.place} {problem.message}")[:500], file=sys.stderr)
@@ -104,7 +102,6 @@ def _written(opened: TranscriptFiles, title: str, options: argparse.Namespace) -
 
 
 def _served(opened: TranscriptFiles, title: str, options: argparse.Namespace) -> int:
-    """Serve until a signal."""
     stop = stopped_by_signals()
     try:
         with served_transcripts(opened, title, options.port) as address, temporary_scratch("page") as folder:

@@ -63,7 +63,6 @@ LOOK_SECONDS = 0.2
 
 
 def watch(options: argparse.Namespace) -> int:
-    """Validate the environment until `q` or Ctrl-C."""
     root = options.root
     repository = Repository.load(root, options.names)
     (name,) = repository.select(options.names)
@@ -115,7 +114,6 @@ class EnvironmentWatch:
         self._events.put(event)
 
     def act(self, event: str, templates: LockTemplates) -> None:
-        """Do what a key or a save asks for."""
         finding = next(iter(self._findings), None)
         case = next((each for each in self._findings if each.evidence.ready_case), None)
         if event in (SAVED, "r"):

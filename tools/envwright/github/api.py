@@ -33,7 +33,6 @@ class _TokenStays(urllib.request.HTTPRedirectHandler):
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> urllib.request.Request | None:
-        """The request for the new address."""
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
         if following is not None and _origin(following.full_url) != _origin(req.full_url):
             following.remove_header("Authorization")

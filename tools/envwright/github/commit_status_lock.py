@@ -60,6 +60,5 @@ def close(github: GitHub, commit: str, result: str) -> None:
 
 
 def _set_status(github: GitHub, commit: str, state: str, description: str) -> None:
-    """Set the commit's status. Raises `GitHubError`."""
     body = {"state": state, "context": CONTEXT, "description": description}
     github.send("POST", f"statuses/{commit}", body)

@@ -18,12 +18,10 @@ _STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
 
 
 def title(measured: Distribution) -> str:
-    """The policy and its rollouts."""
     return f"{measured.policy}: {measured.scored} of {measured.attempted} rollouts scored, {measured.tasks} tasks"
 
 
 def number_lines(measured: Distribution) -> Iterator[tuple[str, str]]:
-    """Label and text of every number."""
     if measured.mean is not None:
         yield "reward", f"mean {_spread(measured.mean)}, as a share of the declared range"
     within, between = measured.variance_within_tasks, measured.variance_between_tasks
@@ -45,13 +43,11 @@ def number_lines(measured: Distribution) -> Iterator[tuple[str, str]]:
 
 
 def check_line(check: MeasuredCheck) -> str:
-    """One check with its interval and its bound."""
     more = f"; {check.more}" if check.more else ""
     return f"{check.rule} {check.name} {_measured(check)}, required {check.needed}: {check.answer}{more}"
 
 
 def show(page: Page, measured: Distribution) -> None:
-    """The section on a terminal."""
     page.line((title(measured), "bold"), indent=2)
     for label, text in number_lines(measured):
         page.field(label, text, indent=4)

@@ -106,8 +106,6 @@ class RunFinding:
 
 @dataclass(frozen=True)
 class RunReport:
-    """The known data of one run."""
-
     name: str
     """Its name in the registry."""
     backend: str
@@ -191,7 +189,6 @@ WIDTH = 40
 
 
 def render_run(run: RunReport, samples: Sequence[Mapping[str, Any]] = (), *, quiet: bool = False) -> str:
-    """The run as text."""
     lines = [_headline(run)]
     if not quiet:
         lines += [_curve(curve) for curve in run.curves]
@@ -291,8 +288,6 @@ def _sample(sample: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class EnvironmentAnswer:
-    """The answer on the tasks of one environment."""
-
     environment: str
     answer: GoalAnswer
     reason: str
@@ -302,8 +297,6 @@ class EnvironmentAnswer:
 
 @dataclass(frozen=True)
 class RunAnswer:
-    """The answer of one run."""
-
     answer: GoalAnswer
     result: str
     """The result that was compared: `RUN@STEP`."""
@@ -319,7 +312,6 @@ class RunAnswer:
 
 
 def answer_blocks(name: str, answer: RunAnswer) -> Iterator[Block]:
-    """The answer for people."""
     yield Heading(f"{name}: {HEADLINES[answer.answer]} ({answer.result})", ANSWER_VERDICTS[answer.answer])
     yield from (Labelled(label, value) for label, value in _rows(answer))
 

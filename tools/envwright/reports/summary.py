@@ -115,7 +115,6 @@ def _variant(result: ValidationResult) -> str:
 
 
 def problems_sentence(result: ValidationResult) -> str:
-    """The number of problems in the declarations."""
     count, files = len(result.problems), len({problem.file for problem in result.problems})
     return f"{count} {'problem' if count == 1 else 'problems'} in {files} declared {'file' if files == 1 else 'files'}"
 
@@ -287,7 +286,6 @@ class FirstScreen:
 
 
 def first_screen(result: ValidationResult) -> FirstScreen:
-    """The first screen of a run."""
     unmet, command = result.outline.unmet, next_command(result)
     first = "" if len(unmet) < 2 or result.problems or result.interrupted else first_unmet(unmet)[0]
     return FirstScreen(headline(result), command, "" if first in command.split() else first, _cost(result))

@@ -193,7 +193,6 @@ def write_page(folder: Path, *, one_file: bool = False) -> Path:
 
 
 def write_run_page(run: RunReport, reports: Path) -> Path:
-    """The page of one run, beside its JSON."""
     from envwright.reports.html.page import page_parts
 
     verdict: Verdict = ANSWER_VERDICTS[run.answer.answer] if run.answer else "inconclusive"

@@ -65,7 +65,6 @@ def render_page(
     unreadable: Sequence[str] = (),
     compared: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """The whole page of a result, and of the diff, runs and comparisons, if any."""
     return "".join(page_parts(result, diff, runs, unreadable, compared))
 
 
@@ -183,7 +182,6 @@ def templates(package: str) -> Environment:
 
 @cache
 def joined(folder: str, names: tuple[str, ...]) -> str:
-    """The tool's own files in one text."""
     parts = [(files("envwright.reports.html") / folder / name).read_text(encoding="utf-8") for name in names]
     return "\n".join(parts)
 
@@ -266,8 +264,6 @@ class _Environments:
 
 
 class _Part(NamedTuple):
-    """One environment's part of the page."""
-
     name: str
     blob: Markup
     size: int

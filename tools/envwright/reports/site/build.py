@@ -90,7 +90,6 @@ def emptied(folder: Path) -> None:
 
 
 def site_files(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
-    """Every file of the site with its text."""
     yield "assets/site.css", joined("assets", STYLES) + _own("site.css")
     yield "assets/library.js", joined("vendor", LIBRARIES)
     yield "assets/views.js", joined("assets", VIEWS) + _own("site.js")
@@ -112,7 +111,6 @@ def site_files(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
 
 
 def run_page(run: RunReport) -> str:
-    """The name of a run's folder."""
     return run_file(run.name).removesuffix(".json")
 
 
@@ -159,8 +157,6 @@ def _own(name: str) -> str:
 
 @dataclass(frozen=True)
 class MeasuredReward:
-    """The mean reward of a model in one environment."""
-
     text: str
     shade: int
     """From 0, the lowest reward, to 4."""
@@ -264,8 +260,6 @@ def _adapted(children: Sequence[Token]) -> list[Token]:
 
 @dataclass(frozen=True)
 class ListedEnvironment:
-    """One environment of this repository."""
-
     name: str
     version: str
     description: str
@@ -303,8 +297,6 @@ class ListedEnvironment:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The data of the site."""
-
     owner: str
     listings: tuple[ListedEnvironment, ...]
     external: tuple[ExternalEntry, ...] = ()

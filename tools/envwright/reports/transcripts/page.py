@@ -100,7 +100,6 @@ def keys_of(source: TranscriptSource) -> list[str]:
 
 
 def part_key(number: int) -> str:
-    """The name of a part's file."""
     return f"part-{number}"
 
 

@@ -26,8 +26,7 @@ from envwright.declarations.registry_values import OWNER
 from envwright.exit_codes import CommandError
 from envwright.observing.runner import run_all
 from envwright.observing.verdicts import ValidationRequest
-from envwright.reports.open_progress import open_progress
-from envwright.reports.printing import for_terminal, print_text
+from envwright.reports.printing import for_terminal, open_progress, print_text
 from envwright.reports.result import EnvironmentResult, ValidationResult
 from envwright.reports.written import write_reports
 from envwright.rules.engine import GATES

@@ -35,7 +35,7 @@ from envwright.observing.store.settings import SettingsRefused
 from envwright.observing.verdicts import BRIEF_FROM, ValidationRequest
 from envwright.packages.git import revision_of
 from envwright.packages.repository import Repository
-from envwright.reports.open_progress import open_progress
+from envwright.reports.printing import open_progress
 from envwright.reports.result import ValidationResult
 from envwright.reports.written import print_result, report
 from envwright.rules.engine import GATES, Gate, Verdict

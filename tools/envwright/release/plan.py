@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -310,7 +309,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     refused = frozenset(step.desired.name for step in steps if step.action in REFUSED)
     situation = Situation(root, registry, access, prime if hub else None, ready, stop, refused=refused)
     left = orphans(hub, _declared(registry)) if hub and choice.whole else ()
-    in_job = is_in_job(os.environ)
+    in_job = is_in_job()
     named = tuple(each for each in left if hub and (each in hub.public or not in_job))
     plan = ReleasePlan(
         steps=steps,

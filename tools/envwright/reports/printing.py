@@ -6,6 +6,7 @@ import os
 import posixpath
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from envwright.files.atomic_write import write_whole
 from envwright.reports.blocks import Block, render_markdown, render_text
+from envwright.reports.progress import PlainProgress, RunProgress
 from envwright.reports.result import (
-    FINDING_KINDS,
     EnvironmentResult,
     FindingKind,
     ValidationResult,
@@ -40,16 +41,10 @@ _COMMANDS: dict[FindingKind, str] = {
 }
 
 
-def print_text(
-    text: str,
-    *,
-    guard: bool = True,
-    stream: TextIO | None = None,
-    environ: Mapping[str, str] = os.environ,
-) -> None:
+def print_text(text: str, *, guard: bool = True, stream: TextIO | None = None) -> None:
     """Print as far as the stream can show it; with `guard`, so that GitHub's runner finds no command in it."""
     stream = stream or sys.stdout
-    text = without_workflow_commands(text) if guard and is_in_job(environ) else text
+    text = without_workflow_commands(text) if guard and is_in_job() else text
     stream.write(fitting(text, getattr(stream, "encoding", None)))
     stream.flush()
 
@@ -57,6 +52,17 @@ def print_text(
 def print_message(text: str, *, end: str = "\n") -> None:
     """Print for the user on standard error, which is not parsed."""
     print(fitting(text, sys.stderr.encoding), end=end, file=sys.stderr, flush=True)
+
+
+def open_progress(names: Iterable[str], *, quiet: bool = False) -> RunProgress:
+    """The kind of progress that suits standard error: nothing, plain lines, or a live table."""
+    if quiet:
+        return RunProgress(names)
+    if not sys.stderr.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
+        return PlainProgress(names, sys.stderr)
+    from envwright.reports.live_progress import LiveProgress  # importing rich takes 0.1 s, and only this needs it
+
+    return LiveProgress(names, sys.stderr, colour=not os.environ.get("NO_COLOR"))
 
 
 def print_report(form: str, written: Mapping[str, str], render: Callable[..., str]) -> None:
@@ -76,21 +82,19 @@ def print_document(form: str, json: str, blocks: Iterable[Block], shown: Iterabl
     print_report(form, written, partial(render_text, on_terminal))
 
 
-def for_terminal(
-    render: Callable[..., str], stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
-) -> str:
+def for_terminal(render: Callable[..., str]) -> str:
     """The result of `render(width=…, colour=…)` for the terminal."""
-    terminal = (stream or sys.stdout).isatty()
+    terminal, environ = sys.stdout.isatty(), os.environ
     width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns if terminal else DEFAULT_WIDTH
     if environ.get("FORCE_COLOR"):  # https://force-color.org; NO_COLOR is stronger
         return render(width=width, colour=not environ.get("NO_COLOR"))
     return render(width=width, colour=terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb")
 
 
-def append_to_summary(page: str | Iterable[str], environ: Mapping[str, str] = os.environ) -> None:
+def append_to_summary(page: str | Iterable[str]) -> None:
     """Append a page to the summary of the current GitHub job, if any."""
-    summary = environ.get("GITHUB_STEP_SUMMARY")
-    if summary and is_in_job(environ):
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary and is_in_job():
         with Path(summary).open("a", encoding="utf-8") as file:
             file.writelines([page] if isinstance(page, str) else page)
 
@@ -104,9 +108,9 @@ def write_report(path: Path, text: str) -> None:
         print(f"{path} could not be written: {error}", file=sys.stderr)
 
 
-def is_in_job(environ: Mapping[str, str]) -> bool:
+def is_in_job() -> bool:
     """Whether this process runs in a job of GitHub, where workflow commands are read and others see the log."""
-    return environ.get("GITHUB_ACTIONS") == "true"
+    return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
 def render_annotations(result: ValidationResult) -> tuple[str, ...]:
@@ -115,26 +119,25 @@ def render_annotations(result: ValidationResult) -> tuple[str, ...]:
         workflow_command("error", problem.file, problem.line, "declaration", str(problem))
         for problem in result.problems
     ]
-    of_standing: dict[FindingKind, list[str]] = {kind: [] for kind in FINDING_KINDS}
+    found: dict[FindingKind, list[str]] = {kind: [] for kind in _COMMANDS}
     of_failures: list[str] = []
     for environment in result.environments:
         for finding in environment.findings:
-            found = of_standing[kind := finding_kind(finding)]
-            if kind in _COMMANDS and len(found) < MOST_OF_A_KIND:
-                found.append(_annotation(environment, finding, _COMMANDS[kind]))
+            of_kind = found.get(finding_kind(finding))
+            if of_kind is not None and len(of_kind) < MOST_OF_A_KIND:
+                of_kind.append(_annotation(environment, finding))
         of_failures += [
-            workflow_command(
-                "error", None, None, f"{environment.name}: {broke.stage}", f"{broke.type}: {broke.message}"
-            )
-            for broke in environment.failures
+            workflow_command("error", None, None, f"{environment.name}: {each.stage}", f"{each.type}: {each.message}")
+            for each in environment.failures
         ]
-    return tuple(first_of_each_kind([*commands, *chain(*of_standing.values()), *of_failures]))
+    return tuple(first_of_each_kind([*commands, *chain(*found.values()), *of_failures]))
 
 
-def _annotation(environment: EnvironmentResult, finding: Finding, command: str) -> str:
+def _annotation(environment: EnvironmentResult, finding: Finding) -> str:
     conversation = conversation_address(environment.name, finding.transcript)
     read = f"\nConversation: {conversation}" if conversation else ""
     message = f"{finding.message}\nFix: {finding.fix}{read}"
+    command = _COMMANDS[finding_kind(finding)]
     return workflow_command(command, finding.file, finding.line, f"{finding.rule} {environment.name}", message)
 
 
@@ -159,10 +162,9 @@ def _property(text: str) -> str:
 def first_of_each_kind(commands: Iterable[str]) -> list[str]:
     """The findings that GitHub shows, up to its limit for each kind."""
     shown: list[str] = []
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for command in commands:
-        kind = command.split(" ", 1)[0]
-        counts[kind] = counts.get(kind, 0) + 1
+        counts[kind := command.split(" ", 1)[0]] += 1
         if counts[kind] <= MOST_OF_A_KIND:
             shown.append(command)
     return shown

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal
 
 from envwright import __version__
 from envwright.declarations.problem import DeclarationError
@@ -126,24 +125,20 @@ def print_result(
     reports: Sequence[Path] = (),
     quiet: bool = False,
     verbose: bool = False,
-    stream: TextIO | None = None,
-    environ: Mapping[str, str] = os.environ,
 ) -> None:
-    """Print the result in the chosen form, as far as the stream can show it."""
-    stream = stream or sys.stdout
+    """Print the result in the chosen form, as far as standard output can show it."""
     if form == "json":
-        for part in json_parts(result):  # plain ASCII, which contains no workflow command
-            stream.write(part)
-        stream.flush()
+        sys.stdout.writelines(json_parts(result))  # plain ASCII, which contains no workflow command
+        sys.stdout.flush()
         return
     if form == "markdown":
-        print_text(render_markdown(result), stream=stream, environ=environ)
+        print_text(render_markdown(result))
         return
     from envwright.reports.terminal import render_text
 
     names = [_from_here(path) for path in reports]
     render = partial(render_text, result, quiet=quiet, verbose=verbose, reports=names)
-    print_text(for_terminal(render, stream, environ), stream=stream, environ=environ)
+    print_text(for_terminal(render))
 
 
 def _from_here(path: Path) -> str:
@@ -151,14 +146,11 @@ def _from_here(path: Path) -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
-def report_to_github(
-    result: ValidationResult, *, stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
-) -> None:
+def report_to_github(result: ValidationResult) -> None:
     """Inside a GitHub workflow: annotations to standard error, the page to the job's summary."""
-    if not is_in_job(environ):
-        return
-    print_text("".join(f"{line}\n" for line in render_annotations(result)), guard=False, stream=stream or sys.stderr)
-    append_to_summary(markdown_parts(result), environ)
+    if is_in_job():
+        print_text("".join(f"{line}\n" for line in render_annotations(result)), guard=False, stream=sys.stderr)
+        append_to_summary(markdown_parts(result))
 
 
 def _page_parts(result: ValidationResult, folder: Path, *, one_file: bool = False) -> Iterator[str]:

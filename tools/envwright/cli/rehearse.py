@@ -134,14 +134,6 @@ def add_arguments_rehearse(command: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True)
-class _Scene:
-    """One command of the rehearsal."""
-
-    title: str
-    command: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class _Played:
     title: str
     command: str
@@ -181,32 +173,39 @@ def _rehearsed(root: Path, folder: Path, options: argparse.Namespace) -> int:
         )
         scenes = _scenes(options.names)
         played = [
-            _play(scene, place, len(scenes), stage, folder, hub, options) for place, scene in enumerate(scenes, 1)
+            _play(f"{place}/{len(scenes)}", title, command, stage, folder, hub, options)
+            for place, (title, command) in enumerate(scenes.items(), 1)
         ]
         return _print_outcome(played, hub, others, options)
 
 
-def _scenes(names: Sequence[str]) -> list[_Scene]:
+def _scenes(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The commands of the rehearsal, by their titles."""
     release = ("release", *names, "--yes", "--evidence", EVIDENCE)
-    return [
-        _Scene("validate the environments, as the job without a key does", ("validate", *names)),
-        _Scene("plan, as the pull request shows it", ("plan", *names)),
-        _Scene("release, as the job with the key does", release),
-        _Scene("release once more: nothing remains to be done", release),
-        _Scene("train: submit runs that are due", ("train", "--yes", "--quiet")),
-    ]
+    return {
+        "validate the environments, as the job without a key does": ("validate", *names),
+        "plan, as the pull request shows it": ("plan", *names),
+        "release, as the job with the key does": release,
+        "release once more: nothing remains to be done": release,
+        "train: submit runs that are due": ("train", "--yes", "--quiet"),
+    }
 
 
 def _play(
-    scene: _Scene, place: int, of: int, stage: Path, folder: Path, hub: EmulatedHub, options: argparse.Namespace
+    place: str,
+    title: str,
+    command: tuple[str, ...],
+    stage: Path,
+    folder: Path,
+    hub: EmulatedHub,
+    options: argparse.Namespace,
 ) -> _Played:
-    quiet = ("--quiet",) if options.quiet and "--quiet" not in scene.command else ()
-    command = (*scene.command, *quiet)
-    shown = " ".join(("envwright", *command))
-    _printer(options)(f"\n{place}/{of}  {scene.title}\n     {shown}\n")
+    quiet = ("--quiet",) if options.quiet and "--quiet" not in command else ()
+    shown = " ".join(("envwright", *command, *quiet))
+    _printer(options)(f"\n{place}  {title}\n     {shown}\n")
     before = len(hub.writes())
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "envwright", *command],
+        [sys.executable, "-P", "-m", "envwright", *command, *quiet],
         cwd=stage,
         env=_variables(folder, hub),
         stdin=subprocess.DEVNULL,
@@ -215,7 +214,7 @@ def _play(
     )
     if done.returncode == exit_codes.INTERRUPTED:
         raise KeyboardInterrupt
-    return _Played(scene.title, shown, done.returncode, len(hub.writes()) - before)
+    return _Played(title, shown, done.returncode, len(hub.writes()) - before)
 
 
 def _variables(folder: Path, hub: EmulatedHub, environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -27,6 +27,7 @@ MOST_RULES = 12
 """The most lines on rules with a severity of the repository's."""
 MOST_POLICIES = 3
 """The most policies that a sentence names; more are counted."""
+SIGNS: dict[Verdict, str] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 _VERDICT_WORDS: dict[Verdict, str] = {
     "fail": "failed",
     "error": "not judged",

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+Run = Callable[..., tuple[int, str]]
+"""Runs a command, and returns its exit code with all that it printed."""
+LOOKS_FOR_THE_KEY = """
+import os
+if "canary" in repr(dict(os.environ)) or "canary" in open("/proc/self/environ").read():
+    raise RuntimeError("the key is here")
+"""
+"""Code for an environment, which may not see the key of a model."""
 
 
 def small_repository(root: Path, *names: str) -> Path:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.reports.html.page import templates
 from envwright.reports.result import ComparedRecording, EnvironmentResult
 from envwright.reports.site.build import Catalogue, ListedEnvironment, model_table, site_files
 
-LISTED = ListedEnvironment("a", "1", "", (), "v1", "PUBLIC", (), "https://x", "d", "", None, False)
+PACKAGE = Package("a", Path(), "a", "1", "", (), "", (), (), "v1", None, digest="d")
+LISTED = ListedEnvironment(EnvironmentEntry("a", visibility="PUBLIC"), PACKAGE)
 
 
 def recorded(model: str | None, mean: float, date: str = "2026-11-02") -> ComparedRecording:
@@ -18,7 +22,8 @@ def recorded(model: str | None, mean: float, date: str = "2026-11-02") -> Compar
 
 
 def listed(name: str, *recordings: ComparedRecording) -> ListedEnvironment:
-    return replace(LISTED, name=name, proven=EnvironmentResult(name, "", "pass", recordings=recordings))
+    proven = EnvironmentResult(name, "", "pass", recordings=recordings)
+    return replace(LISTED, entry=EnvironmentEntry(name), proven=proven)
 
 
 def test_model_table_has_the_latest_recording_of_each_model() -> None:
@@ -44,7 +49,7 @@ def test_model_table_leaves_scripted_policies_out() -> None:
 
 
 def test_model_table_on_the_site_escapes_names_and_is_absent_without_models() -> None:
-    files = dict(site_files(Catalogue("acme", (LISTED, replace(LISTED, name="b")))))
+    files = dict(site_files(Catalogue("acme", (LISTED, replace(LISTED, entry=EnvironmentEntry("b"))))))
     assert "Rewards of models" not in files["index.html"]
     shown = model_table([listed("a", recorded("<img src=x>", 0.5))])
     text = templates("envwright.reports.site").get_template("models.html.j2").render(models=shown)

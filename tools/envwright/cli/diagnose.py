@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +128,7 @@ def _look(checkout: Checkout, options: argparse.Namespace, stop: threading.Event
     write_run(report, options.reports)
     scrubber = hub_access().scrubber
     if options.format == "json":
-        print_text(scrubber.text(json.dumps(plain_data(asdict(report)), indent=2)) + "\n")
+        print_text(scrubber.text(json.dumps(plain_data(report), indent=2)) + "\n")
     elif options.format == "markdown":
         print_text(scrubber.text(render_run_markdown(report)))
     else:
@@ -222,7 +222,7 @@ def _write(report: RunReport, reports: Path, options: argparse.Namespace) -> Non
     markdown = render_markdown(blocks)
     markdown += "" if options.quiet else f"\n{render_run_markdown(report)}"
     written = {
-        "json": scrubbed(json.dumps(plain_data(asdict(report)), indent=1, allow_nan=False) + "\n"),
+        "json": scrubbed(json.dumps(plain_data(report), indent=1, allow_nan=False) + "\n"),
         "markdown": scrubbed(markdown),
     }
     write_run(report, reports)

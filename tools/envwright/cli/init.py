@@ -6,7 +6,8 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from envwright.declarations.problem import DeclarationError, Problem, nearest
 from envwright.declarations.registry import load_registry
 from envwright.declarations.registry_values import OWNER, SLUG
 from envwright.declarations.tool_source import REGISTRY_FILE, TOOL_FOLDER, holds_tool
+from envwright.exit_codes import CommandError
 from envwright.packages.git import default_branch, git
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
 from envwright.reports.printing import for_terminal, print_text
@@ -119,33 +121,37 @@ def _refusal(pattern: str, what: str, longest: int = LONGEST_SLUG) -> Callable[[
 
 def run_init(options: argparse.Namespace) -> int:
     root = options.folder.absolute()
-    try:
-        with terminated_like_interrupted():
-            _refuse_place(root)
-            record = read_record(root) if root.is_dir() else None
-            answers = _completed(options, root, record)
-            if record is None and (root / ENVIRONMENTS_FOLDER).is_dir():
-                print(f"reading {ENVIRONMENTS_FOLDER}/ …", file=sys.stderr, flush=True)
-            plan = plan_files(root, answers) if record is None else InitialFiles()
-            if plan.written and not options.dry_run:
-                write_files(root, plan.written)
-                _warn_of_tag(answers.tool)
-    except NotInitialised as error:
-        print(f"{visible(str(error))}\n\nNothing was written.", file=sys.stderr)
-        return exit_codes.USAGE
-    except OSError as error:
-        print(f"{visible(str(error.filename or root))} cannot be written: {error.strerror or error}", file=sys.stderr)
-        print("\nNothing was written.", file=sys.stderr)
-        return exit_codes.ERROR
-    except (KeyboardInterrupt, Interrupted):
-        print("\ninterrupted, and nothing was written", file=sys.stderr)
-        return exit_codes.INTERRUPTED
+    with _whole_or_nothing(root):
+        _refuse_place(root)
+        record = read_record(root) if root.is_dir() else None
+        answers = _completed(options, root, record)
+        if record is None and (root / ENVIRONMENTS_FOLDER).is_dir():
+            print(f"reading {ENVIRONMENTS_FOLDER}/ …", file=sys.stderr, flush=True)
+        plan = plan_files(root, answers) if record is None else InitialFiles()
+        if plan.written and not options.dry_run:
+            write_files(root, plan.written)
+            _warn_of_tag(answers.tool)
     if options.format == "json":
         text = json.dumps(initial_data(plan), indent=2) + "\n"
     else:
         text = for_terminal(partial(render_initial, plan, record, options.folder, dry_run=options.dry_run))
     print_text(text)
     return exit_codes.PASS
+
+
+@contextmanager
+def _whole_or_nothing(root: Path) -> Iterator[None]:
+    """Raise `CommandError` where the block, which writes all files or none, is refused, fails or is interrupted."""
+    try:
+        with terminated_like_interrupted():
+            yield
+    except NotInitialised as error:
+        raise CommandError(f"{visible(str(error))}\n\nNothing was written.") from None
+    except OSError as error:
+        message = f"{visible(str(error.filename or root))} cannot be written: {error.strerror or error}"
+        raise CommandError(f"{message}\n\nNothing was written.", exit_codes.ERROR) from None
+    except (KeyboardInterrupt, Interrupted):
+        raise CommandError("\ninterrupted, and nothing was written", exit_codes.INTERRUPTED) from None
 
 
 def _refuse_place(root: Path) -> None:
@@ -293,18 +299,10 @@ def run_upgrade(options: argparse.Namespace) -> int:
             [Problem(ANSWERS_FILE, None, "does not exist, so the files that init wrote are not known", fix=fix)]
         )
     _refuse_unknown(options.keep, record)
-    try:
-        with terminated_like_interrupted():
-            upgrade = plan_upgrade(root, at_installed_commit(record), options.keep)
-            if not options.check and (upgrade.changes or upgrade.record.files != record.files):
-                write_upgrade(root, upgrade)
-    except KeyboardInterrupt:
-        print("\ninterrupted, and nothing was written", file=sys.stderr)
-        return exit_codes.INTERRUPTED
-    except OSError as error:
-        print(f"{visible(str(error.filename or root))} cannot be written: {error.strerror or error}", file=sys.stderr)
-        print("\nNothing was written.", file=sys.stderr)
-        return exit_codes.ERROR
+    with _whole_or_nothing(root):
+        upgrade = plan_upgrade(root, at_installed_commit(record), options.keep)
+        if not options.check and (upgrade.changes or upgrade.record.files != record.files):
+            write_upgrade(root, upgrade)
     if options.format == "json":
         text = json.dumps(as_data(upgrade, record.envwright), indent=2) + "\n"
     else:

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -140,7 +140,7 @@ class ComparisonReport:
 
 
 def render_json(report: ComparisonReport) -> str:
-    data = {**plain_data(asdict(report)), "verdict": report.verdict}
+    data = {**plain_data(report), "verdict": report.verdict}
     return json.dumps(data, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
@@ -159,7 +159,7 @@ def read_comparisons(reports: Path, digests: Mapping[str, str]) -> list[dict[str
             continue
         assert isinstance(report, ComparisonReport)
         if report.version == FORMAT_VERSION and digests.get(report.environment) == report.digest:
-            found.append({**plain_data(asdict(report)), "verdict": verdict})
+            found.append({**plain_data(report), "verdict": verdict})
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -70,7 +70,7 @@ def files(reports: Path, environment: str) -> tuple[Path, Path]:
 
 
 def render_json(report: OptimizationReport) -> str:
-    data = {**plain_data(asdict(report)), "change": report.change}
+    data = {**plain_data(report), "change": report.change}
     return json.dumps(data, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 

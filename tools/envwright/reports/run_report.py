@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -154,7 +154,7 @@ def write_run(run: RunReport, reports: Path) -> Path:
     folder = reports / RUNS_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / run_file(run.name)
-    write_whole(path, json.dumps(plain_data(asdict(run)), indent=1, ensure_ascii=True, allow_nan=False) + "\n")
+    write_whole(path, json.dumps(plain_data(run), indent=1, ensure_ascii=True, allow_nan=False) + "\n")
     return path
 
 

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from math import ceil, isfinite
@@ -235,7 +235,7 @@ def _runs(runs: Sequence[RunReport], room: int) -> tuple[tuple[RunReport, Markup
 
 def page_run(run: RunReport, most: int = POINTS[0]) -> dict[str, Any]:
     """A run for the page, with at most `points` on a curve: evenly chosen, including the last, with a note."""
-    data: dict[str, Any] = plain_data(asdict(run))
+    data: dict[str, Any] = plain_data(run)
     for curve in data["curves"]:
         every = ceil(len(curve["points"]) / most)
         if every > 1:

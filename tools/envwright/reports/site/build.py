@@ -126,7 +126,8 @@ def _run(run: RunReport) -> str:
 
 
 def _card(listing: ListedEnvironment) -> dict[str, Any]:
-    words = [listing.name, listing.description, *listing.tags, listing.generation or ""]
+    package = listing.package
+    words = [listing.name, package.description, *package.tags, package.generation or ""]
     distributions = listing.proven.distributions if listing.proven else ()
     return {
         "one": listing,
@@ -260,23 +261,27 @@ def _adapted(children: Sequence[Token]) -> list[Token]:
 
 @dataclass(frozen=True)
 class ListedEnvironment:
-    name: str
-    version: str
-    description: str
-    tags: tuple[str, ...]
-    generation: str | None
-    visibility: str
-    owners: tuple[str, ...]
-    hub: str
-    digest: str
-    readme: str
-    proven: EnvironmentResult | None
+    entry: EnvironmentEntry
+    package: Package
+    readme: str = ""
+    proven: EnvironmentResult | None = None
     """Its part of validate.json; `None` if no report has it."""
-    stale: bool
-    """Whether the report has another digest than the folder on disk."""
     runs: tuple[str, ...] = ()
     published: str | None = None
     """The version on the Hub according to the last release."""
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def hub(self) -> str:
+        return f"{HUB}/{self.entry.owner}/{self.name}"
+
+    @property
+    def stale(self) -> bool:
+        """Whether the report has another digest than the folder on disk."""
+        return self.proven is not None and self.proven.digest != self.package.digest
 
     @property
     def verdict(self) -> str | None:
@@ -317,28 +322,10 @@ def listing_of(
     released: Mapping[str, Any] | None = None,
 ) -> ListedEnvironment:
     """The listing of one environment; `released` is the data of release.json."""
-    proven = (
-        next((environment for environment in report.environments if environment.name == entry.name), None)
-        if report
-        else None
-    )
+    environments = report.environments if report else ()
+    proven = next((environment for environment in environments if environment.name == entry.name), None)
     used = [name for name, run in runs.items() if any(one.get("id") == entry.name for one in run["environments"])]
-    return ListedEnvironment(
-        name=entry.name,
-        version=package.version,
-        description=package.description,
-        tags=package.tags,
-        generation=package.generation,
-        visibility=entry.visibility,
-        owners=entry.owners,
-        hub=f"{HUB}/{entry.owner}/{entry.name}",
-        digest=package.digest,
-        readme=readme,
-        proven=proven,
-        stale=proven is not None and proven.digest != package.digest,
-        runs=tuple(used),
-        published=_published(entry.name, released),
-    )
+    return ListedEnvironment(entry, package, readme, proven, tuple(used), _published(entry.name, released))
 
 
 def _published(name: str, released: Mapping[str, Any] | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Every report has the number of mutants and their outcomes."""
+"""Every report has the number of mutants with their outcomes, and the extent of the exploit search with its end."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from envwright.facts.mutation import Mutant, Mutation, ToldApart
+from envwright.facts.search import Exploit, PanelTask, Search
 from envwright.reports.html.compact import Beside, page_environment
 from envwright.reports.html.page import overview_row
 from envwright.reports.markdown import render_markdown
 from envwright.reports.result import EnvironmentResult, ValidationResult, json_parts
 from envwright.reports.site.build import detected_mutants
-from envwright.reports.summary import mutation_sentence, score_text
-from envwright.reports.terminal import render_text
+from envwright.reports.summary import mutation_sentence, score_text, search_sentence
+from envwright.reports.terminal import MOST_SENTENCES, render_text
 
 DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x == 1\n+x != 1\n"
 APART = ToldApart(0, ({"role": "assistant", "content": "\x1b[31mhostile"},), {"reward": 0.0}, {"reward": 1.0})
@@ -104,3 +105,46 @@ def test_json_report_lists_every_mutant():
     assert found["mutants"][0]["diff"] == DIFF
     assert found["mutants"][2]["apart"]["original"] == {"reward": 0.0}
     assert found["mutants"][3]["reason"] == "same"
+
+
+def test_terminal_shows_many_environments_in_one_line_each() -> None:
+    mutation = replace(MUTATION, mutants=(mutant("killed"), mutant("survived")))
+    environment = replace(RESULT.environments[0], mutation=mutation, search=Search(0, "time"))
+    count = 3 * MOST_SENTENCES
+    named = [replace(environment, name=f"a-name-that-is-rather-long-for-a-table-{number}") for number in range(count)]
+    text = render_text(ValidationResult("pass", tuple(named)), width=80, verbose=True)
+    assert "mutation score" not in text
+    rows = [line.split()[-5:] for line in text.splitlines() if "50%" in line]
+    assert rows == [["2", "50%", "1", "no", "exploits"]] * count
+
+
+FIND = Exploit("blind", "keyword", "its words stand in the source", "\x1b[31mquod erat", "seeds", 40, ())
+SEARCH = Search(
+    seed=3,
+    ended="found",
+    evaluations=700,
+    limit=3000,
+    replies=350,
+    seconds=0.5,
+    panel=(PanelTask(0, "42", 1.0, 0.0), PanelTask(1, "7", 1.0, 0.0)),
+    lines_reached=9,
+    lines_known=11,
+    exploits=(FIND,),
+)
+
+
+def test_search_sentence_has_finds_bounds_coverage_and_seed() -> None:
+    assert search_sentence(SEARCH) == (
+        "exploit search: 1 exploit; 350 replies in 700 scorings of at most 3000, stopped at an exploit; "
+        "2 tasks, 9 of 11 lines reached, seed 3; 0.5 s"
+    )
+
+
+def test_reports_have_search_and_json_every_exploit() -> None:
+    result = replace(RESULT, environments=(replace(RESULT.environments[0], mutation=None, search=SEARCH),))
+    assert "exploit search: 1 exploit" in render_text(result, width=200, verbose=True)
+    assert "exploit search: 1 exploit" in render_markdown(result)
+    assert "exploit search" not in render_text(result)
+    [data] = json.loads("".join(json_parts(result)))["environments"]
+    assert data["search"]["exploits"][0]["pattern"] == "keyword"
+    assert data["search"]["panel"][1]["answer"] == "7"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import threading
 from collections.abc import Sequence
@@ -22,7 +21,6 @@ from envwright.authoring.adopting.fetching import SourceUnreadable, source_of
 from envwright.authoring.adopting.screen import render_screen
 from envwright.authoring.adopting.staging import Staging
 from envwright.cli import arguments
-from envwright.declarations.registry_values import OWNER
 from envwright.exit_codes import CommandError
 from envwright.observing.runner import run_all
 from envwright.observing.verdicts import ValidationRequest
@@ -54,19 +52,17 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         " repository or folder without a pyproject.toml, every environment",
     )
     command.add_argument(
-        "--owner", action="append", metavar="@OWNER", type=_owner, help="reviewers (default: those of their siblings)"
+        "--owner",
+        action="append",
+        metavar="@OWNER",
+        type=arguments.owner,
+        help="reviewers (default: those of their siblings)",
     )
     command.add_argument("--dry-run", action="store_true", help="write nothing, and show the files to be written")
     arguments.results(command)
     command.add_argument("--no-validate", action="store_true", help="do not validate them after adopting")
     arguments.jobs(command)
     arguments.root(command)
-
-
-def _owner(text: str) -> str:
-    if not re.match(OWNER, text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not @user, @organisation/team or a mail address")
-    return text
 
 
 def run(options: argparse.Namespace) -> int:

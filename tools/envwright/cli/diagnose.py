@@ -185,10 +185,7 @@ class FinishedRun:
     seen: Followed | None
     packages: Mapping[str, Package]
     options: argparse.Namespace
-
-    @property
-    def reports(self) -> Path:
-        return self.options.reports or self.checkout.root / "reports"
+    reports: Path
 
     @property
     def smallest(self) -> float:
@@ -251,7 +248,7 @@ def _finished(options: argparse.Namespace) -> FinishedRun:
         seen = None
     packages = packages_of_runs(checkout.root, registry, [kept.spec])
     fixed, where = _fixed(checkout.root, registry, kept, seen, packages)
-    return FinishedRun(checkout, registry, kept, fixed, where, seen, packages, options)
+    return FinishedRun(checkout, registry, kept, fixed, where, seen, packages, options, options.reports)
 
 
 def _fixed(

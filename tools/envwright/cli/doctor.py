@@ -13,7 +13,6 @@ from dataclasses import asdict, replace
 from envwright import exit_codes
 from envwright.builds.machine import HealthCheck, Machine, examined, job_checks, look
 from envwright.cli import arguments
-from envwright.declarations.run import RunSpec
 from envwright.system.workspace import InUse, Workspace
 from envwright.text.plain_data import counted
 from envwright.training.trainers import trainer_named
@@ -43,17 +42,13 @@ def run(options: argparse.Namespace) -> int:
     fixed = _fixed(machine, Workspace(root)) if options.fix else 0
     checks = examined(replace(machine, unsound=()) if fixed else machine)
     if options.job:
-        known = job_checks(root, options.job, _is_hosted, threading.Event())
+        known = job_checks(root, options.job, lambda spec: trainer_named(spec.backend).limits.hosted, threading.Event())
         checks = [check for check in checks if check.name not in ("prime", "prime login")] + known
     if options.format == "json":
         print(json.dumps({"version": 1, "removed": fixed, "checks": [asdict(check) for check in checks]}, indent=2))
     else:
         _print(checks, fixed)
     return exit_codes.FAIL if any(check.level == "fail" for check in checks) else exit_codes.PASS
-
-
-def _is_hosted(spec: RunSpec) -> bool:
-    return trainer_named(spec.backend).limits.hosted
 
 
 def _fixed(machine: Machine, workspace: Workspace) -> int:

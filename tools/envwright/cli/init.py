@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -55,7 +55,6 @@ EXAMPLES = {
 """,
 }
 VISIBILITIES = ("private", "public")
-LONGEST_SLUG = 100
 LONGEST_ADDRESS = 200
 FIX_TOOL = (
     "--tool OWNER/REPOSITORY@COMMIT names the repository and a commit or a tag. The workflows call it, and it gets the"
@@ -72,12 +71,15 @@ def add_arguments_init(command: argparse.ArgumentParser) -> None:
         "folder", nargs="?", type=Path, default=Path(), metavar="FOLDER", help="where (default: this folder)"
     )
     command.add_argument(
-        "--owner", type=_checked(SLUG, "a user or team of the Hub"), metavar="SLUG", help="user or team of the Hub"
+        "--owner",
+        type=arguments.matching(SLUG, "a user or team of the Hub"),
+        metavar="SLUG",
+        help="user or team of the Hub",
     )
     command.add_argument(
         "--maintainer",
         action="append",
-        type=_checked(OWNER, "@user, @organisation/team or a mail address"),
+        type=arguments.owner,
         metavar="@OWNER",
         help="reviewers of everything that no environment owns, on GitHub (default: none)",
     )
@@ -86,37 +88,19 @@ def add_arguments_init(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--tool",
-        type=_checked(TOOL, "OWNER/REPOSITORY@COMMIT", LONGEST_ADDRESS),
+        type=arguments.matching(TOOL, "OWNER/REPOSITORY@COMMIT", LONGEST_ADDRESS),
         metavar="OWNER/REPOSITORY@COMMIT",
         help="the tool's repository on GitHub and the commit or tag that workflows call (default: what is installed)",
     )
     command.add_argument(
         "--branch",
-        type=_checked(BRANCH, "a branch of letters, digits and ._/-"),
+        type=arguments.matching(BRANCH, "a branch of letters, digits and ._/-"),
         metavar="NAME",
         help="the default branch, whose pushes are released (default: the one that git names)",
     )
     command.add_argument("--no-noxfile", action="store_true", help="write no noxfile.py")
     command.add_argument("--dry-run", action="store_true", help="write nothing, and show what would be written")
     arguments.printed(command)
-
-
-def _checked(pattern: str, what: str, longest: int = LONGEST_SLUG) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        if reason := _refusal(pattern, what, longest)(text):
-            raise argparse.ArgumentTypeError(reason)
-        return text
-
-    return check
-
-
-def _refusal(pattern: str, what: str, longest: int = LONGEST_SLUG) -> Callable[[str], str]:
-    def refuse(text: str) -> str:
-        if re.fullmatch(pattern, text) and "\n" not in text and len(text) <= longest:
-            return ""
-        return f"{text!r} is not {what}" if text else f"a reply is needed: {what}"
-
-    return refuse
 
 
 def run_init(options: argparse.Namespace) -> int:
@@ -193,7 +177,9 @@ def _completed(options: argparse.Namespace, root: Path, record: Record | None) -
             "--owner is missing: the user or team of the Hub. For example: envwright init --owner acme"
         )
     if not owner:
-        owner = answer("user or team of the Environments Hub", refusal=_refusal(SLUG, "a user or team of the Hub"))
+        owner = answer(
+            "user or team of the Environments Hub", refusal=arguments.refusal(SLUG, "a user or team of the Hub")
+        )
     maintainers = tuple(dict.fromkeys(options.maintainer or (registry.maintainers if registry else ())))
     if not maintainers and asks:
         maintainers = _ask_maintainers()
@@ -247,8 +233,8 @@ def _default_branch(root: Path) -> str:
 
 def _ask_maintainers() -> tuple[str, ...]:
     def refuse(text: str) -> str:
-        wrong = [word for word in text.split() if not re.fullmatch(OWNER, word)]
-        return f"{wrong[0]!r} is not @user, @organisation/team or a mail address" if wrong else ""
+        refused = map(arguments.refusal(OWNER, "@user, @organisation/team or a mail address"), text.split())
+        return next(filter(None, refused), "")
 
     question = "GitHub users or teams that review what no environment owns, such as @acme/reviewers (none: no one)"
     return tuple(dict.fromkeys(answer(question, refusal=refuse).split()))

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from envwright_learner.settings import LearnerSettings, read_settings
 
@@ -105,8 +105,9 @@ def _train_file(file: Path, options: argparse.Namespace) -> int:
         trained = _train(options.root, read_settings(file))
     except (StageFailed, ProgramFailed) as error:
         raise CommandError(f"the environment could not be played: {error}", exit_codes.ERROR) from None
-    said = json.dumps(_as_json(trained), indent=2) if options.format == "json" else _summary(trained)
-    print_text(f"{said}\n")
+    model = None if trained.model is None else str(trained.model)
+    data = {"end": trained.end, "steps": trained.steps, "folder": str(trained.folder), "model": model}
+    print_text(f"{json.dumps(data, indent=2) if options.format == 'json' else _summary(trained)}\n")
     return CODES[trained.end]
 
 
@@ -186,14 +187,6 @@ def stopped_once() -> Iterator[threading.Event]:
 
 
 def _summary(trained: Trained) -> str:
-    lines = [f"{trained.end} after {trained.steps} steps; checkpoints and metrics are in {trained.folder}"]
-    if trained.model is not None:
-        lines.append(f"the trained model: {trained.model}")
-    else:
-        lines.append("the same command resumes after the last finished step")
-    return "\n".join(lines)
-
-
-def _as_json(trained: Trained) -> dict[str, Any]:
-    model = None if trained.model is None else str(trained.model)
-    return {"end": trained.end, "steps": trained.steps, "folder": str(trained.folder), "model": model}
+    ended = f"{trained.end} after {trained.steps} steps; checkpoints and metrics are in {trained.folder}"
+    resumes = "the same command resumes after the last finished step"
+    return f"{ended}\n{resumes if trained.model is None else f'the trained model: {trained.model}'}"

@@ -238,17 +238,12 @@ def _observation_request(
         harness=harness,
         tasks=tasks,
         rollouts=rollouts,
-        results=_results(options),
+        results=tuple(options.results) or (None if os.environ.get("CI") else ()),  # outputs/ is of the pull request
     )
     if harness is tasks is rollouts is None:
         return request
     # the requested stages, without facts that are kept for another gate
     return replace(request, evaluations=(options.command,))
-
-
-def _results(options: argparse.Namespace) -> tuple[str, ...] | None:
-    """The named files of results, `None` in CI without one: there outputs/ is what a pull request brings along."""
-    return tuple(options.results) or (None if os.environ.get("CI") else ())
 
 
 def _problems_of_runs(root: Path, choice: Choice) -> tuple[Problem, ...]:

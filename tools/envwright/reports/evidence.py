@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +49,8 @@ def _entries(evidence: Evidence) -> Iterator[ShownEvidence]:
     if evidence.earned is not None:
         yield _entry("reward", evidence.earned.reward)
         if evidence.earned.functions:
-            yield ShownEvidence("functions", _functions(evidence.earned.functions))
+            scores = (f"{name} {_score(score)}" for name, score in evidence.earned.functions.items())
+            yield ShownEvidence("functions", ", ".join(scores))
     if reply is not None:
         yield from _known(rollout=reply.rollout, stop=reply.stop, derived=reply.derived or None)
     if evidence.reference is not None:
@@ -108,10 +109,6 @@ def _text(value: Any) -> str:
     if isinstance(data, dict) and not any(isinstance(item, dict | list) for item in data.values()):
         return ", ".join(f"{name} {_text(item)}" for name, item in data.items())
     return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-
-
-def _functions(functions: Mapping[str, FunctionScore | float | None]) -> str:
-    return ", ".join(f"{name} {_score(score)}" for name, score in functions.items())
 
 
 def _score(score: FunctionScore | float | None) -> str:

@@ -318,14 +318,10 @@ def publication_sentence(result: ValidationResult) -> str:
 def _reason(finding: Finding | None) -> str:
     """The first sentence on why the rule of a finding exists, which is what ignoring it costs."""
     known = None if finding is None or finding.bug else all_rules().get(finding.rule)
-    return "" if known is None else _first_sentence(known.why)
+    return "" if known is None else re.split(r"(?<=[.!?])\s", on_one_line(known.why), maxsplit=1)[0]
 
 
 def _named(names: Sequence[str]) -> str:
     if len(names) > MOST_NAMED:
         return f"{len(names)} environments"
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
-
-
-def _first_sentence(text: str) -> str:
-    return re.split(r"(?<=[.!?])\s", on_one_line(text), maxsplit=1)[0]

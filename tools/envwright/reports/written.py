@@ -207,9 +207,6 @@ def read_diff(path: Path, digests: Mapping[str, str]) -> dict[str, Any] | None:
         data = read_reward_diff(path)
     except DeclarationError:
         return None
-    same = [one for one in data["environments"] if _is_of(one, digests)]
+    known = (one for one in data["environments"] if one["name"] in digests)
+    same = [one for one in known if one.get("head", {}).get("digest") == digests[one["name"]]]
     return {**data, "environments": same} if same else None
-
-
-def _is_of(diff: Mapping[str, Any], digests: Mapping[str, str]) -> bool:
-    return diff["name"] in digests and diff.get("head", {}).get("digest") == digests[diff["name"]]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import nh3
@@ -26,7 +27,7 @@ from envwright.rules.rewards.mutation import GOOD_SCORE
 from envwright.text.visible_text import shortened, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from markdown_it.token import Token
 
@@ -105,7 +106,8 @@ def site_files(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
         if content is not None:
             yield transcripts_file(listing.name), script_of(safe_key(listing.name), content)
     for run in catalogue.runs:
-        yield f"runs/{run_page(run)}/index.html", _run(run)
+        page = _page("run.html.j2", "../../", run=run, data=embedded(page_run(run)))
+        yield f"runs/{run_page(run)}/index.html", page
     if catalogue.report is not None:
         yield "report.html", render_page(catalogue.report, catalogue.diff, catalogue.runs)
 
@@ -119,10 +121,6 @@ def _environment(listing: ListedEnvironment, diff: dict[str, Any] | None) -> str
     readme = readme_html(listing.readme)
     detected = detected_mutants(listing.proven.mutation) if listing.proven and listing.verdict else None
     return _page("environment.html.j2", "../../", one=listing, readme=readme, data=data, detected=detected)
-
-
-def _run(run: RunReport) -> str:
-    return _page("run.html.j2", "../../", run=run, data=embedded(page_run(run)))
 
 
 def _card(listing: ListedEnvironment) -> dict[str, Any]:
@@ -182,7 +180,8 @@ def model_table(listings: Sequence[ListedEnvironment]) -> ModelTable:
     latest = {listing.name: _latest(listing) for listing in listings}
     models = sorted({model for found in latest.values() for model in found})
     with_models = [listing for listing in listings if latest[listing.name]]
-    rows = sorted(with_models, key=lambda one: (-_mean(latest[one.name].values()), one.name))
+    means = {name: fmean(float(one.mean) for one in found.values()) for name, found in latest.items() if found}
+    rows = sorted(with_models, key=lambda one: (-means[one.name], one.name))
     return ModelTable(
         tuple(models),
         tuple((row, tuple(_measured(latest[row.name].get(model)) for model in models)) for row in rows),
@@ -194,11 +193,6 @@ def _latest(listing: ListedEnvironment) -> dict[str, ComparedRecording]:
         (baseline for baseline in listing.baselines if baseline.model), key=lambda one: str(one.date or "")
     )
     return {str(one.model): one for one in recorded}
-
-
-def _mean(recorded: Iterable[ComparedRecording]) -> float:
-    values = [float(one.mean) for one in recorded]
-    return sum(values) / len(values)
 
 
 def _measured(recorded: ComparedRecording | None) -> MeasuredReward | None:

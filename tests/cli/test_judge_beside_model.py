@@ -219,7 +219,7 @@ def test_judge_without_declaration_is_refused_before_any_call(
     run: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("envwright.cli.train_file.NEEDED", ())
+    monkeypatch.setattr("envwright.cli.train.NEEDED", ())
     declare_judge(root, "")
     edit(root / "registry.yaml", "version: 1\n", "version: 1\nruns:\n  here:\n" + RUN.replace("prime", "trl"))
     assert run("train", "compile")[0] == exit_codes.PASS

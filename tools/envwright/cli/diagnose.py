@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from envwright import exit_codes
-from envwright.cli import arguments, compare
+from envwright.cli import arguments, models
 from envwright.declarations.declared_text import leads_inside
 from envwright.declarations.package import Package
 from envwright.declarations.registry import Registry
@@ -314,10 +314,10 @@ def _compared(run: FinishedRun, name: str) -> Mapping[str, Any]:
         raise NoAnswer(f"{name}: {run.kept.name} was not compared with {before} yet", f"{typed}, then this command")
     print_message(f"{name}: {typed}")
     parser = argparse.ArgumentParser()
-    compare.add_arguments(parser)
+    models.add_arguments_compare(parser)
     reports = ["--reports", str(run.reports)]
     with redirect_stdout(sys.stderr):
-        code = compare.run(parser.parse_args([name, *command, *reports, "--quiet"]))
+        code = models.run_compare(parser.parse_args([name, *command, *reports, "--quiet"]))
     found = _on_file(run, package, before)
     if found is None or code not in exit_codes.OF_VERDICT.values():
         raise NoAnswer(f"{name}: no comparison was made", "", code)

@@ -62,9 +62,9 @@ SECTIONS: Mapping[str, Mapping[str, Command]] = {
         "prepare": Command("download the data that environments declare, once, so that the gates can stay offline"),
     },
     "models": {
-        "record": Command("evaluate once and keep the rollouts and their baseline"),
-        "compare": Command("before and after training: the paired difference on the same tasks"),
-        "optimize": Command("search for a better system prompt, by GEPA"),
+        "record": Command("evaluate once and keep the rollouts and their baseline", "models"),
+        "compare": Command("before and after training: the paired difference on the same tasks", "models"),
+        "optimize": Command("search for a better system prompt, by GEPA", "models"),
         "endpoint": Command("serve an environment's scripted policies until Ctrl-C"),
     },
     "publish": {
@@ -79,7 +79,7 @@ SECTIONS: Mapping[str, Mapping[str, Command]] = {
         "train": Command("submit the training runs that are due, or train one on this machine"),
         "train compile": Command("write the trainers' configurations of the declared runs", "train"),
         "train hub": Command("train on environments of the Hub, without a registry and without gates"),
-        "train file": Command("train by a compiled file of TRL, on this machine"),
+        "train file": Command("train by a compiled file of TRL, on this machine", "train"),
         "train probe": Command("train a tiny model here, to see whether the reward reaches a gradient"),
         "train serve": Command("serve the result of a run on loopback, for a comparison"),
         "train result": Command(

@@ -42,6 +42,7 @@ from envwright.reports.printing import print_message, print_text
 from envwright.system.installation import command_with
 from envwright.system.subprocesses import ProgramFailed, signals_handled
 from envwright.system.workspace import Workspace
+from envwright.text.plain_data import counted
 from envwright.training.declared_runs import (
     DeclaredRun,
     declared_runs,
@@ -287,7 +288,7 @@ def _submit(root: Path, registry: Registry, options: argparse.Namespace) -> int:
 
 def _question(due: Sequence[DecidedRun]) -> str:
     shown = "".join(f"\n  {each.run.spec.name}: {each.size}" for each in due)
-    return f"Submit {len(due)} {'run' if len(due) == 1 else 'runs'} to paid GPUs?{shown}\n"
+    return f"Submit {counted(len(due), 'run')} to paid GPUs?{shown}\n"
 
 
 def _situation(root: Path, registry: Registry, names: list[str], *, hosted: bool) -> Situation:

@@ -123,9 +123,8 @@ def render_annotations(result: ValidationResult) -> tuple[str, ...]:
     of_failures: list[str] = []
     for environment in result.environments:
         for finding in environment.findings:
-            of_kind = found.get(finding_kind(finding))
-            if of_kind is not None and len(of_kind) < MOST_OF_A_KIND:
-                of_kind.append(_annotation(environment, finding))
+            if (kind := finding_kind(finding)) in found:
+                found[kind].append(_annotation(environment, finding, _COMMANDS[kind]))
         of_failures += [
             workflow_command("error", None, None, f"{environment.name}: {each.stage}", f"{each.type}: {each.message}")
             for each in environment.failures
@@ -133,11 +132,10 @@ def render_annotations(result: ValidationResult) -> tuple[str, ...]:
     return tuple(first_of_each_kind([*commands, *chain(*found.values()), *of_failures]))
 
 
-def _annotation(environment: EnvironmentResult, finding: Finding) -> str:
+def _annotation(environment: EnvironmentResult, finding: Finding, command: str) -> str:
     conversation = conversation_address(environment.name, finding.transcript)
     read = f"\nConversation: {conversation}" if conversation else ""
     message = f"{finding.message}\nFix: {finding.fix}{read}"
-    command = _COMMANDS[finding_kind(finding)]
     return workflow_command(command, finding.file, finding.line, f"{finding.rule} {environment.name}", message)
 
 

@@ -100,8 +100,7 @@ def _outcomes(result: ValidationResult) -> str:
     parts = [(counts[verdict], words) for verdict, words in _VERDICT_WORDS.items() if counts[verdict]]
     parts += [(left, "unfinished")] if left else []
     (first, words), *others = parts
-    noun = "environment" if first == 1 else "environments"
-    begin = names[0] if len(names) == 1 else f"{first} {noun}"
+    begin = names[0] if len(names) == 1 else counted(first, "environment")
     return ", ".join([f"{begin} {words}", *(f"{count} {words}" for count, words in others)])
 
 
@@ -116,8 +115,8 @@ def _variant(result: ValidationResult) -> str:
 
 
 def problems_sentence(result: ValidationResult) -> str:
-    count, files = len(result.problems), len({problem.file for problem in result.problems})
-    return f"{count} {'problem' if count == 1 else 'problems'} in {files} declared {'file' if files == 1 else 'files'}"
+    files = {problem.file for problem in result.problems}
+    return f"{counted(len(result.problems), 'problem')} in {counted(len(files), 'declared file')}"
 
 
 def _cached(result: ValidationResult) -> list[str]:

@@ -19,8 +19,7 @@ from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry import load_registry
 from envwright.exit_codes import CommandError
 from envwright.github.api import GitHub, GitHubError
-from envwright.github.commit_status_lock import claim, close
-from envwright.github.pull_requests import LONGEST, MARK, comment, propose, pull_request_of
+from envwright.github.pull_requests import LONGEST, MARK, claim, close_claim, comment, propose, pull_request_of
 from envwright.github.workflow_runs import is_commit, last_success, success_in_merge_queue
 from envwright.packages.git import git, head_of
 from envwright.packages.lock import LOCK_FILE
@@ -131,12 +130,11 @@ def add_arguments_claim(command: argparse.ArgumentParser) -> None:
 def run_claim(options: argparse.Namespace) -> int:
     github = GitHub.of_workflow()
     if options.close:
-        close(github, *options.close)
+        close_claim(github, *options.close)
         return exit_codes.PASS
-    claimed = claim(github, options.number)
-    print(claimed.commit)
-    print(claimed.approval)
-    _set_output("commit", claimed.commit)
+    commit, approval = claim(github, options.number)
+    print(f"{commit}\n{approval}")
+    _set_output("commit", commit)
     return exit_codes.PASS
 
 

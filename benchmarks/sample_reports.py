@@ -55,7 +55,7 @@ def sample_subject(number: int, rollouts: int) -> Subject:
     """What was seen of one environment: rollouts, and every policy on twenty tasks."""
     rng = random.Random(number)
     name = f"{rng.choice(('sorted', 'hidden', 'nested', 'quiet', 'late'))}-{rng.choice(WORDS)}-{number:03d}"
-    return Subject(EnvironmentEntry(name), _package(name), _facts(name, rng, rollouts))
+    return Subject(EnvironmentEntry(name), sample_package(name), _facts(name, rng, rollouts))
 
 
 def sample_result(number: int, subject: Subject) -> EnvironmentResult:
@@ -132,23 +132,9 @@ def sample_run(name: str = "sorted-harbour-4b", steps: int = 200) -> RunReport:
 WORDS = ("harbour", "ledger", "orchard", "cipher", "tiling", "almanac", "lattice", "riddle", "compass", "quarry")
 
 
-def _package(name: str) -> Package:
+def sample_package(name: str) -> Package:
     module = name.replace("-", "_")
-    return Package(
-        name,
-        Path("environments", module),
-        module,
-        "0.1.0",
-        "",
-        (),
-        ">=3.11",
-        (),
-        (),
-        "hatchling",
-        "v1",
-        None,
-        digest="",
-    )
+    return Package(name, Path("environments", module), module, "0.1.0", "", (), ">=3.11", (), (), "v1", None)
 
 
 def _facts(name: str, rng: random.Random, rollouts: int) -> Facts:

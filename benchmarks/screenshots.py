@@ -10,15 +10,17 @@ import os
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envwright.declarations.registry import EnvironmentEntry
 from envwright.files.atomic_write import write_whole
 from envwright.reports.result import EnvironmentResult
 from envwright.reports.run_report import write_run
 from envwright.reports.site.build import Catalogue, ListedEnvironment, build_site
 from envwright.reports.written import write_reports
-from sample_reports import WORDS, sample_report, sample_run
+from sample_reports import WORDS, sample_package, sample_report, sample_run
 from terminal_picture import terminal_picture
 
 if TYPE_CHECKING:
@@ -84,20 +86,17 @@ def _pages(folder: Path) -> tuple[str, str, str]:
 
 def _listing(number: int, proven: EnvironmentResult) -> ListedEnvironment:
     name, word = proven.name, WORDS[number % len(WORDS)]
-    return ListedEnvironment(
-        name=name,
+    visibility = "PUBLIC" if number % 2 else "PRIVATE"
+    entry = EnvironmentEntry(name, owner="acme", visibility=visibility, owners=("@acme/environments",))
+    package = replace(
+        sample_package(name),
         version=proven.package_version,
         description=f"Put a {word} in order, one step at a time, and say what comes last.",
         tags=("single-turn", "procedural", word),
         generation=proven.generation,
-        visibility="PUBLIC" if number % 2 else "PRIVATE",
-        owners=("@acme/environments",),
-        hub=f"https://app.primeintellect.ai/dashboard/environments/acme/{name}",
         digest=proven.digest,
-        readme=README.format(name=name, word=word),
-        proven=proven,
-        stale=False,
     )
+    return ListedEnvironment(entry, package, README.format(name=name, word=word), proven)
 
 
 def _shot(browser: Browser, name: str, address: str, key: str = "", **settings: Any) -> None:

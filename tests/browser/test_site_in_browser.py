@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from browsing import WIDTHS, Visit
-from envwright.declarations.registry import ExternalEntry
+from envwright.declarations.registry import EnvironmentEntry, ExternalEntry
 from envwright.reports.site.build import Catalogue, ListedEnvironment, build_site
 from playwright.sync_api import expect
-from sample_reports import sample_report, sample_run
+from sample_reports import sample_package, sample_report, sample_run
 from sample_results import HOSTILE
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
@@ -59,18 +60,16 @@ def catalogue() -> Catalogue:
     report = sample_report(8, 8 * 64)
     listings = [
         ListedEnvironment(
-            name=one.name,
-            version=one.package_version,
-            description="Sorts what a harbour master writes down." if index else HOSTILE,
-            tags=("sorting", f"tag-{index}"),
-            generation=one.generation,
-            visibility="PUBLIC",
-            owners=("@acme/rl",),
-            hub="https://app.primeintellect.ai/dashboard/environments/acme/x",
-            digest=one.digest,
-            readme=README,
-            proven=one if index != 6 else None,
-            stale=index == 4,
+            EnvironmentEntry(one.name, owner="acme", visibility="PUBLIC", owners=("@acme/rl",)),
+            replace(
+                sample_package(one.name),
+                description="Sorts what a harbour master writes down." if index else HOSTILE,
+                tags=("sorting", f"tag-{index}"),
+                generation=one.generation,
+                digest="sha256:later" if index == 4 else one.digest,
+            ),
+            README,
+            one if index != 6 else None,
         )
         for index, one in enumerate(report.environments)
     ]

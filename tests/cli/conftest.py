@@ -2,9 +2,39 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
+from envwright.cli.main import main
+from envwright.system.retry_policy import MODEL_ENDPOINT
+from small_repository import Run
+
+sys.path.append(str(Path(__file__).parents[1] / "validation"))
+from fake_provider import KEY
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _templates(shared_templates: None) -> None:
     """The templates are started when a command first needs them."""
+
+
+@pytest.fixture
+def run(root: Path, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command in the repository `root` of the test's module; none may print the key of a model."""
+
+    def envwright(*arguments: str) -> tuple[int, str]:
+        code = main([*arguments, "--root", str(root)])
+        out, err = capfd.readouterr()
+        assert KEY not in out + err
+        return code, out + err
+
+    return envwright
+
+
+@pytest.fixture
+def _fake_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key of models on loopback, whose calls are retried soon."""
+    monkeypatch.setenv("FAKE_KEY", KEY)
+    monkeypatch.setattr("envwright.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))

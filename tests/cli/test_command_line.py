@@ -42,7 +42,7 @@ def test_help_of_a_command_imports_no_other_command() -> None:
     found = imported_by("from envwright.cli.main import main; main(['train', 'compile', '--help'])")
     assert found & HEAVY == set()
     assert "envwright.cli.train" in found
-    assert {"envwright.cli.validate", "envwright.cli.compare"} & found == set()
+    assert {"envwright.cli.validate", "envwright.cli.models"} & found == set()
 
 
 @pytest.mark.parametrize("command", ["validate", "lock", "docs", "explain", "shards", "train"])

@@ -7,9 +7,8 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,10 @@ from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.declarations.registry import load_registry
 from envwright.packages.git import head_of
-from envwright.system.retry_policy import MODEL_ENDPOINT
 from envwright.training.declared_runs import packages_of_runs
 from envwright.training.preregistration import FILE, preregistration_of, write_once
-from small_repository import held_out, small_repository
+from small_repository import Run, held_out, small_repository
 
-sys.path.append(str(Path(__file__).parents[1] / "validation"))
 sys.path.append(str(Path(__file__).parents[1] / "training"))
 import fake_vllm
 from fake_provider import KEY, MODEL, FakeProvider
@@ -51,9 +48,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def models(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, FakeProvider]]:
-    monkeypatch.setenv("FAKE_KEY", KEY)
-    monkeypatch.setattr("envwright.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
+def models(root: Path, _fake_key: None) -> Iterator[dict[str, FakeProvider]]:
     with FakeProvider(copies) as base, FakeProvider(solves) as trained:
         declare(root, base=base.url, trained=trained.url)
         yield {"base": base, "trained": trained}
@@ -69,14 +64,8 @@ def declare(root: Path, more: str = PRICES, **urls: str) -> None:
 
 
 @pytest.fixture
-def compare(root: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    def envwright(name: str, before: str, after: str, *arguments: str) -> tuple[int, str]:
-        code = main(["compare", name, "--before", before, "--after", after, *arguments, "--root", str(root)])
-        out, err = capfd.readouterr()
-        assert KEY not in out + err
-        return code, out + err
-
-    return envwright
+def compare(run: Run) -> Run:
+    return lambda name, before, after, *more: run("compare", name, "--before", before, "--after", after, *more)
 
 
 def report(root: Path, file: str) -> dict[str, Any]:
@@ -105,9 +94,7 @@ def files(root: Path) -> dict[str, Path]:
 
 
 @worker
-def test_compare_finds_better_model_and_fails_worse_one(
-    root: Path, files: dict[str, Path], compare: Callable[..., tuple[int, str]]
-) -> None:
+def test_compare_finds_better_model_and_fails_worse_one(root: Path, files: dict[str, Path], compare: Run) -> None:
     found = report(root, "reverse-text--base--trained")
     assert (found["answer"], found["verdict"], len(found["tasks"])) == ("better", "pass", 9)
     assert found["difference"]["low"] > 0
@@ -119,9 +106,7 @@ def test_compare_finds_better_model_and_fails_worse_one(
 
 @pytest.mark.slow
 @worker
-def test_compare_supports_v0(
-    root: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
-) -> None:
+def test_compare_supports_v0(root: Path, models: dict[str, FakeProvider], compare: Run) -> None:
     code, output = compare("date-arithmetic", "base", "trained", "-n", "8", "-r", "1", "--quiet")
     assert code == exit_codes.PASS, output
     assert len(models["base"].chats) == len(models["trained"].chats) == 8
@@ -133,7 +118,7 @@ def test_compare_supports_v0(
 @worker
 @pytest.mark.parametrize("name", ["reverse-text", "date-arithmetic"])
 def test_compare_uses_held_out_tasks_if_declared(
-    name: str, root: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+    name: str, root: Path, models: dict[str, FakeProvider], compare: Run
 ) -> None:
     prompts: dict[str, set[str]] = {}
     declared = held_out(root, name) if name == "reverse-text" else nullcontext()  # the other one brings its own
@@ -162,7 +147,7 @@ def test_compare_uses_held_out_tasks_if_declared(
 @pytest.mark.slow
 @worker
 def test_compare_refuses_results_of_different_splits(
-    root: Path, compare: Callable[..., tuple[int, str]], capfd: pytest.CaptureFixture[str]
+    root: Path, compare: Run, capfd: pytest.CaptureFixture[str]
 ) -> None:
     recordings = root / "environments" / "reverse_text" / "recordings"
     with held_out(root, "reverse-text"):
@@ -195,7 +180,7 @@ def test_compare_refuses_results_of_different_splits(
 
 @worker
 def test_compare_runs_endpoint_only_on_tasks_of_the_file(
-    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Run
 ) -> None:
     odd = root / "odd.jsonl"
     odd.write_text("".join(f"{one}\n" for one in files["base"].read_text().splitlines() if json.loads(one)["task"] % 2))
@@ -206,7 +191,7 @@ def test_compare_runs_endpoint_only_on_tasks_of_the_file(
 
 @worker
 def test_compare_never_overwrites_files_it_reads(
-    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Run
 ) -> None:
     folder = root / "reports" / "rollouts"
     by_distribution = folder / "reverse-text--base.jsonl"
@@ -230,7 +215,7 @@ def test_compare_never_overwrites_files_it_reads(
 
 @worker
 def test_compare_refuses_foreign_results_with_line_number(
-    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Run
 ) -> None:
     lines = [json.loads(line) for line in files["base"].read_text().splitlines()]
     elsewhere = root / "elsewhere.jsonl"
@@ -253,7 +238,7 @@ def test_compare_refuses_foreign_results_with_line_number(
 
 @worker
 def test_compare_refuses_different_sampling_before_any_call(
-    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Run
 ) -> None:
     lines = [json.loads(line) for line in files["base"].read_text().splitlines()]
     cold = root / "cold.jsonl"
@@ -269,9 +254,7 @@ def test_compare_refuses_different_sampling_before_any_call(
 
 @pytest.mark.slow
 @worker
-def test_compare_refuses_recording_of_other_code(
-    root: Path, compare: Callable[..., tuple[int, str]], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_refuses_recording_of_other_code(root: Path, compare: Run, capfd: pytest.CaptureFixture[str]) -> None:
     recorded = ("record", "reverse-text", "-n", "8", "-r", "2", "--date", "2026-11-20", "--root", str(root))
     for policy in ("nop", "oracle"):
         assert main([*recorded, "--policy", policy]) == exit_codes.PASS
@@ -289,9 +272,7 @@ def test_compare_refuses_recording_of_other_code(
 
 @pytest.mark.slow
 @worker
-def test_compare_resumes_interrupted_run_without_paying_twice(
-    models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
-) -> None:
+def test_compare_resumes_interrupted_run_without_paying_twice(models: dict[str, FakeProvider], compare: Run) -> None:
     models["trained"].always = "401"
     code, _ = compare("reverse-text", "base", "trained", "-n", "6", "-r", "2", "--quiet")
     assert code == exit_codes.USAGE
@@ -306,9 +287,7 @@ def test_compare_resumes_interrupted_run_without_paying_twice(
 
 @pytest.mark.slow
 @worker
-def test_compare_resumed_rollouts_get_distinct_seeds(
-    models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
-) -> None:
+def test_compare_resumed_rollouts_get_distinct_seeds(models: dict[str, FakeProvider], compare: Run) -> None:
     trained = models["trained"]
     trained.faults, trained.always = ["", ""], "401"
     code, _ = compare("reverse-text", "base", "trained", "-n", "1", "-r", "4", "--quiet")
@@ -323,9 +302,7 @@ def test_compare_resumed_rollouts_get_distinct_seeds(
 
 
 @worker
-def test_compare_ceiling_covers_both_sides(
-    models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
-) -> None:
+def test_compare_ceiling_covers_both_sides(models: dict[str, FakeProvider], compare: Run) -> None:
     code, output = compare("reverse-text", "base", "trained", "-n", "6", "-r", "2", "--max-cost", "0.02")
     assert code == exit_codes.USAGE
     assert "both sides could cost" in output
@@ -353,7 +330,7 @@ def learned(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 @pytest.mark.slow
 @worker
 def test_compare_serves_result_of_run_only_while_it_replies(
-    learned: Path, root: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+    learned: Path, root: Path, models: dict[str, FakeProvider], compare: Run
 ) -> None:
     code, output = compare("reverse-text", "base", "run:learned", "-n", "8", "-r", "1")
     assert code == exit_codes.PASS, output
@@ -369,9 +346,7 @@ def test_compare_serves_result_of_run_only_while_it_replies(
 @pytest.mark.slow
 @worker
 @pytest.mark.usefixtures("models")
-def test_compare_serves_base_of_run_before_its_result(
-    learned: Path, root: Path, compare: Callable[..., tuple[int, str]]
-) -> None:
+def test_compare_serves_base_of_run_before_its_result(learned: Path, root: Path, compare: Run) -> None:
     (root / "configs" / "endpoints.toml").unlink()  # nothing else is called base
     code, output = compare("reverse-text", "base", "run:learned", "-n", "2", "-r", "1")
     assert code == exit_codes.INCONCLUSIVE, output  # both are the stand-in
@@ -381,7 +356,7 @@ def test_compare_serves_base_of_run_before_its_result(
 
 
 def test_compare_with_unusable_result_of_run_calls_nothing(
-    learned: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+    learned: Path, models: dict[str, FakeProvider], compare: Run
 ) -> None:
     weights = learned / "final" / "adapter_model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
@@ -397,7 +372,7 @@ def test_compare_with_unusable_result_of_run_calls_nothing(
 def test_compare_whose_server_fails_has_its_words_and_calls_nothing(
     learned: Path,
     models: dict[str, FakeProvider],
-    compare: Callable[..., tuple[int, str]],
+    compare: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FAKE_VLLM_FAILS", "1")
@@ -542,9 +517,7 @@ def test_result_of_run_with_changed_parts_names_them_and_calls_nothing(
     assert [len(fake.chats) for fake in models.values()] == [8, 0], "only the recording called a model"
 
 
-def test_compare_refuses_unknown_and_identical_sides(
-    compare: Callable[..., tuple[int, str]], models: dict[str, FakeProvider]
-) -> None:
+def test_compare_refuses_unknown_and_identical_sides(compare: Run, models: dict[str, FakeProvider]) -> None:
     code, output = compare("reverse-text", "bas", "trained")
     assert code == exit_codes.USAGE
     assert "bas is not an endpoint, a recording or a file; did you mean base?" in output

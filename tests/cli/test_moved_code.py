@@ -32,6 +32,10 @@ FILLED = "    rubric = vf.Rubric(funcs=[right])\n    "
 MATCH = "    match mode:\n        case limit: pass\n    "
 
 
+def source_of(rubric: str = "None", *, before: str = "", more: str = "", arguments: str = "") -> str:
+    return SIMPLE.format(rubric=rubric, before=before, more=more, arguments=arguments)
+
+
 def moved(folder: Path, source: str, **more: str) -> dict[str, str]:
     files = files_of(old_package(folder, "old-one", source, **more), "old-one", "new-one")
     for name, text in files.items():
@@ -40,15 +44,8 @@ def moved(folder: Path, source: str, **more: str) -> dict[str, str]:
     return files
 
 
-def simple(
-    folder: Path,
-    rubric: str = "vf.Rubric(funcs=[right], weights=[0.5])",
-    *,
-    before: str = "",
-    more: str = "",
-    arguments: str = "",
-) -> dict[str, str]:
-    return moved(folder, SIMPLE.format(rubric=rubric, before=before, more=more, arguments=arguments))
+def simple(folder: Path, rubric: str = "vf.Rubric(funcs=[right], weights=[0.5])", **parts: str) -> dict[str, str]:
+    return moved(folder, source_of(rubric, **parts))
 
 
 def reasons(files: dict[str, str]) -> list[str]:
@@ -62,9 +59,7 @@ def test_migration_turns_rubric_function_into_weighted_reward(tmp_path: Path):
 
 
 def test_migration_single_file_package_is_moved(tmp_path: Path):
-    package = old_package(
-        tmp_path, "old-one", SIMPLE.format(rubric="vf.Rubric(funcs=[right])", before="", more="", arguments="")
-    )
+    package = old_package(tmp_path, "old-one", source_of("vf.Rubric(funcs=[right])"))
     as_single_file(package, "old_one")
     (package / "README.md").unlink()
     files = files_of(package, "old-one", "new-one")
@@ -118,7 +113,7 @@ def test_migration_drops_old_verifiers_and_datasets(tmp_path: Path):
 
 
 def test_migration_of_hub_dataset_keeps_datasets_dependency(tmp_path: Path):
-    source = SIMPLE.format(rubric="None", before="    load_dataset('a/b')", more="", arguments="")
+    source = source_of(before="    load_dataset('a/b')")
     files = moved(tmp_path, "from datasets import load_dataset\n" + source)
     assert '"datasets>=3.3,<6"' in files["pyproject.toml"]
     assert needs_more(files["pyproject.toml"])
@@ -130,7 +125,7 @@ def test_migration_keeps_answer_declaration(tmp_path: Path):
 
 
 def test_migration_keeps_module_names_in_new_package(tmp_path: Path):
-    source = SIMPLE.format(rubric="None", before="", more="", arguments="")
+    source = source_of()
     files = moved(tmp_path, "from old_one.words import WORDS\n" + source, words="WORDS = ['a']\n")
     assert "from new_one.words import WORDS" in files["new_one/parts.py"]
     assert files["new_one/words.py"] == "WORDS = ['a']\n"
@@ -233,7 +228,7 @@ def test_migration_mark_names_file_and_line(tmp_path: Path):
 
 
 def test_migration_skips_and_marks_test_of_old_environment(tmp_path: Path):
-    folder = old_package(tmp_path, "old-one", SIMPLE.format(rubric="None", before="", more="", arguments=""))
+    folder = old_package(tmp_path, "old-one", source_of())
     text = "from old_one import load_environment, right\n\n"
     text += "def test_it():\n    load_environment()\n\ndef test_other():\n    right\n"
     (folder / "tests" / "test_old_one.py").write_text(text)
@@ -290,7 +285,7 @@ def test_migration_marks_rewards_and_weights_that_it_cannot_read(
     ],
 )
 def test_migration_marks_what_follows_the_environment(tmp_path: Path, made: str, after: str, reason: str) -> None:
-    source = SIMPLE.format(rubric=RIGHT, before="", more="", arguments="size=1")
+    source = source_of(RIGHT, arguments="size=1")
     call = "vf.SingleTurnEnv(dataset=dataset, rubric=vf.Rubric(funcs=[right]))"
     files = moved(tmp_path, source.replace(f"return {call}", f"{made.format(call)}\n    {after}"))
     assert [one.startswith(reason) for one in reasons(files)] == [True] * bool(reason)
@@ -314,7 +309,7 @@ def test_migration_keeps_a_parser_with_the_names_that_it_needs(tmp_path: Path, b
 
 
 def test_migration_of_another_encoding_is_refused_by_name(tmp_path: Path) -> None:
-    package = old_package(tmp_path, "old-one", SIMPLE.format(rubric="r", before="", more="", arguments=""))
+    package = old_package(tmp_path, "old-one", source_of("r"))
     module = next(path for path in package.rglob("*.py") if "load_environment" in path.read_text())
     module.write_bytes(b"# -*- coding: no-such -*-\n" + module.read_bytes())
     with pytest.raises(NotMovable, match="is not valid Python"):
@@ -341,7 +336,7 @@ def test_migration_of_another_encoding_is_refused_by_name(tmp_path: Path) -> Non
 )
 def test_migration_resolves_names_as_their_module(tmp_path: Path, head: str, rubric: str, more: str, expected: str):
     source, grade = (
-        SIMPLE.format(rubric=rubric, before="    text = ''", more=more, arguments=""),
+        source_of(rubric, before="    text = ''", more=more),
         "def grade(): return 1\n",
     )
     files = moved(tmp_path, f"import verifiers as vf\n{head}\n{source}", first=grade, util=grade)
@@ -353,7 +348,7 @@ def test_migration_resolves_names_as_their_module(tmp_path: Path, head: str, rub
 
 
 def test_migration_of_init_with_code_beside_load_environment_is_refused(tmp_path: Path) -> None:
-    source, exported = SIMPLE.format(rubric="None", before="", more="", arguments=""), "from .env_main import right\n"
+    source, exported = source_of(), "from .env_main import right\n"
     assert "new_one/parts.py" in moved(tmp_path / "exports", f'"""Doc."""\n{exported}', env_main=source)
     with pytest.raises(NotMovable, match=r"move load_environment\(\) from env_main to __init__.py"):
         moved(tmp_path / "code", f"{exported}TAGS = ['a']\n", env_main=source)
@@ -372,7 +367,7 @@ def test_migration_of_init_with_code_beside_load_environment_is_refused(tmp_path
 def test_migration_moves_a_class_only_if_load_environment_makes_it(
     tmp_path: Path, head: str, made: str, turns: str
 ) -> None:
-    source = SIMPLE.format(rubric=RIGHT, before="", more="", arguments="").replace("vf.SingleTurnEnv", made)
+    source = source_of(RIGHT).replace("vf.SingleTurnEnv", made)
     if turns:
         assert f"turns={turns}()" in moved(tmp_path, f"{head}\n{source}", game=GAME)["new_one/parts.py"]
         return
@@ -381,9 +376,7 @@ def test_migration_moves_a_class_only_if_load_environment_makes_it(
 
 
 def test_migration_keeps_a_folder_of_modules_and_what_it_imports(tmp_path: Path) -> None:
-    source = "from .inner import grade\n" + SIMPLE.format(
-        rubric="vf.Rubric(funcs=[grade])", before="", more="", arguments=""
-    )
+    source = "from .inner import grade\n" + source_of("vf.Rubric(funcs=[grade])")
     package = old_package(tmp_path, "old-one", source, words="from . import right\nfrom .inner import deep as deeper\n")
     inner = package / "old_one" / "inner"
     inner.mkdir()
@@ -413,7 +406,7 @@ def test_migration_keeps_a_folder_of_modules_and_what_it_imports(tmp_path: Path)
     ],
 )
 def test_migration_moves_or_marks_imports_of_the_old_name(tmp_path: Path, line: str, expected: str) -> None:
-    source = SIMPLE.format(rubric=RIGHT, before="", more="", arguments="")
+    source = source_of(RIGHT)
     files = moved(tmp_path, source, util="X = 1\n", words=f"{line}\n")
     assert expected in files["new_one/words.py"]
     assert reasons(files) == [] if expected else ["This import of old_one is not moved."]
@@ -421,7 +414,7 @@ def test_migration_moves_or_marks_imports_of_the_old_name(tmp_path: Path, line: 
 
 
 def test_migration_copies_data_bytes_and_finds_no_marks_in_them(tmp_path: Path) -> None:
-    package = old_package(tmp_path, "old-one", SIMPLE.format(rubric="None", before="", more="", arguments=""))
+    package = old_package(tmp_path, "old-one", source_of())
     (package / "old_one" / "notes.txt").write_bytes(b"# MIGRATE: hello\r\n\xe9")
     files = files_of(package, "old-one", "new-one")
     assert files["new_one/notes.txt"].encode("utf-8", "surrogateescape") == b"# MIGRATE: hello\r\n\xe9"

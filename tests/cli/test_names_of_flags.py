@@ -22,54 +22,31 @@ WITH_ARGUMENTS = (
 )
 
 
-@pytest.mark.parametrize("command", SIZED)
-@pytest.mark.parametrize("flag", ["-n", "--num-tasks"])
-def test_number_of_tasks_has_one_meaning_under_each_name(
-    command: str, flag: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("commands", "flags", "value", "name", "expected"),
+    [
+        (SIZED, ("-n", "--num-tasks"), "7", "tasks", 7),
+        (SIZED, ("-r", "--num-rollouts"), "7", "rollouts", 7),
+        (SIZED, ("-c", "--max-concurrent"), "7", "max_concurrent", 7),
+        (WITH_A_MODEL, ("-m", "--model"), "acme/tiny", "endpoint", "acme/tiny"),
+        (("train hub acme/sums",), ("-m", "--model"), "acme/tiny", "model", "acme/tiny"),
+        (("train hub acme/sums",), ("--group-size",), "16", "group_size", 16),
+        (
+            WITH_ARGUMENTS,
+            ("-a", "--env-args"),
+            '{"difficulty": "hard", "n": [1]}',
+            "env_args",
+            {"difficulty": "hard", "n": [1]},
+        ),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else None,
+)
+def test_flag_has_one_meaning_under_each_name_in_every_command(
+    commands: tuple[str, ...], flags: tuple[str, ...], value: str, name: str, expected: object
 ) -> None:
-    assert parsed([*command.split(), flag, "7"]).tasks == 7
-    assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize("command", SIZED)
-@pytest.mark.parametrize("flag", ["-r", "--num-rollouts"])
-def test_number_of_rollouts_has_one_meaning_under_each_name(
-    command: str, flag: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert parsed([*command.split(), flag, "7"]).rollouts == 7
-    assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize("command", SIZED)
-@pytest.mark.parametrize("flag", ["-c", "--max-concurrent"])
-def test_concurrency_has_one_meaning_under_each_name(command: str, flag: str) -> None:
-    assert parsed([*command.split(), flag, "7"]).max_concurrent == 7
-
-
-@pytest.mark.parametrize("command", WITH_A_MODEL)
-@pytest.mark.parametrize("flag", ["-m", "--model"])
-def test_model_has_one_meaning_under_each_name(command: str, flag: str) -> None:
-    assert parsed([*command.split(), flag, "acme/tiny"]).endpoint == "acme/tiny"
-
-
-@pytest.mark.parametrize("flag", ["-m", "--model"])
-def test_model_to_train_has_one_meaning_under_each_name(flag: str) -> None:
-    assert parsed(["train", "hub", "acme/sums", flag, "acme/tiny"]).model == "acme/tiny"
-
-
-@pytest.mark.parametrize("command", WITH_ARGUMENTS)
-@pytest.mark.parametrize("flag", ["-a", "--env-args"])
-def test_environment_arguments_have_one_meaning_under_each_name(command: str, flag: str) -> None:
-    assert parsed([*command.split(), flag, '{"difficulty": "hard", "n": [1]}']).env_args == {
-        "difficulty": "hard",
-        "n": [1],
-    }
-
-
-def test_group_size_of_training_has_the_name_of_trainers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert parsed(["train", "hub", "acme/sums", "--group-size", "16"]).group_size == 16
-    assert parsed(["train", "hub", "acme/sums"]).group_size == 8
-    assert capsys.readouterr().err == ""
+    for command in commands:
+        for flag in flags:
+            assert getattr(parsed([*command.split(), flag, value]), name) == expected, f"{command} {flag}"
 
 
 @pytest.mark.parametrize(

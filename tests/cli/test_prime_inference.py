@@ -19,18 +19,13 @@ from envwright.facts.spending import Spending
 from envwright.models.model_evaluation import EvaluationSettings, NoKey, key_of
 from envwright.models.model_run import DEFAULT_CEILING, ceiling_of, relay_to, spent
 from envwright.models.prime_inference import endpoint_named
-from small_repository import edit, small_repository
-
-sys.path.append(str(Path(__file__).parents[1] / "validation"))
 from fake_provider import KEY, FakeProvider
+from small_repository import LOOKS_FOR_THE_KEY, edit, small_repository
 
 worker = pytest.mark.worker
 MODEL, OTHER = "openai/gpt-5-nano", "qwen/qwen3-30b-a3b-instruct-2507"
-LOOKS_FOR_THE_KEY = """
-import os
+LOOKS_FOR_THE_LOGIN = """
 from pathlib import Path
-if "canary" in repr(dict(os.environ)) or "canary" in open("/proc/self/environ").read():
-    raise RuntimeError("the key is here")
 if (Path.home() / ".prime").exists():
     raise RuntimeError("the files of prime login are here")
 """
@@ -69,7 +64,7 @@ def root(tmp_path: Path) -> Path:
         package / "reverse_text" / "taskset.py", "ReverseTextData(prompt=", 'ReverseTextData(system_prompt="x", prompt='
     )
     module = package / "reverse_text" / "__init__.py"
-    module.write_text(module.read_text() + LOOKS_FOR_THE_KEY)
+    module.write_text(module.read_text() + LOOKS_FOR_THE_KEY + LOOKS_FOR_THE_LOGIN)
     return made
 
 

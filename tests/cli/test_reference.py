@@ -1,21 +1,10 @@
-"""The reference pages match the command line and the schema."""
+"""The reference pages are written from the command line and the schema."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from envwright.cli.docs import CLI_FILE, REGISTRY_FILE, render_cli, render_registry
-from envwright.cli.main import parser
-from envwright.declarations.registry import registry_schema
-
-REPOSITORY = Path(__file__).parents[2]
-
-
-def test_reference_pages_are_up_to_date() -> None:
-    """Renew them with `envwright docs`."""
-    assert (REPOSITORY / CLI_FILE).read_text("utf-8") == render_cli(parser())
-    assert (REPOSITORY / REGISTRY_FILE).read_text("utf-8") == render_registry(registry_schema())
+from envwright.cli.docs import render_cli, render_registry
 
 
 def test_command_reference_has_arguments_and_examples() -> None:

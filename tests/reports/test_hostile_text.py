@@ -1,6 +1,5 @@
 """A reply may hold anything. No report may break on it, act on it or hide it."""
 
-import io
 import json
 import re
 import unicodedata
@@ -93,11 +92,12 @@ def test_annotation_is_one_line_with_escaped_properties() -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "json", "markdown"])
-def test_printed_report_contains_no_workflow_commands(form) -> None:
-    stream = io.StringIO()
-    print_result(hostile(), form, stream=stream, environ={"GITHUB_ACTIONS": "true"})
-    assert not [line for line in stream.getvalue().splitlines() if line.lstrip().startswith("::")]
-    assert "##[" not in stream.getvalue()
+def test_printed_report_contains_no_workflow_commands(form, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    print_result(hostile(), form)
+    printed = capsys.readouterr().out
+    assert not [line for line in printed.splitlines() if line.lstrip().startswith("::")]
+    assert "##[" not in printed
 
 
 def test_workflow_command_filter_keeps_other_text() -> None:

@@ -78,17 +78,6 @@ def test_html_page_shortens_texts_until_it_fits(monkeypatch: pytest.MonkeyPatch)
     assert "80,000 of 100,000 characters left out" in reply
 
 
-@pytest.mark.parametrize("limit", [20_000, 14_000, 12_000, 8_000])
-def test_html_page_shortened_data_matches_a_fresh_rendering(limit: int) -> None:
-    texts = ("x" * 15_000, "\n".join("y" * 30), 'z"\\' * 700, "short")
-    findings = [Finding("RWD001", "rewards", "error", "m", "f", Evidence(reply=ShownReply(0, text))) for text in texts]
-    environments = [replace(FAILING, findings=(one,)) for one in findings]
-    found = fitted(environments, None, (), limit)
-    anew = [embedded(page_environment(one, Beside(), found.longest)) for one in environments]
-    assert found.is_shortened
-    assert [blob for _, blob in found.environments] == anew[: len(found.environments)]
-
-
 def test_html_page_over_limit_first_leaves_out_source_of_environments_that_pass() -> None:
     source = CoveredSource("a.py", "\n".join(f"x = {number}" for number in range(400)), {"cases": (1,)})
     mutation = Mutation(0, 0, "all", 60, 4.0, sources=(source,))

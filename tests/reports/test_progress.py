@@ -2,11 +2,12 @@
 
 import io
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr
 from dataclasses import replace
 
 import pytest
 from envwright.reports.live_progress import LiveProgress
-from envwright.reports.open_progress import open_progress
+from envwright.reports.printing import open_progress
 from envwright.reports.progress import PlainProgress, RunProgress
 from envwright.reports.result import EnvironmentResult
 from rich.console import Console
@@ -125,11 +126,19 @@ def test_progress_passes_errors_of_the_run_through() -> None:
             raise KeyboardInterrupt
 
 
-def test_progress_kind_follows_the_stream() -> None:
-    assert type(open_progress([], quiet=True, stream=Terminal())) is RunProgress
-    assert type(open_progress([], stream=io.StringIO())) is PlainProgress
-    assert type(open_progress([], stream=Terminal(), environ={"TERM": "dumb"})) is PlainProgress
-    assert type(open_progress([], stream=Terminal(), environ={"TERM": "xterm"})) is LiveProgress
+@pytest.mark.parametrize(
+    ("quiet", "stream", "term", "kind"),
+    [
+        (True, Terminal(), "xterm", RunProgress),
+        (False, io.StringIO(), "xterm", PlainProgress),
+        (False, Terminal(), "dumb", PlainProgress),
+        (False, Terminal(), "xterm", LiveProgress),
+    ],
+)
+def test_progress_kind_follows_the_stream(quiet: bool, stream, term: str, kind: type, monkeypatch) -> None:
+    monkeypatch.setenv("TERM", term)
+    with redirect_stderr(stream):
+        assert type(open_progress([], quiet=quiet)) is kind
 
 
 def drawn(progress: LiveProgress, *, height: int, width: int = 80) -> str:
@@ -172,8 +181,8 @@ def test_live_table_of_many_shows_the_running_ones() -> None:
 
 def test_progress_accepts_events_from_many_threads() -> None:
     names = [f"environment-{number}" for number in range(40)]
-    for stream in (io.StringIO(), Terminal()):
-        with open_progress(names, stream=stream, environ={}) as progress, ThreadPoolExecutor(8) as pool:
+    for kind, stream in ((PlainProgress, io.StringIO()), (LiveProgress, Terminal())):
+        with kind(names, stream) as progress, ThreadPoolExecutor(8) as pool:
 
             def observe(name: str, progress: RunProgress = progress) -> None:
                 progress.started(name)

@@ -3,14 +3,16 @@
 import io
 import json
 import threading
+from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
 from envwright.declarations.package import Package
 from envwright.facts.observed import Facts, Failure, Rollout, Score
 from envwright.reports import written
 from envwright.reports.result import environment_result, path_in_repository
-from envwright.reports.written import print_result, report, report_to_github, write_reports
+from envwright.reports.written import PrintFormat, print_result, report, report_to_github, write_reports
 from envwright.rules.engine import GATES
 from envwright.rules.verdict import GateVerdict, Judgement
 from envwright.system.file_lock import locked
@@ -52,13 +54,15 @@ def test_unwritable_report_is_named(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (tmp_path / "validate.json").is_file()
 
 
-def printed(form, environ: dict[str, str] | None = None, **settings) -> str:
+def printed(form: PrintFormat, **settings: Any) -> str:
     stream = io.StringIO()
-    print_result(mixed(), form, stream=stream, environ=environ or {}, **settings)
+    with redirect_stdout(stream):
+        print_result(mixed(), form, **settings)
     return stream.getvalue()
 
 
-def test_report_format_selects_output() -> None:
+def test_report_format_selects_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     assert json.loads(printed("json"))["verdict"] == "fail"
     assert printed("markdown").startswith("## ❌ fail")
     assert printed("text").startswith("   environment")
@@ -79,28 +83,38 @@ class _Terminal(io.StringIO):
     ("environ", "coloured"),
     [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"NO_COLOR": ""}, True)],
 )
-def test_colours_follow_terminal_and_environment(environ: dict[str, str], coloured: bool) -> None:
+def test_colours_follow_terminal_and_environment(
+    environ: dict[str, str], coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"TERM": "xterm", "NO_COLOR": "", "FORCE_COLOR": "", **environ}.items():
+        monkeypatch.setenv(name, value)
     stream = _Terminal()
-    print_result(mixed(), stream=stream, environ=environ)
+    with redirect_stdout(stream):
+        print_result(mixed())
     assert ("\x1b[" in stream.getvalue()) is coloured
-    assert "\x1b[" not in printed("text", environ)
+    assert "\x1b[" not in printed("text")
 
 
 def test_print_result_on_old_encoding_succeeds() -> None:
     raw = io.BytesIO()
-    stream = io.TextIOWrapper(raw, encoding="ascii")
-    print_result(mixed(), stream=stream, environ={})
-    assert b"x  reverse-text" in raw.getvalue()
+    with redirect_stdout(io.TextIOWrapper(raw, encoding="ascii")):
+        print_result(mixed())
+        assert b"x  reverse-text" in raw.getvalue()
 
 
-def test_report_to_github_outside_workflow_writes_nothing(tmp_path: Path) -> None:
-    stream, summary = io.StringIO(), tmp_path / "summary.md"
-    report_to_github(mixed(), stream=stream, environ={"GITHUB_STEP_SUMMARY": str(summary)})
-    assert stream.getvalue() == ""
+def test_report_to_github_outside_workflow_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    report_to_github(mixed())
+    assert capsys.readouterr().err == ""
     assert not summary.exists()
     summary.write_text("before\n")
-    report_to_github(mixed(), stream=stream, environ={"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)})
-    assert stream.getvalue().startswith("::error file=")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    report_to_github(mixed())
+    assert capsys.readouterr().err.startswith("::error file=")
     assert summary.read_text().startswith("before\n## ❌ fail")
 
 

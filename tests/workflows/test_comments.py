@@ -10,9 +10,9 @@ from typing import Any, get_args
 
 import pytest
 from envwright.declarations.problem import DeclarationError
+from envwright.exit_codes import CommandError
 from envwright.github.api import GitHub, GitHubError
-from envwright.github.commit_status_lock import claim, close
-from envwright.github.pull_requests import LONGEST, MARK, comment, pull_request_of
+from envwright.github.pull_requests import LONGEST, MARK, claim, close_claim, comment, pull_request_of
 from envwright.release.plan import ReleaseAction
 from envwright.reports.comment import conversation
 from fake_github import COMMIT, EVENT, FakeGitHub, serving
@@ -52,12 +52,14 @@ def test_pull_request_is_found_by_github_not_by_the_artifact(fake: FakeGitHub, g
 
 
 def test_commit_status_lock_is_taken_once(fake: FakeGitHub, github: GitHub) -> None:
-    assert claim(github, 7).refusal == ""
-    assert "was evaluated before" in claim(github, 7).refusal
-    close(github, COMMIT, "success")
+    claim(github, 7)
+    with pytest.raises(CommandError, match="was evaluated before"):
+        claim(github, 7)
+    close_claim(github, COMMIT, "success")
     assert [status["state"] for status in fake.statuses] == ["pending", "success"]
     fake.pulls[0]["state"] = "closed"
-    assert claim(github, 7).refusal == "pull request 7 is closed"
+    with pytest.raises(CommandError, match="pull request 7 is closed"):
+        claim(github, 7)
 
 
 @pytest.mark.parametrize(
@@ -76,13 +78,13 @@ def test_claim_states_whether_anybody_approves(
     rules: list[dict[str, str]] | None, said: str, fake: FakeGitHub, github: GitHub
 ) -> None:
     fake.environments = {} if rules is None else {"evaluation": {"protection_rules": rules}}
-    assert claim(github, 7).approval == said
+    assert claim(github, 7) == (COMMIT, said)
     assert fake.statuses[-1]["description"] == said
 
 
 def test_claim_without_a_right_to_see_the_environment_says_so(fake: FakeGitHub, github: GitHub) -> None:
     fake.hidden = "environments/"
-    assert claim(github, 7).approval.startswith("whether it waits for an approval is unknown")
+    assert claim(github, 7)[1].startswith("whether it waits for an approval is unknown")
 
 
 def test_github_client_waits_for_rate_limit(fake: FakeGitHub, github: GitHub) -> None:

@@ -120,8 +120,10 @@ def _page_problems(folder: Path, file: Path, path: str, served: str) -> Iterator
     text = file.read_text(encoding="utf-8")
     yield from _loaded_elsewhere(path, "".join(re.findall(r"<style\b.*?</style>", text, re.DOTALL)))
     seen: set[str] = set()
-    for name, attributes in _tags(text):
-        for address in _addresses(attributes):
+    for tag in _TAG.finditer(text):
+        name, attributes = tag["name"].lower(), tag["attributes"]
+        for found in _ATTRIBUTE.finditer(attributes):
+            address = html.unescape(found[2] or found[3] or found[4] or "")
             if _ADDRESS.match(address):
                 if not address.startswith("data:") and _loads(name, attributes):
                     yield f"{path}: <{name}> loads {address}"
@@ -168,16 +170,6 @@ def _unresolved(folder: Path, path: str, address: str) -> str:
 def _anchors(file: Path) -> frozenset[str]:
     found = _ANCHOR.findall(file.read_text(encoding="utf-8"))
     return frozenset(html.unescape("".join(each)) for each in found)
-
-
-def _tags(text: str) -> Iterator[tuple[str, str]]:
-    for found in _TAG.finditer(text):
-        yield found["name"].lower(), found["attributes"]
-
-
-def _addresses(attributes: str) -> Iterator[str]:
-    for found in _ATTRIBUTE.finditer(attributes):
-        yield html.unescape(found[2] or found[3] or found[4] or "")
 
 
 if __name__ == "__main__":

@@ -156,12 +156,8 @@ def rule_page(known: Rule, tests: Path) -> str:
     parts.append(f"## How to ignore\n\n{_ignoring(known)}")
     if awaited := [cause for cause in CAUSES if known.id in cause.consequences]:
         causes = sorted({rule for cause in awaited for rule in cause.rules})
-        parts.append(f"## What to fix first\n\nIt may wait for {', '.join(map(_linked, causes))}.")
+        parts.append(f"## What to fix first\n\nIt may wait for {', '.join(f'[{rule}]({rule}.md)' for rule in causes)}.")
     return "\n\n".join([*parts, f"In a terminal: `envwright explain {known.id}`."]) + "\n"
-
-
-def _linked(rule: str) -> str:
-    return f"[{rule}]({rule}.md)"
 
 
 def _ignoring(known: Rule) -> str:

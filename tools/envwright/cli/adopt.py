@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from envwright import __version__, exit_codes
@@ -21,11 +21,10 @@ from envwright.authoring.adopting.fetching import SourceUnreadable, source_of
 from envwright.authoring.adopting.screen import render_screen
 from envwright.authoring.adopting.staging import Staging
 from envwright.cli import arguments
-from envwright.declarations.registry_values import OWNER
+from envwright.exit_codes import CommandError
 from envwright.observing.runner import run_all
 from envwright.observing.verdicts import ValidationRequest
-from envwright.reports.open_progress import open_progress
-from envwright.reports.printing import for_terminal, print_text
+from envwright.reports.printing import for_terminal, open_progress, print_text
 from envwright.reports.result import EnvironmentResult, ValidationResult
 from envwright.reports.written import write_reports
 from envwright.rules.engine import GATES
@@ -53,19 +52,17 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         " repository or folder without a pyproject.toml, every environment",
     )
     command.add_argument(
-        "--owner", action="append", metavar="@OWNER", type=_owner, help="reviewers (default: those of their siblings)"
+        "--owner",
+        action="append",
+        metavar="@OWNER",
+        type=arguments.owner,
+        help="reviewers (default: those of their siblings)",
     )
     command.add_argument("--dry-run", action="store_true", help="write nothing, and show the files to be written")
     arguments.results(command)
     command.add_argument("--no-validate", action="store_true", help="do not validate them after adopting")
     arguments.jobs(command)
     arguments.root(command)
-
-
-def _owner(text: str) -> str:
-    if not re.match(OWNER, text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not @user, @organisation/team or a mail address")
-    return text
 
 
 def run(options: argparse.Namespace) -> int:
@@ -75,8 +72,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         sources = [source_of(text, Path.cwd()) for text in options.sources]
     except SourceUnreadable as error:
-        print(f"{error}\n\nNothing was written.", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"{error}\n\nNothing was written.") from None
     with terminated_like_interrupted(), Workspace(root).scratch() as folder:
         staging = staging_for(root, folder, stop)
         staging.results = tuple(options.results)
@@ -90,9 +86,7 @@ def run(options: argparse.Namespace) -> int:
             stop.set()
             print("interrupted, and nothing was written", file=sys.stderr)
             return exit_codes.INTERRUPTED
-    print_text(
-        for_terminal(lambda width, colour: render_screen(outcome, width=width, colour=colour, dry_run=options.dry_run))
-    )
+    print_text(for_terminal(partial(render_screen, outcome, dry_run=options.dry_run)))
     return _exit_code(outcome)
 
 

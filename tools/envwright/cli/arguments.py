@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from envwright.declarations.registry_values import OWNER
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -169,6 +173,31 @@ def results(command: argparse._ActionsContainer) -> None:
         help="results of an evaluation: where there is no oracle, replies with the full reward are reference replies "
         "(default: those in outputs/ and recordings/, in CI none; not evidence for a release)",
     )
+
+
+def matching(pattern: str, what: str, longest: int = 100) -> Callable[[str], str]:
+    """The type of values that match a pattern."""
+
+    def check(text: str) -> str:
+        if reason := refusal(pattern, what, longest)(text):
+            raise argparse.ArgumentTypeError(reason)
+        return text
+
+    return check
+
+
+def refusal(pattern: str, what: str, longest: int = 100) -> Callable[[str], str]:
+    """A function that returns why a text does not match, or an empty text."""
+
+    def refuse(text: str) -> str:
+        if re.fullmatch(pattern, text) and "\n" not in text and len(text) <= longest:
+            return ""
+        return f"{text!r} is not {what}" if text else f"a reply is needed: {what}"
+
+    return refuse
+
+
+owner = matching(OWNER, "@user, @organisation/team or a mail address")
 
 
 def _existing(text: str) -> str:

@@ -17,7 +17,7 @@ from envwright.observing.stages.search import SEARCH_LOCK
 from envwright.packages.lock import LOCK_FILE
 from envwright.packages.repository import Repository
 from envwright.system.subprocesses import Interrupted, ProgramFailed, terminated_like_interrupted
-from envwright.system.workspace import InUse, Workspace
+from envwright.system.workspace import Workspace
 from envwright.text.plain_data import size_text
 from envwright.text.visible_text import on_one_line
 
@@ -54,7 +54,6 @@ def add_arguments_cache(command: argparse.ArgumentParser) -> None:
 
 
 def run_cache(options: argparse.Namespace) -> int:
-    """Show the cache, or prune it, and return the exit code."""
     workspace = Workspace(options.root)
     kept = cache_entries(workspace)
     if options.older_than is None and options.max_size is None:
@@ -62,12 +61,8 @@ def run_cache(options: argparse.Namespace) -> int:
         return exit_codes.PASS
     oldest = None if options.older_than is None else options.older_than * DAY_SECONDS
     most = None if options.max_size is None else int(options.max_size * 10**9)
-    try:
-        with workspace.alone():
-            gone = remove(dispensable(cache_entries(workspace), time.time(), oldest, most))
-    except InUse:
-        print("another run is using the cache: nothing was removed", file=sys.stderr)
-        return exit_codes.ERROR
+    with workspace.alone():
+        gone = remove(dispensable(cache_entries(workspace), time.time(), oldest, most))
     left = cache_entries(workspace)
     freed = sum(entry.own_bytes for entry in kept) - sum(entry.own_bytes for entry in left)
     print(f"removed {len(gone)} of {len(kept)}, {size_text(max(0, freed))}", file=sys.stderr)
@@ -98,7 +93,6 @@ def add_arguments_warm(command: argparse.ArgumentParser) -> None:
 
 
 def run_warm(options: argparse.Namespace) -> int:
-    """Download the packages of every lock once, and return the exit code."""
     packages = Repository.load(options.root, set_apart=True).packages.values()
     locks = [BUILD_LOCK, TESTS_LOCK, SEARCH_LOCK, *(package.folder / LOCK_FILE for package in packages)]
     different = {lock.read_bytes(): lock for lock in reversed(locks) if lock.is_file()}

@@ -56,7 +56,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the chosen cases and print them."""
     return write_cases(options.root, options.name, options.chosen, options.reports, options.dry_run)
 
 
@@ -84,7 +83,6 @@ def write_cases(root: Path, name: str, chosen: Sequence[str], reports: Path, dry
 
 
 def _reported(folder: Path, name: str) -> EnvironmentResult:
-    """The environment in the last report."""
     report = folder / "validate.json"
     if not report.is_file():
         raise UnwritableCases(f"{folder} holds no validate.json\nrun first: envwright validate {name}")

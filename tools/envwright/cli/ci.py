@@ -17,9 +17,9 @@ from envwright.cli.main import parsed
 from envwright.cli.train import runs_of_this_machine
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.registry import load_registry
+from envwright.exit_codes import CommandError
 from envwright.github.api import GitHub, GitHubError
-from envwright.github.commit_status_lock import claim, close
-from envwright.github.pull_requests import LONGEST, MARK, comment, propose, pull_request_of
+from envwright.github.pull_requests import LONGEST, MARK, claim, close_claim, comment, propose, pull_request_of
 from envwright.github.workflow_runs import is_commit, last_success, success_in_merge_queue
 from envwright.packages.git import git, head_of
 from envwright.packages.lock import LOCK_FILE
@@ -82,8 +82,8 @@ def run_comment(options: argparse.Namespace) -> int:
         event = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_bytes())
         address = str(event["workflow_run"]["html_url"])
     except (KeyError, OSError, ValueError, TypeError, RecursionError):
-        print("GITHUB_EVENT_PATH does not name a workflow_run event: this command runs in a workflow", file=sys.stderr)
-        return exit_codes.USAGE
+        message = "GITHUB_EVENT_PATH does not name a workflow_run event: this command runs in a workflow"
+        raise CommandError(message) from None
     try:
         text = conversation(options.folder, LONGEST - len(MARK), address)
     except (DeclarationError, ArithmeticError, ValueError) as error:  # a number may be too large to be shown
@@ -92,16 +92,12 @@ def run_comment(options: argparse.Namespace) -> int:
     if options.dry_run:
         print(text, end="")
         return exit_codes.PASS
-    try:
-        github = GitHub.of_workflow()
-        number = pull_request_of(github, event)
-        if number is None:
-            print("no open pull request has this commit at its head any more: no comment was made", file=sys.stderr)
-            return exit_codes.PASS
-        print(f"comment of pull request {number}: {comment(github, number, text)}")
-    except GitHubError as error:
-        print(f"GitHub: {error}", file=sys.stderr)
-        return exit_codes.ERROR
+    github = GitHub.of_workflow()
+    number = pull_request_of(github, event)
+    if number is None:
+        print("no open pull request has this commit at its head any more: no comment was made", file=sys.stderr)
+        return exit_codes.PASS
+    print(f"comment of pull request {number}: {comment(github, number, text)}")
     if options.sarif:
         _write_sarif(options.folder, options.sarif, number)
     return exit_codes.PASS
@@ -132,23 +128,13 @@ def add_arguments_claim(command: argparse.ArgumentParser) -> None:
 
 
 def run_claim(options: argparse.Namespace) -> int:
-    """Claim a pull request's head commit, or record the outcome of its evaluation, and return the exit code."""
-    try:
-        github = GitHub.of_workflow()
-        if options.close:
-            commit, result = options.close
-            close(github, commit, result)
-            return exit_codes.PASS
-        claimed = claim(github, options.number)
-    except GitHubError as error:
-        print(f"GitHub: {error}", file=sys.stderr)
-        return exit_codes.ERROR
-    if claimed.refusal:
-        print(claimed.refusal, file=sys.stderr)
-        return exit_codes.FAIL
-    print(claimed.commit)
-    print(claimed.approval)
-    _set_output("commit", claimed.commit)
+    github = GitHub.of_workflow()
+    if options.close:
+        close_claim(github, *options.close)
+        return exit_codes.PASS
+    commit, approval = claim(github, options.number)
+    print(f"{commit}\n{approval}")
+    _set_output("commit", commit)
     return exit_codes.PASS
 
 
@@ -164,7 +150,6 @@ def add_arguments_past_run(command: argparse.ArgumentParser) -> None:
 
 
 def run_past_run(options: argparse.Namespace) -> int:
-    """Print the id of the run, if there is one, and return the exit code."""
     if options.queued and not all(map(is_commit, options.queued)):
         return exit_codes.PASS  # without a release before, there is no base that a run of the queue could have had
     try:
@@ -174,8 +159,7 @@ def run_past_run(options: argparse.Namespace) -> int:
         else:
             found = last_success(github, options.workflow, options.branch)
     except (GitHubError, KeyError, TypeError, ValueError) as error:
-        print(f"the runs of {options.workflow} cannot be read: {error}", file=sys.stderr)
-        return exit_codes.ERROR
+        raise CommandError(f"the runs of {options.workflow} cannot be read: {error}", exit_codes.ERROR) from None
     print(found or "", end="\n" if found else "")
     return exit_codes.PASS
 
@@ -208,11 +192,7 @@ def run_propose(options: argparse.Namespace) -> int:
         print(text, end="")
         return exit_codes.PASS
     target = os.environ.get("GITHUB_REF_NAME", "main")  # at night, the default branch
-    try:
-        print(f"pull request with {len(locks)} locks: {propose(GitHub.of_workflow(), head, files, text, target)}")
-    except GitHubError as error:
-        print(f"GitHub: {error}", file=sys.stderr)
-        return exit_codes.ERROR
+    print(f"pull request with {len(locks)} locks: {propose(GitHub.of_workflow(), head, files, text, target)}")
     return exit_codes.PASS
 
 
@@ -224,13 +204,12 @@ def _at(root: Path, path: str) -> bytes | None:
 def render_lock_difference(locks: Mapping[str, tuple[str, str]], run: str) -> str:
     """A row for each package whose version differs, by environment; `locks` has the texts before and after."""
     rows = [f"| {table_cell(name)} | {' | '.join(cells)} |\n" for name in locks for cells in _rows(*locks[name])]
-    parts = [
-        f"The newest versions that the environments allow. {len(locks)} locks differ; all gates passed with these.\n"
-    ]
-    parts.append(f"\n| environment | package | before | after |\n|---|---|---|---|\n{''.join(rows[:MOST_ROWS])}")
-    if len(rows) > MOST_ROWS:
-        parts.append(f"\nand {len(rows) - MOST_ROWS:,} more\n")
-    return "".join([*parts, f"\nProven by the run {code_span(run)}.\n"])
+    more = f"\nand {len(rows) - MOST_ROWS:,} more\n" if len(rows) > MOST_ROWS else ""
+    return (
+        f"The newest versions that the environments allow. {len(locks)} locks differ; all gates passed with these.\n\n"
+        f"| environment | package | before | after |\n|---|---|---|---|\n{''.join(rows[:MOST_ROWS])}{more}\n"
+        f"Proven by the run {code_span(run)}.\n"
+    )
 
 
 def _rows(before: str, after: str) -> Iterator[tuple[str, str, str]]:
@@ -257,7 +236,6 @@ def add_arguments_requirements(command: argparse.ArgumentParser) -> None:
 
 
 def run_requirements(options: argparse.Namespace) -> int:
-    """Print the name of the extra."""
     behind = options.call[1:] if options.call[:1] == ["--"] else options.call
     call = parsed(["train", *behind])
     here = call.command in ("train probe", "train file")

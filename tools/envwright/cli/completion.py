@@ -45,7 +45,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the script."""
     import shtab
 
     print(shtab.complete(completed_parser(), options.shell, preamble=_LIST_NAMES[options.shell]), end="")

@@ -8,14 +8,14 @@ from pathlib import Path
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import evaluation_target
+from envwright.exit_codes import CommandError
 from envwright.hub.access import HubUnavailable
 from envwright.models.hosted_evaluation import evaluate_hosted
 from envwright.models.model_evaluation import EvaluationTarget
 from envwright.models.model_gate import judge_results
-from envwright.observing.job import StageFailed
-from envwright.reports.printing import print_message
+from envwright.observing.job import failing_as
 from envwright.reports.written import report
-from envwright.system.subprocesses import ProgramFailed, terminated_like_interrupted
+from envwright.system.subprocesses import terminated_like_interrupted
 
 EXAMPLES = {
     "distribution results": """examples:
@@ -46,7 +46,6 @@ def add_arguments_results(command: argparse.ArgumentParser) -> None:
 
 
 def run_results(options: argparse.Namespace) -> int:
-    """Judge the file and return the exit code."""
     return _judge(evaluation_target(options), options.results, options)
 
 
@@ -71,15 +70,10 @@ def add_arguments_hosted(command: argparse.ArgumentParser) -> None:
 
 
 def run_hosted(options: argparse.Namespace) -> int:
-    """Start the evaluation, import and judge its results, and return the exit code."""
     target = evaluation_target(options)
     try:
-        with terminated_like_interrupted():
+        with terminated_like_interrupted(), failing_as("the environment cannot be loaded here"):
             folder = evaluate_hosted(target, options.endpoint, options.reports)
     except HubUnavailable as error:
-        print_message(f"{error}")
-        return exit_codes.ERROR
-    except (StageFailed, ProgramFailed) as error:
-        print_message(f"the environment cannot be loaded here: {error.failure.type}: {error.failure.message}")
-        return exit_codes.ERROR
+        raise CommandError(str(error), exit_codes.ERROR) from None
     return _judge(target, folder, options)

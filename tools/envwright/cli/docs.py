@@ -96,7 +96,8 @@ def run(options: argparse.Namespace) -> int:
         del generated[CODEOWNERS_FILE]
         message = f"{place} was written by hand and stays as it is."
         print(f"{message} To have it generated, declare its owners in registry.yaml and remove it.", file=sys.stderr)
-    stale = [name for name, text in generated.items() if not _is_current(root / name, text)]
+    there = {name: (root / name).read_text(encoding="utf-8") for name in generated if (root / name).is_file()}
+    stale = [name for name, text in generated.items() if there.get(name) != text]
     for name in stale:
         if options.check:
             print(f"{name} is out of date; update it with: envwright docs", file=sys.stderr)
@@ -137,10 +138,6 @@ def result_schema() -> dict[str, Any]:
     types = schema["$defs"]
     del types["ValidationResult"]["properties"]["next_command"], types["ShownTranscripts"]["properties"]["content"]
     return {"$schema": DIALECT, **types.pop("ValidationResult"), "$defs": types}
-
-
-def _is_current(path: Path, text: str) -> bool:
-    return path.is_file() and path.read_text(encoding="utf-8") == text
 
 
 def render_cli(whole: argparse.ArgumentParser) -> str:

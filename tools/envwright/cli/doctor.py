@@ -12,7 +12,6 @@ from dataclasses import asdict, replace
 from envwright import exit_codes
 from envwright.builds.machine import HealthCheck, Machine, examined, job_checks, look
 from envwright.cli import arguments
-from envwright.declarations.run import RunSpec
 from envwright.system.workspace import InUse, Workspace
 from envwright.text.plain_data import counted
 from envwright.training.trainers import trainer_named
@@ -37,13 +36,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print every check, apply safe fixes, and fail if a requirement is missing."""
     root = options.root
     machine = look(root, offline=options.offline)
     fixed = _fixed(machine, Workspace(root)) if options.fix else 0
     checks = examined(replace(machine, unsound=()) if fixed else machine)
     if options.job:
-        known = job_checks(root, options.job, _is_hosted, threading.Event())
+        known = job_checks(root, options.job, lambda spec: trainer_named(spec.backend).limits.hosted, threading.Event())
         checks = [check for check in checks if check.name not in ("prime", "prime login")] + known
     if options.format == "json":
         print(json.dumps({"version": 1, "removed": fixed, "checks": [asdict(check) for check in checks]}, indent=2))
@@ -52,18 +50,14 @@ def run(options: argparse.Namespace) -> int:
     return exit_codes.FAIL if any(check.level == "fail" for check in checks) else exit_codes.PASS
 
 
-def _is_hosted(spec: RunSpec) -> bool:
-    return trainer_named(spec.backend).limits.hosted
-
-
 def _fixed(machine: Machine, workspace: Workspace) -> int:
     """Remove incomplete virtual environments; the next run makes them again."""
     try:
         with workspace.alone():
             for folder in machine.unsound:
                 shutil.rmtree(folder)
-    except InUse:
-        print("another run is using the cache: nothing was removed", file=sys.stderr)
+    except InUse as error:
+        print(error, file=sys.stderr)
         return 0
     return len(machine.unsound)
 

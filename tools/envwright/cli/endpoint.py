@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import threading
 
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import named_environment
 from envwright.observing.job import StageFailed
 from envwright.observing.opened_environment import opened_environment
-from envwright.system.subprocesses import Interrupted, ProgramFailed
+from envwright.system.subprocesses import Interrupted, ProgramFailed, stopped_by_signals
 from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
@@ -44,11 +42,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve, and return the exit code once that ends."""
     entry, package = named_environment(options)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stopped_by_signals()
     try:
         workspace = Workspace(options.root)
         with opened_environment(entry, package, workspace, options.allow_network, stop) as opened:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.declarations.problem import DeclarationError, nearest
+from envwright.exit_codes import CommandError
 from envwright.reports.documentation import rule_address
 from envwright.rules.catalogue import explain, render_catalogue
 from envwright.rules.engine import all_rules, plugin_problems
@@ -29,15 +29,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the named rules in full, or every rule in a line."""
     if problems := plugin_problems():
         raise DeclarationError(problems)
     rules = all_rules()
     unknown = next((name for name in options.rules if name.upper() not in rules), None)
     if unknown is not None:
         near = nearest(unknown.upper(), rules)
-        print(f"there is no rule {unknown}{f'; did you mean {near}?' if near else ''}", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"there is no rule {unknown}{f'; did you mean {near}?' if near else ''}")
     if options.format == "json":
         chosen = [rules[name.upper()] for name in options.rules] or rules.values()
         print(json.dumps([{key: getattr(rule, key) for key in SHOWN} for rule in chosen], indent=2))

@@ -1,4 +1,4 @@
-"""`envwright init`: write the files of a repository of environments."""
+"""Write the files of a repository of environments, and renew those that were not edited."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from envwright import exit_codes
@@ -17,18 +19,22 @@ from envwright.authoring.setup.answers import (
     Answers,
     NoToolAddress,
     Record,
+    at_installed_commit,
     default_tool,
     is_placeholder,
     read_record,
 )
+from envwright.authoring.setup.files import FILES
 from envwright.authoring.setup.initial import InitialFiles, enclosing_repository, plan_files
-from envwright.authoring.setup.screen import initial_data, render_initial
+from envwright.authoring.setup.screen import initial_data, render_initial, render_upgrade
+from envwright.authoring.setup.upgrading import as_data, plan_upgrade, write_upgrade
 from envwright.cli import arguments
 from envwright.cli.questions import answer, can_ask
-from envwright.declarations.problem import DeclarationError
+from envwright.declarations.problem import DeclarationError, Problem, nearest
 from envwright.declarations.registry import load_registry
 from envwright.declarations.registry_values import OWNER, SLUG
 from envwright.declarations.tool_source import REGISTRY_FILE, TOOL_FOLDER, holds_tool
+from envwright.exit_codes import CommandError
 from envwright.files.atomic_write import write_together
 from envwright.packages.git import default_branch, git
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
@@ -36,14 +42,20 @@ from envwright.reports.printing import for_terminal, print_text
 from envwright.system.subprocesses import Interrupted, terminated_like_interrupted
 from envwright.text.visible_text import visible
 
-EXAMPLES = """examples:
+EXAMPLES = {
+    "init": """examples:
   envwright init --owner acme                        in this folder, empty or with environments/
   envwright init my-environments --owner acme --visibility public
   envwright init --owner acme --maintainer @acme/reviewers
   envwright init --dry-run                           asks on a terminal, and shows what would be written
-"""
+""",
+    "upgrade": """examples:
+  envwright upgrade --check                 show what this version of envwright would change; exit code 1 if anything
+  envwright upgrade                         change it, by three-way merges
+  envwright upgrade --keep README.md        settle a conflict: the file stays as it is
+""",
+}
 VISIBILITIES = ("private", "public")
-LONGEST_SLUG = 100
 LONGEST_ADDRESS = 200
 FIX_TOOL = (
     "--tool OWNER/REPOSITORY@COMMIT names the repository and a commit or a tag. The workflows call it, and it gets the"
@@ -55,17 +67,20 @@ class NotInitialised(Exception):
     """Nothing can be written; the message has the reason and the fix."""
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments_init(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "folder", nargs="?", type=Path, default=Path(), metavar="FOLDER", help="where (default: this folder)"
     )
     command.add_argument(
-        "--owner", type=_checked(SLUG, "a user or team of the Hub"), metavar="SLUG", help="user or team of the Hub"
+        "--owner",
+        type=arguments.matching(SLUG, "a user or team of the Hub"),
+        metavar="SLUG",
+        help="user or team of the Hub",
     )
     command.add_argument(
         "--maintainer",
         action="append",
-        type=_checked(OWNER, "@user, @organisation/team or a mail address"),
+        type=arguments.owner,
         metavar="@OWNER",
         help="reviewers of everything that no environment owns, on GitHub (default: none)",
     )
@@ -74,13 +89,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--tool",
-        type=_checked(TOOL, "OWNER/REPOSITORY@COMMIT", LONGEST_ADDRESS),
+        type=arguments.matching(TOOL, "OWNER/REPOSITORY@COMMIT", LONGEST_ADDRESS),
         metavar="OWNER/REPOSITORY@COMMIT",
         help="the tool's repository on GitHub and the commit or tag that workflows call (default: what is installed)",
     )
     command.add_argument(
         "--branch",
-        type=_checked(BRANCH, "a branch of letters, digits and ._/-"),
+        type=arguments.matching(BRANCH, "a branch of letters, digits and ._/-"),
         metavar="NAME",
         help="the default branch, whose pushes are released (default: the one that git names)",
     )
@@ -89,62 +104,39 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.printed(command)
 
 
-def _checked(pattern: str, what: str, longest: int = LONGEST_SLUG) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        if reason := _refusal(pattern, what, longest)(text):
-            raise argparse.ArgumentTypeError(reason)
-        return text
-
-    return check
-
-
-def _refusal(pattern: str, what: str, longest: int = LONGEST_SLUG) -> Callable[[str], str]:
-    """A function that returns why a text does not match, or an empty text."""
-
-    def refuse(text: str) -> str:
-        if re.fullmatch(pattern, text) and "\n" not in text and len(text) <= longest:
-            return ""
-        return f"{text!r} is not {what}" if text else f"a reply is needed: {what}"
-
-    return refuse
-
-
-def run(options: argparse.Namespace) -> int:
-    """Write the files that are missing; the result goes to standard output."""
+def run_init(options: argparse.Namespace) -> int:
     root = options.folder.absolute()
-    try:
-        with terminated_like_interrupted():
-            _refuse_place(root)
-            record = read_record(root) if root.is_dir() else None
-            answers = _completed(options, root, record)
-            if record is None and (root / ENVIRONMENTS_FOLDER).is_dir():
-                print(f"reading {ENVIRONMENTS_FOLDER}/ …", file=sys.stderr, flush=True)
-            plan = plan_files(root, answers) if record is None else InitialFiles()
-            if plan.written and not options.dry_run:
-                write_together(root, plan.written)
-                _warn_of_tag(answers.tool)
-    except NotInitialised as error:
-        print(f"{visible(str(error))}\n\nNothing was written.", file=sys.stderr)
-        return exit_codes.USAGE
-    except OSError as error:
-        print(f"{visible(str(error.filename or root))} cannot be written: {error.strerror or error}", file=sys.stderr)
-        print("\nNothing was written.", file=sys.stderr)
-        return exit_codes.ERROR
-    except (KeyboardInterrupt, Interrupted):
-        print("\ninterrupted, and nothing was written", file=sys.stderr)
-        return exit_codes.INTERRUPTED
+    with _whole_or_nothing(root):
+        _refuse_place(root)
+        record = read_record(root) if root.is_dir() else None
+        answers = _completed(options, root, record)
+        if record is None and (root / ENVIRONMENTS_FOLDER).is_dir():
+            print(f"reading {ENVIRONMENTS_FOLDER}/ …", file=sys.stderr, flush=True)
+        plan = plan_files(root, answers) if record is None else InitialFiles()
+        if plan.written and not options.dry_run:
+            write_together(root, plan.written)
+            _warn_of_tag(answers.tool)
     if options.format == "json":
         text = json.dumps(initial_data(plan), indent=2) + "\n"
     else:
-        text = for_terminal(lambda width, colour: _rendered(plan, record, options, width=width, colour=colour))
+        text = for_terminal(partial(render_initial, plan, record, options.folder, dry_run=options.dry_run))
     print_text(text)
     return exit_codes.PASS
 
 
-def _rendered(
-    plan: InitialFiles, record: Record | None, options: argparse.Namespace, *, width: int, colour: bool
-) -> str:
-    return render_initial(plan, record, options.folder, width=width, colour=colour, dry_run=options.dry_run)
+@contextmanager
+def _whole_or_nothing(root: Path) -> Iterator[None]:
+    """Raise `CommandError` where the block, which writes all files or none, is refused, fails or is interrupted."""
+    try:
+        with terminated_like_interrupted():
+            yield
+    except NotInitialised as error:
+        raise CommandError(f"{visible(str(error))}\n\nNothing was written.") from None
+    except OSError as error:
+        message = f"{visible(str(error.filename or root))} cannot be written: {error.strerror or error}"
+        raise CommandError(f"{message}\n\nNothing was written.", exit_codes.ERROR) from None
+    except (KeyboardInterrupt, Interrupted):
+        raise CommandError("\ninterrupted, and nothing was written", exit_codes.INTERRUPTED) from None
 
 
 def _refuse_place(root: Path) -> None:
@@ -186,7 +178,9 @@ def _completed(options: argparse.Namespace, root: Path, record: Record | None) -
             "--owner is missing: the user or team of the Hub. For example: envwright init --owner acme"
         )
     if not owner:
-        owner = answer("user or team of the Environments Hub", refusal=_refusal(SLUG, "a user or team of the Hub"))
+        owner = answer(
+            "user or team of the Environments Hub", refusal=arguments.refusal(SLUG, "a user or team of the Hub")
+        )
     maintainers = tuple(dict.fromkeys(options.maintainer or (registry.maintainers if registry else ())))
     if not maintainers and asks:
         maintainers = _ask_maintainers()
@@ -240,8 +234,8 @@ def _default_branch(root: Path) -> str:
 
 def _ask_maintainers() -> tuple[str, ...]:
     def refuse(text: str) -> str:
-        wrong = [word for word in text.split() if not re.fullmatch(OWNER, word)]
-        return f"{wrong[0]!r} is not @user, @organisation/team or a mail address" if wrong else ""
+        refused = map(arguments.refusal(OWNER, "@user, @organisation/team or a mail address"), text.split())
+        return next(filter(None, refused), "")
 
     question = "GitHub users or teams that review what no environment owns, such as @acme/reviewers (none: no one)"
     return tuple(dict.fromkeys(answer(question, refusal=refuse).split()))
@@ -265,3 +259,49 @@ def _refuse_other_answers(options: argparse.Namespace, answers: Answers) -> None
                 f"{ANSWERS_FILE} records {name} {recorded!r}. Change it there, and run envwright upgrade, which changes"
                 " the files that depend on it."
             )
+
+
+def add_arguments_upgrade(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--check", action="store_true", help="write nothing, and exit with 1 if a file would change or is in conflict"
+    )
+    command.add_argument(
+        "--keep",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="keep this file as it is where it is in conflict, and do not show the change again",
+    )
+    arguments.printed(command)
+    arguments.root(command)
+
+
+def run_upgrade(options: argparse.Namespace) -> int:
+    """Merge every file; the differences go to standard output. The exit code is 1 where conflicts are left."""
+    root: Path = options.root
+    record = read_record(root)
+    if record is None:
+        fix = "envwright init, which keeps the files that are there"
+        raise DeclarationError(
+            [Problem(ANSWERS_FILE, None, "does not exist, so the files that init wrote are not known", fix=fix)]
+        )
+    _refuse_unknown(options.keep, record)
+    with _whole_or_nothing(root):
+        upgrade = plan_upgrade(root, at_installed_commit(record), options.keep)
+        if not options.check and (upgrade.changes or upgrade.record.files != record.files):
+            write_upgrade(root, upgrade)
+    if options.format == "json":
+        text = json.dumps(as_data(upgrade, record.envwright), indent=2) + "\n"
+    else:
+        text = for_terminal(partial(render_upgrade, upgrade, check=options.check))
+    print_text(text)
+    return exit_codes.FAIL if (upgrade.changes if options.check else upgrade.conflicts) else exit_codes.PASS
+
+
+def _refuse_unknown(names: Sequence[str], record: Record) -> None:
+    """Raise `DeclarationError` for a name that is not one of the tool's files."""
+    known = sorted({*FILES, *record.files})
+    for name in names:
+        if name not in known:
+            message, near = "is not a file that init writes", nearest(name, known)
+            raise DeclarationError([Problem(name, None, message, allowed=", ".join(known), nearest=near)])

@@ -41,10 +41,10 @@ class Command:
 SECTIONS: Mapping[str, Mapping[str, Command]] = {
     "start": {
         "init": Command("write the files of a repository of environments, in an empty folder or an existing one"),
-        "upgrade": Command("renew the files that init wrote, without touching what was edited"),
+        "upgrade": Command("renew the files that init wrote, without touching what was edited", "init"),
         "new": Command("create an environment that passes all gates"),
         "adopt": Command("bring environments from elsewhere into this repository"),
-        "inspect": Command("describe a dataset and suggest an environment"),
+        "inspect": Command("describe a dataset and suggest an environment", "new"),
         "migrate": Command("move an environment from v0 to v1, and prove that its rewards are equal"),
         "doctor": Command("check this machine and suggest fixes"),
         "completion": Command("print the completion script of a shell"),
@@ -53,9 +53,9 @@ SECTIONS: Mapping[str, Mapping[str, Command]] = {
         "validate": Command("run all gates on environments"),
         "schema": Command("one gate: declaration, package, wheel, loading, data", "validate"),
         "rewards": Command("one gate: the rewards of right and wrong replies", "validate"),
-        "rewards diff": Command("compare the rewards of two versions of an environment"),
-        "rewards explain": Command("list the findings of a rule in environments"),
-        "rewards reply": Command("score one reply, function by function"),
+        "rewards diff": Command("compare the rewards of two versions of an environment", "rewards"),
+        "rewards explain": Command("list the findings of a rule in environments", "rewards"),
+        "rewards reply": Command("score one reply, function by function", "rewards"),
         "smoke": Command("one gate: a real evaluation against scripted policies, or with a model", "validate"),
         "distribution": Command("one gate: whether the rewards leave something to learn", "validate"),
         "distribution results": Command("the same gate on rollouts from elsewhere", "distribution"),
@@ -65,27 +65,29 @@ SECTIONS: Mapping[str, Mapping[str, Command]] = {
         "prepare": Command("download the data that environments declare, once, so that the gates can stay offline"),
     },
     "models": {
-        "record": Command("evaluate once and keep the rollouts and their baseline"),
-        "compare": Command("before and after training: the paired difference on the same tasks"),
-        "optimize": Command("search for a better system prompt, by GEPA"),
+        "record": Command("evaluate once and keep the rollouts and their baseline", "models"),
+        "compare": Command("before and after training: the paired difference on the same tasks", "models"),
+        "optimize": Command("search for a better system prompt, by GEPA", "models"),
         "endpoint": Command("serve an environment's scripted policies until Ctrl-C"),
     },
     "publish": {
         "plan": Command("show the changes that a release would publish; changes nothing", "release"),
         "release": Command("publish the planned changes, on passing evidence"),
-        "release verify": Command("install and load the published packages, without a key", "release_jobs"),
+        "release verify": Command("install and load the published packages, without a key", "release"),
         "bump": Command("raise the version of environments by one step"),
         "rehearse": Command("rehearse a merge on loopback, without a key: prove, publish, submit runs"),
-        "emulator": Command("a Hub on loopback for rehearsals and tests, until Ctrl-C"),
+        "emulator": Command("a Hub on loopback for rehearsals and tests, until Ctrl-C", "rehearse"),
     },
     "train": {
         "train": Command("submit the training runs that are due, or train one on this machine"),
         "train compile": Command("write the trainers' configurations of the declared runs", "train"),
         "train hub": Command("train on environments of the Hub, without a registry and without gates"),
-        "train file": Command("train by a compiled file of TRL, on this machine"),
+        "train file": Command("train by a compiled file of TRL, on this machine", "train"),
         "train probe": Command("train a tiny model here, to see whether the reward reaches a gradient"),
         "train serve": Command("serve the result of a run on loopback, for a comparison"),
-        "train result": Command("judge a run by its goal: better or not, by how much, at what price, and what to do"),
+        "train result": Command(
+            "judge a run by its goal: better or not, by how much, at what price, and what to do", "diagnose"
+        ),
         "watch": Command("follow a training run: curves, rollouts, checkpoints, problems", "diagnose"),
         "diagnose": Command("name the problems of a training run, and the change that fixes each"),
     },
@@ -101,7 +103,7 @@ SECTIONS: Mapping[str, Mapping[str, Command]] = {
         "docs": Command(
             "write the generated files: CODEOWNERS, pages and tables in docs/, the schema of registry.yaml"
         ),
-        "together": Command("install all environments into one virtual environment and import them"),
+        "together": Command("install all environments into one virtual environment and import them", "lock"),
         "shards": Command("divide environments among machines, by past timings"),
         "cache": Command("show the size of the cache, and remove old entries"),
         "cache warm": Command("download the packages of locks into uv's cache, without running them", "cache"),
@@ -114,8 +116,8 @@ SECTIONS: Mapping[str, Mapping[str, Command]] = {
         "ci claim": Command("allow one evaluation per commit", "ci"),
         "ci past-run": Command("print the id of an earlier workflow run", "ci"),
         "ci propose": Command("make a pull request with renewed locks", "ci"),
-        "ci join": Command("join the results of publishing and loading in one ledger", "release_jobs"),
-        "ci since": Command("print the commit of the last good release, and whether one is due", "release_jobs"),
+        "ci join": Command("join the results of publishing and loading in one ledger", "release"),
+        "ci since": Command("print the commit of the last good release, and whether one is due", "release"),
         "ci requirements": Command("print the extra that a train command needs", "ci"),
     },
 }
@@ -165,7 +167,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def declare_arguments(added: argparse.ArgumentParser, name: str) -> None:
-    """Add the arguments of a command to its parser."""
     _function("add_arguments", name)(added)
 
 
@@ -246,7 +247,6 @@ def run() -> None:
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """The parsed command line."""
     words = _with_whole_name([*arguments[1:], "--help"] if arguments[:1] == ["help"] else arguments)
     if words and words[0] in GROUPS:
         _refuse_group(words[0], words[1:])
@@ -345,7 +345,6 @@ def _own_examples(name: str) -> str:
 
 
 def module_of(name: str) -> str:
-    """The module of a command in `envwright.cli`."""
     return COMMANDS[name].module or name.replace(" ", "_")
 
 

@@ -13,10 +13,11 @@ from envwright.authoring.migrate.reading import unfinished_places
 from envwright.authoring.new.write import refuse_taken, write
 from envwright.builds.resolve import resolve_lock
 from envwright.cli import arguments
-from envwright.cli.rewards_diff import print_diff
+from envwright.cli.rewards import print_diff
 from envwright.cli.selection import print_grants
 from envwright.declarations.package import Package
 from envwright.declarations.problem import DeclarationError, Problem
+from envwright.exit_codes import CommandError
 from envwright.observing.reward_diff import diff_rewards
 from envwright.packages.repository import Repository
 from envwright.system.subprocesses import ProgramFailed
@@ -53,11 +54,8 @@ def run(options: argparse.Namespace) -> int:
             resolve_lock(Repository.load(root, [new], with_locks=False).packages[new], threading.Event())
             print(f"{new}: locked", file=sys.stderr)
     except ProgramFailed as error:
-        print(
-            f"uv could not resolve the lock; retry with: envwright lock {new}\n{error.failure.message}",
-            file=sys.stderr,
-        )
-        return exit_codes.ERROR
+        message = f"uv could not resolve the lock; retry with: envwright lock {new}\n{error.failure.message}"
+        raise CommandError(message, exit_codes.ERROR) from None
     print("\n  ".join([f"{new}: written", *written]))
     left = _print_unfinished(new, files)
     if options.no_proof:
@@ -66,7 +64,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_unfinished(new: str, files: dict[str, str]) -> int:
-    """Print the unfinished places; returns their number."""
     places = unfinished_places(files)
     folder = Path("environments") / new.replace("-", "_")
     for place in places:

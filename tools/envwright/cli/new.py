@@ -1,33 +1,89 @@
-"""`envwright new`: create an environment that passes all gates."""
+"""Describe a dataset, and create an environment that passes all gates."""
 
 from __future__ import annotations
 
 import argparse
-import sys
+import shlex
+from pathlib import Path
 from typing import get_args
 
 from envwright import exit_codes
+from envwright.authoring.dataset.huggingface import MOST_ROWS, open_hub
 from envwright.authoring.dataset.layout import AnswerFormat
+from envwright.authoring.dataset.profile import profiled
+from envwright.authoring.dataset.recognition import NothingToAnswer, recognise
+from envwright.authoring.dataset.source import DatasetSource, is_hub_name, open_local
+from envwright.authoring.dataset.summary import advice_on, as_json, print_dataset
 from envwright.authoring.new.gather import NewSettings, plan_environment
 from envwright.authoring.new.plan import EnvironmentKind
 from envwright.authoring.new.render import files_of
 from envwright.authoring.new.wording import declared_by
 from envwright.authoring.new.write import usual_owners, write
 from envwright.cli import arguments
-from envwright.cli.inspect import add_hub_arguments
 from envwright.cli.questions import answer, can_ask
 from envwright.declarations.registry import load_registry
 from envwright.exit_codes import CommandError
 from envwright.system.subprocesses import ProgramFailed
 
-EXAMPLES = """examples:
+EXAMPLES = {
+    "inspect": """examples:
+  envwright inspect questions.jsonl
+  envwright inspect data/ --format json            a folder of train.jsonl, test.jsonl
+  envwright inspect openai/gsm8k --config main --split train --revision 740312a
+""",
+    "new": """examples:
   envwright new capital-cities --data questions.jsonl     kind and answer as inspect finds them
   envwright new capital-cities --kind tool --answer number
   envwright new grade-school --dataset openai/gsm8k --config main
   envwright new                                           prompts for the choices, on a terminal
-"""
-
+""",
+}
 KINDS, ANSWERS = get_args(EnvironmentKind), get_args(AnswerFormat)
+
+
+def add_arguments_inspect(command: argparse.ArgumentParser) -> None:
+    command.add_argument("source", metavar="SOURCE", help="a JSONL, CSV or Parquet file, a folder, or a Hub dataset")
+    add_hub_arguments(command)
+    arguments.number(command, "--rows", "maximum number of rows to read from a split")
+    arguments.printed(command)
+
+
+def add_hub_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--config", metavar="NAME", help="configuration of a Hub dataset")
+    command.add_argument("--split", metavar="NAME", help="only this split (default: all; of a large one the beginning)")
+    command.add_argument("--revision", metavar="REV", help="commit, tag or branch of a Hub dataset")
+
+
+def run_inspect(options: argparse.Namespace) -> int:
+    """Read the dataset, describe it, and print the command that makes an environment of it."""
+    source = opened(options.source, options)
+    hub = is_hub_name(options.source)
+    profile = profiled(source, options.rows or (MOST_ROWS if hub else None))
+    found = advice = None
+    problem = ""
+    try:
+        found = recognise(profile.largest().sample)
+    except NothingToAnswer as error:
+        problem = f"{error}. Name columns question and answer, or see docs/inspect-and-new.md."
+    if found is not None:
+        advice = advice_on(found, options.source, hub=hub, options=_hub_options(options, source))
+    if options.format == "json":
+        print(as_json(profile, found, advice, problem))
+    else:
+        print_dataset(profile, found, advice, problem)
+    return exit_codes.PASS if found is not None else exit_codes.INCONCLUSIVE
+
+
+def opened(name: str, options: argparse.Namespace) -> DatasetSource:
+    """A local source if it exists, else one of the Hub."""
+    if is_hub_name(name):
+        return open_hub(name, options.config or "", options.split or "", options.revision or "")
+    return open_local(Path(name), options.split or "")
+
+
+def _hub_options(options: argparse.Namespace, source: DatasetSource) -> str:
+    named = (("config", options.config), ("split", options.split), ("revision", source.revision))
+    return "".join(f" --{option} {shlex.quote(value)}" for option, value in named if value)
 
 
 class Once(argparse.Action):
@@ -41,7 +97,7 @@ class Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+def add_arguments_new(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", nargs="?", metavar="NAME", help="lower case, words joined by hyphens")
     source = command.add_mutually_exclusive_group()
     source.add_argument("--data", metavar="FILE", help="a local file or folder; its rows go into the package")
@@ -64,8 +120,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     arguments.root(command)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Write the environment; its choices are printed on standard error."""
+def run_new(options: argparse.Namespace) -> int:
     root = options.root
     try:
         registry = load_registry(root)
@@ -75,8 +130,8 @@ def run(options: argparse.Namespace) -> int:
         owners = tuple(options.owner or usual_owners(registry))
         written = write(root, plan.name, files_of(plan), plan.generation, owners, declared_by(plan))
     except ProgramFailed as error:
-        print(f"uv could not resolve the lock, and nothing was written:\n{error.failure.message}", file=sys.stderr)
-        return exit_codes.ERROR
+        message = f"uv could not resolve the lock, and nothing was written:\n{error.failure.message}"
+        raise CommandError(message, exit_codes.ERROR) from None
     print(f"{plan.name}: {plan.kind}, {plan.answer}, {plan.generation}")
     for path in written:
         print(f"  {path}")

@@ -72,7 +72,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prepare the chosen environments one after the other, and return the exit code."""
     root = options.root
     choice = chosen_environments(root, options)
     entries = choice.repository.registry.environments

@@ -1,4 +1,4 @@
-"""`envwright rehearse`: all steps from a merge to published environments and submitted runs, on loopback."""
+"""A Hub on loopback, until Ctrl-C, and a rehearsal of a merge against it: prove, publish, submit runs."""
 
 from __future__ import annotations
 
@@ -15,41 +15,121 @@ from typing import Any
 
 from envwright_emulator.behaviour import UnknownAssumption, behaviour
 from envwright_emulator.faults import FaultSyntaxError
+from envwright_emulator.hub import READ_ONLY_KEY, assumptions
 from envwright_emulator.rehearsal_copy import rehearsal_copy
 from envwright_emulator.server import EmulatedHub, emulator
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.cli.emulator import add_behaviour, registered_owners
+from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import load_registry
+from envwright.exit_codes import CommandError
 from envwright.hub.access import find_prime, install_prime
+from envwright.system.loopback import PortTaken
+from envwright.system.subprocesses import stopped_by_signals
 from envwright.system.workspace import CACHE_DIR, users_folder
 
-EXAMPLES = """examples:
+EXAMPLES = {
+    "emulator": """examples:
+  envwright emulator --port 8100        then, with the variables that it prints: prime env list --mine
+  envwright emulator --fault 'POST /environmentshub/*/versions/*/finalize status code=503 effect=done'
+  envwright emulator --assume halves=wedged --assume same-content=400
+  envwright emulator --assumptions      facts and assumptions about the real Hub
+""",
+    "rehearse": """examples:
   envwright rehearse                      everything, without a key: prove, plan, release, release again, train
   envwright rehearse reverse-text         one environment
   envwright rehearse reverse-text --fault 'POST /environmentshub/*/versions status code=503'
 
 it works on a copy with its own home folder: neither this repository nor the real Hub is changed
-"""
-
+""",
+}
 KEY = "rehearsal-key"
 EVIDENCE = "reports/validate.json"
 
+FOLDER = Path(".envwright/emulator")
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
+
+def add_arguments_emulator(command: argparse.ArgumentParser) -> None:
+    arguments.root(command)
+    command.add_argument("--port", type=int, default=0, metavar="P", help="port on loopback (default: a free one)")
+    command.add_argument(
+        "--state", type=Path, metavar="FOLDER", help="the folder of its state (default: .envwright/emulator)"
+    )
+    command.add_argument("--user", default="rehearsal", metavar="NAME", help="the key's user (default: rehearsal)")
+    command.add_argument(
+        "--team", action="append", metavar="NAME", help="a team of that user (default: the owner in registry.yaml)"
+    )
+    command.add_argument("--key", default="emulated-key", metavar="KEY", help="the key with all permissions")
+    add_behaviour(command)
+    command.add_argument("--assumptions", action="store_true", help="print facts and assumptions about the real Hub")
+
+
+def add_behaviour(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        metavar="FAULT",
+        help="a fault: METHOD PATH status|reset|cut-upload|delay|later|garbage KEY=VALUE…",
+    )
+    command.add_argument(
+        "--assume", action="append", default=[], metavar="QUESTION=ANSWER", help="another answer to an open question"
+    )
+
+
+def run_emulator(options: argparse.Namespace) -> int:
+    if options.assumptions:
+        print(assumptions(), end="")
+        return exit_codes.PASS
+    root = options.root
+    stop = stopped_by_signals()
+    try:
+        with emulator(
+            options.state or root / FOLDER,
+            user=options.user,
+            teams=options.team or registered_owners(root),
+            key=options.key,
+            behaviour=behaviour(options.assume),
+            faults=options.fault,
+            port=options.port,
+        ) as running:
+            _print_variables(running, options.key)
+            while not stop.wait(1.0):
+                pass
+    except (FaultSyntaxError, UnknownAssumption) as error:
+        raise CommandError(f"envwright emulator: {error}") from None
+    except PortTaken as error:
+        message = f"envwright emulator: port {options.port}: {error.strerror}; --port 0 picks a free one"
+        raise CommandError(message) from None
+    except OSError as error:
+        raise CommandError(f"envwright emulator: {error.filename or 'a file'}: {error.strerror}") from None
+    print("stopped", file=sys.stderr)
+    return exit_codes.PASS
+
+
+def registered_owners(root: Path) -> list[str]:
+    """The owners that registry.yaml publishes for: teams of the emulator's user. None if there is no registry."""
+    try:
+        registry = load_registry(root)
+    except DeclarationError:
+        return []
+    return sorted({registry.owner, *(entry.owner for entry in registry.environments.values() if entry.owner)})
+
+
+def _print_variables(running: EmulatedHub, key: str) -> None:
+    print(
+        f"export PRIME_API_BASE_URL={running.url} PRIME_API_KEY={key} PRIME_DISABLE_VERSION_CHECK=1 NO_PROXY=127.0.0.1"
+    )
+    print(f"a Hub on loopback; {READ_ONLY_KEY} is a key that may only read. Ctrl-C ends it.", file=sys.stderr)
+    sys.stdout.flush()
+
+
+def add_arguments_rehearse(command: argparse.ArgumentParser) -> None:
     arguments.selection(command, changed=False)
     add_behaviour(command)
     arguments.printed(command)
     command.add_argument("-q", "--quiet", action="store_true", help="report only findings that decide each step")
-
-
-@dataclass(frozen=True)
-class _Scene:
-    """One command of the rehearsal."""
-
-    title: str
-    command: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -61,17 +141,16 @@ class _Played:
     """Requests to the Hub that change data."""
 
 
-def run(options: argparse.Namespace) -> int:
+def run_rehearse(options: argparse.Namespace) -> int:
     """Play every scene in a temporary copy and return the exit code of the worst."""
     if find_prime() is None:
-        print(f"The prime CLI, which a release runs, is not installed: {install_prime('rehearse')}", file=sys.stderr)
-        return exit_codes.ERROR
+        message = f"The prime CLI, which a release runs, is not installed: {install_prime('rehearse')}"
+        raise CommandError(message, exit_codes.ERROR)
     try:
         with tempfile.TemporaryDirectory(prefix="envwright-rehearsal-") as folder:
             return _rehearsed(options.root, Path(folder), options)
     except (FaultSyntaxError, UnknownAssumption) as error:
-        print(f"envwright rehearse: {error}", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"envwright rehearse: {error}") from None
 
 
 def _rehearsed(root: Path, folder: Path, options: argparse.Namespace) -> int:
@@ -93,32 +172,39 @@ def _rehearsed(root: Path, folder: Path, options: argparse.Namespace) -> int:
         )
         scenes = _scenes(options.names)
         played = [
-            _play(scene, place, len(scenes), stage, folder, hub, options) for place, scene in enumerate(scenes, 1)
+            _play(f"{place}/{len(scenes)}", title, command, stage, folder, hub, options)
+            for place, (title, command) in enumerate(scenes.items(), 1)
         ]
         return _print_outcome(played, hub, others, options)
 
 
-def _scenes(names: Sequence[str]) -> list[_Scene]:
+def _scenes(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The commands of the rehearsal, by their titles."""
     release = ("release", *names, "--yes", "--evidence", EVIDENCE)
-    return [
-        _Scene("validate the environments, as the job without a key does", ("validate", *names)),
-        _Scene("plan, as the pull request shows it", ("plan", *names)),
-        _Scene("release, as the job with the key does", release),
-        _Scene("release once more: nothing remains to be done", release),
-        _Scene("train: submit runs that are due", ("train", "--yes", "--quiet")),
-    ]
+    return {
+        "validate the environments, as the job without a key does": ("validate", *names),
+        "plan, as the pull request shows it": ("plan", *names),
+        "release, as the job with the key does": release,
+        "release once more: nothing remains to be done": release,
+        "train: submit runs that are due": ("train", "--yes", "--quiet"),
+    }
 
 
 def _play(
-    scene: _Scene, place: int, of: int, stage: Path, folder: Path, hub: EmulatedHub, options: argparse.Namespace
+    place: str,
+    title: str,
+    command: tuple[str, ...],
+    stage: Path,
+    folder: Path,
+    hub: EmulatedHub,
+    options: argparse.Namespace,
 ) -> _Played:
-    quiet = ("--quiet",) if options.quiet and "--quiet" not in scene.command else ()
-    command = (*scene.command, *quiet)
-    shown = " ".join(("envwright", *command))
-    _printer(options)(f"\n{place}/{of}  {scene.title}\n     {shown}\n")
+    quiet = ("--quiet",) if options.quiet and "--quiet" not in command else ()
+    shown = " ".join(("envwright", *command, *quiet))
+    _printer(options)(f"\n{place}  {title}\n     {shown}\n")
     before = len(hub.writes())
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "envwright", *command],
+        [sys.executable, "-P", "-m", "envwright", *command, *quiet],
         cwd=stage,
         env=_variables(folder, hub),
         stdin=subprocess.DEVNULL,
@@ -127,7 +213,7 @@ def _play(
     )
     if done.returncode == exit_codes.INTERRUPTED:
         raise KeyboardInterrupt
-    return _Played(scene.title, shown, done.returncode, len(hub.writes()) - before)
+    return _Played(title, shown, done.returncode, len(hub.writes()) - before)
 
 
 def _variables(folder: Path, hub: EmulatedHub, environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -1,10 +1,12 @@
-"""`envwright release`: publish the planned changes, each environment on passing evidence; and `envwright plan`."""
+"""`envwright release` and `plan`, and what the jobs of a release call beside them: verify, join, since."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from envwright import exit_codes
@@ -12,13 +14,34 @@ from envwright.builds.machine import platform_checks, refuse_unready
 from envwright.cli import arguments
 from envwright.cli.questions import confirmed
 from envwright.declarations.registry import load_registry
-from envwright.release.ledger import LedgerFile, print_ledger
+from envwright.exit_codes import CommandError
+from envwright.files.atomic_write import write_whole
+from envwright.github.api import GitHub, GitHubError
+from envwright.github.workflow_runs import commits_of_successes
+from envwright.packages.changes import changed_environments, registry_at
+from envwright.packages.git import git, head_of
+from envwright.packages.repository import Repository
+from envwright.release.ledger import (
+    ATTESTATIONS,
+    LEDGER,
+    PUBLISHED,
+    LedgerEntry,
+    LedgerFile,
+    ledger_at,
+    print_ledger,
+    read_ledger,
+)
+from envwright.release.loading import LOADED, Loader, join_loaded, loaded_text, read_loaded
 from envwright.release.plan import Planned, make_plan
 from envwright.release.plan_report import print_plan, render_plan_text, write_plan
 from envwright.release.publishable import ReleaseSettings
+from envwright.release.publishing import Verified
 from envwright.release.release import carry_out_plan, outcome
+from envwright.reports.printing import append_to_summary
 from envwright.system.file_lock import AlreadyLocked, locked
+from envwright.system.subprocesses import terminated_like_interrupted
 from envwright.system.workspace import Workspace
+from envwright.text.scrubbing import Scrubber
 from envwright.text.visible_text import on_one_line
 
 EXAMPLES = {
@@ -41,11 +64,31 @@ interrupted one published
 
 without a key the Hub is not queried, and the plan states this
 """,
+    "release verify": """examples:
+  envwright release verify published/     the reports of a release with --evidence-only
+
+it runs the published code, so it must not have a key, and ends with exit code 2 if PRIME_API_KEY is set
+reports/loaded.json has the results, for: envwright ci join
+exit codes: 0 everything loads, 1 something does not, 4 something could not be tried
+""",
+    "ci join": """examples:
+  envwright ci join published/ loaded/     after `envwright release verify`; writes reports/release.json
+
+  envwright ci join published/ loaded/ --attested failure   afterwards: one more line in the ledger
+
+reports/verified.sha256 has a line for each wheel that was fetched, compared with the tested one, installed and loaded
+""",
+    "ci since": """examples:
+  envwright ci since >> "$GITHUB_OUTPUT"     the outputs `commit` and `due` of a step
+
+commit=  the base of `envwright validate --changed`; empty if no release ended well before: everything is proved
+due=no   a push that changed no environment and no run since then, so its release has nothing to publish
+needs GITHUB_REPOSITORY and GITHUB_TOKEN (actions: read)
+""",
 }
 
 
 def add_arguments_release(command: argparse.ArgumentParser) -> None:
-    """The arguments of `plan`, and how much to do."""
     add_arguments_plan(command)
     command.add_argument("--dry-run", action="store_true", help="plan, and publish nothing")
     arguments.confirmation(command, "publish, and submit runs,")
@@ -137,8 +180,120 @@ def add_arguments_plan(command: argparse.ArgumentParser) -> None:
 
 
 def run_plan(options: argparse.Namespace) -> int:
-    """Plan, print, write reports/plan.json and plan.md, and return the exit code."""
     planned = make_plan(options.root, options.names, options.changed, threading.Event())
     write_plan(planned.plan, options.reports, planned.access.scrubber)
     print_plan(planned.plan, options.format, planned.access.scrubber, quiet=options.quiet)
     return exit_codes.OF_VERDICT[planned.plan.verdict]
+
+
+def add_arguments_verify(command: argparse.ArgumentParser) -> None:
+    command.add_argument("folder", type=Path, metavar="FOLDER", help="the folder with release.json and published/")
+    arguments.root(command)
+    arguments.reports(command, "loaded.json goes")
+    command.add_argument("-q", "--quiet", action="store_true", help="report only packages that do not load")
+
+
+def run_verify(options: argparse.Namespace) -> int:
+    """Load every wheel that the ledger waits for; write loaded.json after each."""
+    root: Path = options.root
+    if os.environ.get("PRIME_API_KEY"):
+        raise CommandError("release verify runs published code and must not have a key: unset PRIME_API_KEY")
+    commit = head_of(root)
+    ledger = ledger_at(options.folder / LEDGER, commit)
+    waiting = [entry for entry in ledger.entries if entry.waits_for_loading]
+    with terminated_like_interrupted():
+        loaded = _loaded(root, options.folder / PUBLISHED, waiting, options.reports, commit, quiet=options.quiet)
+    if all(verified.sound for verified in loaded.values()):
+        return exit_codes.PASS
+    return exit_codes.FAIL if any(each.seen and not each.sound for each in loaded.values()) else exit_codes.ERROR
+
+
+def _loaded(
+    root: Path, folder: Path, waiting: list[LedgerEntry], reports: Path, commit: str, *, quiet: bool
+) -> dict[str, Verified]:
+    loader = Loader(Workspace(root), folder.absolute(), threading.Event())
+    loaded: dict[str, Verified] = {}
+    write_whole(reports / LOADED, loaded_text(commit, loaded))
+    if not waiting:
+        return loaded
+    repository = Repository.load(root, [entry.step.desired.name for entry in waiting])
+    for entry in waiting:
+        desired = entry.step.desired
+        declared, package = repository.registry.environments[desired.name], repository.packages[desired.name]
+        loaded[desired.name] = loader.load(entry, declared, package)
+        said = loaded[desired.name]
+        if not (quiet and said.sound):
+            print(on_one_line(f"{desired.address}@{desired.version}: {said.message}"), file=sys.stderr, flush=True)
+        write_whole(reports / LOADED, loaded_text(commit, loaded))
+    return loaded
+
+
+def add_arguments_join(command: argparse.ArgumentParser) -> None:
+    command.add_argument("published", type=Path, metavar="PUBLISHED", help="the folder with release.json")
+    command.add_argument("loaded", type=Path, metavar="LOADED", help="the folder with loaded.json")
+    command.add_argument(
+        "--attested",
+        choices=sorted(ATTESTATIONS),
+        help="write the outcome of the attestation into the ledger, and print that alone; it changes no exit code",
+    )
+    arguments.root(command)
+    arguments.printed(command, "markdown")
+    arguments.reports(command)
+
+
+def run_join(options: argparse.Namespace) -> int:
+    """Write the whole ledger and the hashes of what was verified; return the exit code of the release."""
+    ledger = read_ledger(options.published / LEDGER)
+    loaded = read_loaded(options.loaded / LOADED, ledger.commit)
+    for entry in list(join_loaded(ledger.entries, loaded)):
+        ledger.put(entry)
+    file = LedgerFile(ledger, options.reports, Scrubber.of_environment())
+    code, why = outcome(ledger)
+    if options.attested:
+        ledger.attestation = ATTESTATIONS[options.attested]
+        print(ledger.attestation)
+        with suppress(OSError):
+            append_to_summary(f"- {ledger.attestation}\n")
+    else:
+        print_ledger(file, options.format)
+    file.close()
+    if file.failed:
+        code, why = code or exit_codes.ERROR, why or file.failed
+    if why:
+        print(f"exit code {code}: {on_one_line(why)}", file=sys.stderr)
+    return code
+
+
+def add_arguments_since(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--workflow", metavar="FILE", default="release.yml", help="its file name (default: release.yml)"
+    )
+    command.add_argument("--branch", metavar="NAME", default="main", help="the branch of its runs (default: main)")
+    arguments.root(command)
+
+
+def run_since(options: argparse.Namespace) -> int:
+    """Print the newest ancestor of HEAD whose release succeeded as a whole, and whether the next is due."""
+    root = options.root
+    try:
+        commits = commits_of_successes(GitHub.of_workflow(), options.workflow, options.branch)
+    except (GitHubError, KeyError, TypeError) as error:
+        raise CommandError(f"the runs of {options.workflow} cannot be read: {error}", exit_codes.ERROR) from None
+    # after a rewritten history, some are not ancestors
+    ancestors = (each for each in commits if git(root, "merge-base", "--is-ancestor", each, "HEAD").returncode == 0)
+    commit = next(ancestors, "")
+    if not commit:
+        print("no release of an ancestor of HEAD has ended well: everything is proved", file=sys.stderr)
+    print(f"commit={commit}\ndue={'yes' if _is_due(root, commit) else 'no'}")
+    return exit_codes.PASS
+
+
+def _is_due(root: Path, commit: str) -> bool:
+    """Whether a declaration or an environment changed. A release that somebody started by hand is always due.
+
+    A change of the tool alone publishes nothing, although every verdict may depend on it.
+    """
+    if not commit or os.environ.get("GITHUB_EVENT_NAME", "push") != "push" or registry_at(root, commit) is None:
+        return True
+    change = changed_environments(root, commit)
+    return bool(change.names or change.removed or change.runs)

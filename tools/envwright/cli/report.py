@@ -6,7 +6,8 @@ import argparse
 import json
 import sys
 import webbrowser
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.exit_codes import CommandError
 from envwright.packages.repository import Repository
 from envwright.reports.merging import current, merged, missing_shards
 from envwright.reports.printing import write_report
@@ -49,11 +51,9 @@ def add_arguments_open(command: argparse.ArgumentParser) -> None:
 
 
 def run_open(options: argparse.Namespace) -> int:
-    """Rewrite the page from the folder of reports, and show it."""
     folder: Path = options.reports.absolute()
     if not (folder / "validate.json").is_file():
-        print(f"{folder} holds no validate.json\nrun first: envwright validate", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"{folder} holds no validate.json\nrun first: envwright validate")
     page = write_page(folder, one_file=options.one_file)
     print(page)
     if not options.print and not webbrowser.open(page.as_uri()):
@@ -82,8 +82,8 @@ def add_arguments_merge(command: argparse.ArgumentParser) -> None:
 
 
 def run_merge(options: argparse.Namespace) -> int:
-    """Merge the reports and return the exit code of the whole."""
-    files = list(dict.fromkeys(_report_files(options.files)))
+    found = (sorted(path.rglob(REPORT)) if path.is_dir() else [path] for path in options.files)
+    files = list(dict.fromkeys(chain.from_iterable(found)))
     expected, runs = _expected(options.matrix)
     if not files:
         if options.matrix is not None and not expected and not runs:
@@ -99,9 +99,14 @@ def run_merge(options: argparse.Namespace) -> int:
                 raise
             print(f"left out: {error}", file=sys.stderr)  # an earlier version of the tool wrote other keys
     if options.current:
-        result = _of_several_runs(options.root, reports)
+        packages = Repository.load(options.root, set_apart=True).packages
+        result = current(list(reports.values()), {name: package.digest for name, package in packages.items()})
     else:
-        result = _of_one_run(options, reports, expected, runs)
+        _of_this_checkout(options.root, reports)
+        result = merged(reports, expected, runs)
+        if missing := missing_shards(list(reports.values())):
+            shards = ", ".join(map(str, missing))
+            print(f"no report of shard {shards}: its environments count as unproved", file=sys.stderr)
     origins = {id(one): Path(file).parent for file, part in reports.items() for one in part.environments}
     origin_of = {environment.name: origins[id(environment)] for environment in result.environments}
     diffs = merged_diffs(diff for file in files if (diff := file.parent / FILE).exists())
@@ -110,21 +115,6 @@ def run_merge(options: argparse.Namespace) -> int:
     quiet, verbose = options.quiet, options.verbose
     report(result, options.reports, options.format, quiet=quiet, verbose=verbose, transcripts=origin_of)
     return exit_codes.OF_VERDICT[result.verdict]
-
-
-def _of_one_run(
-    options: argparse.Namespace, reports: Mapping[str, ValidationResult], expected: list[str], runs: list[str]
-) -> ValidationResult:
-    _of_this_checkout(options.root, reports)
-    result = merged(reports, expected, runs)
-    if missing := missing_shards(list(reports.values())):
-        print(f"no report of shard {', '.join(map(str, missing))}: its environments count as unproved", file=sys.stderr)
-    return result
-
-
-def _of_several_runs(root: Path, reports: Mapping[str, ValidationResult]) -> ValidationResult:
-    packages = Repository.load(root.absolute(), set_apart=True).packages
-    return current(list(reports.values()), {name: package.digest for name, package in packages.items()})
 
 
 def _of_this_checkout(root: Path, reports: Mapping[str, ValidationResult]) -> None:
@@ -150,14 +140,6 @@ def _of_this_checkout(root: Path, reports: Mapping[str, ValidationResult]) -> No
     ]
     if problems:
         raise DeclarationError(problems)
-
-
-def _report_files(given: Sequence[Path]) -> Iterator[Path]:
-    for path in given:
-        if path.is_dir():
-            yield from sorted(path.rglob(REPORT))
-        else:
-            yield path
 
 
 def _expected(matrix: Path | None) -> tuple[list[str], list[str]]:

@@ -184,16 +184,17 @@ def evaluation_target(options: argparse.Namespace) -> EvaluationTarget:
     return EvaluationTarget(options.root, *named_environment(options, with_key=True), settings)
 
 
-def refused_variant(options: argparse.Namespace) -> str:
-    """Why `-a` cannot be used beside the other arguments; empty if it can: a variant is of one named environment."""
+def refuse_variant(options: argparse.Namespace) -> None:
+    """Raise `CommandError` if `-a` cannot be used beside the other arguments: a variant is of one environment."""
     if options.env_args is None:
-        return ""
-    if options.changed is not None or getattr(options, "shard", None) is not None or getattr(options, "runs", None):
-        return "-a needs one NAME, without --changed, --shard or --runs: its arguments are those of one environment"
-    if len(options.names) != 1:
-        given = f"{len(options.names)} are given" if options.names else "none is given"
-        return f"-a needs one NAME, and {given}: its arguments are those of one environment"
-    return ""
+        return
+    wrong = ""
+    if options.changed is not None or options.shard is not None or getattr(options, "runs", None):
+        wrong = ", without --changed, --shard or --runs"
+    elif len(options.names) != 1:
+        wrong = f", and {len(options.names)} are given" if options.names else ", and none is given"
+    if wrong:
+        raise CommandError(f"-a needs one NAME{wrong}: its arguments are those of one environment")
 
 
 def with_flags(repository: Repository, names: Collection[str], options: argparse.Namespace) -> Repository:

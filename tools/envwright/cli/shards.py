@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import Choice, chosen_environments, loads
+from envwright.exit_codes import CommandError
 from envwright.observing.scheduling import ShardTask, divided, kubernetes_job, slurm_script, worthwhile_count
 from envwright.system.workspace import Workspace
 
@@ -45,10 +46,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the division and return the exit code; nothing to divide is fine."""
     if options.format == "k8s" and not (options.image and options.claim):
-        print("--format k8s needs --image IMAGE and --claim NAME: where the tool and the checkout are", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError("--format k8s needs --image IMAGE and --claim NAME: where the tool and the checkout are")
     root = options.root
     choice = chosen_environments(root, options, set_apart=True)
     if choice.note:
@@ -68,8 +67,8 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps({"include": entries}))
         return exit_codes.PASS
     if options.format != "text":
-        tasks = [ShardTask(index, *part) for index, part in enumerate(parts, start=1)]
-        return _print_script(options, tasks)
+        _print_script(options, [ShardTask(index, *part) for index, part in enumerate(parts, start=1)])
+        return exit_codes.PASS
     print(f"{len(work)} environments{f' and {len(runs)} runs' if runs else ''} on {total} machines")
     for entry in entries:
         held = entry["names"] or f"runs: {entry['runs']}"
@@ -77,16 +76,14 @@ def run(options: argparse.Namespace) -> int:
     return exit_codes.PASS
 
 
-def _print_script(options: argparse.Namespace, tasks: Sequence[ShardTask]) -> int:
+def _print_script(options: argparse.Namespace, tasks: Sequence[ShardTask]) -> None:
+    command = "envwright validate"
     if not tasks:
         print("there is nothing to prove, so no script was written", file=sys.stderr)
-        return exit_codes.PASS
-    command = "envwright validate"
-    if options.format == "slurm":
+    elif options.format == "slurm":
         print(slurm_script(tasks, command), end="")
     else:
         print(kubernetes_job(tasks, command, options.image, options.claim), end="")
-    return exit_codes.PASS
 
 
 def _runs_apart(choice: Choice, shards: Sequence[Sequence[str]]) -> tuple[str, ...]:

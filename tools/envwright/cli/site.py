@@ -39,7 +39,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the site from the registry, the READMEs and the folder of reports."""
     reports: Path = options.reports
     out: Path = options.out or reports / "site"
     repository = Repository.load(options.root, set_apart=True)
@@ -110,7 +109,6 @@ def _of_public(report: ValidationResult, public: Set[str], runs: Collection[str]
 
 
 def _released(file: Path) -> dict[str, Any] | None:
-    """The ledger of the last release, if there is one."""
     try:
         data = json.loads(file.read_bytes())
         return data if all({"name", "result", "package_version"} <= set(one) for one in data["environments"]) else None

@@ -14,6 +14,7 @@ from envwright import exit_codes
 from envwright.builds.sandbox import why_not_confined
 from envwright.cli import arguments
 from envwright.cli.selection import Choice, chosen_environments
+from envwright.exit_codes import CommandError
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.store.settings import (
     ADDRESS,
@@ -56,17 +57,14 @@ def add_arguments_key(command: argparse.ArgumentParser) -> None:
 
 
 def run_key(options: argparse.Namespace) -> int:
-    """Print the two variables and return the exit code."""
     try:
         from envwright.observing.store.entries import new_keys
 
         if not named(options.name):
-            print(f"{options.name!r} is not a name: use lower-case letters, digits, . and -", file=sys.stderr)
-            return exit_codes.USAGE
+            raise CommandError(f"{options.name!r} is not a name: use lower-case letters, digits, . and -")
         private, public = new_keys(options.name)
     except ImportError:
-        print(f"cryptography is not installed: {install_command('store')}", file=sys.stderr)
-        return exit_codes.ERROR
+        raise CommandError(f"cryptography is not installed: {install_command('store')}", exit_codes.ERROR) from None
     print(f"{KEY}={private.text()}\n{TRUSTS}={public.text()}")
     print(f"keep {KEY} where only trusted jobs can read it; {TRUSTS} is public", file=sys.stderr)
     return exit_codes.PASS
@@ -81,19 +79,16 @@ def add_arguments_push(command: argparse.ArgumentParser) -> None:
 
 
 def run_push(options: argparse.Namespace) -> int:
-    """Write what the store lacks and return the exit code."""
     store = declared_store(options)
     if store is None or store.key is None:
-        print(f"{ADDRESS} and {KEY} must be set; `envwright store key NAME` makes a key", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"{ADDRESS} and {KEY} must be set; `envwright store key NAME` makes a key")
     root = options.root
     choice = chosen_environments(root, options, set_apart=True)
     names = [name for name in choice.names if name in choice.repository.packages]
     request = ValidationRequest(choice.repository, Workspace(root), False, GATES, ObservationRequest())
     if options.facts is not None:
         if not options.facts.is_dir():
-            print(f"{options.facts} is not a folder: name the .envwright/facts of the other job", file=sys.stderr)
-            return exit_codes.USAGE
+            raise CommandError(f"{options.facts} is not a folder: name the .envwright/facts of the other job")
         from envwright.observing.store.sharing import adopted
 
         taken = adopted(request, names, options.facts)
@@ -130,8 +125,7 @@ def run_status(options: argparse.Namespace) -> int:
     if found.refused:
         print(f"refused: {refused_text(found)}")
     if found.trouble:
-        print(f"store {store.address}: {found.trouble}", file=sys.stderr)
-        return exit_codes.ERROR
+        raise CommandError(f"store {store.address}: {found.trouble}", exit_codes.ERROR)
     return exit_codes.PASS
 
 

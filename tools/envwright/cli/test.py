@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import threading
 
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import named_environment
 from envwright.observing.authors_pytest import run_pytest
-from envwright.observing.job import StageFailed
-from envwright.system.subprocesses import ProgramFailed
+from envwright.observing.job import failing_as
 from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
@@ -32,13 +30,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run pytest with the given arguments and return the exit code."""
     entry, package = named_environment(options)
     arguments = [argument for number, argument in enumerate(options.pytest) if number or argument != "--"]
-    try:
-        workspace = Workspace(options.root)
+    workspace = Workspace(options.root)
+    with failing_as(f"{entry.name} could not be tested"):
         code = run_pytest(entry, package, workspace, arguments, threading.Event())
-    except (StageFailed, ProgramFailed) as error:
-        print(f"{entry.name} could not be tested: {error.failure.type}: {error.failure.message}", file=sys.stderr)
-        return exit_codes.FAIL if error.failure.kind == "raised" else exit_codes.ERROR
     return MEANING.get(code, exit_codes.ERROR)

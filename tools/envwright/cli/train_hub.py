@@ -62,7 +62,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def gpus(text: str) -> tuple[int, int]:
-    """GPUs that train and GPUs that sample, as `2+2`."""
     found = re.fullmatch(r"([1-9]\d*)\+([1-9]\d*)", text)
     if found is None:
         raise argparse.ArgumentTypeError("must be two numbers, such as 2+2: GPUs that train, and GPUs that sample")
@@ -70,7 +69,6 @@ def gpus(text: str) -> tuple[int, int]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compile, show, confirm, submit; the exit code."""
     settings, root = arguments.settings(HubRunSettings, options), options.root
     refuse_other_addresses(settings.environments)
     if settings.model and not can_ask() and not settings.yes and not settings.dry_run:

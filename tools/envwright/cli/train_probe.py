@@ -8,7 +8,6 @@ import importlib.util
 import json
 import shlex
 import shutil
-import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import named_environment
-from envwright.observing.job import StageFailed, WorkerLost
+from envwright.exit_codes import CommandError
+from envwright.observing.job import StageFailed
 from envwright.reports.printing import print_message
 from envwright.reports.run_report import Curve, CurvePoint, RunReport, write_run
 from envwright.system.installation import command_with
@@ -54,17 +54,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Probe one environment; the exit code."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         command = command_with("train", f"envwright train probe {shlex.quote(options.name)}")
-        print(f"a probe needs {', '.join(missing)}; run: {command}", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"a probe needs {', '.join(missing)}; run: {command}")
     try:
         return _probe(options.root, options)
-    except (StageFailed, WorkerLost, ProgramFailed) as error:
-        print(f"the environment could not be played: {error}", file=sys.stderr)
-        return exit_codes.ERROR
+    except (StageFailed, ProgramFailed) as error:
+        raise CommandError(f"the environment could not be played: {error}", exit_codes.ERROR) from None
 
 
 def _probe(root: Path, options: argparse.Namespace) -> int:
@@ -87,8 +84,7 @@ def _probe(root: Path, options: argparse.Namespace) -> int:
         ) as environment:
             probed = probe(environment, options.seed, options.seconds, folder, _show, print_message)
     except NotForAProbe as error:
-        print(f"{name} cannot be probed: {error}", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"{name} cannot be probed: {error}") from None
     except KeyboardInterrupt:
         print_message(f"interrupted; the next call resumes after the last finished step ({folder.relative_to(root)})")
         return exit_codes.INTERRUPTED

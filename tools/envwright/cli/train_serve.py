@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import signal
-import threading
 
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.declarations.endpoints import ENDPOINTS_FILE, Endpoint
 from envwright.declarations.registry import Registry, load_registry
 from envwright.reports.printing import print_message
+from envwright.system.subprocesses import stopped_by_signals
 from envwright.training.kept_model import KeptModel, kept_model
 from envwright.training.model_server import (
     PORT,
@@ -44,10 +43,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve, and return the exit code once that ends."""
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stopped_by_signals()
     root = options.root
     text = options.name if options.step is None else f"{options.name}@{options.step}"
     registry = load_registry(root)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,12 +21,13 @@ from envwright.cli.selection import (
     check_harness,
     chosen_environments,
     print_grants,
-    refused_variant,
+    refuse_variant,
     with_flags,
 )
 from envwright.cli.store import declared_store, refuse_key_beside_unconfined, send
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.tool_source import REGISTRY_FILE
+from envwright.exit_codes import CommandError
 from envwright.observing.next_step import after_passing
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.runner import run_all
@@ -35,7 +35,7 @@ from envwright.observing.store.settings import SettingsRefused
 from envwright.observing.verdicts import BRIEF_FROM, ValidationRequest
 from envwright.packages.git import revision_of
 from envwright.packages.repository import Repository
-from envwright.reports.open_progress import open_progress
+from envwright.reports.printing import open_progress
 from envwright.reports.result import ValidationResult
 from envwright.reports.written import print_result, report
 from envwright.rules.engine import GATES, Gate, Verdict
@@ -48,6 +48,12 @@ PLAYED = ("smoke", "distribution")
 """The gates that play rollouts."""
 WITH_RUNS = ("validate", "schema")
 """The commands that judge declared runs."""
+_OF_MODELS = {
+    "max_cost": "scripted policies cost nothing",
+    "scripted_judge": "beside scripted policies the judge is scripted",
+    "split": "the gates play the tasks to train on",
+}
+"""Arguments that have no meaning without `--model`."""
 _ON_ALL = """examples:
   envwright {name}                        every environment of the registry
   envwright {name} reverse-text gsm8k     these two
@@ -65,7 +71,6 @@ EXAMPLES = {
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """The arguments of all gates, and those of a real model if the gate plays rollouts."""
     arguments.selection(command)
     arguments.printed(command, "markdown")
     arguments.extent(command)
@@ -110,38 +115,29 @@ def _shard(text: str) -> tuple[int, int]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Validate the chosen environments and return the exit code."""
-    if refusal := refused_variant(options):
-        print(refusal, file=sys.stderr)
-        return exit_codes.USAGE
+    refuse_variant(options)
     if getattr(options, "endpoint", None) is not None:
         return _run_with_model(options)
-    if getattr(options, "max_cost", None) is not None:
-        print("--max-cost needs --model NAME: scripted policies cost nothing", file=sys.stderr)
-        return exit_codes.USAGE
-    if getattr(options, "scripted_judge", False):
-        print("--scripted-judge needs --model NAME: beside scripted policies the judge is scripted", file=sys.stderr)
-        return exit_codes.USAGE
-    if getattr(options, "split", None) is not None:
-        print("--split needs --model NAME: the gates play the tasks to train on", file=sys.stderr)
-        return exit_codes.USAGE
+    given = {name for name, value in vars(options).items() if value is not None and value is not False}
+    for name, reason in _OF_MODELS.items():
+        if name in given:
+            raise CommandError(f"--{name.replace('_', '-')} needs --model NAME: {reason}")
     if getattr(options, "watch", False):
-        if refusal := _refused_watch(options):
-            print(refusal, file=sys.stderr)
-            return exit_codes.USAGE
+        _refuse_beside_watch(options)
         from envwright.cli.watch import watch  # only this waits for the import of rich
 
         return watch(options)
     return _run_scripted(options)
 
 
-def _refused_watch(options: argparse.Namespace) -> str:
-    """Why `--watch` cannot be used beside the other arguments; empty if it can."""
+def _refuse_beside_watch(options: argparse.Namespace) -> None:
+    """Raise `CommandError` if `--watch` cannot be used beside the other arguments."""
     beside = {"--changed": options.changed is not None, "--runs": options.runs, "-a": options.env_args is not None}
     beside |= {"--format": options.format != "text", "--no-cache": options.no_cache}
     if given := next((flag for flag, is_given in beside.items() if is_given), None):
-        return f"--watch validates one environment as it is declared, so it cannot be used with {given}"
-    return "" if len(options.names) == 1 else f"--watch needs one NAME; {len(options.names) or 'none'} given"
+        raise CommandError(f"--watch validates one environment as it is declared, so it cannot be used with {given}")
+    if len(options.names) != 1:
+        raise CommandError(f"--watch needs one NAME; {len(options.names) or 'none'} given")
 
 
 def _run_with_model(options: argparse.Namespace) -> int:
@@ -151,8 +147,7 @@ def _run_with_model(options: argparse.Namespace) -> int:
     from envwright.models.model_run import DEFAULT_CEILING
 
     if options.changed is None and not options.names:
-        print("name the environments to evaluate the model on", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError("name the environments to evaluate the model on")
     choice = chosen_environments(options.root, options)
     dollars = DEFAULT_CEILING if options.max_cost is None else float(str(options.max_cost).replace("none", "inf"))
     repository = beside_key(with_flags(choice.repository, choice.names, options), choice.names, dollars)
@@ -186,8 +181,7 @@ def _run_scripted(options: argparse.Namespace) -> int:
             print_result(result, options.format, quiet=options.quiet, verbose=options.verbose)
         return exit_codes.USAGE
     except SettingsRefused as error:
-        print(f"{error}; nothing was run", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"{error}; nothing was run") from None
     names = choice.names
     choice = replace(choice, repository=with_flags(choice.repository, names, options))
     observation = _observation_request(options, gates, choice.repository, names)
@@ -201,11 +195,14 @@ def _run_scripted(options: argparse.Namespace) -> int:
         workers, stop = options.jobs or usable_cores(), threading.Event()
         results, interrupted = run_all(request, names, workers, progress, stop, store)
     finished = set(results.names)
+    verdicts: list[Verdict] = [result.verdict for result in results]
+    verdicts += ["fail"] if problems else []
+    verdicts += ["inconclusive"] if interrupted else []
     environments = (
         results if options.env_args is None else [replace(result, env_args=options.env_args) for result in results]
     )
     result = ValidationResult(
-        verdict=worst([*(result.verdict for result in results), *_besides(problems, interrupted)]),
+        verdict=worst(verdicts),
         environments=environments,
         problems=problems,
         interrupted=interrupted,
@@ -228,18 +225,9 @@ def _run_scripted(options: argparse.Namespace) -> int:
     return exit_codes.USAGE if problems else exit_codes.OF_VERDICT[result.verdict]
 
 
-def _besides(problems: Sequence[Problem], interrupted: bool) -> Iterator[Verdict]:
-    """The verdicts that no environment has."""
-    if problems:
-        yield "fail"
-    if interrupted:
-        yield "inconclusive"
-
-
 def _observation_request(
     options: argparse.Namespace, gates: tuple[Gate, ...], repository: Repository, names: Sequence[str]
 ) -> ObservationRequest:
-    """The observation to make. Raises `CommandError`."""
     harness, tasks, rollouts = (getattr(options, name, None) for name in ("harness", "tasks", "rollouts"))
     check_harness(harness, repository, names)
     request = ObservationRequest(
@@ -250,17 +238,12 @@ def _observation_request(
         harness=harness,
         tasks=tasks,
         rollouts=rollouts,
-        results=_results(options),
+        results=tuple(options.results) or (None if os.environ.get("CI") else ()),  # outputs/ is of the pull request
     )
     if harness is tasks is rollouts is None:
         return request
     # the requested stages, without facts that are kept for another gate
     return replace(request, evaluations=(options.command,))
-
-
-def _results(options: argparse.Namespace) -> tuple[str, ...] | None:
-    """The named files of results, `None` in CI without one: there outputs/ is what a pull request brings along."""
-    return tuple(options.results) or (None if os.environ.get("CI") else ())
 
 
 def _problems_of_runs(root: Path, choice: Choice) -> tuple[Problem, ...]:

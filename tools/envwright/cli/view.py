@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import threading
 import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.declarations.problem import DeclarationError
+from envwright.exit_codes import CommandError
 from envwright.files.atomic_write import write_whole
 from envwright.models.transcript_files import NoTranscripts, TranscriptFiles, opened_transcripts
 from envwright.packages.content import RECORDINGS
 from envwright.packages.repository import Repository
 from envwright.reports.transcripts.page import served_transcripts, write_static_page
 from envwright.system.scratch_folder import temporary_scratch
+from envwright.system.subprocesses import stopped_by_signals
 from envwright.text.plain_data import counted, size_text
 from envwright.text.visible_text import on_one_line
 
@@ -50,21 +49,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve or write the page, and return the exit code."""
     if options.one_file and options.out is None:
-        print("--one-file needs --out FILE", file=sys.stderr)
-        return exit_codes.USAGE
-    try:
-        paths = [path for source in options.sources for path in _paths(source, options.root)]
-        paths = paths or [options.root / "reports" / "rollouts"]
-        _announce(paths)
-        with opened_transcripts(paths) as opened:
-            _print_problems(opened)
-            title = opened.files[0] if len(opened.files) == 1 else f"{len(opened.files)} files of results"
-            return _written(opened, title, options) if options.out else _served(opened, title, options)
-    except (NoTranscripts, DeclarationError) as error:
-        print(f"{error}", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError("--one-file needs --out FILE")
+    paths = [path for source in options.sources for path in _paths(source, options.root)]
+    paths = paths or [options.root / "reports" / "rollouts"]
+    _announce(paths)
+    with opened_transcripts(paths) as opened:
+        _print_problems(opened)
+        title = opened.files[0] if len(opened.files) == 1 else f"{len(opened.files)} files of results"
+        return _written(opened, title, options) if options.out else _served(opened, title, options)
 
 
 def _paths(source: str, root: Path) -> Iterator[Path]:
@@ -92,7 +85,6 @@ def _announce(paths: list[Path]) -> None:
 
 
 def _print_problems(opened: TranscriptFiles) -> None:
-    """Print the lines that cannot be shown."""
     count = len(opened.problems)
     for problem in opened.problems[:MOST_PROBLEMS]:
         print(on_one_line(f"{problem.place} {problem.message}")[:500], file=sys.stderr)
@@ -110,10 +102,7 @@ def _written(opened: TranscriptFiles, title: str, options: argparse.Namespace) -
 
 
 def _served(opened: TranscriptFiles, title: str, options: argparse.Namespace) -> int:
-    """Serve until a signal."""
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stopped_by_signals()
     try:
         with served_transcripts(opened, title, options.port) as address, temporary_scratch("page") as folder:
             print(address, flush=True)
@@ -123,8 +112,7 @@ def _served(opened: TranscriptFiles, title: str, options: argparse.Namespace) ->
             while not stop.wait(1.0):
                 pass
     except OSError as error:
-        print(f"port {options.port}: {error.strerror}; --port 0 picks a free one", file=sys.stderr)
-        return exit_codes.USAGE
+        raise CommandError(f"port {options.port}: {error.strerror}; --port 0 picks a free one") from None
     print("stopped", file=sys.stderr)
     return exit_codes.PASS
 

@@ -13,13 +13,12 @@ import threading
 import time
 import tty
 import webbrowser
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 
 from watchfiles import Change, DefaultFilter
 from watchfiles import watch as changes
@@ -46,17 +45,16 @@ from envwright.rules.catalogue import explain
 from envwright.rules.engine import GATES, Finding, Gate, Verdict
 from envwright.rules.settings import set_severities
 from envwright.system.capacity import usable_cores
+from envwright.system.subprocesses import signals_handled
 from envwright.system.workspace import Workspace
 
-KEYS: Mapping[str, str] = MappingProxyType(
-    {
-        "r": "run again",
-        "o": "open the report",
-        "e": "explain the finding",
-        "c": "write its case into tests/cases.yaml",
-        "q": "quit",
-    }
-)
+KEYS = {
+    "r": "run again",
+    "o": "open the report",
+    "e": "explain the finding",
+    "c": "write its case into tests/cases.yaml",
+    "q": "quit",
+}
 SAVED = "saved"
 INTERRUPTED = "interrupted"
 NOT_SOURCES = ("outputs", "reports", "dist", "build")
@@ -65,7 +63,6 @@ LOOK_SECONDS = 0.2
 
 
 def watch(options: argparse.Namespace) -> int:
-    """Validate the environment until `q` or Ctrl-C."""
     root = options.root
     repository = Repository.load(root, options.names)
     (name,) = repository.select(options.names)
@@ -75,7 +72,8 @@ def watch(options: argparse.Namespace) -> int:
     with _signals(watching.add), LockTemplates(Workspace(root), stop) as templates:
         try:
             with _saves(repository.packages[name].folder, root, watching.add), _keys(watching.add):
-                print_text(f"watching {name}; {_keys_line() if sys.stdin.isatty() else 'Ctrl-C ends it'}\n")
+                keys = ", ".join(f"{key}: {meaning}" for key, meaning in KEYS.items())
+                print_text(f"watching {name}; {keys if sys.stdin.isatty() else 'Ctrl-C ends it'}\n")
                 watching.validate(templates)
                 while (event := _next(events)) not in ("q", INTERRUPTED):
                     watching.act(event, templates)
@@ -89,10 +87,6 @@ def _next(events: queue.SimpleQueue[str]) -> str:
     while True:
         with suppress(queue.Empty):
             return events.get(timeout=LOOK_SECONDS)
-
-
-def _keys_line() -> str:
-    return ", ".join(f"{key}: {meaning}" for key, meaning in KEYS.items())
 
 
 class EnvironmentWatch:
@@ -120,7 +114,6 @@ class EnvironmentWatch:
         self._events.put(event)
 
     def act(self, event: str, templates: LockTemplates) -> None:
-        """Do what a key or a save asks for."""
         finding = next(iter(self._findings), None)
         case = next((each for each in self._findings if each.evidence.ready_case), None)
         if event in (SAVED, "r"):
@@ -166,9 +159,9 @@ class EnvironmentWatch:
     def _show(self, step: GateStep) -> None:
         if step.verdict is not None:
             self._decided[step.gate] = step.verdict
-        print_text(for_terminal(lambda width, colour: self._rendered(step, width, colour)))
+        print_text(for_terminal(partial(self._rendered, step)))
 
-    def _rendered(self, step: GateStep, width: int, colour: bool) -> str:
+    def _rendered(self, step: GateStep, *, width: int, colour: bool) -> str:
         page = Page(width=width, colour=colour)
         verdict = (step.verdict, VERDICT_STYLES[step.verdict]) if step.verdict else ("no error so far", "dim")
         rest = f" so far; goes on: {', '.join(step.goes_on)}" if step.goes_on and step.verdict else ""
@@ -207,12 +200,8 @@ def _signals(add: Callable[[str], None]) -> Iterator[None]:
         signal.signal(number, signal.default_int_handler)
         add(INTERRUPTED)
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with signals_handled(interrupt, signal.SIGINT, signal.SIGTERM):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -16,6 +16,8 @@ from itertools import count
 from typing import IO, Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from envwright import exit_codes
+from envwright.exit_codes import CommandError
 from envwright.system.retry_policy import GITHUB, LONGEST_REQUESTED_SECONDS, retry_after
 
 SECONDS = 30.0
@@ -31,7 +33,6 @@ class _TokenStays(urllib.request.HTTPRedirectHandler):
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> urllib.request.Request | None:
-        """The request for the new address."""
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
         if following is not None and _origin(following.full_url) != _origin(req.full_url):
             following.remove_header("Authorization")
@@ -46,14 +47,16 @@ def _origin(address: str) -> tuple[str, str]:
 _OPENER = urllib.request.build_opener(_TokenStays)
 
 
-class GitHubError(Exception):
+class GitHubError(CommandError):
     """GitHub refused, or could not be reached; the message holds no token."""
+
+    code = exit_codes.ERROR
 
     def __init__(self, message: str, status: int | None = None, limited_seconds: float | None = None) -> None:
         self.status = status
         self.limited_seconds = limited_seconds
         """Seconds until the rate limit that refused the call ends; `None` if no rate limit refused it."""
-        super().__init__(message)
+        super().__init__(f"GitHub: {message}")
 
 
 @dataclass(frozen=True)

@@ -39,11 +39,11 @@ from envwright.models.prime_inference import endpoint_named
 from envwright.models.provider import EndpointRefuses
 from envwright.models.relay import Relay
 from envwright.models.spending import CostEstimate, estimate
-from envwright.observing.job import StageFailed
+from envwright.observing.job import failing_as
 from envwright.packages.repository import Repository
 from envwright.reports.printing import print_message
 from envwright.system.installation import install_command
-from envwright.system.subprocesses import Interrupted, ProgramFailed
+from envwright.system.subprocesses import Interrupted
 from envwright.text.visible_text import on_one_line
 
 DEFAULT_CEILING = 1.0
@@ -127,13 +127,8 @@ def interruptible(stop: threading.Event) -> Iterator[None]:
 @contextmanager
 def breaking_off(name: str, stop: threading.Event) -> Iterator[None]:
     """Turn errors that end an evaluation into `CommandError`, with their exit code."""
-    try:
-        with interruptible(stop):
-            yield
-    except (StageFailed, ProgramFailed) as error:
-        own = error.failure.kind in ("raised", "missing-secret", "network")
-        message = f"{name} could not be evaluated: {error.failure.type}: {error.failure.message}"
-        raise CommandError(message, exit_codes.FAIL if own else exit_codes.ERROR) from None
+    with failing_as(f"{name} could not be evaluated"), interruptible(stop):
+        yield
 
 
 def refused_by(error: EndpointRefuses) -> CommandError:

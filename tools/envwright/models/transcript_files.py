@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from envwright.exit_codes import CommandError
 from envwright.facts.results import EvaluationRow, MalformedRow, row_of, value_of
 from envwright.facts.transcripts import (
     ListedTranscript,
@@ -53,7 +54,7 @@ MESSAGES = ("messages", "completion", "conversation", "trajectory")
 """The keys under which objects of unknown formats have their conversation."""
 
 
-class NoTranscripts(Exception):
+class NoTranscripts(CommandError):
     """There is no file, or nothing in it can be shown; the message has the reason."""
 
 

@@ -9,21 +9,23 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from envwright_worker.forking import Descriptors, ForkedProcess, pipe
 
+from envwright import exit_codes
 from envwright.builds.prepared_home import place_prepared
 from envwright.builds.sandbox import CERTIFICATES, PROXIES
 from envwright.builds.venv import VirtualEnvironment
 from envwright.declarations.registry import Gates
+from envwright.exit_codes import CommandError
 from envwright.facts.observed import Failure, adapter, first_problem
 from envwright.observing.budget import current_deadline
 from envwright.observing.memory import MemoryWatch
-from envwright.system.subprocesses import Interrupted
+from envwright.system.subprocesses import Interrupted, ProgramFailed
 from envwright.system.workspace import temporary_folder
 from envwright.text.scrubbing import holds_password
 
@@ -48,6 +50,17 @@ class StageFailed(Exception):
 
 class WorkerLost(StageFailed):
     """The worker ended or was ended."""
+
+
+@contextmanager
+def failing_as(what: str) -> Iterator[None]:
+    """Raise `CommandError` for a failed stage or program, with the exit code of its cause; `what` could not be done."""
+    try:
+        yield
+    except (StageFailed, ProgramFailed) as error:
+        own = error.failure.kind in ("raised", "missing-secret", "network")
+        message = f"{what}: {error.failure.type}: {error.failure.message}"
+        raise CommandError(message, exit_codes.FAIL if own else exit_codes.ERROR) from None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from envwright_worker.messages import Message, assistant_message
 
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
+from envwright.exit_codes import CommandError
 from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY
 from envwright.facts.observed import Description, Failure, FunctionFailure, FunctionScore, Task
 from envwright.facts.reward_numbers import number
@@ -21,10 +22,6 @@ from envwright.reports.page import Page, TableColumn
 from envwright.rules.evidence import of_functions, reply_text
 from envwright.system.workspace import Workspace
 from envwright.text.plain_data import plain_data
-
-
-class ReplyRefusedError(LookupError):
-    """The task has no such reply: it does not exist, is single-turn, or the oracle has no reply and none was given."""
 
 
 @dataclass(frozen=True)
@@ -62,21 +59,22 @@ def reply_to(
 ) -> Replied:
     """Score a reply, or the turns of a conversation, on the task with this index; without turns, the oracle's reply.
 
-    Raises `ReplyRefusedError`, and `StageFailed` or `ProgramFailed` when the environment cannot be loaded or queried.
+    Raises `CommandError` if there is no such task or no reply to it, and `StageFailed` or `ProgramFailed` when the
+    environment cannot be loaded or queried.
     """
     with opened_environment(entry, package, workspace, allow_network, stop) as opened:
         if len(turns) > 1 and not opened.description.conversational:
-            raise ReplyRefusedError(f"{package.name} is single-turn: one reply is the whole conversation")
+            raise CommandError(f"{entry.name}: {package.name} is single-turn: one reply is the whole conversation")
         request = opened.worker.request("reply", LOAD_SECONDS, task=task, turns=list(turns), seconds=SECONDS_PER_REPLY)
         parts = {kind: value for kind, value in request if kind != "network"}
     if "missing" in parts:
         count = parts["missing"]["count"]
-        message = f"there is no task {task}: the environment has {count}, numbered 0 to {count - 1}"
-        raise ReplyRefusedError(message)
+        numbers = f"numbered 0 to {count - 1}"
+        raise CommandError(f"{entry.name}: there is no task {task}: the environment has {count}, {numbers}")
     if "no-oracle" in parts:
         failure = (parts.get("score") or {}).get("failure")
         why = f"the oracle raised {failure['type']}: {failure['message']}" if failure else "the oracle has no reply"
-        raise ReplyRefusedError(f"{why} on task {task}; give a TEXT, or complete tests/oracle.py")
+        raise CommandError(f"{entry.name}: {why} on task {task}; give a TEXT, or complete tests/oracle.py")
     known = {"task": parts["task"], "description": opened.description, "extracted": parts["extracted"]}
     replied: Replied = checked(Replied, {**parts["replied"], **known})
     return replied

@@ -32,7 +32,7 @@ from envwright.observing.store.settings import StoreSettings
 from envwright.observing.templates import LockTemplates
 from envwright.observing.verdicts import ValidationRequest, are_in_the_cache, judged, keep, remembered_result
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
-from envwright.reports.open_progress import open_progress
+from envwright.reports.printing import open_progress
 from envwright.reports.progress import RunProgress
 from envwright.reports.result import EnvironmentResult, StageFailure, broken_result, undeclared_result
 from envwright.reports.spill_list import SpilledResults

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -303,7 +302,7 @@ def make_plan(root: Path, names: Sequence[str], changed: str | None, stop: threa
     declared = [f"{each.owner}/{each.name}" for each in registry.environments.values()]
     declared += [f"{each.hub_owner}/{each.hub_name}" for each in registry.external.values()]
     left = orphans(hub, declared) if hub and choice.whole else ()
-    in_job = is_in_job(os.environ)
+    in_job = is_in_job()
     named = tuple(each for each in left if hub and (each in hub.public or not in_job))
     plan = ReleasePlan(
         steps=steps,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections import Counter
 from dataclasses import asdict
@@ -237,7 +236,7 @@ def print_plan(plan: ReleasePlan, form: PlanFormat, scrubber: Scrubber, *, quiet
         text = render_plan_markdown(plan) if form == "markdown" else render_plan_text(plan, quiet=quiet)
     print_text(scrubber.text(text))
     append_to_summary(scrubber.text(render_plan_markdown(plan)))
-    if is_in_job(os.environ):
+    if is_in_job():
         print_text(
             scrubber.text("".join(f"{line}\n" for line in plan_annotations(plan))), guard=False, stream=sys.stderr
         )

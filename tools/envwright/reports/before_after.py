@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -32,8 +32,6 @@ ANSWERS: Mapping[str, Verdict] = {"better": "pass", "worse": "fail", "undecided"
 
 @dataclass(frozen=True)
 class Interval:
-    """A number with its interval."""
-
     value: float
     low: float | None
     high: float | None
@@ -101,8 +99,6 @@ class TaskReport:
 
 @dataclass(frozen=True)
 class ComparisonReport:
-    """The data of a comparison report."""
-
     environment: str
     digest: str
     answer: Literal["better", "worse", "undecided"]
@@ -144,8 +140,7 @@ class ComparisonReport:
 
 
 def render_json(report: ComparisonReport) -> str:
-    """The whole report, with every task."""
-    data = {**plain_data(asdict(report)), "verdict": report.verdict}
+    data = {**plain_data(report), "verdict": report.verdict}
     return json.dumps(data, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
@@ -164,12 +159,11 @@ def read_comparisons(reports: Path, digests: Mapping[str, str]) -> list[dict[str
             continue
         assert isinstance(report, ComparisonReport)
         if report.version == FORMAT_VERSION and digests.get(report.environment) == report.digest:
-            found.append({**plain_data(asdict(report)), "verdict": verdict})
+            found.append({**plain_data(report), "verdict": verdict})
     return found
 
 
 def document(report: ComparisonReport, *, quiet: bool = False) -> Iterator[Block]:
-    """The report for people."""
     verdict = f"{report.after.name} is {report.answer} than {report.before.name}"
     if report.answer == "undecided":
         verdict = f"undecided whether {report.after.name} is better than {report.before.name}"

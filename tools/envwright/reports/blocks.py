@@ -66,7 +66,6 @@ Block = Heading | Labelled | TableBlock | Code | Quote
 
 
 def render_text(blocks: Iterable[Block], *, width: int = 100, colour: bool = False) -> str:
-    """The blocks for the terminal."""
     from envwright.reports.page import VERDICT_STYLES, Page, TableColumn  # imports rich, which only terminals need
 
     page = Page(width=width, colour=colour)

@@ -21,8 +21,6 @@ _ORDER = {"error": 0, "warning": 1, "advice": 2}
 
 @dataclass(frozen=True)
 class RunResult:
-    """One declared run, as reports show it."""
-
     name: str
     backend: str
     model: str
@@ -40,7 +38,6 @@ class RunResult:
 
 
 def render_runs(results: Sequence[RunResult], changed: Sequence[str] = (), *, quiet: bool = False) -> str:
-    """Runs as text for a terminal or a log."""
     lines: list[str] = []
     for result in results:
         shown = [finding for finding in result.findings if not quiet or finding.counts]
@@ -92,12 +89,10 @@ def render_runs_markdown(results: Sequence[RunResult]) -> str:
 
 
 def runs_as_json(results: Sequence[RunResult]) -> str:
-    """The runs as JSON."""
     return json.dumps({"version": 1, "runs": [run_data(result) for result in results]}, indent=2) + "\n"
 
 
 def run_data(result: RunResult) -> dict[str, Any]:
-    """One run as plain data."""
     return {
         "name": result.name,
         "backend": result.backend,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from envwright.reports.summary import SIGNS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -13,17 +15,13 @@ if TYPE_CHECKING:
     from envwright.statistics.measures import Distribution
 
 SCRIPTED = "a scripted policy: the advice below shows the method and does not apply to a model"
-_SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
-_STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
 
 
 def title(measured: Distribution) -> str:
-    """The policy and its rollouts."""
     return f"{measured.policy}: {measured.scored} of {measured.attempted} rollouts scored, {measured.tasks} tasks"
 
 
 def number_lines(measured: Distribution) -> Iterator[tuple[str, str]]:
-    """Label and text of every number."""
     if measured.mean is not None:
         yield "reward", f"mean {_spread(measured.mean)}, as a share of the declared range"
     within, between = measured.variance_within_tasks, measured.variance_between_tasks
@@ -35,23 +33,18 @@ def number_lines(measured: Distribution) -> Iterator[tuple[str, str]]:
             f"within tasks {shaping.outcome_variance:.3f} from the outcome, {shaping.shaped_variance:.3f} from form "
             f"and penalties; {shaping.by_form_alone} of {shaping.live_groups} informative groups differ only in these",
         )
-    if measured.live_groups is not None:
-        zero = _percent(_rest(measured.live_groups))
-        yield "groups", f"of {measured.group_size}: zero variance {zero}{_predicted(measured)}"
+    if (live := measured.live_groups) is not None:
+        zero = f"zero variance {1 - live.value:.0%} ({1 - live.high:.0%} to {1 - live.low:.0%})"
+        predicted = measured.predicted_live_groups
+        more = "" if predicted is None else f"; per-task rates predict {1 - predicted:.0%}"
+        yield "groups", f"of {measured.group_size}: {zero}{more}"
     if measured.pass_at:
         yield "pass@k", ", ".join(f"{k}: {chance:.2f}" for k, chance in measured.pass_at.items())
     if measured.errors:
         yield "errors", ", ".join(f"{name} {count}" for name, count in measured.errors.items())
 
 
-def check_line(check: MeasuredCheck) -> str:
-    """One check with its interval and its bound."""
-    more = f"; {check.more}" if check.more else ""
-    return f"{check.rule} {check.name} {_measured(check)}, required {check.needed}: {check.answer}{more}"
-
-
 def show(page: Page, measured: Distribution) -> None:
-    """The section on a terminal."""
     page.line((title(measured), "bold"), indent=2)
     for label, text in number_lines(measured):
         page.field(label, text, indent=4)
@@ -64,19 +57,15 @@ def show(page: Page, measured: Distribution) -> None:
 
 
 def _table(page: Page, measured: Distribution) -> None:
-    from envwright.reports.page import TableColumn
+    from envwright.reports.page import VERDICT_STYLES, TableColumn
 
     columns = [
-        TableColumn(""),
-        TableColumn("rule"),
-        TableColumn("check", shrinking=True),
-        TableColumn("measured"),
-        TableColumn("required"),
+        TableColumn(title, shrinking=title == "check") for title in ("", "rule", "check", "measured", "required")
     ]
     rows = [
         [
-            (_SIGNS[check.answer], _STYLES[check.answer]),
-            (check.rule, _STYLES[check.answer]),
+            (SIGNS[check.answer], VERDICT_STYLES[check.answer]),
+            (check.rule, VERDICT_STYLES[check.answer]),
             (check.name, ""),
             (_measured(check), ""),
             (check.needed, ""),
@@ -91,7 +80,7 @@ def _table(page: Page, measured: Distribution) -> None:
         page.table(columns, rows)
     for check in measured.checks:
         if check.more:
-            page.paragraph((check.rule, _STYLES[check.answer]), check.more, indent=4, hanging=6)
+            page.paragraph((check.rule, VERDICT_STYLES[check.answer]), check.more, indent=4, hanging=6)
     for each in measured.not_judged:
         page.paragraph((each.rule, "dim"), f"not judged: {each.reason}", indent=4, hanging=6)
 
@@ -99,7 +88,11 @@ def _table(page: Page, measured: Distribution) -> None:
 def markdown_lines(measured: Distribution) -> list[str]:
     """The section as plain lines; the caller escapes them."""
     lines = [f"{label}: {text}" if label else text for label, text in number_lines(measured)]
-    lines += [f"{_SIGNS[check.answer]} {check_line(check)}" for check in measured.checks]
+    lines += [
+        f"{SIGNS[check.answer]} {check.rule} {check.name} {_measured(check)}, required {check.needed}: {check.answer}"
+        f"{f'; {check.more}' if check.more else ''}"
+        for check in measured.checks
+    ]
     lines += [f"– {each.rule} {each.name}: not judged, {each.reason}" for each in measured.not_judged]
     if measured.advice and measured.scripted:
         lines.append(SCRIPTED)
@@ -110,20 +103,5 @@ def _measured(check: MeasuredCheck) -> str:
     return f"{check.value:g}" if check.count else _spread(check)
 
 
-def _predicted(measured: Distribution) -> str:
-    if measured.predicted_live_groups is None:
-        return ""
-    return f"; per-task rates predict {1 - measured.predicted_live_groups:.0%}"
-
-
 def _spread(estimate: MeasuredValue) -> str:
     return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
-
-
-def _percent(low_value_high: tuple[float, float, float]) -> str:
-    low, value, high = low_value_high
-    return f"{value:.0%} ({low:.0%} to {high:.0%})"
-
-
-def _rest(live: MeasuredValue) -> tuple[float, float, float]:
-    return 1 - live.high, 1 - live.value, 1 - live.low

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,35 +38,29 @@ def shown_evidence(finding: Finding) -> tuple[ShownEvidence, ...]:
 
 
 def _entries(evidence: Evidence) -> Iterator[ShownEvidence]:
-    if evidence.case is not None:
-        yield _entry("case", evidence.case)
     reply = evidence.reply
+    yield from _known(case=evidence.case)
     if reply is not None:
-        yield _entry("task", reply.task)
-        if reply.policy is not None:
-            yield _entry("policy", reply.policy)
-    if evidence.answer is not None:
-        yield _entry("answer", evidence.answer)
+        yield from _known(task=reply.task, policy=reply.policy)
+    yield from _known(answer=evidence.answer)
     if reply is not None:
         yield _block("reply", reply.text)
-    for label, value in (("extracted", evidence.extracted), ("expected", evidence.expected)):
-        if value is not None:
-            yield _entry(label, value)
+    yield from _known(extracted=evidence.extracted, expected=evidence.expected)
     if evidence.earned is not None:
         yield _entry("reward", evidence.earned.reward)
         if evidence.earned.functions:
-            yield ShownEvidence("functions", _functions(evidence.earned.functions))
+            scores = (f"{name} {_score(score)}" for name, score in evidence.earned.functions.items())
+            yield ShownEvidence("functions", ", ".join(scores))
     if reply is not None:
-        yield from _circumstances(reply.rollout, reply.stop, derived=reply.derived)
+        yield from _known(rollout=reply.rollout, stop=reply.stop, derived=reply.derived or None)
     if evidence.reference is not None:
         yield ShownEvidence("reference reply", _in_brief(evidence.reference), quoted=True)
     if evidence.failure is not None:
-        for label, value in (("kind", evidence.failure.kind), ("error", evidence.failure.error)):
-            if value:
-                yield _entry(label, value)
+        yield from _known(kind=evidence.failure.kind or None, error=evidence.failure.error or None)
         if evidence.failure.traceback:
             yield _block("traceback", evidence.failure.traceback)
-    yield from _counted(evidence)
+    if evidence.count is None or evidence.of is None:  # if both are known, the message has them: `3 of 10`
+        yield from _known(count=evidence.count, of=evidence.of)
     for label, value in evidence.details.items():
         yield _entry(label.replace("_", " "), value)
     if evidence.ready_case is not None:
@@ -75,20 +69,8 @@ def _entries(evidence: Evidence) -> Iterator[ShownEvidence]:
         yield ShownEvidence(FURTHER, _in_brief(one), quoted=True)
 
 
-def _circumstances(rollout: int | None, stop: str | None, *, derived: bool) -> Iterator[ShownEvidence]:
-    for label, value in (("rollout", rollout), ("stop", stop)):
-        if value is not None:
-            yield _entry(label, value)
-    if derived:
-        yield _entry("derived", derived)
-
-
-def _counted(evidence: Evidence) -> Iterator[ShownEvidence]:
-    """One number alone; if both are known, the message has them: `3 of 10`."""
-    if evidence.count is None or evidence.of is None:
-        for label, value in (("count", evidence.count), ("of", evidence.of)):
-            if value is not None:
-                yield _entry(label, value)
+def _known(**values: Any) -> Iterator[ShownEvidence]:
+    return (_entry(label, value) for label, value in values.items() if value is not None)
 
 
 def _entry(label: str, value: Any) -> ShownEvidence:
@@ -127,10 +109,6 @@ def _text(value: Any) -> str:
     if isinstance(data, dict) and not any(isinstance(item, dict | list) for item in data.values()):
         return ", ".join(f"{name} {_text(item)}" for name, item in data.items())
     return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-
-
-def _functions(functions: Mapping[str, FunctionScore | float | None]) -> str:
-    return ", ".join(f"{name} {_score(score)}" for name, score in functions.items())
 
 
 def _score(score: FunctionScore | float | None) -> str:

@@ -101,11 +101,9 @@ class LiveProgress(RunProgress):
         table.add_column("time", no_wrap=True, justify="right", width=8)
         for row in shown:
             table.add_row(*self._cells(row))
-        details = [Text(f"{on_one_line(row.name)}: {row.detail}", "dim") for row in shown if self._has_detail(row)]
+        detailed = [row for row in shown if row.state == "running" and row.detail]
+        details = [Text(f"{on_one_line(row.name)}: {row.detail}", "dim") for row in detailed]
         return Group(table, *details[: room - len(shown)], self._summary(rows, hidden=len(rows) - len(shown)))
-
-    def _has_detail(self, row: EnvironmentProgress) -> bool:
-        return row.state == "running" and bool(row.detail)
 
     def _cells(self, row: EnvironmentProgress) -> tuple[RenderableType, ...]:
         name = on_one_line(row.name)

@@ -152,21 +152,17 @@ _TABLE_HEAD = (
 
 
 def _table_row(environment: EnvironmentResult) -> _Piece:
-    gates = [_gate_cell(environment.gates.get(gate)) for gate in GATES]
+    verdicts = [environment.gates.get(gate) for gate in GATES]
     cells = [
         _SIGNS[environment.verdict],
         table_cell(environment.name),
         table_cell(environment.package_version),
         environment.generation or "–",
-        *gates,
+        *(f"{_SIGNS[verdict]} {verdict}" if verdict else "–" for verdict in verdicts),
         prose_cell(time_text(environment)),
     ]
     order = _CUT_PASSED_ROW if environment.verdict == "pass" else _CUT_FAILED_ROW
     return _Piece("row", f"| {' | '.join(cells)} |\n", ((order, ""),))
-
-
-def _gate_cell(verdict: Verdict | None) -> str:
-    return "–" if verdict is None else f"{_SIGNS[verdict]} {verdict}"
 
 
 def _problem_pieces(result: ValidationResult) -> list[_Piece]:

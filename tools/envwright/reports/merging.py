@@ -34,7 +34,8 @@ def merged(
         raise DeclarationError(problems)
     parts = list(reports.values())
     environments = sorted((one for part in parts for one in part.environments), key=lambda one: one.name)
-    wanted = {*expected, *(name for part in parts for name in _wanted(part))}
+    wanted = {*expected, *(name for part in parts for name in part.unfinished)}
+    wanted |= {name for part in parts if part.shard for name in part.shard.environments}
     runs = {name for part in parts for name in part.runs}
     wrong = tuple(dict.fromkeys(problem for part in parts for problem in part.problems))
     unjudged = () if wrong else sorted({*expected_runs} - runs)  # a failing run is one of the problems
@@ -88,10 +89,6 @@ def missing_shards(parts: Sequence[ValidationResult]) -> list[int]:
     shards = [part.shard for part in parts if part.shard]
     there = {shard.index for shard in shards}
     return [index for index in range(1, max((shard.of for shard in shards), default=0) + 1) if index not in there]
-
-
-def _wanted(part: ValidationResult) -> set[str]:
-    return {*part.unfinished, *(part.shard.environments if part.shard else ())}
 
 
 def _disagreements(reports: Mapping[str, ValidationResult]) -> Iterable[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -33,8 +33,6 @@ class CandidateReport:
 
 @dataclass(frozen=True)
 class OptimizationReport:
-    """The data of an optimization report."""
-
     environment: str
     digest: str
     model: str
@@ -62,7 +60,6 @@ class OptimizationReport:
 
     @property
     def change(self) -> str:
-        """The difference of the prompts."""
         lines = (self.before.splitlines(), self.after.splitlines())
         return "\n".join(difflib.unified_diff(*lines, "system prompt before", "system prompt after", lineterm=""))
 
@@ -73,13 +70,11 @@ def files(reports: Path, environment: str) -> tuple[Path, Path]:
 
 
 def render_json(report: OptimizationReport) -> str:
-    """The whole report."""
-    data = {**plain_data(asdict(report)), "change": report.change}
+    data = {**plain_data(report), "change": report.change}
     return json.dumps(data, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def document(report: OptimizationReport, *, quiet: bool = False) -> Iterator[Block]:
-    """The report for people: the whole change, for the author to decide."""
     yield Heading(f"{report.environment}: {report.verdict}", report.verdict)
     yield Labelled("why", report.reason)
     yield from (Labelled(label, text) for label, text in _labelled_lines(report))

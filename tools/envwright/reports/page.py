@@ -76,7 +76,6 @@ class Page:
         return "".join(f"{line.rstrip()}\n" for line in self._file.getvalue().splitlines())
 
     def blank(self) -> None:
-        """An empty line."""
         self._console.print()
 
     def line(self, *parts: tuple[str, str] | str, indent: int = 0) -> None:
@@ -101,7 +100,6 @@ class Page:
             self._put(" " * (hanging if number else indent), line)
 
     def field(self, label: str, text: str, *, indent: int, style: str = "") -> None:
-        """A label and, beside it, its wrapped text."""
         words = Text(on_one_line(shortened(text, LONGEST_SENTENCE)), style=style)
         self._beside(self._labelled(label, indent), "", [words])
 

@@ -6,15 +6,17 @@ import os
 import posixpath
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from envwright.files.atomic_write import write_whole
 from envwright.reports.blocks import Block, render_markdown, render_text
+from envwright.reports.progress import PlainProgress, RunProgress
 from envwright.reports.result import (
-    FINDING_KINDS,
     EnvironmentResult,
     FindingKind,
     ValidationResult,
@@ -39,16 +41,10 @@ _COMMANDS: dict[FindingKind, str] = {
 }
 
 
-def print_text(
-    text: str,
-    *,
-    guard: bool = True,
-    stream: TextIO | None = None,
-    environ: Mapping[str, str] = os.environ,
-) -> None:
+def print_text(text: str, *, guard: bool = True, stream: TextIO | None = None) -> None:
     """Print as far as the stream can show it; with `guard`, so that GitHub's runner finds no command in it."""
     stream = stream or sys.stdout
-    text = without_workflow_commands(text) if guard and is_in_job(environ) else text
+    text = without_workflow_commands(text) if guard and is_in_job() else text
     stream.write(fitting(text, getattr(stream, "encoding", None)))
     stream.flush()
 
@@ -58,7 +54,18 @@ def print_message(text: str, *, end: str = "\n") -> None:
     print(fitting(text, sys.stderr.encoding), end=end, file=sys.stderr, flush=True)
 
 
-def print_report(form: str, written: Mapping[str, str], render: Callable[[int, bool], str]) -> None:
+def open_progress(names: Iterable[str], *, quiet: bool = False) -> RunProgress:
+    """The kind of progress that suits standard error: nothing, plain lines, or a live table."""
+    if quiet:
+        return RunProgress(names)
+    if not sys.stderr.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
+        return PlainProgress(names, sys.stderr)
+    from envwright.reports.live_progress import LiveProgress  # importing rich takes 0.1 s, and only this needs it
+
+    return LiveProgress(names, sys.stderr, colour=not os.environ.get("NO_COLOR"))
+
+
+def print_report(form: str, written: Mapping[str, str], render: Callable[..., str]) -> None:
     """Print a report in this form, or else as `render` formats it for the terminal.
 
     Inside a GitHub job the Markdown is appended to its summary.
@@ -72,24 +79,22 @@ def print_document(form: str, json: str, blocks: Iterable[Block], shown: Iterabl
     blocks = list(blocks)
     written = {"json": json, "markdown": render_markdown(blocks)}
     on_terminal = blocks if shown is None else shown
-    print_report(form, written, lambda width, colour: render_text(on_terminal, width=width, colour=colour))
+    print_report(form, written, partial(render_text, on_terminal))
 
 
-def for_terminal(
-    render: Callable[[int, bool], str], stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
-) -> str:
-    """The result of `render` for the terminal's width and colours."""
-    terminal = (stream or sys.stdout).isatty()
+def for_terminal(render: Callable[..., str]) -> str:
+    """The result of `render(width=…, colour=…)` for the terminal."""
+    terminal, environ = sys.stdout.isatty(), os.environ
     width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns if terminal else DEFAULT_WIDTH
     if environ.get("FORCE_COLOR"):  # https://force-color.org; NO_COLOR is stronger
-        return render(width, not environ.get("NO_COLOR"))
-    return render(width, terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb")
+        return render(width=width, colour=not environ.get("NO_COLOR"))
+    return render(width=width, colour=terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb")
 
 
-def append_to_summary(page: str | Iterable[str], environ: Mapping[str, str] = os.environ) -> None:
+def append_to_summary(page: str | Iterable[str]) -> None:
     """Append a page to the summary of the current GitHub job, if any."""
-    summary = environ.get("GITHUB_STEP_SUMMARY")
-    if summary and is_in_job(environ):
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary and is_in_job():
         with Path(summary).open("a", encoding="utf-8") as file:
             file.writelines([page] if isinstance(page, str) else page)
 
@@ -103,9 +108,9 @@ def write_report(path: Path, text: str) -> None:
         print(f"{path} could not be written: {error}", file=sys.stderr)
 
 
-def is_in_job(environ: Mapping[str, str]) -> bool:
+def is_in_job() -> bool:
     """Whether this process runs in a job of GitHub, where workflow commands are read and others see the log."""
-    return environ.get("GITHUB_ACTIONS") == "true"
+    return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
 def render_annotations(result: ValidationResult) -> tuple[str, ...]:
@@ -114,20 +119,17 @@ def render_annotations(result: ValidationResult) -> tuple[str, ...]:
         workflow_command("error", problem.file, problem.line, "declaration", str(problem))
         for problem in result.problems
     ]
-    of_standing: dict[FindingKind, list[str]] = {kind: [] for kind in FINDING_KINDS}
+    found: dict[FindingKind, list[str]] = {kind: [] for kind in _COMMANDS}
     of_failures: list[str] = []
     for environment in result.environments:
         for finding in environment.findings:
-            found = of_standing[kind := finding_kind(finding)]
-            if kind in _COMMANDS and len(found) < MOST_OF_A_KIND:
-                found.append(_annotation(environment, finding, _COMMANDS[kind]))
+            if (kind := finding_kind(finding)) in found:
+                found[kind].append(_annotation(environment, finding, _COMMANDS[kind]))
         of_failures += [
-            workflow_command(
-                "error", None, None, f"{environment.name}: {broke.stage}", f"{broke.type}: {broke.message}"
-            )
-            for broke in environment.failures
+            workflow_command("error", None, None, f"{environment.name}: {each.stage}", f"{each.type}: {each.message}")
+            for each in environment.failures
         ]
-    return tuple(first_of_each_kind([*commands, *chain(*of_standing.values()), *of_failures]))
+    return tuple(first_of_each_kind([*commands, *chain(*found.values()), *of_failures]))
 
 
 def _annotation(environment: EnvironmentResult, finding: Finding, command: str) -> str:
@@ -158,10 +160,9 @@ def _property(text: str) -> str:
 def first_of_each_kind(commands: Iterable[str]) -> list[str]:
     """The findings that GitHub shows, up to its limit for each kind."""
     shown: list[str] = []
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for command in commands:
-        kind = command.split(" ", 1)[0]
-        counts[kind] = counts.get(kind, 0) + 1
+        counts[kind := command.split(" ", 1)[0]] += 1
         if counts[kind] <= MOST_OF_A_KIND:
             shown.append(command)
     return shown

@@ -35,8 +35,6 @@ MOST_NAMED_IN_A_LINE = 4
 
 @dataclass(frozen=True)
 class EnvironmentProgress:
-    """The progress of one environment."""
-
     name: str
     state: Literal["waiting", "running", "finished"] = "waiting"
     stage: StageName | None = None

@@ -335,11 +335,8 @@ class ValidationResult:
             policies |= dict.fromkeys(environment.policies)
             cached += environment.cached
             signers.update([environment.observed_by.key] if environment.observed_by else ())
-            altered += (
-                [(environment.name, environment.by_former_rules, environment.verdict)]
-                if environment.by_former_rules
-                else []
-            )
+            if environment.by_former_rules:
+                altered.append((environment.name, environment.by_former_rules, environment.verdict))
             if environment.verdict != "pass":
                 unmet.append((environment.verdict, environment.name, _deciding_finding(environment)))
             elif stopping := tuple(filter(stops_publishing, environment.findings)):

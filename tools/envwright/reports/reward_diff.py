@@ -70,8 +70,6 @@ class EnvironmentDiff:
 
 @dataclass(frozen=True)
 class DiffResult:
-    """One run of `envwright rewards diff`."""
-
     base: str
     verdict: Verdict
     environments: tuple[EnvironmentDiff, ...]
@@ -79,7 +77,6 @@ class DiffResult:
 
 
 def render_json(result: DiffResult) -> str:
-    """The whole report, with every changed reply."""
     data = {
         "version": FORMAT_VERSION,
         "tool": result.tool_version,
@@ -292,8 +289,6 @@ class PolicyRewards:
 
 @dataclass(frozen=True)
 class EnvironmentRewards:
-    """The rewards of one environment's policies."""
-
     __pydantic_config__ = ConfigDict(extra="ignore")
 
     name: str

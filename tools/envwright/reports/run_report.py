@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -106,8 +106,6 @@ class RunFinding:
 
 @dataclass(frozen=True)
 class RunReport:
-    """The known data of one run."""
-
     name: str
     """Its name in the registry."""
     backend: str
@@ -156,7 +154,7 @@ def write_run(run: RunReport, reports: Path) -> Path:
     folder = reports / RUNS_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / run_file(run.name)
-    write_whole(path, json.dumps(plain_data(asdict(run)), indent=1, ensure_ascii=True, allow_nan=False) + "\n")
+    write_whole(path, json.dumps(plain_data(run), indent=1, ensure_ascii=True, allow_nan=False) + "\n")
     return path
 
 
@@ -191,7 +189,6 @@ WIDTH = 40
 
 
 def render_run(run: RunReport, samples: Sequence[Mapping[str, Any]] = (), *, quiet: bool = False) -> str:
-    """The run as text."""
     lines = [_headline(run)]
     if not quiet:
         lines += [_curve(curve) for curve in run.curves]
@@ -291,8 +288,6 @@ def _sample(sample: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class EnvironmentAnswer:
-    """The answer on the tasks of one environment."""
-
     environment: str
     answer: GoalAnswer
     reason: str
@@ -302,8 +297,6 @@ class EnvironmentAnswer:
 
 @dataclass(frozen=True)
 class RunAnswer:
-    """The answer of one run."""
-
     answer: GoalAnswer
     result: str
     """The result that was compared: `RUN@STEP`."""
@@ -319,7 +312,6 @@ class RunAnswer:
 
 
 def answer_blocks(name: str, answer: RunAnswer) -> Iterator[Block]:
-    """The answer for people."""
     yield Heading(f"{name}: {HEADLINES[answer.answer]} ({answer.result})", ANSWER_VERDICTS[answer.answer])
     yield from (Labelled(label, value) for label, value in _rows(answer))
 

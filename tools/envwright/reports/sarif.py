@@ -18,7 +18,6 @@ from envwright.reports.result import (
     FINDING_KINDS,
     EnvironmentResult,
     FindingKind,
-    StageFailure,
     ValidationResult,
     finding_kind,
 )
@@ -148,20 +147,14 @@ def _problem(file: str, line: int | None, message: str) -> dict[str, Any]:
 
 
 def _notifications(result: ValidationResult) -> dict[str, Any]:
-    broken: list[dict[str, Any]] = []
-    bugs: list[dict[str, Any]] = []
+    broken: list[str] = []
+    bugs: list[str] = []
     for environment in result.environments:
-        broken += [_notification(environment, failure) for failure in environment.failures]
-        messages = [
-            f"{environment.name}: {finding.rule}: {finding.message}" for finding in environment.findings if finding.bug
-        ]
-        bugs += [{"level": "error", "message": _text(text)} for text in messages]
-    return {"toolExecutionNotifications": [*broken, *bugs]} if broken or bugs else {}
-
-
-def _notification(environment: EnvironmentResult, failure: StageFailure) -> dict[str, Any]:
-    message = f"{environment.name}: {failure.stage}, {failure.kind}: {failure.type}: {failure.message}"
-    return {"level": "error", "message": _text(message)}
+        name = environment.name
+        broken += [f"{name}: {each.stage}, {each.kind}: {each.type}: {each.message}" for each in environment.failures]
+        bugs += [f"{name}: {finding.rule}: {finding.message}" for finding in environment.findings if finding.bug]
+    found = [{"level": "error", "message": _text(text)} for text in (*broken, *bugs)]
+    return {"toolExecutionNotifications": found} if found else {}
 
 
 def _text(text: str) -> dict[str, str]:

@@ -11,24 +11,11 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Generic, NamedTuple, TypeVar, overload
+from typing import IO, Generic, TypeVar, overload
 
 from envwright.reports.result import EnvironmentResult, read_stored, stored
 
 T = TypeVar("T")
-
-
-class _Written(NamedTuple):
-    """A position in the file."""
-
-    start: int
-    size: int
-
-
-class _Held(NamedTuple):
-    """An item that could not be written and stays in memory."""
-
-    data: bytes
 
 
 class SpillList(Sequence[T], Generic[T]):
@@ -42,7 +29,8 @@ class SpillList(Sequence[T], Generic[T]):
         self._store, self._read_item = store, read
         self._file: IO[bytes] | None = None
         self._end = 0
-        self._places: list[_Written | _Held] = []
+        self._places: list[tuple[int, int] | bytes] = []
+        """Start and size of each item in the file, or one that could not be written."""
         with suppress(OSError):
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -50,25 +38,21 @@ class SpillList(Sequence[T], Generic[T]):
 
     def append(self, item: T) -> None:
         """Append one item."""
-        self._places.append(self._written(self._store(item)))
+        data, written = self._store(item), -1
+        with suppress(OSError):
+            written = os.pwrite(self._file.fileno(), data, self._end) if self._file else -1
+        if written < len(data):
+            self._places.append(data)
+        else:
+            self._places.append((self._end, written))
+            self._end += written
 
-    def _written(self, data: bytes) -> _Written | _Held:
-        if self._file is None:
-            return _Held(data)
-        start = self._end
-        try:
-            if os.pwrite(self._file.fileno(), data, start) < len(data):
-                return _Held(data)
-        except OSError:
-            return _Held(data)
-        self._end += len(data)
-        return _Written(start, len(data))
-
-    def _read(self, place: _Written | _Held) -> T:
-        if isinstance(place, _Held):
-            return self._read_item(place.data)
+    def _read(self, place: tuple[int, int] | bytes) -> T:
+        if isinstance(place, bytes):
+            return self._read_item(place)
         assert self._file is not None
-        return self._read_item(os.pread(self._file.fileno(), place.size, place.start))
+        start, size = place
+        return self._read_item(os.pread(self._file.fileno(), size, start))
 
     def __len__(self) -> int:
         return len(self._places)

@@ -27,6 +27,7 @@ MOST_RULES = 12
 """The most lines on rules with a severity of the repository's."""
 MOST_POLICIES = 3
 """The most policies that a sentence names; more are counted."""
+SIGNS: dict[Verdict, str] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 _VERDICT_WORDS: dict[Verdict, str] = {
     "fail": "failed",
     "error": "not judged",
@@ -99,8 +100,7 @@ def _outcomes(result: ValidationResult) -> str:
     parts = [(counts[verdict], words) for verdict, words in _VERDICT_WORDS.items() if counts[verdict]]
     parts += [(left, "unfinished")] if left else []
     (first, words), *others = parts
-    noun = "environment" if first == 1 else "environments"
-    begin = names[0] if len(names) == 1 else f"{first} {noun}"
+    begin = names[0] if len(names) == 1 else counted(first, "environment")
     return ", ".join([f"{begin} {words}", *(f"{count} {words}" for count, words in others)])
 
 
@@ -115,9 +115,8 @@ def _variant(result: ValidationResult) -> str:
 
 
 def problems_sentence(result: ValidationResult) -> str:
-    """The number of problems in the declarations."""
-    count, files = len(result.problems), len({problem.file for problem in result.problems})
-    return f"{count} {'problem' if count == 1 else 'problems'} in {files} declared {'file' if files == 1 else 'files'}"
+    files = {problem.file for problem in result.problems}
+    return f"{counted(len(result.problems), 'problem')} in {counted(len(files), 'declared file')}"
 
 
 def _cached(result: ValidationResult) -> list[str]:
@@ -287,7 +286,6 @@ class FirstScreen:
 
 
 def first_screen(result: ValidationResult) -> FirstScreen:
-    """The first screen of a run."""
     unmet, command = result.outline.unmet, next_command(result)
     first = "" if len(unmet) < 2 or result.problems or result.interrupted else first_unmet(unmet)[0]
     return FirstScreen(headline(result), command, "" if first in command.split() else first, _cost(result))
@@ -319,14 +317,10 @@ def publication_sentence(result: ValidationResult) -> str:
 def _reason(finding: Finding | None) -> str:
     """The first sentence on why the rule of a finding exists, which is what ignoring it costs."""
     known = None if finding is None or finding.bug else all_rules().get(finding.rule)
-    return "" if known is None else _first_sentence(known.why)
+    return "" if known is None else re.split(r"(?<=[.!?])\s", on_one_line(known.why), maxsplit=1)[0]
 
 
 def _named(names: Sequence[str]) -> str:
     if len(names) > MOST_NAMED:
         return f"{len(names)} environments"
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
-
-
-def _first_sentence(text: str) -> str:
-    return re.split(r"(?<=[.!?])\s", on_one_line(text), maxsplit=1)[0]

@@ -22,6 +22,7 @@ from envwright.reports.result import (
     unreached_gates,
 )
 from envwright.reports.summary import (
+    SIGNS,
     first_screen,
     mutation_sentence,
     rule_lines,
@@ -29,7 +30,7 @@ from envwright.reports.summary import (
     search_sentence,
     time_text,
 )
-from envwright.rules.engine import ADD_CASE, GATES, Finding, Verdict
+from envwright.rules.engine import ADD_CASE, GATES, Finding
 from envwright.rules.reference_replies import ORACLE_FILE
 from envwright.rules.rewards.gold import BY_RESULTS, TO_COMPLETE
 from envwright.rules.verdict import VERDICTS
@@ -77,7 +78,6 @@ _TOLD: dict[FindingKind, str] = {
     "advice": "advice",
     "ignored": "ignored or known",
 }
-_SIGNS: dict[Verdict, str] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 
 
 def render_text(
@@ -163,14 +163,14 @@ def _table(page: Page, environments: Sequence[EnvironmentResult], *, verbose: bo
     hidden = 0 if verbose else max(0, passed - MOST_PASSED_ROWS)
     page.table(columns, rows[: len(rows) - hidden])
     if hidden:
-        page.line((f"{_SIGNS['pass']}  {hidden} more passed", VERDICT_STYLES["pass"]))
+        page.line((f"{SIGNS['pass']}  {hidden} more passed", VERDICT_STYLES["pass"]))
     page.blank()
 
 
 def _row(environment: EnvironmentResult) -> list[tuple[str, str]]:
     gates = [environment.gates.get(gate) for gate in GATES]
     return [
-        (_SIGNS[environment.verdict], VERDICT_STYLES[environment.verdict]),
+        (SIGNS[environment.verdict], VERDICT_STYLES[environment.verdict]),
         (environment.name, "bold" if environment.verdict != "pass" else ""),
         (environment.generation or "–", "dim"),
         *((gate, VERDICT_STYLES[gate]) if gate else ("–", "dim") for gate in gates),
@@ -195,7 +195,7 @@ def _findings(page: Page, environment: EnvironmentResult) -> None:
     for finding in environment.findings:
         shown[finding.rule] += 1
         if shown[finding.rule] <= MOST_FINDINGS_OF_A_RULE:
-            _finding(page, finding)
+            show_finding(page, finding)
     for rule, count in shown.items():
         if count > MOST_FINDINGS_OF_A_RULE:
             page.line((f"{rule}: {count - MOST_FINDINGS_OF_A_RULE} more; all are in validate.json", "dim"), indent=2)
@@ -243,7 +243,8 @@ def _distributions(page: Page, environment: EnvironmentResult) -> None:
         show_distribution(page, measured)
 
 
-def _finding(page: Page, finding: Finding) -> None:
+def show_finding(page: Page, finding: Finding) -> None:
+    """A finding with its whole evidence."""
     kind = finding_kind(finding)
     style = KIND_STYLES[kind]
     if finding.ignored:
@@ -269,27 +270,25 @@ def _finding(page: Page, finding: Finding) -> None:
 
 
 def _infrastructure(page: Page, environments: Sequence[EnvironmentResult]) -> None:
-    has_title = False
-    for environment in environments:
-        for failure in environment.failures:
-            if not has_title:
-                page.line(("Infrastructure failures (unrelated to the rewards):", "bold magenta"))
-                page.blank()
-                has_title = True
-            _failure(page, environment, failure)
+    failed = [(environment.name, failure) for environment in environments for failure in environment.failures]
+    if failed:
+        page.line(("Infrastructure failures (unrelated to the rewards):", "bold magenta"))
+        page.blank()
+    for name, failure in failed:
+        _failure(page, failure, name)
 
 
-def _failure(page: Page, environment: EnvironmentResult, failure: StageFailure) -> None:
-    page.paragraph(
-        (environment.name, "bold"),
-        (f"{failure.stage}, {failure.kind}:", VERDICT_STYLES["error"]),
-        f"{failure.type}: {failure.message}" if failure.type else failure.message,
-        indent=2,
-        hanging=4,
-    )
+def _failure(page: Page, failure: StageFailure, environment: str = "") -> None:
+    """A failure outside the environment: whole, if it is named, else in brief."""
+    text = f"{failure.type}: {failure.message}" if failure.type else failure.message
+    if not environment:
+        text = fitted(text, page.width - 9, 3, len(failure.stage) + len(failure.kind) + 4)
+    named = [(environment, "bold")] if environment else []
+    stage = (f"{failure.stage}, {failure.kind}:", VERDICT_STYLES["error"])
+    page.paragraph(*named, stage, text, indent=2, hanging=4 if environment else 9)
     if failure.at:
         page.line(f"{'at':<10} ", (failure.at, "cyan"), indent=4)
-    if failure.traceback.strip():
+    if environment and failure.traceback.strip():
         last = failure.traceback.rstrip().split("\n")[-MOST_TRACEBACK_LINES:]
         page.quote("traceback", "\n".join(last), indent=4)
     page.blank()
@@ -313,7 +312,7 @@ def causes(
         _cause(page, finding)
     failures = environment.failures[: max(1, _most_causes(alone) - len(shown))]
     for failure in failures:
-        _brief_failure(page, failure)
+        _failure(page, failure)
     if not shown and not failures:
         _reasons(page, environment)
     rest = [finding for finding in environment.findings if not any(finding is each for each in shown)]
@@ -399,16 +398,6 @@ def _shared_tail(one: str, other: str) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _brief_failure(page: Page, failure: StageFailure) -> None:
-    """Failures outside the environment."""
-    text = f"{failure.type}: {failure.message}" if failure.type else failure.message
-    message = fitted(text, page.width - 9, 3, len(failure.stage) + len(failure.kind) + 4)
-    page.paragraph((f"{failure.stage}, {failure.kind}:", VERDICT_STYLES["error"]), message, indent=2, hanging=9)
-    if failure.at:
-        page.line(f"{'at':<10} ", (failure.at, "cyan"), indent=INDENT)
-    page.blank()
-
-
 def _reasons(page: Page, environment: EnvironmentResult) -> None:
     """Why gates did not pass, each reason once."""
     gates: dict[str, list[str]] = {}
@@ -468,7 +457,7 @@ def _closing(page: Page, result: ValidationResult, reports: Sequence[str]) -> No
     screen = first_screen(result)
     cached = 0 if result.verdict == "pass" else result.outline.cached
     again = f"({cached} cached; --no-cache observes again)" if cached else ""
-    page.paragraph((f"{_SIGNS[result.verdict]} {result.verdict}:", style), screen.verdict, (again, "dim"), hanging=2)
+    page.paragraph((f"{SIGNS[result.verdict]} {result.verdict}:", style), screen.verdict, (again, "dim"), hanging=2)
     for line in rule_lines(result):
         page.field("rules", line, indent=0)
     if result.unfinished:

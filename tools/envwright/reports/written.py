@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal
 
 from envwright import __version__
 from envwright.declarations.problem import DeclarationError
@@ -126,25 +125,20 @@ def print_result(
     reports: Sequence[Path] = (),
     quiet: bool = False,
     verbose: bool = False,
-    stream: TextIO | None = None,
-    environ: Mapping[str, str] = os.environ,
 ) -> None:
-    """Print the result in the chosen form, as far as the stream can show it."""
-    stream = stream or sys.stdout
+    """Print the result in the chosen form, as far as standard output can show it."""
     if form == "json":
-        for part in json_parts(result):  # plain ASCII, which contains no workflow command
-            stream.write(part)
-        stream.flush()
+        sys.stdout.writelines(json_parts(result))  # plain ASCII, which contains no workflow command
+        sys.stdout.flush()
         return
     if form == "markdown":
-        print_text(render_markdown(result), stream=stream, environ=environ)
+        print_text(render_markdown(result))
         return
     from envwright.reports.terminal import render_text
 
     names = [_from_here(path) for path in reports]
     render = partial(render_text, result, quiet=quiet, verbose=verbose, reports=names)
-    text = for_terminal(lambda width, colour: render(width=width, colour=colour), stream, environ)
-    print_text(text, stream=stream, environ=environ)
+    print_text(for_terminal(render))
 
 
 def _from_here(path: Path) -> str:
@@ -152,14 +146,11 @@ def _from_here(path: Path) -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
-def report_to_github(
-    result: ValidationResult, *, stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
-) -> None:
+def report_to_github(result: ValidationResult) -> None:
     """Inside a GitHub workflow: annotations to standard error, the page to the job's summary."""
-    if not is_in_job(environ):
-        return
-    print_text("".join(f"{line}\n" for line in render_annotations(result)), guard=False, stream=stream or sys.stderr)
-    append_to_summary(markdown_parts(result), environ)
+    if is_in_job():
+        print_text("".join(f"{line}\n" for line in render_annotations(result)), guard=False, stream=sys.stderr)
+        append_to_summary(markdown_parts(result))
 
 
 def _page_parts(result: ValidationResult, folder: Path, *, one_file: bool = False) -> Iterator[str]:
@@ -194,7 +185,6 @@ def write_page(folder: Path, *, one_file: bool = False) -> Path:
 
 
 def write_run_page(run: RunReport, reports: Path) -> Path:
-    """The page of one run, beside its JSON."""
     from envwright.reports.html.page import page_parts
 
     verdict: Verdict = ANSWER_VERDICTS[run.answer.answer] if run.answer else "inconclusive"
@@ -217,9 +207,6 @@ def read_diff(path: Path, digests: Mapping[str, str]) -> dict[str, Any] | None:
         data = read_reward_diff(path)
     except DeclarationError:
         return None
-    same = [one for one in data["environments"] if _is_of(one, digests)]
+    known = (one for one in data["environments"] if one["name"] in digests)
+    same = [one for one in known if one.get("head", {}).get("digest") == digests[one["name"]]]
     return {**data, "environments": same} if same else None
-
-
-def _is_of(diff: Mapping[str, Any], digests: Mapping[str, str]) -> bool:
-    return diff["name"] in digests and diff.get("head", {}).get("digest") == digests[diff["name"]]

@@ -186,8 +186,24 @@ def terminated_like_interrupted() -> Iterator[None]:
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
-    previous = signal.signal(signal.SIGTERM, interrupt)
+    with signals_handled(interrupt, signal.SIGTERM):
+        yield
+
+
+@contextmanager
+def signals_handled(handler: Callable[[int, object], None], *numbers: signal.Signals) -> Iterator[None]:
+    """Call `handler` at these signals while the block runs."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def stopped_by_signals() -> threading.Event:
+    """An event that Ctrl-C and SIGTERM set from now on."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop

@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 
 import envwright
+from envwright import exit_codes
+from envwright.exit_codes import CommandError
 from envwright.system.file_lock import AlreadyLocked, locked
 from envwright.system.scratch_folder import scratch_folder
 
@@ -42,7 +44,7 @@ LONGEST_TEMPORARY = 70
 """Bytes of the path of a folder for temporary files: an address of a socket below it has 36 more."""
 
 
-class InUse(Exception):
+class InUse(CommandError):
     """Another run uses the cache."""
 
 
@@ -117,7 +119,7 @@ class Workspace:
                 for path in self._locks():
                     stack.enter_context(locked(path, wait=False))
             except AlreadyLocked:
-                raise InUse from None
+                raise InUse("another run is using the cache: nothing was removed", exit_codes.ERROR) from None
             yield
 
     def _locks(self) -> Iterator[Path]:

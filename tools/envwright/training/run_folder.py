@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envwright.exit_codes import CommandError
 from envwright.files.atomic_write import write_whole
 from envwright.text.plain_data import json_object, parsed_json
 
@@ -24,7 +25,7 @@ BEGUN_FROM = "begun_from"
 NAME = re.compile(r"checkpoint-(\d+)")
 
 
-class UnfitSettings(ValueError):
+class UnfitSettings(CommandError, ValueError):
     """The configuration cannot be run; the message names the key and the reason."""
 
 

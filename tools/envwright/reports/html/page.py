@@ -5,13 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from math import ceil, isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -20,7 +19,7 @@ from markupsafe import Markup
 from envwright.reports.documentation import documentation_address
 from envwright.reports.html.compact import Beside, PageData, page_environment
 from envwright.reports.result import DECIDING, FINDING_KINDS, finding_kind
-from envwright.reports.summary import first_screen, first_unmet, publication_sentence, rule_lines, score_text
+from envwright.reports.summary import SIGNS, first_screen, first_unmet, publication_sentence, rule_lines, score_text
 from envwright.rules.engine import GATES
 from envwright.rules.verdict import VERDICTS
 from envwright.text.plain_data import harmless, plain_data, seconds_text
@@ -46,15 +45,12 @@ SECTIONS = ("findings.js", "source.js", "environment.js", "before.js", "run.js")
 VIEWS = ("elements.js", "shared.js", *PICTURES, *SECTIONS, *TRANSCRIPTS)
 """Scripts that the site uses too."""
 SCRIPTS = (*VIEWS, "overview.js", "report.js")
-SIGNS = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 LENGTHS = (250_000, 20_000, 4_000, 1_000, 300, 120)
 """The lengths of texts to try: the first with which everything fits is used."""
 RUN_TEXT = 4_000
 POINTS = (1_000, 300, 100, 30)
 """The numbers of points to try for a curve: the first with which the runs fit into their part of the page is used."""
 RUNS_PART = 0.3
-_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
-"""A text in JSON, never shorter than its original."""
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -62,11 +58,8 @@ def render_page(
     result: ValidationResult,
     diff: Mapping[str, Any] | None = None,
     runs: Sequence[RunReport] = (),
-    unreadable: Sequence[str] = (),
-    compared: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """The whole page of a result, and of the diff, runs and comparisons, if any."""
-    return "".join(page_parts(result, diff, runs, unreadable, compared))
+    return "".join(page_parts(result, diff, runs))
 
 
 def page_parts(
@@ -104,7 +97,7 @@ def page_parts(
             publication=publication_sentence(result),
             rule_lines=rule_lines(result),
             counts=result.outline.counts,
-            rows=_Rows(environments, result.outline.verdicts),
+            rows=[{**overview_row(environments[at]), "order": at} for at in _worst_first(result.outline.verdicts)],
             unreadable=unreadable,
             shown=shown,
             gates=GATES,
@@ -119,19 +112,8 @@ def _first(result: ValidationResult) -> PageData:
     return {"name": name, "finding": finding, "kind": finding and finding_kind(finding)}
 
 
-class _Rows:
-    """The overview, line by line, worst first."""
-
-    def __init__(self, environments: Sequence[EnvironmentResult], verdicts: Sequence[Verdict]) -> None:
-        self._environments = environments
-        self._order = sorted(range(len(verdicts)), key=lambda index: VERDICTS.index(verdicts[index]))
-
-    def __len__(self) -> int:
-        return len(self._environments)
-
-    def __iter__(self) -> Iterator[PageData]:
-        for index in self._order:
-            yield {**overview_row(self._environments[index]), "order": index}
+def _worst_first(verdicts: Sequence[Verdict]) -> list[int]:
+    return sorted(range(len(verdicts)), key=lambda index: VERDICTS.index(verdicts[index]))
 
 
 def overview_row(environment: EnvironmentResult) -> PageData:
@@ -183,7 +165,6 @@ def templates(package: str) -> Environment:
 
 @cache
 def joined(folder: str, names: tuple[str, ...]) -> str:
-    """The tool's own files in one text."""
     parts = [(files("envwright.reports.html") / folder / name).read_text(encoding="utf-8") for name in names]
     return "\n".join(parts)
 
@@ -221,58 +202,26 @@ def fitted(
         name: Beside(diffs.get(name), [each for each in compared if each["environment"] == name])
         for name in {*diffs, *(each["environment"] for each in compared)}
     }
-    everything = range(len(environments))
-    found = _Environments(environments, beside, whole=True).made(everything, LENGTHS[0], room)
-    if len(found) == len(environments):
-        return Fitted(tuple(found), shown_runs, LENGTHS[0])
-    makers = _Environments(environments, beside, whole=False)
-    for longest in LENGTHS:
-        found = makers.made(everything, longest, room)
-        if len(found) == len(environments):
-            return Fitted(tuple(found), shown_runs, longest, is_whole=False)
-    verdicts = [environment.verdict for environment in environments]
-    order = sorted(range(len(verdicts)), key=lambda index: VERDICTS.index(verdicts[index]))
-    found = makers.made(order, LENGTHS[-1], room)
-    return Fitted(tuple(found), shown_runs, LENGTHS[-1], len(verdicts) - len(found), is_whole=False)
 
-
-class _Environments:
-    """Makes the environments' parts of the page, again only if a shorter text makes a difference."""
-
-    def __init__(self, environments: Sequence[EnvironmentResult], beside: Mapping[str, Beside], *, whole: bool) -> None:
-        self._environments = environments
-        self._whole = whole
-        self._beside = beside
-        self._parts: dict[int, _Part] = {}
-        """The parts by place, up to the first that did not fit."""
-
-    def made(self, order: Iterable[int], longest: int, room: int) -> list[tuple[str, Markup]]:
-        """The first of them in this order, as many as fit."""
+    def made(order: Iterable[int], longest: int, *, whole: bool) -> tuple[tuple[str, Markup], ...]:
+        """The environments in this order, as many as fit."""
         found: list[tuple[str, Markup]] = []
-        for index in order:
-            part = self._parts.get(index)
-            if part is None or part.longest > longest:
-                part = self._parts[index] = self._part(self._environments[index], longest)
-            room -= part.size
-            if room < 0:
+        left = room
+        for environment in (environments[index] for index in order):
+            data = page_environment(environment, beside.get(environment.name, Beside()), longest, whole=whole)
+            blob = embedded(data)
+            left -= _size(blob)
+            if left < 0:
                 break
-            found.append((part.name, part.blob))
-        return found
+            found.append((visible(environment.name), blob))
+        return tuple(found)
 
-    def _part(self, environment: EnvironmentResult, longest: int) -> _Part:
-        beside = self._beside.get(environment.name, Beside())
-        blob = embedded(page_environment(environment, beside, longest, whole=self._whole))
-        return _Part(visible(environment.name), blob, _size(blob), max(map(len, _TEXT.findall(blob)), default=0))
-
-
-class _Part(NamedTuple):
-    """One environment's part of the page."""
-
-    name: str
-    blob: Markup
-    size: int
-    longest: int
-    """An upper bound of the length of its texts."""
+    for longest, whole in ((LENGTHS[0], True), *((each, False) for each in LENGTHS)):
+        found = made(range(len(environments)), longest, whole=whole)
+        if len(found) == len(environments):
+            return Fitted(found, shown_runs, longest, is_whole=whole)
+    found = made(_worst_first([environment.verdict for environment in environments]), LENGTHS[-1], whole=False)
+    return Fitted(found, shown_runs, LENGTHS[-1], len(environments) - len(found), is_whole=False)
 
 
 def _runs(runs: Sequence[RunReport], room: int) -> tuple[tuple[RunReport, Markup], ...]:
@@ -286,21 +235,15 @@ def _runs(runs: Sequence[RunReport], room: int) -> tuple[tuple[RunReport, Markup
 
 def page_run(run: RunReport, most: int = POINTS[0]) -> dict[str, Any]:
     """A run for the page, with at most `points` on a curve: evenly chosen, including the last, with a note."""
-    data: dict[str, Any] = plain_data(asdict(run))
+    data: dict[str, Any] = plain_data(run)
     for curve in data["curves"]:
         every = ceil(len(curve["points"]) / most)
         if every > 1:
             thinned = f"One of {every} points is shown."
             curve["about"] = f"{curve['about']} {thinned}".strip()
-            curve["points"] = list(_thinned(curve["points"], every))
+            curve["points"] = [*curve["points"][:-1:every], curve["points"][-1]]
     shown: dict[str, Any] = harmless(data, RUN_TEXT)
     return shown
-
-
-def _thinned(points: Sequence[Any], every: int) -> Iterator[Any]:
-    for index, point in enumerate(points):
-        if index % every == 0 or index == len(points) - 1:
-            yield point
 
 
 def _size(blob: str) -> int:
@@ -327,12 +270,9 @@ def policy(*scripts: str, files_beside: bool = False) -> str:
 
     With `files_beside` these scripts may load others, the files of transcripts; markup still may not.
     """
-    sources = " ".join([f"'sha256-{_digest(script)}'" for script in scripts] + ["'strict-dynamic'"] * files_beside)
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii") for script in scripts]
+    sources = " ".join([*(f"'sha256-{digest}'" for digest in digests), *["'strict-dynamic'"] * files_beside])
     return (
         f"default-src 'none'; script-src {sources}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-
-
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import nh3
@@ -26,7 +27,7 @@ from envwright.rules.rewards.mutation import GOOD_SCORE
 from envwright.text.visible_text import shortened, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from markdown_it.token import Token
 
@@ -90,7 +91,6 @@ def emptied(folder: Path) -> None:
 
 
 def site_files(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
-    """Every file of the site with its text."""
     yield "assets/site.css", joined("assets", STYLES) + _own("site.css")
     yield "assets/library.js", joined("vendor", LIBRARIES)
     yield "assets/views.js", joined("assets", VIEWS) + _own("site.js")
@@ -106,13 +106,13 @@ def site_files(catalogue: Catalogue) -> Iterator[tuple[str, str]]:
         if content is not None:
             yield transcripts_file(listing.name), script_of(safe_key(listing.name), content)
     for run in catalogue.runs:
-        yield f"runs/{run_page(run)}/index.html", _run(run)
+        page = _page("run.html.j2", "../../", run=run, data=embedded(page_run(run)))
+        yield f"runs/{run_page(run)}/index.html", page
     if catalogue.report is not None:
         yield "report.html", render_page(catalogue.report, catalogue.diff, catalogue.runs)
 
 
 def run_page(run: RunReport) -> str:
-    """The name of a run's folder."""
     return run_file(run.name).removesuffix(".json")
 
 
@@ -123,12 +123,9 @@ def _environment(listing: ListedEnvironment, diff: dict[str, Any] | None) -> str
     return _page("environment.html.j2", "../../", one=listing, readme=readme, data=data, detected=detected)
 
 
-def _run(run: RunReport) -> str:
-    return _page("run.html.j2", "../../", run=run, data=embedded(page_run(run)))
-
-
 def _card(listing: ListedEnvironment) -> dict[str, Any]:
-    words = [listing.name, listing.description, *listing.tags, listing.generation or ""]
+    package = listing.package
+    words = [listing.name, package.description, *package.tags, package.generation or ""]
     distributions = listing.proven.distributions if listing.proven else ()
     return {
         "one": listing,
@@ -159,8 +156,6 @@ def _own(name: str) -> str:
 
 @dataclass(frozen=True)
 class MeasuredReward:
-    """The mean reward of a model in one environment."""
-
     text: str
     shade: int
     """From 0, the lowest reward, to 4."""
@@ -185,7 +180,8 @@ def model_table(listings: Sequence[ListedEnvironment]) -> ModelTable:
     latest = {listing.name: _latest(listing) for listing in listings}
     models = sorted({model for found in latest.values() for model in found})
     with_models = [listing for listing in listings if latest[listing.name]]
-    rows = sorted(with_models, key=lambda one: (-_mean(latest[one.name].values()), one.name))
+    means = {name: fmean(float(one.mean) for one in found.values()) for name, found in latest.items() if found}
+    rows = sorted(with_models, key=lambda one: (-means[one.name], one.name))
     return ModelTable(
         tuple(models),
         tuple((row, tuple(_measured(latest[row.name].get(model)) for model in models)) for row in rows),
@@ -197,11 +193,6 @@ def _latest(listing: ListedEnvironment) -> dict[str, ComparedRecording]:
         (baseline for baseline in listing.baselines if baseline.model), key=lambda one: str(one.date or "")
     )
     return {str(one.model): one for one in recorded}
-
-
-def _mean(recorded: Iterable[ComparedRecording]) -> float:
-    values = [float(one.mean) for one in recorded]
-    return sum(values) / len(values)
 
 
 def _measured(recorded: ComparedRecording | None) -> MeasuredReward | None:
@@ -264,25 +255,27 @@ def _adapted(children: Sequence[Token]) -> list[Token]:
 
 @dataclass(frozen=True)
 class ListedEnvironment:
-    """One environment of this repository."""
-
-    name: str
-    version: str
-    description: str
-    tags: tuple[str, ...]
-    generation: str | None
-    visibility: str
-    owners: tuple[str, ...]
-    hub: str
-    digest: str
-    readme: str
-    proven: EnvironmentResult | None
+    entry: EnvironmentEntry
+    package: Package
+    readme: str = ""
+    proven: EnvironmentResult | None = None
     """Its part of validate.json; `None` if no report has it."""
-    stale: bool
-    """Whether the report has another digest than the folder on disk."""
     runs: tuple[str, ...] = ()
     published: str | None = None
     """The version on the Hub according to the last release."""
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def hub(self) -> str:
+        return f"{HUB}/{self.entry.owner}/{self.name}"
+
+    @property
+    def stale(self) -> bool:
+        """Whether the report has another digest than the folder on disk."""
+        return self.proven is not None and self.proven.digest != self.package.digest
 
     @property
     def verdict(self) -> str | None:
@@ -303,8 +296,6 @@ class ListedEnvironment:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The data of the site."""
-
     owner: str
     listings: tuple[ListedEnvironment, ...]
     external: tuple[ExternalEntry, ...] = ()
@@ -325,28 +316,10 @@ def listing_of(
     released: Mapping[str, Any] | None = None,
 ) -> ListedEnvironment:
     """The listing of one environment; `released` is the data of release.json."""
-    proven = (
-        next((environment for environment in report.environments if environment.name == entry.name), None)
-        if report
-        else None
-    )
+    environments = report.environments if report else ()
+    proven = next((environment for environment in environments if environment.name == entry.name), None)
     used = [name for name, run in runs.items() if any(one.get("id") == entry.name for one in run["environments"])]
-    return ListedEnvironment(
-        name=entry.name,
-        version=package.version,
-        description=package.description,
-        tags=package.tags,
-        generation=package.generation,
-        visibility=entry.visibility,
-        owners=entry.owners,
-        hub=f"{HUB}/{entry.owner}/{entry.name}",
-        digest=package.digest,
-        readme=readme,
-        proven=proven,
-        stale=proven is not None and proven.digest != package.digest,
-        runs=tuple(used),
-        published=_published(entry.name, released),
-    )
+    return ListedEnvironment(entry, package, readme, proven, tuple(used), _published(entry.name, released))
 
 
 def _published(name: str, released: Mapping[str, Any] | None) -> str | None:

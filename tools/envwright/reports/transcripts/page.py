@@ -10,8 +10,9 @@ from __future__ import annotations
 import hmac
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -39,24 +40,11 @@ HEADERS = {
 }
 
 
-class ReadProblem(Protocol):
-    """A line that could not be read."""
-
-    @property
-    def file(self) -> str: ...
-    @property
-    def line(self) -> int: ...
-    @property
-    def place(self) -> str: ...
-    @property
-    def message(self) -> str: ...
-
-
 class TranscriptSource(Protocol):
     """Rollouts in parts, made on request."""
 
     @property
-    def problems(self) -> Sequence[ReadProblem]: ...
+    def problems(self) -> Sequence[object]: ...
     @property
     def files(self) -> Sequence[str]: ...
     @property
@@ -83,7 +71,7 @@ def page_of_source(source: TranscriptSource, title: str, beside: str, *, one_fil
             facts=_facts(source),
             problems=source.problems,
             most=MOST_PROBLEMS,
-            held=_held(source) if one_file else (),
+            held=((key, made()) for key, made in contents_of(source).items()) if one_file else (),
             tool=__version__,
         )
     )
@@ -94,53 +82,38 @@ def _facts(source: TranscriptSource) -> Iterator[str]:
     yield source.files[0] if len(source.files) == 1 else f"{len(source.files)} files"
 
 
-def keys_of(source: TranscriptSource) -> list[str]:
-    """The names of the files that a page loads: the list, then the parts."""
-    return [INDEX, *(part_key(number) for number in range(source.parts))]
-
-
 def part_key(number: int) -> str:
-    """The name of a part's file."""
     return f"part-{number}"
 
 
-def content_of_key(source: TranscriptSource, key: str) -> str | None:
-    """The packed data of one of these files; `None` for any other name."""
-    if key == INDEX:
-        return source.index()
-    number = key.removeprefix("part-")
-    if not number.isdecimal() or key != part_key(int(number)) or int(number) >= source.parts:
-        return None
-    return source.part(int(number))
-
-
-def _held(source: TranscriptSource) -> Iterable[tuple[str, str]]:
-    return ((key, content_of_key(source, key) or "") for key in keys_of(source))
+def contents_of(source: TranscriptSource) -> dict[str, Callable[[], str]]:
+    """The files that a page loads, by name, with what makes their packed data: the list, then the parts."""
+    return {INDEX: source.index, **{part_key(at): partial(source.part, at) for at in range(source.parts)}}
 
 
 def write_static_page(source: TranscriptSource, title: str, page: Path, *, one_file: bool = False) -> int:
     """Write a page, and unless it is one file the files that it loads; returns the number of files."""
     folder = page.with_name(f"{safe_key(page.stem)}-transcripts")
-    if not one_file:
-        for key in keys_of(source):
-            write_whole(folder / f"{key}.js", script_of(key, content_of_key(source, key) or ""))
+    contents = {} if one_file else contents_of(source)
+    for key, made in contents.items():
+        write_whole(folder / f"{key}.js", script_of(key, made()))
     write_whole(page, page_of_source(source, title, f"{folder.name}/", one_file=one_file))
-    return 1 if one_file else 1 + len(keys_of(source))
+    return 1 + len(contents)
 
 
 @contextmanager
 def served_transcripts(source: TranscriptSource, title: str, port: int = 0) -> Iterator[str]:
     """The address of the page while the block runs. Raises `OSError` if the port is taken."""
     token = secrets.token_urlsafe(24)
-    page = "".join(page_of_source(source, title, "")).encode()
+    page, contents = "".join(page_of_source(source, title, "")).encode(), contents_of(source)
 
     def answer(name: str) -> tuple[str, bytes] | None:
         if name == "":
             return "text/html; charset=utf-8", page
-        content = content_of_key(source, name.removesuffix(".js")) if name.endswith(".js") else None
-        if content is None:
+        key, dot, suffix = name.partition(".")
+        if (dot, suffix) != (".", "js") or key not in contents:
             return None
-        return "text/javascript; charset=utf-8", script_of(name.removesuffix(".js"), content).encode()
+        return "text/javascript; charset=utf-8", script_of(key, contents[key]()).encode()
 
     server = _Server((HOST, port), _handler(token, answer))
     serving = threading.Thread(target=server.serve_forever, name="view", kwargs={"poll_interval": 0.1}, daemon=True)

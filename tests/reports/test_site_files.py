@@ -14,7 +14,8 @@ import pytest
 from docs_site.staged_pages import stage
 from envwright import exit_codes
 from envwright.cli.main import main
-from envwright.declarations.registry import load_registry
+from envwright.declarations.package import Package
+from envwright.declarations.registry import EnvironmentEntry, load_registry
 from envwright.facts.transcripts import packed
 from envwright.reports.html.page import templates
 from envwright.reports.result import ComparedRecording, EnvironmentResult, json_parts
@@ -216,7 +217,8 @@ def test_site_is_not_written_over_a_file_or_through_a_link(
     assert f"{out} is a link or a file; name a folder" in capsys.readouterr().err
 
 
-LISTED = ListedEnvironment("a", "1", "", (), "v1", "PUBLIC", (), "https://x", "d", "", None, False)
+PACKAGE = Package("a", Path(), "a", "1", "", (), "", (), (), "v1", None, digest="d")
+LISTED = ListedEnvironment(EnvironmentEntry("a", visibility="PUBLIC"), PACKAGE)
 
 
 def recorded(model: str | None, mean: float, date: str = "2026-11-02") -> ComparedRecording:
@@ -226,7 +228,8 @@ def recorded(model: str | None, mean: float, date: str = "2026-11-02") -> Compar
 
 
 def listed(name: str, *recordings: ComparedRecording) -> ListedEnvironment:
-    return replace(LISTED, name=name, proven=EnvironmentResult(name, "", "pass", recordings=recordings))
+    proven = EnvironmentResult(name, "", "pass", recordings=recordings)
+    return replace(LISTED, entry=EnvironmentEntry(name), proven=proven)
 
 
 def test_model_table_has_the_latest_recording_of_each_model() -> None:
@@ -252,7 +255,7 @@ def test_model_table_leaves_scripted_policies_out() -> None:
 
 
 def test_model_table_on_the_site_escapes_names_and_is_absent_without_models() -> None:
-    files = dict(site_files(Catalogue("acme", (LISTED, replace(LISTED, name="b")))))
+    files = dict(site_files(Catalogue("acme", (LISTED, replace(LISTED, entry=EnvironmentEntry("b"))))))
     assert "Rewards of models" not in files["index.html"]
     shown = model_table([listed("a", recorded("<img src=x>", 0.5))])
     text = templates("envwright.reports.site").get_template("models.html.j2").render(models=shown)

@@ -258,16 +258,22 @@ def test_folder_of_answers_in_the_wheel_is_an_error_although_it_is_imported(name
     assert the("SCH032", imported).severity == "error"
 
 
-def of_two_answers(*echoed: float) -> Subject:
-    """Four tasks, answered by no, no, yes and yes, and the rewards of the repeated prompt."""
+def of_two_answers(*echoed: float, policy: str = "echo") -> Subject:
+    """Four tasks, answered by no, no, yes and yes, and the rewards of the repeated prompt or another policy."""
     answered = zip(("no", "no", "yes", "yes"), echoed, strict=True)
     return subject(
         scores=tuple(
             each
             for task, (answer, reward) in enumerate(answered)
-            for each in (score("oracle", task, answer), score("echo", task, "yes or no?", reward=reward))
+            for each in (score("oracle", task, answer), score(policy, task, "yes or no?", reward=reward))
         )
     )
+
+
+def test_instruction_that_is_read_as_one_answer_is_a_warning() -> None:
+    """Two answers of a stranger were 1 and 2, and the text ends with a score of 1.0."""
+    assert the("RWD009", of_two_answers(0.0, 0.0, 1.0, 1.0, policy="override")).severity == "warning"
+    assert the("RWD009", of_two_answers(1.0, 1.0, 1.0, 1.0, policy="override")).severity == "error"
 
 
 def test_prompt_that_is_read_as_one_answer_is_a_warning() -> None:

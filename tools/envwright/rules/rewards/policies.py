@@ -197,18 +197,23 @@ def echo_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     Why: Copying the prompt earns the full reward. It contains the answer, or words that the reward searches for.
     Fix: Read only the final answer, from a tag or the last line. Do not search the whole reply.
     """
-    severity: Severity | None = "warning" if _earns_like_a_guess(subject) else None
+    severity = _severity(subject, echo)
     is_derived = any(score.derived for score in gold_by_task(subject).values())
     for found in paid_like_gold(subject, echo):
         details = {**found.evidence.details, **({REFERENCE: "derived from the task"} if is_derived else {})}
         yield replace(found, severity=severity, evidence=replace(found.evidence, details=details))
 
 
-def _earns_like_a_guess(subject: Subject) -> bool:
-    """Whether the prompt earns on all tasks of one reference reply and no other, or as often as the commonest one."""
+def _severity(subject: Subject, policy: Policy) -> Severity | None:
+    """A warning where the reward reads an answer in a text that is none, such as a choice in the prompt."""
+    return "warning" if _earns_like_a_guess(subject, policy) else None
+
+
+def _earns_like_a_guess(subject: Subject, policy: Policy) -> bool:
+    """Whether a policy earns on all tasks of one reference reply and no other, or as often as the commonest one."""
     gold = {task: reply_text(score.completion) for task, score in gold_by_task(subject).items()}
-    paid = {score.task for score, _ in reaching_gold(subject, echo.name)}
-    asked = {score.task for score in scores_of(subject, echo.name)} & gold.keys()
+    paid = {score.task for score, _ in reaching_gold(subject, policy.name)}
+    asked = {score.task for score in scores_of(subject, policy.name)} & gold.keys()
     answers = {gold[task] for task in paid & asked}
     if len(answers) == 1:
         return paid < asked and not answers & {gold[task] for task in asked - paid}
@@ -234,12 +239,14 @@ def listing_answers_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
 def override_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     """Instructions to the grader earn as much as the right answer.
 
-    What: A reply that only instructs the grader to give full marks earns less than the reference reply.
+    What: A reply that only instructs the grader to give full marks earns less than the reference reply. Where it earns
+        no more than a guess, a number in it is read as an answer: a warning.
     Why: Training finds text that the judge obeys. Unprotected judges gave full marks to such text 8 times of 10.
     Fix: Quote the reply to the judge as data, request a verdict in a fixed form, and check the answer by code where
         possible.
     """
-    yield from paid_like_gold(subject, override)
+    severity = _severity(subject, override)
+    yield from (replace(found, severity=severity) for found in paid_like_gold(subject, override))
 
 
 @rule("RWD010", gate="rewards")

@@ -8,7 +8,7 @@ import pytest
 from envwright.authoring.adopting.recognition import Recognition
 from envwright.authoring.adopting.screen import decisions_of, next_command
 from envwright.authoring.adopting.staging import Adoption
-from envwright.packages.read_package import ORACLE_FILE
+from envwright.declarations.package import ORACLE_FILE
 from envwright.reports.result import EnvironmentResult
 from envwright.rules.engine import Finding, Verdict
 

@@ -13,12 +13,11 @@ import yaml
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.declarations.package import Package
+from envwright.declarations.package import CASES_FILE, Package
 from envwright.declarations.problem import nearest
 from envwright.exit_codes import CommandError
 from envwright.files.atomic_write import write_whole
 from envwright.packages.cases import with_cases
-from envwright.packages.read_package import CASES_FILE
 from envwright.packages.repository import Repository
 from envwright.reports.printing import print_text
 from envwright.reports.result import EnvironmentResult, read_report

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from envwright.builds.wheel import installed_digest
-from envwright.declarations.package import Package
+from envwright.declarations.package import CASES_FILE, Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts
 from envwright.facts.stages import StageName
@@ -22,7 +22,6 @@ from envwright.files.atomic_write import write_whole
 from envwright.observing.facts_cache import INPUTS, facts_file, facts_key, key_parts, read_facts
 from envwright.observing.observation_request import ObservationRequest
 from envwright.packages.content import strict_digest
-from envwright.packages.read_package import CASES_FILE
 from envwright.packages.reply_forms import forms_beside_code
 from envwright.system.signature import signed, verified
 from envwright.system.workspace import Workspace

@@ -18,7 +18,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
 from envwright.declarations.declared_text import read_text, relative
-from envwright.declarations.package import CaseDeclaration, Lock, Package, folder_of
+from envwright.declarations.package import CASES_FILE, ORACLE_FILE, CaseDeclaration, Lock, Package, folder_of
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.packages.cases import read_cases
 from envwright.packages.content import UnreadablePatternError, hub_content_hash, list_content, strict_digest
@@ -27,9 +27,6 @@ from envwright.packages.pyproject import Pyproject, parse_requirement, read_pypr
 from envwright.packages.settings import read_equivalent_mutants, read_settings
 from envwright.packages.source import generation_of, read_source
 from envwright.text.python_source import UNPARSABLE, parse_python
-
-CASES_FILE = "tests/cases.yaml"
-ORACLE_FILE = "tests/oracle.py"
 
 _TEST_FILE = re.compile(r"tests/(?:.+/)?(?:test_[^/]*|[^/]*_test)\.py")
 USUAL_ROOTS = ("", "src/")

@@ -7,6 +7,7 @@ from collections import Counter
 from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING
 
+from envwright.declarations.package import ORACLE_FILE
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.reports.distribution import show as show_distribution
 from envwright.reports.documentation import linked
@@ -31,7 +32,6 @@ from envwright.reports.summary import (
     time_text,
 )
 from envwright.rules.engine import ADD_CASE, GATES, Finding
-from envwright.rules.reference_replies import ORACLE_FILE
 from envwright.rules.rewards.gold import BY_RESULTS, TO_COMPLETE
 from envwright.rules.verdict import VERDICTS
 from envwright.text.plain_data import counted

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from envwright_worker.policies.baselines import oracle
 
+from envwright.declarations.package import ORACLE_FILE
+
 if TYPE_CHECKING:
     from envwright.facts.observed import Failure, Place, Score
     from envwright.rules.engine import Subject
@@ -15,7 +17,6 @@ NO_ORACLE = "NoOracle"
 """Type of the worker's failure without a reference reply."""
 ORACLE_ERROR = "OracleError"
 """Type of the worker's failure for an invalid reply of tests/oracle.py."""
-ORACLE_FILE = "tests/oracle.py"
 
 
 def scores_of(subject: Subject, policy: str) -> list[Score]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from envwright_worker.policies.baselines import oracle
 
+from envwright.declarations.package import ORACLE_FILE
 from envwright.facts.observed import Place
 from envwright.facts.reward_numbers import is_reward_number, number
 from envwright.rules.engine import Found, Subject, merged, rule
@@ -24,7 +25,7 @@ from envwright.rules.failures import (
     own_failure,
     refuses_reply,
 )
-from envwright.rules.reference_replies import ORACLE_FILE, gold_by_task
+from envwright.rules.reference_replies import gold_by_task
 from envwright.rules.rewards.time import left_out
 from envwright.statistics.declared_range import speakers
 

@@ -22,11 +22,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from envwright.declarations.package import ORACLE_FILE
 from envwright.facts.stages import needed_by
 from envwright.rules.engine import GATES, Finding, Gate, Subject, Verdict, all_rules, findings
 from envwright.rules.evidence import described
 from envwright.rules.profiles import RewardProfile, profiles
-from envwright.rules.reference_replies import ORACLE_FILE
 from envwright.rules.rewards.policies import REFERENCE
 from envwright.statistics.measures import Distribution
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from envwright.authoring.adopting.adopt import Outcome
 from envwright.authoring.adopting.staging import Adoption
-from envwright.packages.read_package import ORACLE_FILE
+from envwright.declarations.package import ORACLE_FILE
 from envwright.reports.page import VERDICT_STYLES, Page, TableColumn
 from envwright.reports.result import DECIDING, EnvironmentResult, ValidationResult, finding_kind
 from envwright.reports.summary import LONGEST_COMMAND_NAMES

@@ -9,8 +9,8 @@ from typing import Any
 
 from envwright_worker.policies.baselines import oracle
 
+from envwright.declarations.package import CASES_FILE, ORACLE_FILE
 from envwright.facts.observed import Facts, Task
-from envwright.packages.read_package import CASES_FILE, ORACLE_FILE
 from envwright.rules.suggested_code import oracle_skeleton
 
 MOST_FIELDS = 12

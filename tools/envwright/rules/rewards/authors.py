@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from envwright_worker.author_tests.expectation import parse_expectation
 from envwright_worker.failures import shortened
 
+from envwright.declarations.package import CASES_FILE
 from envwright.declarations.problem import nearest
 from envwright.facts.observed import Case, Place
 from envwright.facts.reward_numbers import number
@@ -17,8 +18,6 @@ from envwright.rules.failures import OFFLINE_FIX, is_endless, is_outside_the_env
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_CASES_FILE = "tests/cases.yaml"
 
 
 def _values(case: Case) -> dict[str, float | None]:
@@ -49,7 +48,7 @@ def case_does_not_hold(subject: Subject) -> Iterator[Found]:
             yield Found(
                 f"case {case.name!r}: {wrong[0]} is {number(values[wrong[0]])}, expected {case.expect[wrong[0]]}",
                 of_case(subject.facts, case),
-                Place(_CASES_FILE, case.line),
+                Place(CASES_FILE, case.line),
             )
 
 
@@ -68,7 +67,7 @@ def case_is_not_scored(subject: Subject) -> Iterator[Found]:
             yield Found(
                 f"case {case.name!r}: {wrong}",
                 of_case(subject.facts, case, failure),
-                Place(_CASES_FILE, case.line),
+                Place(CASES_FILE, case.line),
                 inconclusive=is_outside_the_environment(failure),
             )
 

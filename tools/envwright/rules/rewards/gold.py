@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from envwright_worker.failures import shortened
 from envwright_worker.policies.baselines import oracle
 
+from envwright.declarations.package import ORACLE_FILE
 from envwright.facts.observed import Place, Score
 from envwright.facts.recordings import HELD_OUT, LEAST_TASKS, LFS_POINTER, NOT_NAMED, OTHER_TASKS, ModelReplies
 from envwright.facts.reward_numbers import number
@@ -22,14 +23,7 @@ from envwright.rules.evidence import (
     of_reply,
     shown_reply,
 )
-from envwright.rules.reference_replies import (
-    NO_ORACLE,
-    ORACLE_ERROR,
-    ORACLE_FILE,
-    failed_by_the_oracle,
-    scores_of,
-    worst_paid,
-)
+from envwright.rules.reference_replies import NO_ORACLE, ORACLE_ERROR, failed_by_the_oracle, scores_of, worst_paid
 from envwright.rules.suggested_code import (
     agents_without_oracle,
     functions_to_write,

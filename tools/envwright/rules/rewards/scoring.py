@@ -11,6 +11,7 @@ from envwright_worker.failures import shortened
 from envwright_worker.policies.distorted_answers import long_junk
 from envwright_worker.reward_equality import same_reward
 
+from envwright.declarations.package import ORACLE_FILE
 from envwright.facts.observed import Place
 from envwright.facts.reward_numbers import number
 from envwright.facts.stages import needed_by
@@ -28,7 +29,7 @@ from envwright.rules.failures import (
     refuses_reply,
     wrong_call_fix,
 )
-from envwright.rules.reference_replies import ORACLE_FILE, best_paid, failed_by_the_oracle, is_of_the_oracle, place_of
+from envwright.rules.reference_replies import best_paid, failed_by_the_oracle, is_of_the_oracle, place_of
 from envwright.statistics.declared_range import is_reward, speakers
 
 if TYPE_CHECKING:

@@ -166,6 +166,6 @@ def advice_on(found: Recognised, source: str, *, hub: bool = False, options: str
         caution = "the data has no options: without them a letter can only be guessed"
     if found.layout.answer == "code" and not found.layout.roles.tests:
         caution = "there are no tests: a column of assertions would let programs be run instead of judged"
-    flags = f"{'--dataset' if hub else '--data'} {shlex.quote(source)}{options} --kind {kind}"
-    command = f"envwright new NAME {flags} --answer {found.layout.answer}"
-    return DatasetAdvice(kind, command, caution)
+    named = shlex.quote(source)
+    command = f"envwright new NAME {'--dataset' if hub else '--data'} {named}{options} --kind {kind}"
+    return DatasetAdvice(kind, f"{command} --answer {found.layout.answer}", caution)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from envwright import exit_codes
-from envwright.cli import arguments
-from envwright.cli.selection import named_environment
+from envwright.cli import arguments, models
 from envwright.declarations.declared_text import leads_inside
 from envwright.declarations.package import Package
 from envwright.declarations.registry import Registry
@@ -20,8 +21,6 @@ from envwright.exit_codes import CommandError
 from envwright.facts.training_log import NoMetrics
 from envwright.hub.access import HubUnavailable, hub_access
 from envwright.hub.runs import RunsUnreadable
-from envwright.models.comparison import ComparisonSettings, compare
-from envwright.models.model_evaluation import EvaluationSettings, EvaluationTarget
 from envwright.models.run_rollouts import with_rollouts
 from envwright.packages.content import reward_digest
 from envwright.packages.git import head_of
@@ -49,7 +48,6 @@ from envwright.statistics.before_after import GOAL_ANSWERS, judged, least_tasks,
 from envwright.statistics.checks import MIN_COVERAGE
 from envwright.statistics.intervals import Estimate
 from envwright.statistics.series import metric_of, rising_score
-from envwright.system.subprocesses import terminated_like_interrupted
 from envwright.text.plain_data import plain_data
 from envwright.text.visible_text import shortened, visible
 from envwright.training.declared_runs import packages_of_runs
@@ -171,8 +169,8 @@ def _checkpoints(seen: Followed, options: argparse.Namespace) -> None:
 class NoAnswer(CommandError):
     """The run cannot be judged yet; the message has the reason and the next command."""
 
-    def __init__(self, message: str, fix: str) -> None:
-        super().__init__(f"{message}\n    fix: {fix}")
+    def __init__(self, message: str, fix: str, code: int | None = None) -> None:
+        super().__init__(f"{message}\n    fix: {fix}" if fix else message, code)
 
 
 @dataclass(frozen=True)
@@ -310,16 +308,20 @@ def _compared(run: FinishedRun, name: str) -> Mapping[str, Any]:
     if (found := _on_file(run, package, before)) is not None:
         return found
     after = f"run:{run.kept.name}"
+    command = ["--before", before, "--after", after, "--root", str(run.checkout.root)]
     typed = f"envwright compare {name} --before {before} --after {after}"
     if not before.startswith("recording:") or run.kept.service is not None:
         raise NoAnswer(f"{name}: {run.kept.name} was not compared with {before} yet", f"{typed}, then this command")
     print_message(f"{name}: {typed}")
-    root = run.checkout.root
-    entry, package = named_environment(argparse.Namespace(root=root, name=name), with_key=True)
-    target = EvaluationTarget(root, entry, package, EvaluationSettings(quiet=True))
-    with terminated_like_interrupted():
-        report = compare(target, ComparisonSettings(before, after, run.reports))
-    return {**plain_data(report), "verdict": report.verdict}
+    parser = argparse.ArgumentParser()
+    models.add_arguments_compare(parser)
+    reports = ["--reports", str(run.reports)]
+    with redirect_stdout(sys.stderr):
+        code = models.run_compare(parser.parse_args([name, *command, *reports, "--quiet"]))
+    found = _on_file(run, package, before)
+    if found is None or code not in exit_codes.OF_VERDICT.values():
+        raise NoAnswer(f"{name}: no comparison was made", "", code)
+    return found
 
 
 def _before(run: FinishedRun, name: str) -> str:

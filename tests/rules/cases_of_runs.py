@@ -567,18 +567,6 @@ CASES = {
             "a judge that needs what is forwarded": run(replace(V1, judge="HF_TOKEN"), backend="prime"),
         },
     ),
-    "RUN048": RuleCases(
-        fires={
-            "older": run(backend="prime", on_hub="0.0.9"),
-            "not there": run(backend="prime", on_hub=""),
-        },
-        silent={
-            "there": run(backend="prime", on_hub="0.1.0"),
-            "no secret is needed": run(backend="prime"),
-            "newer": run(backend="prime", on_hub="0.2.0"),
-            "not from the hub": run(on_hub="0.0.9"),
-        },
-    ),
     "RUN049": RuleCases(
         fires={
             "hours": run(budget={"max_gpu_hours": 10, "hours": 8}),

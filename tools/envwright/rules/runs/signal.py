@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from envwright.packages.versions import version_step
 from envwright.rules.engine import Found, Severity, rule
 from envwright.rules.runs.subject import TOO_EASY, RunSubject, TrainedOn
 from envwright.text.plain_data import counted
@@ -189,26 +188,6 @@ def secret_does_not_reach_the_run(run: RunSubject) -> Iterator[Found]:
                 fix = f"Link it once: prime secret list, then prime env secret link ID {used.hub or 'OWNER/NAME'}"
                 fix += "; or train with prime-rl."
                 yield replace(run.found(used.key, message, fix, environment=used.id, secret=name), severity="warning")
-
-
-@rule("RUN048", gate="run")
-def hub_is_behind(run: RunSubject) -> Iterator[Found]:
-    """The environment on the Hub is older than the registry's.
-
-    What: Hosted runs take the environment from the Hub; if its state was read, the latest version there is not below
-        the package's.
-    Why: The run would train on rewards that have been fixed since.
-    Fix: Release first: `envwright release`.
-    """
-    if not run.trainer.hosted:
-        return
-    for used in run.trained_on:
-        if used.on_hub is None or used.external:
-            continue
-        step = version_step(used.on_hub, used.version)
-        if (step.direction > 0) if step else used.on_hub != used.version:
-            message = f"{used.id} is {used.version} here and {used.on_hub or 'missing'} on the Hub"
-            yield run.found(used.key, message, environment=used.id)
 
 
 @rule("RUN049", gate="run")

@@ -251,8 +251,6 @@ class TrainedOn:
     version: str = ""
     hub: str = ""
     """`owner/name` on the Hub."""
-    on_hub: str | None = None
-    """The latest version on the Hub; `None` if it was not read."""
     secrets: tuple[str, ...] = ()
     judge_key: str = ""
     """The key that its judge needs: its variable, or a description if no declaration names it."""

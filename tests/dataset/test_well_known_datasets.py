@@ -10,30 +10,6 @@ from envwright.authoring.dataset.recognition import recognise
 
 Rows = list[dict[str, Any]]
 SHAPES: dict[str, tuple[Rows, str]] = {
-    "mmlu": (
-        [
-            {
-                "question": f"Q{i} about physics?",
-                "subject": "physics",
-                "choices": [f"w{i}", "x", "y", "z"],
-                "answer": i % 4,
-            }
-            for i in range(24)
-        ],
-        "choice",
-    ),
-    "arc": (
-        [
-            {
-                "id": f"M{i}",
-                "question": f"Q{i} what?",
-                "choices": {"text": ["a1", "b1", "c1", "d1"], "label": ["A", "B", "C", "D"]},
-                "answerKey": "ABCD"[i % 4],
-            }
-            for i in range(24)
-        ],
-        "choice",
-    ),
     "arc123": (
         [
             {
@@ -45,13 +21,6 @@ SHAPES: dict[str, tuple[Rows, str]] = {
             for i in range(24)
         ],
         "choice",
-    ),
-    "boolq": (
-        [
-            {"question": f"is thing {i} a mammal", "passage": f"Thing {i} is ...", "answer": i % 3 == 0}
-            for i in range(24)
-        ],
-        "boolean",
     ),
     "squad": (
         [
@@ -65,19 +34,6 @@ SHAPES: dict[str, tuple[Rows, str]] = {
             for i in range(24)
         ],
         "text",
-    ),
-    "agnews": ([{"text": f"News item {i} says stuff", "label": i % 4} for i in range(24)], "label"),
-    "math": (
-        [
-            {
-                "problem": f"Find x{i}.",
-                "level": "Level 2",
-                "type": "Algebra",
-                "solution": f"so $\\boxed{{\\frac{{{i}}}{{3}}}}$.",
-            }
-            for i in range(24)
-        ],
-        "latex",
     ),
     "triviaqa": (
         [
@@ -104,33 +60,24 @@ SHAPES: dict[str, tuple[Rows, str]] = {
         ],
         "choice",
     ),
-    "winogrande": (
-        [
-            {"sentence": f"The _ was big {i}.", "option1": "dog", "option2": "cat", "answer": "12"[i % 2]}
-            for i in range(24)
-        ],
-        "choice",
-    ),
-    "strategyqa": (
-        [
-            {"qid": f"s{i}", "term": "x", "question": f"Could {i} fit?", "answer": bool(i % 2), "facts": ["a", "b"]}
-            for i in range(24)
-        ],
-        "boolean",
-    ),
-    "snli": ([{"premise": f"A man {i} runs.", "hypothesis": "He moves.", "label": i % 3} for i in range(24)], "label"),
-    "alpaca": (
+    "cola": ([{"sentence": f"The dog {i} barks.", "label": i % 2, "idx": i} for i in range(24)], "label"),
+    "qa": ([{"q": f"What is {i} squared?", "a": i * i} for i in range(24)], "number"),
+    "prefer": (
         [
             {
-                "instruction": f"Write about topic {i}",
-                "input": "",
-                "output": "Here is a long story about it that goes on and on with many words in it indeed.",
+                "prompt": f"Say hi {i}",
+                "chosen": "Hello there my dear friend, how are you doing this fine day?",
+                "rejected": "no",
             }
             for i in range(24)
         ],
         "text",
     ),
-    "aime": ([{"id": i, "problem": f"Find N{i}.", "answer": i * 37 % 999, "url": "x"} for i in range(24)], "number"),
+    "several units": (
+        [{"question": f"How long is {i}?", "answer": f"{i} {'cm' if i % 2 else 'm'}"} for i in range(24)],
+        "text",
+    ),
+    "tags": ([{"title": f"Post {i} on things", "tags": ["a", "b"] if i % 2 else ["c"]} for i in range(24)], "list"),
     "medmcqa": (
         [
             {
@@ -149,25 +96,6 @@ SHAPES: dict[str, tuple[Rows, str]] = {
         ],
         "choice",
     ),
-    "obqa": (
-        [
-            {
-                "id": f"7-{i}",
-                "question_stem": f"The sun {i} is",
-                "choices": {"text": ["w", "x", "y", "z"], "label": ["A", "B", "C", "D"]},
-                "answerKey": "ABCD"[i % 4],
-            }
-            for i in range(24)
-        ],
-        "choice",
-    ),
-    "race": (
-        [
-            {"article": "Long ..", "question": f"What {i}?", "options": ["p", "q", "r", "s"], "answer": "ABCD"[i % 4]}
-            for i in range(24)
-        ],
-        "choice",
-    ),
     "copa": (
         [
             {
@@ -182,60 +110,6 @@ SHAPES: dict[str, tuple[Rows, str]] = {
         ],
         "choice",
     ),
-    "cola": ([{"sentence": f"The dog {i} barks.", "label": i % 2, "idx": i} for i in range(24)], "label"),
-    "qa": ([{"q": f"What is {i} squared?", "a": i * i} for i in range(24)], "number"),
-    "openai_ft": (
-        [
-            {
-                "messages": [
-                    {"role": "user", "content": f"Is {i} even?"},
-                    {"role": "assistant", "content": "Yes" if i % 2 == 0 else "No"},
-                ]
-            }
-            for i in range(24)
-        ],
-        "boolean",
-    ),
-    "prefer": (
-        [
-            {
-                "prompt": f"Say hi {i}",
-                "chosen": "Hello there my dear friend, how are you doing this fine day?",
-                "rejected": "no",
-            }
-            for i in range(24)
-        ],
-        "text",
-    ),
-    "percent": ([{"question": f"What share is {i}?", "answer": f"{i}.5%"} for i in range(24)], "number"),
-    "units": ([{"question": f"How long is {i}?", "answer": f"{i} cm"} for i in range(24)], "number"),
-    "several units": (
-        [{"question": f"How long is {i}?", "answer": f"{i} {'cm' if i % 2 else 'm'}"} for i in range(24)],
-        "text",
-    ),
-    "sql": (
-        [
-            {
-                "question": f"List users {i}",
-                "context": "CREATE TABLE users (id int)",
-                "answer": f"SELECT name FROM users WHERE id = {i}",
-            }
-            for i in range(24)
-        ],
-        "code",
-    ),
-    "dates": ([{"question": f"When {i}?", "answer": f"2020-01-{i + 1:02}"} for i in range(24)], "text"),
-    "ner": (
-        [
-            {
-                "text": f"Ann{i} met Bob in Rome",
-                "entities": [{"type": "PER", "text": f"Ann{i}"}, {"type": "LOC", "text": "Rome"}],
-            }
-            for i in range(24)
-        ],
-        "json",
-    ),
-    "tags": ([{"title": f"Post {i} on things", "tags": ["a", "b"] if i % 2 else ["c"]} for i in range(24)], "list"),
 }
 
 

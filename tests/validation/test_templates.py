@@ -20,7 +20,6 @@ from envwright.observing.collected_facts import ProgressListener
 from envwright.observing.job import Confinement, Job, StageFailed
 from envwright.observing.observation import observe
 from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.stage import requests_for
 from envwright.observing.templates import LockTemplates, environment_processes
 from sample_packages import EXEMPLARS, REPOSITORY, SMALL, load, look_at, package_at, write_package
 
@@ -295,52 +294,6 @@ def test_forks_of_lock_template_do_not_affect_the_next(tmp_path: Path, origins: 
     assert [name for name, seen in before.items() if after[name] != seen] == []
 
 
-MARKING = """
-import verifiers as vf
-from datasets import Dataset
-
-scored = []
-
-
-def right(completion, answer, **_):
-    scored.append(answer)
-    return float(answer in completion[-1]["content"])
-
-
-def scored_before(completion, **_):
-    return float(len(scored) > 1)
-
-
-def load_environment(**_):
-    rows = [{"question": f"Say twice {number}.", "answer": str(2 * number)} for number in range(100, 112)]
-    rubric = vf.Rubric(funcs=[right, scored_before], weights=[1.0, 0.0])
-    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=rubric)
-"""
-
-
-def test_jobs_of_an_environment_do_not_affect_the_next(environments: Path, workspace: Workspace) -> None:
-    package = write_package(environments / "marking", "v0", {"module.py": MARKING})
-    stop, entry = threading.Event(), EnvironmentEntry(package.name)
-    venv = venv_for(package.folder / "requirements.lock", workspace, stop)
-    settings = requests_for(entry, ObservationRequest()).settings(package, package.folder)
-    reply = [{"role": "assistant", "content": "200"}]
-    before = []
-    with (
-        LockTemplates(workspace, stop) as templates,
-        environment_processes(
-            venv, package, package.folder, settings, Confinement({}), workspace, stop, templates
-        ) as processes,
-    ):
-        for _, parts in processes.load():
-            list(parts)
-        for _ in range(2):
-            with processes.job() as job:
-                replies = [{"id": n, "group": n, "task": 0, "completion": reply} for n in range(2)]
-                result = job.request("rescore", 60, replies=replies, seconds=10, max_concurrent=1)
-                before.append([one["functions"]["scored_before"]["score"] for _, one in result])
-    assert before[0] == before[1]
-
-
 def test_random_numbers_differ_between_forks(hostile: Callable[[str], Path], origins: Origins) -> None:
     overlay = hostile("import random, numpy; raise RuntimeError([random.random(), numpy.random.random()])")
     first, second = (json.loads(origins.failure("lock", overlay).message) for _ in range(2))
@@ -438,25 +391,6 @@ def test_lock_template_used_longest_ago_is_replaced(
         begun.begin(venv, package, Confinement({}, hash_seed=3))
         assert begun.begin(venv, package, Confinement({}, hash_seed=1)) is first
         assert begun.begin(venv, package, Confinement({}, hash_seed=2)) is not second
-
-
-DECLARED = """
-import os
-
-assert os.environ["DECLARED"] == "value"
-"""
-
-
-def test_environment_with_declared_variables_is_forked(
-    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
-) -> None:
-    package = write_package(environments / "declaring", "v1", {"module.py": DECLARED + V1})
-    with patch.context() as patched:
-        patched.setenv("DECLARED", "value")
-        request = ObservationRequest(use_cache=False, evaluate=False, only_replies=True)
-        facts = look_at(package, workspace, patch, secrets=("DECLARED",), request=request).facts
-    assert facts.failures == {}
-    assert facts.started == StartMode("forked", "", "environment")
 
 
 LEFT_BEHIND = """

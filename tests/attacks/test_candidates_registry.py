@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +14,8 @@ from envwright.declarations.problem import DeclarationError
 from envwright.declarations.tool_source import own_checkout
 from envwright.packages.repository import Repository
 from envwright.system.retry_policy import MODEL_ENDPOINT
-
-sys.path.append(str(Path(__file__).parents[1] / "cli"))
-sys.path.append(str(Path(__file__).parents[1] / "validation"))
-from fake_provider import KEY, MODEL, FakeProvider
-from small_repository import git, small_repository
+from fake_provider import KEY, FakeProvider
+from small_repository import declare_endpoints, endpoint, git, small_repository
 
 HEAD = "version: 1\nowner: acme\nenvironments:\n"
 LOOKS = """
@@ -38,7 +34,6 @@ def candidate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (main / "registry.yaml").write_text(f"{HEAD}  word-problems: {{secrets: [SEARCH_TOKEN]}}\n")
     made = small_repository(main / "candidate", "word_problems")
     git(made, "branch", "base")
-    (made / "configs").mkdir()
     with (made / "environments/word_problems/word_problems/__init__.py").open("a") as module:
         module.write(LOOKS)
     return made
@@ -52,10 +47,7 @@ def model(candidate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("DEPLOY_TOKEN", KEY)
     monkeypatch.setenv("SEARCH_TOKEN", "of main")
     with FakeProvider(lambda _: "<answer>12</answer>") as fake:
-        declared = {"endpoint_id": "fake", "model": MODEL, "url": fake.url, "key": "MODEL_KEY"}
-        lines = [f'{key} = "{value}"' for key, value in declared.items()]
-        prices = "input_price = 1.0\noutput_price = 10.0\nmax_tokens = 100\n"
-        (candidate / "configs/endpoints.toml").write_text("\n".join(["[[endpoint]]", *lines, prices]))
+        declare_endpoints(candidate, endpoint("fake", fake.url, key="MODEL_KEY"))
         yield
 
 

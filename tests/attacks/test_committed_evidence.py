@@ -12,8 +12,7 @@ from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.system.workspace import CACHE_DIR
 from sample_repository import refused, write, write_repository
-
-ROOT = Path(__file__).parents[2]
+from small_repository import ROOT, envwright, git
 
 
 @pytest.fixture
@@ -25,10 +24,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(root, "init", "-q")
     git(root, "add", "--all")
     return root
-
-
-def git(root: Path, *arguments: str) -> None:
-    subprocess.run(["git", "-C", str(root), *arguments], check=True, capture_output=True)
 
 
 def commit(root: Path, name: str) -> None:
@@ -49,9 +44,7 @@ def test_committed_results_stop_every_command(command: str, name: str, root: Pat
 
 def test_committed_results_exit_with_usage_and_no_traceback(root: Path) -> None:
     commit(root, ".envwright/facts/sums/k.json")
-    command = [sys.executable, "-m", "envwright", "validate", "--root", str(root)]
-    variables = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
-    done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
+    done = envwright(root, "validate")
     assert done.returncode == exit_codes.USAGE
     assert ".envwright/facts/sums/k.json: is tracked by git" in done.stderr
     assert "Traceback" not in done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from envwright.packages.content import strict_digest
 from envwright.packages.lock import render
 from envwright.packages.repository import Repository
 from sample_repository import PYPROJECT, lock_text, refused, write, write_repository
+from small_repository import git
 
 ROOT = Path(__file__).parents[2]
 HEX = "0x" + "f" * 5_000
@@ -90,11 +90,6 @@ def test_endless_number_in_a_lock_is_refused(entry: str, tmp_path: Path) -> None
     assert [problem.line for problem in found if "too large" in problem.message] == [AFTER_LOCK]
     with pytest.raises(ValueError, match="too large"):
         render(f"{entry} --hash=sha256:{'c' * 64}", (), "")
-
-
-def git(folder: Path, *arguments: str) -> None:
-    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("settings", [("core.autocrlf=true",), ("core.eol=crlf", "core.autocrlf=false")], ids=str)

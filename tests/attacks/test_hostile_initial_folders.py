@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from envwright.authoring.setup.answers import ANSWERS_FILE
@@ -25,27 +26,32 @@ def files(root: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
 
 
-@pytest.mark.parametrize("name", [".github", ".github/workflows", "configs", ".agents"])
-def test_linked_folder_is_not_written_through(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+@pytest.mark.parametrize("names", [(".github",), (".github/workflows", "configs", ".agents")])
+def test_linked_folder_is_not_written_through(
+    names: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     outside, root = tmp_path / "outside", tmp_path / "root"
     outside.mkdir()
-    (root / name).parent.mkdir(parents=True)
-    (root / name).symlink_to(outside)
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).symlink_to(outside)
     assert init(root) == 0
     assert files(outside) == []
-    assert f"{name} is a symbolic link" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert [name for name in names if f"{name} is a symbolic link" not in printed] == []
 
 
-@pytest.mark.parametrize("name", ["README.md", "noxfile.py", "CODEOWNERS"])
 @pytest.mark.parametrize("exists", [True, False])
-def test_linked_file_is_not_written_through(name: str, exists: bool, tmp_path: Path):
+def test_linked_file_is_not_written_through(exists: bool, tmp_path: Path):
     outside, root = tmp_path / "outside.txt", tmp_path / "root"
     root.mkdir()
     if exists:
         outside.write_text("theirs\n")
-    (root / name).symlink_to(outside)
+    names = ("README.md", "noxfile.py", "CODEOWNERS")
+    for name in names:
+        (root / name).symlink_to(outside)
     assert init(root) == 0
-    assert (root / name).is_symlink()
+    assert all((root / name).is_symlink() for name in names)
     assert (outside.read_text() if exists else outside.exists()) == ("theirs\n" if exists else False)
 
 
@@ -75,16 +81,23 @@ def test_link_that_replaced_a_file_is_not_upgraded_through(tmp_path: Path, capsy
     assert outside.read_text() == text
 
 
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the answers file of an initialised folder has."""
+    root = tmp_path_factory.mktemp("initialised")
+    init(root)
+    return dict(json.loads((root / ANSWERS_FILE).read_text()))
+
+
 @pytest.mark.parametrize(
     "name", ["../outside.txt", "/etc/outside.txt", "a/../../outside.txt", ".git/hooks/pre-commit", ""]
 )
-def test_answers_file_that_names_other_places_is_refused(name: str, tmp_path: Path):
+def test_answers_file_that_names_other_places_is_refused(name: str, record: dict[str, Any], tmp_path: Path):
     root = tmp_path / "root"
-    init(root)
+    root.mkdir()
     (tmp_path / "outside.txt").write_text("text")
-    record = json.loads((root / ANSWERS_FILE).read_text())
-    record["files"][name] = "text"  # equal to what is there, so that the file would be removed
-    (root / ANSWERS_FILE).write_text(json.dumps(record))
+    written = {**record, "files": {**record["files"], name: "text"}}  # as it is there, so that it would be removed
+    (root / ANSWERS_FILE).write_text(json.dumps(written))
     with pytest.raises(DeclarationError, match=r"outside of the repository"):
         main(["upgrade", "--root", str(root)])
     assert (tmp_path / "outside.txt").exists()
@@ -101,11 +114,9 @@ def test_answers_file_that_names_other_places_is_refused(name: str, tmp_path: Pa
         ("maintainers", ["@acme\n/evil @you"]),
     ],
 )
-def test_answers_with_more_than_names_are_refused(key: str, value: object, tmp_path: Path):
-    init(tmp_path)
-    record = json.loads((tmp_path / ANSWERS_FILE).read_text())
-    record["answers"][key] = value
-    (tmp_path / ANSWERS_FILE).write_text(json.dumps(record))
+def test_answers_with_more_than_names_are_refused(key: str, value: object, record: dict[str, Any], tmp_path: Path):
+    written = {**record, "answers": {**record["answers"], key: value}}
+    (tmp_path / ANSWERS_FILE).write_text(json.dumps(written))
     with pytest.raises(DeclarationError, match=r"answers\."):
         main(["upgrade", "--root", str(tmp_path)])
 
@@ -127,7 +138,7 @@ def test_hostile_owner_is_refused(owner: str, tmp_path: Path):
     assert (ended.value.code, root.exists()) == (2, False)
 
 
-@pytest.mark.parametrize("name", ["a b", "-x", "ü", "a\nb", "a\x1b[31mb", "$(touch x)", "'\"", "{{ 7 * 7 }}"])
+@pytest.mark.parametrize("name", ["-x", "a\nü\x1b[31mb", "$(touch x) '\" {{ 7 * 7 }}"])
 def test_hostile_folder_names_are_only_names(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert init(tmp_path / name) == 0
     assert [path.name for path in tmp_path.iterdir()] == [name]

@@ -14,7 +14,7 @@ import pytest
 from envwright.builds.resolve import resolve_tool_locks, resolved_lock
 from envwright.builds.venv import venv_for
 from envwright.system.workspace import CACHE_DIR, Workspace
-from test_hostile_uv_settings import Index
+from test_hostile_uv_settings import index
 
 FILES = {
     "PKG-INFO": "Metadata-Version: 2.1\nName: envwright-attack-source\nVersion: 1.0\n",
@@ -80,16 +80,14 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[bytes]:
     (users / "cache").mkdir(parents=True)
     (users / "canary").write_text("canary")
     made = source_archive(users)
-    index = Index(made, "envwright_attack_source-1.0.tar.gz")
     monkeypatch.setenv(CACHE_DIR, str(tmp_path / "shared"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(users / "cache"))
     monkeypatch.setenv("MODEL_KEY", "canary")
-    monkeypatch.setenv("UV_DEFAULT_INDEX", index.url)
     for name in ("UV_CACHE_DIR", "UV_OFFLINE", "UV_INDEX", "UV_INDEX_URL", "UV_FIND_LINKS", "UV_CONFIG_FILE"):
         monkeypatch.delenv(name, raising=False)
-    yield made
-    index.server.shutdown()
-    index.server.server_close()
+    with index(made, "envwright_attack_source-1.0.tar.gz") as server:
+        monkeypatch.setenv("UV_DEFAULT_INDEX", f"{server.url}/simple")
+        yield made
 
 
 def test_build_of_a_locked_package_reaches_no_file_and_no_key(archive: bytes, tmp_path: Path) -> None:

@@ -6,42 +6,28 @@ import hashlib
 import threading
 import zipfile
 from collections.abc import Iterator
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import pytest
 from envwright.builds.venv import VirtualEnvironment, venv_for
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import CACHE_DIR, Workspace
+from loopback_server import Answer, LoopbackServer, serving
 
 NAME = "envwright_attack_target-1.0-py3-none-any.whl"
+Indexes = tuple[LoopbackServer, LoopbackServer]
 
 
-class Index:
+def index(content: bytes, name: str = NAME) -> AbstractContextManager[LoopbackServer]:
     """A package index on loopback with one file, which remembers what it was asked for."""
+    page = f'<a href="/{name}">{name}</a>'.encode()
 
-    def __init__(self, content: bytes, name: str = NAME) -> None:
-        self.asked: list[str] = []
-        index = self
+    def answer(path: str) -> Answer:
+        is_file = path == f"/{name}"
+        return 200, {"Content-Type": "application/zip" if is_file else "text/html"}, content if is_file else page
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                index.asked.append(self.path)
-                page = f'<a href="/{name}">{name}</a>'.encode()
-                body = content if self.path == f"/{name}" else page
-                self.send_response(200)
-                self.send_header("Content-Type", "application/zip" if body is content else "text/html")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/simple"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    return serving(answer)
 
 
 @pytest.fixture(scope="module")
@@ -57,29 +43,27 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.fixture
-def indexes(wheel: bytes) -> Iterator[tuple[Index, Index]]:
+def indexes(wheel: bytes) -> Iterator[Indexes]:
     """The user's index, and a stranger's."""
-    both = Index(wheel), Index(wheel)
-    yield both
-    for index in both:
-        index.server.shutdown()
-        index.server.server_close()
+    with index(wheel) as own, index(wheel) as strangers:
+        yield own, strangers
 
 
 @pytest.fixture
-def lock(tmp_path: Path, wheel: bytes, indexes: tuple[Index, Index], monkeypatch: pytest.MonkeyPatch) -> Path:
+def lock(tmp_path: Path, wheel: bytes, indexes: Indexes, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A lock beside a pyproject.toml with a stranger's settings of uv, while the user has an index of their own."""
     monkeypatch.setenv(CACHE_DIR, str(tmp_path / "users"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("UV_CACHE_DIR", raising=False)
-    monkeypatch.setenv("UV_DEFAULT_INDEX", indexes[0].url)
+    monkeypatch.setenv("UV_DEFAULT_INDEX", f"{indexes[0].url}/simple")
     for name in ("UV_OFFLINE", "UV_INDEX", "UV_INDEX_URL", "UV_FIND_LINKS", "UV_CONFIG_FILE"):
         monkeypatch.delenv(name, raising=False)
     lock = tmp_path / "checkout/environments/hostile/requirements.lock"
     lock.parent.mkdir(parents=True)
     lock.write_text(f"envwright-attack-target==1.0 \\\n    --hash=sha256:{hashlib.sha256(wheel).hexdigest()}\n")
-    settings = f'index-url = "{indexes[1].url}"\nextra-index-url = ["{indexes[1].url}"]\ncache-dir = "./planted"\n'
-    lock.with_name("pyproject.toml").write_text(f"[tool.uv]\n{settings}[tool.uv.pip]\nindex-url = '{indexes[1].url}'\n")
+    stranger = f"{indexes[1].url}/simple"
+    settings = f'index-url = "{stranger}"\nextra-index-url = ["{stranger}"]\ncache-dir = "./planted"\n'
+    lock.with_name("pyproject.toml").write_text(f"[tool.uv]\n{settings}[tool.uv.pip]\nindex-url = '{stranger}'\n")
     (tmp_path / "checkout/uv.toml").write_text(settings)
     return lock
 
@@ -88,7 +72,7 @@ def installed(lock: Path) -> VirtualEnvironment:
     return venv_for(lock, Workspace(lock.parents[2]), threading.Event(), imported=False)
 
 
-def test_index_of_a_package_is_never_queried(lock: Path, indexes: tuple[Index, Index]) -> None:
+def test_index_of_a_package_is_never_queried(lock: Path, indexes: Indexes) -> None:
     venv = installed(lock)
     assert (venv.site_packages / "envwright_attack_target.py").is_file()
     assert indexes[0].asked
@@ -104,11 +88,9 @@ OTHER = f"envwright-other==1.0 --hash=sha256:{64 * '0'}"
 
 
 @pytest.mark.parametrize("hidden", ["-r other.txt", "--index-url {stranger}", OTHER])
-def test_line_hidden_behind_a_carriage_return_is_not_installed(
-    lock: Path, indexes: tuple[Index, Index], hidden: str
-) -> None:
+def test_line_hidden_behind_a_carriage_return_is_not_installed(lock: Path, indexes: Indexes, hidden: str) -> None:
     lock.with_name("other.txt").write_text(f"{OTHER}\n")
-    line = hidden.format(stranger=indexes[1].url)
+    line = hidden.format(stranger=f"{indexes[1].url}/simple")
     lock.write_bytes(b"# a comment\r" + line.encode() + b"\n" + lock.read_bytes())
     with suppress(ProgramFailed):  # a lock with such a line may be refused
         installed(lock)

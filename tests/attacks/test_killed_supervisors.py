@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 from envwright.system.subprocesses import ProgramFailed, run_program
-
-sys.path.append(str(Path(__file__).parents[1] / "validation"))
 from sample_packages import processes_with
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the processes")

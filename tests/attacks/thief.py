@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 import uuid
 from contextlib import suppress
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "validation"))
 from sample_packages import write_package
 
 THIEF = '''

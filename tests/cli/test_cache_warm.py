@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from pathlib import Path
 
@@ -11,20 +10,13 @@ from envwright import exit_codes
 from envwright.cli.main import main
 from envwright.facts.observed import Failure
 from envwright.system.subprocesses import ProgramFailed
-
-ROOT = Path(__file__).parents[2]
+from small_repository import small_repository
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """Three environments, two of which have the same lock."""
-    names = ("reverse_text", "word_problems", "date_arithmetic")
-    for name in names:
-        left_out = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / "environments" / name, tmp_path / "environments" / name, ignore=left_out)
-    entries = "".join(f"  {name.replace('_', '-')}: {{}}\n" for name in names)
-    (tmp_path / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n{entries}")
-    return tmp_path
+    return small_repository(tmp_path / "repository", "reverse_text", "word_problems", "date_arithmetic")
 
 
 def test_cache_warm_downloads_each_different_lock_once(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import fake_vllm
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
@@ -21,15 +20,10 @@ from envwright.packages.git import head_of
 from envwright.system.retry_policy import MODEL_ENDPOINT
 from envwright.training.declared_runs import packages_of_runs
 from envwright.training.preregistration import FILE, preregistration_of, write_once
-from small_repository import held_out, small_repository
-
-sys.path.append(str(Path(__file__).parents[1] / "validation"))
-sys.path.append(str(Path(__file__).parents[1] / "training"))
-import fake_vllm
 from fake_provider import KEY, MODEL, FakeProvider
+from small_repository import PRICES, Run, declare_endpoints, endpoint, git, held_out, small_repository
 
 worker = pytest.mark.worker
-PRICES = "input_price = 1.0\noutput_price = 10.0\n"
 
 
 def copies(_: list[dict[str, Any]]) -> str:
@@ -45,9 +39,7 @@ def solves(messages: list[dict[str, Any]]) -> str:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = small_repository(tmp_path_factory.mktemp("repository") / "r", "reverse_text", "date_arithmetic")
-    (made / "configs").mkdir()
-    return made
+    return small_repository(tmp_path_factory.mktemp("repository") / "r", "reverse_text", "date_arithmetic")
 
 
 @pytest.fixture
@@ -55,28 +47,18 @@ def models(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Fa
     monkeypatch.setenv("FAKE_KEY", KEY)
     monkeypatch.setattr("envwright.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
     with FakeProvider(copies) as base, FakeProvider(solves) as trained:
-        declare(root, base=base.url, trained=trained.url)
+        declare(root, base, trained)
         yield {"base": base, "trained": trained}
 
 
-def declare(root: Path, more: str = PRICES, **urls: str) -> None:
-    entries = [
-        f'[[endpoint]]\nendpoint_id = "{name}"\nmodel = "{MODEL}"\nurl = "{url}"\nkey = "FAKE_KEY"\n'
-        f"max_tokens = {200 if name == 'base' else 100}\n{more}"
-        for name, url in urls.items()
-    ]
-    (root / "configs" / "endpoints.toml").write_text("\n".join(entries))
-
-
 @pytest.fixture
-def compare(root: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    def envwright(name: str, before: str, after: str, *arguments: str) -> tuple[int, str]:
-        code = main(["compare", name, "--before", before, "--after", after, *arguments, "--root", str(root)])
-        out, err = capfd.readouterr()
-        assert KEY not in out + err
-        return code, out + err
+def compare(run: Run) -> Run:
+    return lambda name, before, after, *more: run("compare", name, "--before", before, "--after", after, *more)
 
-    return envwright
+
+def declare(root: Path, base: FakeProvider, trained: FakeProvider) -> None:
+    entry = endpoint("base", base.url, more=f"max_tokens = 200\n{PRICES}")
+    declare_endpoints(root, entry, endpoint("trained", trained.url))
 
 
 def report(root: Path, file: str) -> dict[str, Any]:
@@ -88,7 +70,7 @@ def files(root: Path) -> dict[str, Path]:
     """Results of two models on nine tasks, twice each, as files that are compared without an endpoint."""
     with pytest.MonkeyPatch.context() as patch, FakeProvider(copies) as base, FakeProvider(solves) as trained:
         patch.setenv("FAKE_KEY", KEY)
-        declare(root, base=base.url, trained=trained.url)
+        declare(root, base, trained)
         arguments = ["compare", "reverse-text", "--before", "base", "--after", "trained", "-n", "9", "-r", "2"]
         assert main([*arguments, "--quiet", "--root", str(root)]) == exit_codes.PASS
         asked = [
@@ -105,9 +87,7 @@ def files(root: Path) -> dict[str, Path]:
 
 
 @worker
-def test_compare_finds_better_model_and_fails_worse_one(
-    root: Path, files: dict[str, Path], compare: Callable[..., tuple[int, str]]
-) -> None:
+def test_compare_finds_better_model_and_fails_worse_one(root: Path, files: dict[str, Path], compare: Run) -> None:
     found = report(root, "reverse-text--base--trained")
     assert (found["answer"], found["verdict"], len(found["tasks"])) == ("better", "pass", 9)
     assert found["difference"]["low"] > 0
@@ -119,21 +99,9 @@ def test_compare_finds_better_model_and_fails_worse_one(
 
 @pytest.mark.slow
 @worker
-def test_compare_supports_v0(
-    root: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
-) -> None:
-    code, output = compare("date-arithmetic", "base", "trained", "-n", "8", "-r", "1", "--quiet")
-    assert code == exit_codes.PASS, output
-    assert len(models["base"].chats) == len(models["trained"].chats) == 8
-    by_name = {one["name"]: one for one in report(root, "date-arithmetic--base--trained--eval")["functions"]}
-    assert by_name["format_reward"]["difference"]["value"] == 1.0
-
-
-@pytest.mark.slow
-@worker
 @pytest.mark.parametrize("name", ["reverse-text", "date-arithmetic"])
 def test_compare_uses_held_out_tasks_if_declared(
-    name: str, root: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+    name: str, root: Path, models: dict[str, FakeProvider], compare: Run
 ) -> None:
     prompts: dict[str, set[str]] = {}
     declared = held_out(root, name) if name == "reverse-text" else nullcontext()  # the other one brings its own
@@ -162,7 +130,7 @@ def test_compare_uses_held_out_tasks_if_declared(
 @pytest.mark.slow
 @worker
 def test_compare_refuses_results_of_different_splits(
-    root: Path, compare: Callable[..., tuple[int, str]], capfd: pytest.CaptureFixture[str]
+    root: Path, compare: Run, capfd: pytest.CaptureFixture[str]
 ) -> None:
     recordings = root / "environments" / "reverse_text" / "recordings"
     with held_out(root, "reverse-text"):
@@ -195,7 +163,7 @@ def test_compare_refuses_results_of_different_splits(
 
 @worker
 def test_compare_runs_endpoint_only_on_tasks_of_the_file(
-    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Run
 ) -> None:
     odd = root / "odd.jsonl"
     odd.write_text("".join(f"{one}\n" for one in files["base"].read_text().splitlines() if json.loads(one)["task"] % 2))
@@ -206,7 +174,7 @@ def test_compare_runs_endpoint_only_on_tasks_of_the_file(
 
 @worker
 def test_compare_never_overwrites_files_it_reads(
-    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Run
 ) -> None:
     folder = root / "reports" / "rollouts"
     by_distribution = folder / "reverse-text--base.jsonl"
@@ -230,7 +198,7 @@ def test_compare_never_overwrites_files_it_reads(
 
 @worker
 def test_compare_refuses_foreign_results_with_line_number(
-    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Run
 ) -> None:
     lines = [json.loads(line) for line in files["base"].read_text().splitlines()]
     elsewhere = root / "elsewhere.jsonl"
@@ -253,7 +221,7 @@ def test_compare_refuses_foreign_results_with_line_number(
 
 @worker
 def test_compare_refuses_different_sampling_before_any_call(
-    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+    root: Path, files: dict[str, Path], models: dict[str, FakeProvider], compare: Run
 ) -> None:
     lines = [json.loads(line) for line in files["base"].read_text().splitlines()]
     cold = root / "cold.jsonl"
@@ -269,9 +237,7 @@ def test_compare_refuses_different_sampling_before_any_call(
 
 @pytest.mark.slow
 @worker
-def test_compare_refuses_recording_of_other_code(
-    root: Path, compare: Callable[..., tuple[int, str]], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_refuses_recording_of_other_code(root: Path, compare: Run, capfd: pytest.CaptureFixture[str]) -> None:
     recorded = ("record", "reverse-text", "-n", "8", "-r", "2", "--date", "2026-11-20", "--root", str(root))
     for policy in ("nop", "oracle"):
         assert main([*recorded, "--policy", policy]) == exit_codes.PASS
@@ -289,26 +255,7 @@ def test_compare_refuses_recording_of_other_code(
 
 @pytest.mark.slow
 @worker
-def test_compare_resumes_interrupted_run_without_paying_twice(
-    models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
-) -> None:
-    models["trained"].always = "401"
-    code, _ = compare("reverse-text", "base", "trained", "-n", "6", "-r", "2", "--quiet")
-    assert code == exit_codes.USAGE
-    models["trained"].always = None
-    for fake in models.values():
-        fake.seen.clear()
-    code, output = compare("reverse-text", "base", "trained", "-n", "6", "-r", "2", "--quiet")
-    assert code == exit_codes.PASS, output
-    assert models["base"].chats == []
-    assert len(models["trained"].chats) == 12
-
-
-@pytest.mark.slow
-@worker
-def test_compare_resumed_rollouts_get_distinct_seeds(
-    models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
-) -> None:
+def test_compare_resumed_rollouts_get_distinct_seeds(models: dict[str, FakeProvider], compare: Run) -> None:
     trained = models["trained"]
     trained.faults, trained.always = ["", ""], "401"
     code, _ = compare("reverse-text", "base", "trained", "-n", "1", "-r", "4", "--quiet")
@@ -323,9 +270,7 @@ def test_compare_resumed_rollouts_get_distinct_seeds(
 
 
 @worker
-def test_compare_ceiling_covers_both_sides(
-    models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
-) -> None:
+def test_compare_ceiling_covers_both_sides(models: dict[str, FakeProvider], compare: Run) -> None:
     code, output = compare("reverse-text", "base", "trained", "-n", "6", "-r", "2", "--max-cost", "0.02")
     assert code == exit_codes.USAGE
     assert "both sides could cost" in output
@@ -353,7 +298,7 @@ def learned(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 @pytest.mark.slow
 @worker
 def test_compare_serves_result_of_run_only_while_it_replies(
-    learned: Path, root: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+    learned: Path, root: Path, models: dict[str, FakeProvider], compare: Run
 ) -> None:
     code, output = compare("reverse-text", "base", "run:learned", "-n", "8", "-r", "1")
     assert code == exit_codes.PASS, output
@@ -369,9 +314,7 @@ def test_compare_serves_result_of_run_only_while_it_replies(
 @pytest.mark.slow
 @worker
 @pytest.mark.usefixtures("models")
-def test_compare_serves_base_of_run_before_its_result(
-    learned: Path, root: Path, compare: Callable[..., tuple[int, str]]
-) -> None:
+def test_compare_serves_base_of_run_before_its_result(learned: Path, root: Path, compare: Run) -> None:
     (root / "configs" / "endpoints.toml").unlink()  # nothing else is called base
     code, output = compare("reverse-text", "base", "run:learned", "-n", "2", "-r", "1")
     assert code == exit_codes.INCONCLUSIVE, output  # both are the stand-in
@@ -381,7 +324,7 @@ def test_compare_serves_base_of_run_before_its_result(
 
 
 def test_compare_with_unusable_result_of_run_calls_nothing(
-    learned: Path, models: dict[str, FakeProvider], compare: Callable[..., tuple[int, str]]
+    learned: Path, models: dict[str, FakeProvider], compare: Run
 ) -> None:
     weights = learned / "final" / "adapter_model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
@@ -390,22 +333,6 @@ def test_compare_with_unusable_result_of_run_calls_nothing(
     assert f"run:learned@5: {weights}: is cut off" in output
     assert "declares no run lerned" in compare("reverse-text", "base", "run:lerned")[1]
     assert not (learned / "notes.json").exists()
-    assert not any(fake.chats for fake in models.values())
-
-
-@worker
-def test_compare_whose_server_fails_has_its_words_and_calls_nothing(
-    learned: Path,
-    models: dict[str, FakeProvider],
-    compare: Callable[..., tuple[int, str]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("FAKE_VLLM_FAILS", "1")
-    code, output = compare("reverse-text", "base", "run:learned", "-n", "2", "-r", "1")
-    assert code == exit_codes.ERROR
-    assert "the server stopped" in output
-    assert "no kernel image is available" in output
-    assert fake_vllm.running(json.loads((learned / "notes.json").read_text())["pids"]) == []
     assert not any(fake.chats for fake in models.values())
 
 
@@ -434,9 +361,8 @@ def started(learned: Path, root: Path, models: dict[str, FakeProvider]) -> Itera
 
 def commit_of(root: Path) -> str:
     """The commit of everything as it is now."""
-    author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    for words in (["init", "-q"], ["add", "-A", "."], [*author, "commit", "-qm", "as it is"]):
-        subprocess.run(["git", *words], cwd=root, check=True)
+    git(root, "add", "-A", ".")
+    git(root, "commit", "-qm", "as it is")
     return head_of(root)
 
 
@@ -542,9 +468,7 @@ def test_result_of_run_with_changed_parts_names_them_and_calls_nothing(
     assert [len(fake.chats) for fake in models.values()] == [8, 0], "only the recording called a model"
 
 
-def test_compare_refuses_unknown_and_identical_sides(
-    compare: Callable[..., tuple[int, str]], models: dict[str, FakeProvider]
-) -> None:
+def test_compare_refuses_unknown_and_identical_sides(compare: Run, models: dict[str, FakeProvider]) -> None:
     code, output = compare("reverse-text", "bas", "trained")
     assert code == exit_codes.USAGE
     assert "bas is not an endpoint, a recording or a file; did you mean base?" in output

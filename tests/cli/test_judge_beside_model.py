@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +13,6 @@ from typing import Any
 
 import pytest
 from envwright import exit_codes
-from envwright.cli.main import main
 from envwright.declarations.endpoints import find_endpoint
 from envwright.models.model_run import judge_cut_short, judge_of, relay_for
 from envwright.models.relay import Relay
@@ -23,27 +21,19 @@ from envwright.system.retry_policy import MODEL_ENDPOINT
 from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import declared_runs
 from envwright_learner.environment import NothingPlayed, TrainingJudge, opened_for_training
-from small_repository import edit, small_repository
-
-sys.path.append(str(Path(__file__).parents[1] / "validation"))
 from fake_provider import KEY, MODEL, FakeProvider
+from small_repository import LOOKS_FOR_THE_KEY, PRICES, Run, declare_endpoints, edit, endpoint, small_repository
 
 worker = pytest.mark.worker
 NAME = "taboo-words"
 DECLARED = "judge: {endpoint: judging, max_cost: 1.0}"
 SENTENCE = "<description>Some folks enjoy this very nice thing on most of their free days.</description>"
-LOOKS_FOR_THE_KEY = """
-import os
-if "canary" in repr(dict(os.environ)) or "canary" in open("/proc/self/environ").read():
-    raise RuntimeError("the key is here")
-"""
 BOTH = ("-n", "2", "-r", "2", "--quiet")
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = small_repository(tmp_path_factory.mktemp("repository") / "r", "taboo_words")
-    (root / "configs").mkdir()
     with (root / "environments/taboo_words/taboo_words/__init__.py").open("a") as module:
         module.write(LOOKS_FOR_THE_KEY)
     return root
@@ -70,35 +60,19 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
 @pytest.fixture
 def judge(root: Path, model: FakeProvider) -> Iterator[FakeProvider]:
     with FakeProvider(lambda _: "yes") as made:
-        declare_endpoints(root, {"playing": (model.url, "MODEL_KEY"), "judging": (made.url, "JUDGE_KEY")})
+        declare(root, model.url, made.url)
         yield made
 
 
-@pytest.fixture
-def run(root: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    def envwright(*arguments: str) -> tuple[int, str]:
-        code = main([*arguments, "--root", str(root)])
-        out, err = capfd.readouterr()
-        assert KEY not in out + err
-        return code, out + err
-
-    return envwright
+def declare(root: Path, playing: str, judging: str, prices: str = PRICES) -> None:
+    more = f"max_tokens = 100\n{prices}"
+    entry = endpoint("playing", playing, key="MODEL_KEY", more=more)
+    declare_endpoints(root, entry, endpoint("judging", judging, key="JUDGE_KEY", more=more))
 
 
 def declare_judge(root: Path, line: str) -> None:
     entry = f"  {NAME}:\n    {line}\n" if line else f"  {NAME}: {{}}\n"
     (root / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n{entry}")
-
-
-def declare_endpoints(
-    root: Path, known: dict[str, tuple[str, str]], prices: str = "input_price = 1.0\noutput_price = 10.0\n"
-) -> None:
-    texts = [
-        f'[[endpoint]]\nendpoint_id = "{name}"\nmodel = "{MODEL}"\nurl = "{url}"\nkey = "{key}"\n'
-        f"max_tokens = 100\n{prices}"
-        for name, (url, key) in known.items()
-    ]
-    (root / "configs" / "endpoints.toml").write_text("\n".join(texts))
 
 
 def rows(root: Path) -> list[dict[str, Any]]:
@@ -109,7 +83,7 @@ def rows(root: Path) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @worker
 def test_judge_with_declaration_gets_real_calls_and_no_key(
-    root: Path, model: FakeProvider, judge: FakeProvider, run: Callable[..., tuple[int, str]]
+    root: Path, model: FakeProvider, judge: FakeProvider, run: Run
 ) -> None:
     code, output = run("smoke", NAME, "--model", "playing", *BOTH)
     assert code == exit_codes.PASS, output
@@ -123,9 +97,7 @@ def test_judge_with_declaration_gets_real_calls_and_no_key(
 
 
 @worker
-def test_judge_that_rejects_gives_no_reward(
-    root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]]
-) -> None:
+def test_judge_that_rejects_gives_no_reward(root: Path, judge: FakeProvider, run: Run) -> None:
     judge.says = lambda _: "no"
     run("smoke", NAME, "--model", "playing", *BOTH)
     assert [row["reward"] for row in rows(root)] == [0.0] * 4
@@ -133,7 +105,7 @@ def test_judge_that_rejects_gives_no_reward(
 
 @worker
 def test_judge_ceiling_is_separate_from_the_models(
-    root: Path, model: FakeProvider, judge: FakeProvider, run: Callable[..., tuple[int, str]]
+    root: Path, model: FakeProvider, judge: FakeProvider, run: Run
 ) -> None:
     declare_judge(root, "judge: {endpoint: judging, max_cost: 0.0001}")
     code, output = run("smoke", NAME, "--model", "playing", *BOTH)
@@ -147,9 +119,7 @@ def test_judge_ceiling_is_separate_from_the_models(
 
 @pytest.mark.slow
 @worker
-def test_record_with_judge_names_it_in_the_baseline(
-    root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]]
-) -> None:
+def test_record_with_judge_names_it_in_the_baseline(root: Path, judge: FakeProvider, run: Run) -> None:
     code, output = run("record", NAME, "--model", "playing", *BOTH)
     folder = root / "environments" / "taboo_words" / "recordings"
     baseline = json.loads((folder / "playing.json").read_text())
@@ -165,9 +135,7 @@ def test_record_with_judge_names_it_in_the_baseline(
 
 @pytest.mark.slow
 @worker
-def test_optimize_relays_the_judges_requests_and_gets_its_verdicts(
-    root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]]
-) -> None:
+def test_optimize_relays_the_judges_requests_and_gets_its_verdicts(root: Path, judge: FakeProvider, run: Run) -> None:
     small = ("--max-calls", "4", "--train-tasks", "2", "--validation-tasks", "2", "--max-cost", "5")
     code, said = run("optimize", NAME, "--model", "playing", "--initial-prompt", "Be brief.", "--quiet", *small)
     assert code == exit_codes.INCONCLUSIVE, said  # no prompt does better than one that earns everything
@@ -179,9 +147,7 @@ def test_optimize_relays_the_judges_requests_and_gets_its_verdicts(
 
 @pytest.mark.slow
 @worker
-def test_optimize_beyond_the_judges_ceiling_trusts_no_score(
-    root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]]
-) -> None:
+def test_optimize_beyond_the_judges_ceiling_trusts_no_score(root: Path, judge: FakeProvider, run: Run) -> None:
     declare_judge(root, "judge: {endpoint: judging, max_cost: 0.0001}")
     small = ("--max-calls", "4", "--train-tasks", "2", "--validation-tasks", "2", "--max-cost", "5")
     code, said = run("optimize", NAME, "--model", "playing", "--initial-prompt", "Be brief.", "--quiet", *small)
@@ -222,7 +188,7 @@ def played_under(root: Path, ceiling: float) -> Any:
 
 @worker
 def test_judge_that_source_does_not_show_is_refused_at_its_first_call(
-    root: Path, judge: FakeProvider, run: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+    root: Path, judge: FakeProvider, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     declare_judge(root, "")
     monkeypatch.setattr("envwright.packages.source._calls_model", lambda _: False)
@@ -247,7 +213,7 @@ def test_judge_without_declaration_is_refused_before_any_call(
     root: Path,
     model: FakeProvider,
     judge: FakeProvider,
-    run: Callable[..., tuple[int, str]],
+    run: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("envwright.cli.train_file.NEEDED", ())
@@ -264,24 +230,19 @@ def test_judge_without_price_or_key_is_refused_before_any_call(
     root: Path,
     model: FakeProvider,
     judge: FakeProvider,
-    run: Callable[..., tuple[int, str]],
+    run: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    elsewhere = {"playing": (model.url, "MODEL_KEY"), "judging": ("https://judge.example.org/v1", "JUDGE_KEY")}
-    declare_endpoints(root, elsewhere, prices="")
+    declare(root, model.url, "https://judge.example.org/v1", "")
     code, output = run("smoke", NAME, "--model", "playing", "--max-cost", "none", *BOTH)
     assert code == exit_codes.USAGE
     assert f"no price configured for the judge of {NAME}" in output
-    declare_endpoints(root, elsewhere)
+    declare(root, model.url, "https://judge.example.org/v1")
     monkeypatch.delenv("JUDGE_KEY")
     code, output = run("smoke", NAME, "--model", "playing", *BOTH)
     assert code == exit_codes.USAGE
     assert "JUDGE_KEY" in output
     assert model.seen == judge.seen == []
-
-
-def test_scripted_judge_without_model_is_a_usage_error(run: Callable[..., tuple[int, str]]) -> None:
-    assert run("smoke", NAME, "--scripted-judge")[0] == exit_codes.USAGE
 
 
 @pytest.mark.usefixtures("judge")

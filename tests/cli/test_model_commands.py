@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 from envwright import exit_codes
-from envwright.cli.main import main
 from envwright.declarations.problem import DeclarationError
 from envwright.facts.observed import Facts
 from envwright.facts.spending import Spending
@@ -25,17 +24,10 @@ from envwright.models.model_evaluation import EvaluationSettings, EvaluationTarg
 from envwright.models.model_gate import _judged
 from envwright.packages.repository import Repository
 from envwright.system.retry_policy import MODEL_ENDPOINT
-from small_repository import held_out, small_repository
-
-sys.path.append(str(Path(__file__).parents[1] / "validation"))
 from fake_provider import KEY, MODEL, FakeProvider
+from small_repository import LOOKS_FOR_THE_KEY, PRICES, Run, declare_endpoints, endpoint, held_out, small_repository
 
 worker = pytest.mark.worker
-LOOKS_FOR_THE_KEY = """
-import os
-if "canary" in repr(dict(os.environ)) or "canary" in open("/proc/self/environ").read():
-    raise RuntimeError("the key is here")
-"""
 TALKER = """
 import aiohttp
 import verifiers.v1 as vf
@@ -60,7 +52,6 @@ class Talker(vf.Harness[TalkerConfig]):
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = small_repository(tmp_path_factory.mktemp("repository") / "r", "word_problems", "date_arithmetic")
-    (made / "configs").mkdir()
     for recordings in made.glob("environments/*/recordings"):
         shutil.rmtree(recordings)
     for package in ("word_problems/word_problems", "date_arithmetic/date_arithmetic"):
@@ -78,26 +69,8 @@ def fake(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
     monkeypatch.setenv("FAKE_KEY", KEY)
     monkeypatch.setattr("envwright.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
     with FakeProvider(lambda _: "Let me see.\n<answer>12</answer>") as made:
-        declare(root, made.url)
+        declare_endpoints(root, endpoint("fake", made.url))
         yield made
-
-
-def declare(root: Path, url: str, prices: str = "input_price = 1.0\noutput_price = 10.0\n") -> None:
-    known = {"endpoint_id": "fake", "model": MODEL, "url": url, "key": "FAKE_KEY"}
-    lines = [f'{key} = "{value}"' for key, value in known.items()]
-    text = "\n".join(["[[endpoint]]", *lines, "max_tokens = 100", prices])
-    (root / "configs" / "endpoints.toml").write_text(text)
-
-
-@pytest.fixture
-def run(root: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    def envwright(*arguments: str) -> tuple[int, str]:
-        code = main([*arguments, "--root", str(root)])
-        out, err = capfd.readouterr()
-        assert KEY not in out + err
-        return code, out + err
-
-    return envwright
 
 
 def files_with(root: Path, text: bytes) -> list[Path]:
@@ -116,10 +89,8 @@ def rows(root: Path, name: str) -> list[dict[str, Any]]:
 
 
 @worker
-@pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
-def test_smoke_with_provider_faults_loses_no_rollout(
-    name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
-) -> None:
+def test_smoke_with_provider_faults_loses_no_rollout(root: Path, fake: FakeProvider, run: Run) -> None:
+    name = "word-problems"
     fake.faults = ["429", "500", "cut", "malformed"]
     kept = ("--max-cost", "0.5", "--scripted-judge", "--allow-network")
     code, output = run("smoke", name, "--model", "fake", "-n", "3", "-r", "2", "--quiet", *kept)
@@ -149,9 +120,7 @@ def test_gate_of_an_environment_counts_its_own_refused_calls(root: Path, refused
 @pytest.mark.slow
 @worker
 @pytest.mark.parametrize("gate", ["smoke", "distribution"])
-def test_harness_flag_runs_another_harness(
-    gate: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
-) -> None:
+def test_harness_flag_runs_another_harness(gate: str, root: Path, fake: FakeProvider, run: Run) -> None:
     """One that the environment's own package brings; without `--harness` it would not play."""
     code, output = run(gate, "word-problems", "--model", "fake", "--harness", "word-problems", "-n", "2", "-r", "2")
     assert code == (exit_codes.PASS if gate == "smoke" else exit_codes.INCONCLUSIVE), output
@@ -160,9 +129,7 @@ def test_harness_flag_runs_another_harness(
 
 
 @worker
-def test_harness_that_needs_container_is_an_error_without_calls(
-    fake: FakeProvider, run: Callable[..., tuple[int, str]]
-) -> None:
+def test_harness_that_needs_container_is_an_error_without_calls(fake: FakeProvider, run: Run) -> None:
     code, output = run("smoke", "word-problems", "--model", "fake", "--harness", "codex", "-n", "2", "-r", "1")
     assert code == exit_codes.ERROR
     assert "requires a container" in " ".join(output.split())
@@ -170,22 +137,17 @@ def test_harness_that_needs_container_is_an_error_without_calls(
 
 
 @worker
-@pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
-def test_smoke_during_outage_is_inconclusive_without_rewards(
-    name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
-) -> None:
+def test_smoke_during_outage_is_inconclusive_without_rewards(root: Path, fake: FakeProvider, run: Run) -> None:
     fake.always = "503"
-    code, _ = run("smoke", name, "--model", "fake", "-n", "2", "-r", "1", "--quiet")
+    code, _ = run("smoke", "date-arithmetic", "--model", "fake", "-n", "2", "-r", "1", "--quiet")
     assert code == exit_codes.INCONCLUSIVE
-    assert [one["reward"] for one in rows(root, name)] == [None, None]
+    assert [one["reward"] for one in rows(root, "date-arithmetic")] == [None, None]
     assert files_with(root, KEY.encode()) == []
 
 
 @worker
-def test_smoke_that_reaches_cost_ceiling_is_inconclusive(
-    root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
-) -> None:
-    declare(root, fake.url, "input_price = 1.0\noutput_price = 10.0\nconcurrency = 1\n")
+def test_smoke_that_reaches_cost_ceiling_is_inconclusive(root: Path, fake: FakeProvider, run: Run) -> None:
+    declare_endpoints(root, endpoint("fake", fake.url, more=f"max_tokens = 100\n{PRICES}concurrency = 1\n"))
     fake.usage = {"prompt_tokens": 9_000, "completion_tokens": 100}  # more than any tokenizer makes of that prompt
     code, output = run("smoke", "word-problems", "--model", "fake", "-n", "4", "-r", "1", "--max-cost", "0.01")
     assert code == exit_codes.INCONCLUSIVE, output
@@ -195,7 +157,7 @@ def test_smoke_that_reaches_cost_ceiling_is_inconclusive(
 
 @worker
 @pytest.mark.usefixtures("fake")
-def test_record_writes_two_small_files_without_key_or_paths(root: Path, run: Callable[..., tuple[int, str]]) -> None:
+def test_record_writes_two_small_files_without_key_or_paths(root: Path, run: Run) -> None:
     arguments = ("record", "word-problems", "--model", "fake", "-n", "3", "-r", "2", "--date", "2026-11-20")
     code, output = run(*arguments)
     assert code == exit_codes.PASS, output
@@ -226,9 +188,7 @@ def prompts(fake: FakeProvider) -> set[str]:
 @worker
 @pytest.mark.usefixtures("both_splits")
 @pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
-def test_record_of_held_out_tasks_is_a_separate_recording(
-    name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
-) -> None:
+def test_record_of_held_out_tasks_is_a_separate_recording(name: str, root: Path, fake: FakeProvider, run: Run) -> None:
     recordings = root / "environments" / name.replace("-", "_") / "recordings"
     try:
         for split in ("train", "eval"):
@@ -255,9 +215,7 @@ def test_record_of_held_out_tasks_is_a_separate_recording(
 @worker
 @pytest.mark.usefixtures("both_splits")
 @pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
-def test_gate_with_split_plays_held_out_tasks(
-    name: str, root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
-) -> None:
+def test_gate_with_split_plays_held_out_tasks(name: str, root: Path, fake: FakeProvider, run: Run) -> None:
     arguments = ("distribution", name, "--model", "fake", "-n", "3", "-r", "2")
     run(*arguments)
     trained = prompts(fake)
@@ -282,7 +240,7 @@ def test_gate_with_split_plays_held_out_tasks(
     ],
 )
 def test_split_without_held_out_tasks_names_the_declaration(
-    arguments: tuple[str, ...], fake: FakeProvider, run: Callable[..., tuple[int, str]]
+    arguments: tuple[str, ...], fake: FakeProvider, run: Run
 ) -> None:
     code, output = run(arguments[0], "word-problems", *arguments[1:], "--split", "eval")
     assert code == exit_codes.USAGE
@@ -291,9 +249,7 @@ def test_split_without_held_out_tasks_names_the_declaration(
 
 
 @worker
-def test_record_during_outage_writes_nothing(
-    root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
-) -> None:
+def test_record_during_outage_writes_nothing(root: Path, fake: FakeProvider, run: Run) -> None:
     fake.always = "429"
     code, output = run("record", "date-arithmetic", "--model", "fake", "-n", "2", "-r", "1")
     assert code == exit_codes.INCONCLUSIVE
@@ -302,9 +258,7 @@ def test_record_during_outage_writes_nothing(
 
 
 @worker
-def test_smoke_above_max_cost_is_refused_before_any_call(
-    fake: FakeProvider, run: Callable[..., tuple[int, str]]
-) -> None:
+def test_smoke_above_max_cost_is_refused_before_any_call(fake: FakeProvider, run: Run) -> None:
     code, output = run("smoke", "word-problems", "--model", "fake", "--max-cost", "0.001")
     assert code == exit_codes.USAGE
     assert "30 rollouts" in output
@@ -312,8 +266,8 @@ def test_smoke_above_max_cost_is_refused_before_any_call(
     assert fake.chats == []
 
 
-def test_smoke_without_prices_is_refused(root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]) -> None:
-    declare(root, fake.url, prices="")
+def test_smoke_without_prices_is_refused(root: Path, fake: FakeProvider, run: Run) -> None:
+    declare_endpoints(root, endpoint("fake", fake.url, more="max_tokens = 100\n"))
     code, output = run("smoke", "word-problems", "--model", "fake")
     assert code == exit_codes.USAGE
     assert "configs/endpoints.toml:1" in output
@@ -322,7 +276,7 @@ def test_smoke_without_prices_is_refused(root: Path, fake: FakeProvider, run: Ca
 
 
 def test_smoke_with_rejected_key_is_a_usage_error(
-    fake: FakeProvider, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    fake: FakeProvider, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_KEY", "sk-another-000000000")
     code, output = run("smoke", "word-problems", "--model", "fake")
@@ -332,20 +286,19 @@ def test_smoke_with_rejected_key_is_a_usage_error(
     assert fake.chats == []
 
 
-def test_record_without_key_is_a_usage_error(
-    root: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_record_without_key_is_a_usage_error(root: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FAKE_KEY", raising=False)
-    declare(root, "https://api.example.org/v1")
+    declare_endpoints(root, endpoint("fake", "https://api.example.org/v1"))
     code, output = run("record", "word-problems", "--model", "fake")
     assert code == exit_codes.USAGE
     assert "FAKE_KEY" in output
 
 
-def test_model_flags_that_conflict_are_usage_errors(fake: FakeProvider, run: Callable[..., Any]) -> None:
+def test_model_flags_that_conflict_are_usage_errors(fake: FakeProvider, run: Run) -> None:
     for arguments in (
         ("smoke", "word-problems", "--max-cost", "3"),
         ("smoke", "word-problems", "--split", "eval"),
+        ("smoke", "word-problems", "--scripted-judge"),
         ("smoke", "date-arithmetic", "--harness", "null"),
         ("smoke", "date-arithmetic", "--harness", "null", "--model", "fake"),
         ("distribution", "hosted", "word-problems", "--model", "fake"),
@@ -369,10 +322,8 @@ def test_model_flags_that_conflict_are_usage_errors(fake: FakeProvider, run: Cal
 
 
 @worker
-def test_smoke_resumes_without_paying_twice(
-    root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
-) -> None:
-    declare(root, fake.url, "input_price = 1.0\noutput_price = 10.0\nconcurrency = 1\n")
+def test_smoke_resumes_without_paying_twice(root: Path, fake: FakeProvider, run: Run) -> None:
+    declare_endpoints(root, endpoint("fake", fake.url, more=f"max_tokens = 100\n{PRICES}concurrency = 1\n"))
     fake.faults = ["slow", "slow", "401"]
     arguments = ("smoke", "date-arithmetic", "--model", "fake", "-n", "2", "-r", "2", "--quiet")
     code, _ = run(*arguments)
@@ -396,9 +347,7 @@ def is_held(lock: Path) -> bool:
 
 @pytest.mark.slow
 @worker
-def test_smoke_beside_running_smoke_is_refused(
-    root: Path, fake: FakeProvider, run: Callable[..., tuple[int, str]]
-) -> None:
+def test_smoke_beside_running_smoke_is_refused(root: Path, fake: FakeProvider, run: Run) -> None:
     """The second one reports the first, whose files stay."""
     arguments = ("smoke", "word-problems", "--model", "fake", "-n", "2", "-r", "2", "--quiet")
     fake.always = "slow"

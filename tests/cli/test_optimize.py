@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from envwright import exit_codes
-from envwright.cli.main import main
 from envwright.system.retry_policy import MODEL_ENDPOINT
-from small_repository import edit, git, small_repository
-
-sys.path.append(str(Path(__file__).parents[1] / "validation"))
 from fake_provider import KEY, MODEL, FakeProvider
+from small_repository import LOOKS_FOR_THE_KEY, Run, declare_endpoints, edit, endpoint, git, small_repository
 
 worker = pytest.mark.worker
 TEACHER = "fake/teacher"
 BETTER = "Think first.\nReverse it, and guess in the form that is asked for."
 SMALL = ("--max-calls", "16", "--train-tasks", "3", "--validation-tasks", "4")
-LOOKS_FOR_THE_KEY = """
-import os
-if "canary" in repr(dict(os.environ)) or "canary" in open("/proc/self/environ").read():
-    raise RuntimeError("the key is here")
+LOOKS_FOR_THE_NETWORK = """
 if any("envwright_gepa" in part for part in __import__("sys").orig_argv):
     import socket
     try:
@@ -53,13 +46,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = small_repository(
         tmp_path_factory.mktemp("repository") / "r", "date_arithmetic", "reverse_text", "meeting_time"
     )
-    (made / "configs").mkdir()
     taskset = made / "environments" / "reverse_text" / "reverse_text" / "taskset.py"
     edit(taskset, "def final_answer(", 'SYSTEM_PROMPT = "Answer in tags."\n\n\ndef final_answer(')
     edit(taskset, "ReverseTextData(prompt=", "ReverseTextData(system_prompt=SYSTEM_PROMPT, prompt=")
     for package in ("reverse_text/reverse_text", "date_arithmetic/date_arithmetic"):
         path = made / "environments" / package / "__init__.py"
-        path.write_text(path.read_text() + LOOKS_FOR_THE_KEY)
+        path.write_text(path.read_text() + LOOKS_FOR_THE_KEY + LOOKS_FOR_THE_NETWORK)
     git(made, "commit", "-q", "-am", "a system prompt")
     return made
 
@@ -69,23 +61,14 @@ def fake(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
     monkeypatch.setenv("FAKE_KEY", KEY)
     monkeypatch.setattr("envwright.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, first_seconds=0.01))
     with FakeProvider(plays_and_reflects) as made:
-        text = f'[[endpoint]]\nendpoint_id = "fake"\nmodel = "{MODEL}"\nurl = "{made.url}"\nkey = "FAKE_KEY"\n'
-        prices = "max_tokens = 100\ninput_price = 1.0\noutput_price = 10.0\n"
-        teacher = text.replace('"fake"', '"teacher"').replace(MODEL, TEACHER)
-        (root / "configs" / "endpoints.toml").write_text(text + prices + teacher + prices)
+        declare_endpoints(root, endpoint("fake", made.url), endpoint("teacher", made.url, TEACHER))
         made.models = [MODEL, TEACHER]
         yield made
 
 
 @pytest.fixture
-def optimize(root: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    def envwright(name: str, *arguments: str) -> tuple[int, str]:
-        code = main(["optimize", name, "--model", "fake", *arguments, "--root", str(root)])
-        out, err = capfd.readouterr()
-        assert KEY not in out + err
-        return code, out + err
-
-    return envwright
+def optimize(run: Run) -> Run:
+    return lambda name, *arguments: run("optimize", name, "--model", "fake", *arguments)
 
 
 def report(root: Path, name: str) -> dict[str, Any]:
@@ -93,9 +76,7 @@ def report(root: Path, name: str) -> dict[str, Any]:
 
 
 @worker
-def test_optimize_v1_writes_better_prompt_in_place(
-    root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]]
-) -> None:
+def test_optimize_v1_writes_better_prompt_in_place(root: Path, fake: FakeProvider, optimize: Run) -> None:
     code, output = optimize("reverse-text", *SMALL, "--write")
     assert code == exit_codes.PASS, output
     found = report(root, "reverse-text")
@@ -118,9 +99,7 @@ def test_optimize_v1_writes_better_prompt_in_place(
 
 @pytest.mark.slow
 @worker
-def test_optimize_v0_shows_diff_and_reason_for_not_writing(
-    root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]]
-) -> None:
+def test_optimize_v0_shows_diff_and_reason_for_not_writing(root: Path, fake: FakeProvider, optimize: Run) -> None:
     code, output = optimize("date-arithmetic", *SMALL, "--write")
     assert code == exit_codes.USAGE, output
     assert "+Think first." in output
@@ -140,7 +119,7 @@ def test_optimize_v0_shows_diff_and_reason_for_not_writing(
     [("reverse-text", "text", ()), ("date-arithmetic", "example_id", ("--perfect-score", "0.2"))],
 )
 def test_optimize_passes_on_the_settings_of_reflections(
-    fake: FakeProvider, optimize: Callable[..., tuple[int, str]], name: str, column: str, more: tuple[str, ...]
+    fake: FakeProvider, optimize: Run, name: str, column: str, more: tuple[str, ...]
 ) -> None:
     """The other model proposes prompts, from minibatches of two with a further column."""
     settings = ("--reflection-model", "teacher", "--minibatch-size", "2", "--columns", column, *more)
@@ -158,7 +137,7 @@ def test_optimize_passes_on_the_settings_of_reflections(
 @pytest.mark.slow
 @worker
 def test_optimize_with_lost_calls_is_inconclusive(
-    root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+    root: Path, fake: FakeProvider, optimize: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("envwright.models.provider.MODEL_ENDPOINT", replace(MODEL_ENDPOINT, longest_seconds=0.01))
     fake.faults = ["400"] * 2
@@ -171,7 +150,7 @@ def test_optimize_with_lost_calls_is_inconclusive(
 @pytest.mark.slow
 @worker
 @pytest.mark.usefixtures("fake")
-def test_optimize_divides_fewer_tasks_than_its_defaults(root: Path, optimize: Callable[..., tuple[int, str]]) -> None:
+def test_optimize_divides_fewer_tasks_than_its_defaults(root: Path, optimize: Run) -> None:
     taskset = root / "environments/reverse_text/reverse_text/taskset.py"
     edit(taskset, "num_tasks: PositiveInt = 200", "num_tasks: PositiveInt = 18")
     try:
@@ -184,9 +163,7 @@ def test_optimize_divides_fewer_tasks_than_its_defaults(root: Path, optimize: Ca
 
 @pytest.mark.slow
 @worker
-def test_optimize_refuses_cost_tasks_or_prompt_before_any_call(
-    root: Path, fake: FakeProvider, optimize: Callable[..., tuple[int, str]]
-) -> None:
+def test_optimize_refuses_cost_tasks_or_prompt_before_any_call(root: Path, fake: FakeProvider, optimize: Run) -> None:
     code, output = optimize("reverse-text", *SMALL, "--max-cost", "0.01")
     assert code == exit_codes.USAGE
     assert "--max-cost is $0.01" in output

@@ -10,7 +10,6 @@ import pytest
 from envwright.hub.access import HubAccess, Prime, find_prime
 from envwright_emulator.server import EmulatedHub, emulator
 
-sys.path.append(str(Path(__file__).parents[1] / "cli"))
 sys.path.append(str(Path(__file__).parents[1] / "repository"))
 sys.path.append(str(Path(__file__).parents[1] / "emulator"))
 
@@ -24,6 +23,15 @@ def _reads(reads_repeated_at_once: None) -> None:
 def hub(tmp_path: Path) -> Iterator[EmulatedHub]:
     with emulator(tmp_path / "hub", user="ada", teams=["acme"], key="canary-key-0123456789") as running:
         yield running
+
+
+@pytest.fixture
+def signed_in(hub: EmulatedHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
+    """The Hub that commands find, with its key; nothing of the user's own login."""
+    for name, value in {**hub.environment, "HOME": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
+    return hub
 
 
 @pytest.fixture

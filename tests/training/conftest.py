@@ -12,7 +12,6 @@ from envwright.hub.access import HubAccess, find_prime
 from envwright.training.submit import Platform
 from envwright_emulator.server import EmulatedHub, emulator
 
-sys.path.append(str(Path(__file__).parents[1] / "cli"))
 sys.path.append(str(Path(__file__).parents[1] / "emulator"))
 
 
@@ -25,6 +24,14 @@ def _reads(reads_repeated_at_once: None) -> None:
 def hub(tmp_path: Path) -> Iterator[EmulatedHub]:
     with emulator(tmp_path / "hub", teams=["acme"]) as running:
         yield running
+
+
+@pytest.fixture
+def signed_in(hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
+    """The Hub that commands find, with its key."""
+    for name, value in hub.environment.items():
+        monkeypatch.setenv(name, value)
+    return hub
 
 
 @pytest.fixture

@@ -25,10 +25,12 @@ def main(worker_folder: str, settings: dict[str, Any]) -> None:
     """Score the oracle's reply on 100 tasks both ways, in turn; the best round of each counts."""
     runpy.run_path(f"{worker_folder}/make_importable.py")
     from envwright_worker.channel import Channel
+    from envwright_worker.confinement import NetworkGuard
+    from envwright_worker.failures import Sources
     from envwright_worker.main import answer
     from envwright_worker.session import Session
 
-    session = Session(Channel(io.BytesIO(), io.BytesIO()))
+    session = Session(Channel(io.BytesIO(), io.BytesIO()), NetworkGuard(Sources(), allowed=False))
     answer(session, {"operation": "load", "settings": settings})
     answer(session, {"operation": "tasks", "keep": TASKS})
     pairs = [(task, [session.policies.oracle.reply(task.data, task.prompt)]) for task in session.kept.values()]

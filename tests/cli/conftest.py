@@ -11,7 +11,7 @@ from envwright.cli.main import main
 from envwright.system.retry_policy import MODEL_ENDPOINT
 from small_repository import Run
 
-sys.path.append(str(Path(__file__).parents[1] / "validation"))
+sys.path.extend(str(Path(__file__).parents[1] / name) for name in ("emulator", "training", "validation"))
 from fake_provider import KEY
 
 

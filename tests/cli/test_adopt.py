@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import shutil
 import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from emulator_client import Speaker
 from envwright import exit_codes
 from envwright.authoring.adopting import staging as staging_module
 from envwright.cli.main import main
@@ -20,10 +20,7 @@ from envwright.declarations.registry import load_registry
 from envwright.files import atomic_write
 from envwright.packages.repository import Repository
 from envwright_emulator.server import EmulatedHub, emulator
-from small_repository import edit, git
-
-sys.path.append(str(Path(__file__).parents[1] / "emulator"))
-from emulator_client import Speaker
+from small_repository import contents, edit, git
 
 ROOT = Path(__file__).parents[2]
 REGISTRY = """version: 1
@@ -83,12 +80,6 @@ def printed(capsys: pytest.CaptureFixture[str]) -> str:
     return " ".join(capsys.readouterr().out.split())
 
 
-def contents(root: Path) -> dict[str, bytes]:
-    """Every file but those of the cache."""
-    files = (path for path in root.rglob("*") if path.is_file() and ".envwright" not in path.parts)
-    return {str(path.relative_to(root)): path.read_bytes() for path in files}
-
-
 def committed(folder: Path, tag: str) -> str:
     """The folder as a bare git repository with this tag, by its address."""
     git(folder, "init", "-q", "-b", "main")
@@ -146,28 +137,17 @@ def test_adopt_folder_without_pyproject_takes_every_environment(
     assert "skipped: shared (nothing in it imports verifiers" in printed(capsys)
 
 
-@pytest.mark.slow
-def test_adopt_again_changes_nothing(repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]):
-    assert adopt(repository, theirs) == 0
-    before = contents(repository)
-    capsys.readouterr()
-    assert adopt(repository, theirs) == 0
-    assert contents(repository) == before
-    assert "environments/reverse_text is adopted. Nothing to do." in printed(capsys)
-    (theirs / "environments/reverse_text/README.md").write_text("# New\n")
-    assert adopt(repository, theirs) == 0
-    assert contents(repository) == before
-    assert "1 of its files differ from the source (README.md)" in printed(capsys)
-
-
-def test_adopt_again_from_changed_source_lists_differing_files(
+def test_adopt_again_changes_nothing_and_lists_differing_files(
     repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
 ):
     source = theirs / "environments/date_arithmetic"
     assert adopt(repository, source) == 0
     before = contents(repository)
-    (source / "data.bin").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
     capsys.readouterr()
+    assert adopt(repository, source) == 0
+    assert contents(repository) == before
+    assert "environments/date_arithmetic is adopted. Nothing to do." in printed(capsys)
+    (source / "data.bin").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
     assert adopt(repository, source) == 0
     assert contents(repository) == before
     assert "1 of its files differ from the source (data.bin)" in printed(capsys)
@@ -175,7 +155,7 @@ def test_adopt_again_from_changed_source_lists_differing_files(
 
 def test_adopt_dry_run_writes_nothing(repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]):
     before = contents(repository)
-    assert adopt(repository, theirs, "--dry-run") == 0
+    assert adopt(repository, theirs / "environments/reverse_text", "--dry-run") == 0
     assert contents(repository) == before
     output = printed(capsys)
     assert "reverse-text would be adopted as environments/reverse_text" in output
@@ -290,26 +270,14 @@ def test_adopt_package_that_does_not_build_is_refused_and_others_adopted(
     assert Repository.load(repository).packages.keys() == {"date-arithmetic", "number-guess", "word-problems"}
 
 
-def test_adopt_collection_with_unresolvable_requirements_adopts_the_others(
+def test_adopt_package_with_unresolvable_requirements_is_an_error(
     repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
 ):
     lost = f'"verifiers>=0.4.0", "helper @ git+file://{theirs}/nowhere"'
     edit(theirs / "environments/reverse_text/pyproject.toml", '"verifiers>=0.4.0"', lost)
-    assert adopt(repository, theirs) == exit_codes.ERROR
+    assert adopt(repository, theirs / "environments/reverse_text") == exit_codes.ERROR
     assert "reverse_text: not adopted uv found no versions for its requirements" in printed(capsys)
-    assert Repository.load(repository).packages.keys() == {"date-arithmetic", "number-guess", "word-problems"}
-
-
-def test_adopt_second_package_with_one_module_is_refused(
-    repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
-):
-    source = theirs / "environments/reverse_text"
-    shutil.copytree(ROOT / "environments/word_problems/word_problems", source / "word_problems")
-    edit(source / "pyproject.toml", 'packages = ["reverse_text"]', 'packages = ["reverse_text", "word_problems"]')
-    before = contents(repository)
-    assert adopt(repository, source) == 2
-    assert "its module word_problems is also that of word-problems" in printed(capsys)
-    assert contents(repository) == before
+    assert Repository.load(repository).packages.keys() == {"number-guess", "word-problems"}
 
 
 def test_adopt_module_in_the_wheel_of_a_registered_package_is_refused(
@@ -321,8 +289,10 @@ def test_adopt_module_in_the_wheel_of_a_registered_package_is_refused(
     source = theirs / "environments/reverse_text"
     (source / "shared_sums.py").write_text("ONE = 2\n")
     edit(source / "pyproject.toml", 'packages = ["reverse_text"]', 'include = ["reverse_text", "shared_sums.py"]')
+    before = contents(repository)
     assert adopt(repository, source) == 2
     assert "its module shared_sums is also that of word-problems" in printed(capsys)
+    assert contents(repository) == before
 
 
 def test_adopt_failure_while_moving_restores_everything(

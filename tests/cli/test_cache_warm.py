@@ -16,7 +16,7 @@ from small_repository import small_repository
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """Three environments, two of which have the same lock."""
-    return small_repository(tmp_path / "r", "reverse_text", "word_problems", "date_arithmetic")
+    return small_repository(tmp_path / "repository", "reverse_text", "word_problems", "date_arithmetic")
 
 
 def test_cache_warm_downloads_each_different_lock_once(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from envwright import exit_codes
-from envwright.cli.main import COMMANDS, GROUPS, main, parsed
+from envwright.cli.docs import render_cli, render_registry
+from envwright.cli.main import COMMANDS, main, parsed
 from envwright.declarations.problem import DeclarationError
 from small_repository import small_repository
 
@@ -45,10 +47,10 @@ def test_help_of_a_command_imports_no_other_command() -> None:
     assert {"envwright.cli.validate", "envwright.cli.models"} & found == set()
 
 
-@pytest.mark.parametrize("command", ["validate", "lock", "docs", "explain", "shards", "train"])
-def test_command_loads_no_heavy_modules(command: str) -> None:
+def test_command_loads_no_heavy_modules() -> None:
     """`rich` is for progress on a terminal alone, verifiers never for the host."""
-    assert imported_by(f"from envwright.cli.main import parser; parser(['{command}'])") & HEAVY == set()
+    commands = ["validate", "lock", "docs", "explain", "shards", "train"]
+    assert imported_by(f"from envwright.cli.main import parser; parser({commands})") & HEAVY == set()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -56,17 +58,6 @@ def test_help_of_every_command_shows_examples(command: str, capsys: pytest.Captu
     with pytest.raises(SystemExit):
         parsed([*command.split(), "--help"])
     assert f"envwright {command}" in capsys.readouterr().out.partition("examples:")[2]
-
-
-@pytest.mark.parametrize("group", GROUPS)
-def test_help_of_group_lists_its_commands_with_examples(group: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        parsed([group, "--help"])
-    assert ended.value.code == exit_codes.PASS
-    listed, _, examples = capsys.readouterr().out.partition("examples:")
-    for command in (name for name in COMMANDS if name.startswith(f"{group} ")):
-        assert COMMANDS[command].summary in listed
-        assert f"envwright {command}" in examples
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if " " in name])
@@ -92,18 +83,6 @@ def test_group_without_known_command_names_them(
 
 def test_docs_check_passes_on_this_repository() -> None:
     assert main(["docs", "--check", "--root", str(ROOT)]) == exit_codes.PASS
-
-
-def test_docs_check_names_stale_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments: {}\n")
-    assert main(["docs", "--check", "--root", str(tmp_path)]) == exit_codes.FAIL
-    assert "CODEOWNERS" in capsys.readouterr().err
-
-
-def test_docs_command_writes_generated_files(tmp_path: Path) -> None:
-    (tmp_path / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments: {}\n")
-    main(["docs", "--root", str(tmp_path)])
-    assert main(["docs", "--check", "--root", str(tmp_path)]) == exit_codes.PASS
 
 
 @pytest.fixture
@@ -179,16 +158,6 @@ def test_closed_pipe_is_no_failure() -> None:
     assert program.returncode == exit_codes.PASS
 
 
-def test_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    root = small_repository(tmp_path / "repository", "reverse_text")
-    command = [sys.executable, "-m", "envwright", "plan", "--reports", "/sys/envwright"]  # not even root can make it
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT / "tools")}
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
-    assert done.returncode == exit_codes.ERROR
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("envwright: /sys/envwright: ")
-
-
 def test_explain_has_rules_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "RWD005", "SCH020", "--format", "json"]) == exit_codes.PASS
     rules = json.loads(capsys.readouterr().out)
@@ -196,3 +165,64 @@ def test_explain_has_rules_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         ("RWD005", "rewards", False),
         ("SCH020", "schema", True),
     ]
+
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_command_reference_has_arguments_and_examples() -> None:
+    top = argparse.ArgumentParser()
+    commands = top.add_subparsers()
+    one = commands.add_parser("weigh", help="weigh things", description="Weigh things.", epilog="examples:\n  weigh x")
+    one.add_argument("thing", metavar="THING", help="what to weigh")
+    one.add_argument("-n", "--times", metavar="N", help="how often | at most")
+    one.add_argument("--exact", action="store_true", help="to the gram")
+    one.add_argument("--unit", choices=("g", "kg"), help="in what")
+    page = render_cli(top)
+    assert "| [weigh](#envwright-weigh) | weigh things |" in page
+    assert "| `THING` | what to weigh |" in page
+    assert "| `-n N`, `--times N` | how often \\| at most |" in page
+    assert "| `--exact` | to the gram |" in page
+    assert "| `--unit g or kg` | in what |" in page
+    assert "examples:\n  weigh x" in page
+
+
+def test_registry_reference_has_values_and_meaning_of_keys() -> None:
+    share = {"type": "number", "minimum": 0, "exclusiveMaximum": 1}
+    local = {
+        "properties": {
+            "gates": {"type": "object", "properties": {"low": {"$ref": "#/$defs/share", "description": "D."}}}
+        }
+    }
+    schema = {
+        "required": ["version"],
+        "properties": {"version": {"const": 1, "description": "V."}},
+        "$defs": {"EnvironmentKeys": local, "ExternalKeys": {}, "RunKeys": {}, "share": share},
+    }
+    page = render_registry(schema)
+    assert "| `version` | `1` | V. Required. |" in page
+    assert "| `gates.low` | number, at least 0, less than 1 | D. |" in page
+
+
+def rewards(*arguments: str) -> int:
+    return main(["rewards", *arguments, "--root", str(ROOT)])
+
+
+def test_rewards_reply_from_standard_input_twice_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rewards("reply", "number-guess", "-", "-") == exit_codes.USAGE
+    assert "can be read once" in capsys.readouterr().err
+
+
+def test_rewards_against_unknown_revision_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="neither a package's folder nor a known git revision"):
+        rewards("diff", "gsm8k", "--against", "no-such-revision")
+
+
+def test_rewards_against_folder_with_two_environments_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="name the one environment"):
+        rewards("diff", "gsm8k", "reverse-text", "--against", str(ROOT / "environments" / "gsm8k"))
+
+
+def test_author_tests_pass_other_arguments_to_pytest() -> None:
+    options = parsed(["test", "gsm8k", "-k", "two words", "-x", "--lf", "--root"])
+    assert (options.name, options.pytest) == ("gsm8k", ["-k", "two words", "-x", "--lf", "--root"])

@@ -5,13 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import fake_vllm
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
@@ -19,14 +18,10 @@ from envwright.declarations.registry import load_registry
 from envwright.packages.git import head_of
 from envwright.training.declared_runs import packages_of_runs
 from envwright.training.preregistration import FILE, preregistration_of, write_once
-from small_repository import Run, held_out, small_repository
-
-sys.path.append(str(Path(__file__).parents[1] / "training"))
-import fake_vllm
 from fake_provider import KEY, MODEL, FakeProvider
+from small_repository import PRICES, Run, declare_endpoints, endpoint, git, held_out, small_repository
 
 worker = pytest.mark.worker
-PRICES = "input_price = 1.0\noutput_price = 10.0\n"
 
 
 def copies(_: list[dict[str, Any]]) -> str:
@@ -42,30 +37,24 @@ def solves(messages: list[dict[str, Any]]) -> str:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = small_repository(tmp_path_factory.mktemp("repository") / "r", "reverse_text", "date_arithmetic")
-    (made / "configs").mkdir()
-    return made
+    return small_repository(tmp_path_factory.mktemp("repository") / "r", "reverse_text", "date_arithmetic")
 
 
 @pytest.fixture
 def models(root: Path, _fake_key: None) -> Iterator[dict[str, FakeProvider]]:
     with FakeProvider(copies) as base, FakeProvider(solves) as trained:
-        declare(root, base=base.url, trained=trained.url)
+        declare(root, base, trained)
         yield {"base": base, "trained": trained}
-
-
-def declare(root: Path, more: str = PRICES, **urls: str) -> None:
-    entries = [
-        f'[[endpoint]]\nendpoint_id = "{name}"\nmodel = "{MODEL}"\nurl = "{url}"\nkey = "FAKE_KEY"\n'
-        f"max_tokens = {200 if name == 'base' else 100}\n{more}"
-        for name, url in urls.items()
-    ]
-    (root / "configs" / "endpoints.toml").write_text("\n".join(entries))
 
 
 @pytest.fixture
 def compare(run: Run) -> Run:
     return lambda name, before, after, *more: run("compare", name, "--before", before, "--after", after, *more)
+
+
+def declare(root: Path, base: FakeProvider, trained: FakeProvider) -> None:
+    entry = endpoint("base", base.url, more=f"max_tokens = 200\n{PRICES}")
+    declare_endpoints(root, entry, endpoint("trained", trained.url))
 
 
 def report(root: Path, file: str) -> dict[str, Any]:
@@ -77,7 +66,7 @@ def files(root: Path) -> dict[str, Path]:
     """Results of two models on nine tasks, twice each, as files that are compared without an endpoint."""
     with pytest.MonkeyPatch.context() as patch, FakeProvider(copies) as base, FakeProvider(solves) as trained:
         patch.setenv("FAKE_KEY", KEY)
-        declare(root, base=base.url, trained=trained.url)
+        declare(root, base, trained)
         arguments = ["compare", "reverse-text", "--before", "base", "--after", "trained", "-n", "9", "-r", "2"]
         assert main([*arguments, "--quiet", "--root", str(root)]) == exit_codes.PASS
         asked = [
@@ -102,16 +91,6 @@ def test_compare_finds_better_model_and_fails_worse_one(root: Path, files: dict[
     code, output = compare("reverse-text", str(files["trained"]), str(files["base"]))
     assert code == exit_codes.FAIL, output
     assert "is worse than" in output
-
-
-@pytest.mark.slow
-@worker
-def test_compare_supports_v0(root: Path, models: dict[str, FakeProvider], compare: Run) -> None:
-    code, output = compare("date-arithmetic", "base", "trained", "-n", "8", "-r", "1", "--quiet")
-    assert code == exit_codes.PASS, output
-    assert len(models["base"].chats) == len(models["trained"].chats) == 8
-    by_name = {one["name"]: one for one in report(root, "date-arithmetic--base--trained--eval")["functions"]}
-    assert by_name["format_reward"]["difference"]["value"] == 1.0
 
 
 @pytest.mark.slow
@@ -272,21 +251,6 @@ def test_compare_refuses_recording_of_other_code(root: Path, compare: Run, capfd
 
 @pytest.mark.slow
 @worker
-def test_compare_resumes_interrupted_run_without_paying_twice(models: dict[str, FakeProvider], compare: Run) -> None:
-    models["trained"].always = "401"
-    code, _ = compare("reverse-text", "base", "trained", "-n", "6", "-r", "2", "--quiet")
-    assert code == exit_codes.USAGE
-    models["trained"].always = None
-    for fake in models.values():
-        fake.seen.clear()
-    code, output = compare("reverse-text", "base", "trained", "-n", "6", "-r", "2", "--quiet")
-    assert code == exit_codes.PASS, output
-    assert models["base"].chats == []
-    assert len(models["trained"].chats) == 12
-
-
-@pytest.mark.slow
-@worker
 def test_compare_resumed_rollouts_get_distinct_seeds(models: dict[str, FakeProvider], compare: Run) -> None:
     trained = models["trained"]
     trained.faults, trained.always = ["", ""], "401"
@@ -368,22 +332,6 @@ def test_compare_with_unusable_result_of_run_calls_nothing(
     assert not any(fake.chats for fake in models.values())
 
 
-@worker
-def test_compare_whose_server_fails_has_its_words_and_calls_nothing(
-    learned: Path,
-    models: dict[str, FakeProvider],
-    compare: Run,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("FAKE_VLLM_FAILS", "1")
-    code, output = compare("reverse-text", "base", "run:learned", "-n", "2", "-r", "1")
-    assert code == exit_codes.ERROR
-    assert "the server stopped" in output
-    assert "no kernel image is available" in output
-    assert fake_vllm.running(json.loads((learned / "notes.json").read_text())["pids"]) == []
-    assert not any(fake.chats for fake in models.values())
-
-
 GOAL = "max_steps: 5, goal: {smallest_effect: 0.2, recording: base--eval}, budget: {gpu_hour_price: 2.0}"
 
 
@@ -409,9 +357,8 @@ def started(learned: Path, root: Path, models: dict[str, FakeProvider]) -> Itera
 
 def commit_of(root: Path) -> str:
     """The commit of everything as it is now."""
-    author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    for words in (["init", "-q"], ["add", "-A", "."], [*author, "commit", "-qm", "as it is"]):
-        subprocess.run(["git", *words], cwd=root, check=True)
+    git(root, "add", "-A", ".")
+    git(root, "commit", "-qm", "as it is")
     return head_of(root)
 
 

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from envwright.cli.completion import SHELLS, completed_parser
+from envwright.cli.completion import SHELLS
 from envwright.cli.main import COMMANDS, main
 
 COMPLETE = """
@@ -65,17 +65,3 @@ def test_script_of_shell_has_every_command(shell: str, capsys: pytest.CaptureFix
     assert main(["completion", shell]) == 0
     printed = capsys.readouterr().out
     assert {word for name in COMMANDS for word in name.split() if word not in printed} == set()
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_completed_command_line_has_command(command: str) -> None:
-    assert f"usage: envwright {command} " in _help(command.split())
-
-
-def _help(words: list[str]) -> str:
-    parser = completed_parser()
-    for word in words:
-        (below,) = (action for action in parser._actions if hasattr(action.choices, "keys"))
-        assert isinstance(below.choices, dict)
-        parser = below.choices[word]
-    return parser.format_help().replace("\n", " ")

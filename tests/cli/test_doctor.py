@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,9 @@ from typing import Any
 import pytest
 from envwright.builds.machine import DOES
 from envwright_emulator.server import emulator
-from small_repository import ROOT, edit, small_repository
+from loopback_server import serving
+from small_repository import ROOT, declare_endpoints, edit, small_repository
+from small_repository import endpoint as endpoint_entry
 
 SECRET = "sk-not-to-be-shown-1234567890"
 
@@ -101,10 +101,9 @@ def test_doctor_for_release_asks_the_platform_and_git(repository: Path, tmp_path
         assert checks(done)["owner"]["level"] == "fail"
 
 
-@pytest.mark.parametrize("fault", ["GET /user/whoami status code=401", "GET /user/whoami reset times=always"])
-def test_doctor_for_a_job_fails_where_the_platform_does(repository: Path, tmp_path: Path, fault: str):
+def test_doctor_for_a_job_fails_where_the_platform_does(repository: Path, tmp_path: Path):
     with emulator(tmp_path / "hub") as hub:
-        hub.break_with(fault)
+        hub.break_with("GET /user/whoami status code=401")
         done = doctor(repository, "--for", "release", "--format", "json", **hub.environment)
         assert done.returncode == 1
         assert checks(done)["platform"]["level"] == "fail"
@@ -117,32 +116,12 @@ def declare_hosted_run(root: Path) -> None:
         registry.write(f"runs:\n  first:\n{run}")
 
 
-class Refusing(http.server.BaseHTTPRequestHandler):
-    """An endpoint that requires a key, and records whether it got one."""
-
-    keys: list[str | None]
-
-    def do_GET(self) -> None:
-        self.keys.append(self.headers.get("Authorization"))
-        self.send_error(401)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
 def endpoint(repository: Path) -> Iterator[list[str | None]]:
-    handler = type("Handler", (Refusing,), {"keys": []})
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    (repository / "configs").mkdir()
-    (repository / "configs" / "endpoints.toml").write_text(
-        '[[endpoint]]\nendpoint_id = "mini"\nmodel = "m"\nkey = "MINI_KEY"\n'
-        f'url = "http://127.0.0.1:{server.server_port}/v1"\n'
-    )
-    yield handler.keys  # type: ignore[attr-defined]
-    server.shutdown()
-    server.server_close()
+    """An endpoint that requires a key, by the keys that it got."""
+    with serving(lambda _: (401, {}, b"")) as server:
+        declare_endpoints(repository, endpoint_entry("mini", f"{server.url}/v1", "m", "MINI_KEY", more=""))
+        yield server.authorizations
 
 
 @pytest.mark.slow

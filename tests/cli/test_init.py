@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ from envwright.declarations.codeowners import CODEOWNERS_FILE, render
 from envwright.declarations.endpoints import read_endpoints
 from envwright.declarations.registry import load_registry
 from envwright.declarations.tool_source import REGISTRY_FILE
+from small_repository import contents, git
 
 ROOT = Path(__file__).parents[2]
 MOST_LINES = 400
@@ -30,56 +30,51 @@ TOOL = "our-team/envwright@v0"
 CHOICES = ("--owner", "acme", "--tool", TOOL, "--maintainer", "@acme/reviewers", "--visibility", "public")
 
 
-def contents(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
-
-
 def init(root: Path, *arguments: str) -> int:
     return main(["init", str(root), *(arguments or CHOICES)])
 
 
-def test_init_in_empty_folder_writes_a_repository(tmp_path: Path):
-    assert init(tmp_path) == 0
-    assert set(contents(tmp_path)) == {*FILES, CODEOWNERS_FILE, ANSWERS_FILE}
-    registry = load_registry(tmp_path)
+@pytest.fixture(scope="module")
+def initialised(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository as `init` writes it, which no test changes."""
+    root = tmp_path_factory.mktemp("initialised")
+    assert init(root) == 0
+    return root
+
+
+def test_init_in_empty_folder_writes_a_repository(initialised: Path):
+    assert set(contents(initialised)) == {*FILES, CODEOWNERS_FILE, ANSWERS_FILE}
+    registry = load_registry(initialised)
     assert (registry.owner, registry.maintainers, registry.environments) == ("acme", ("@acme/reviewers",), {})
-    assert (tmp_path / CODEOWNERS_FILE).read_text() == render(registry)
-    assert read_endpoints(tmp_path) == {}
+    assert yaml.safe_load((initialised / REGISTRY_FILE).read_text())["defaults"] == {"visibility": "PUBLIC"}
+    assert (initialised / CODEOWNERS_FILE).read_text() == render(registry)
+    assert read_endpoints(initialised) == {}
+    record = json.loads((initialised / ANSWERS_FILE).read_text())
+    assert record["envwright"] == __version__
+    assert record["files"] == files_of(Answers(**{**record["answers"], "maintainers": ("@acme/reviewers",)}))
 
 
-def test_init_declares_visibility_for_all_environments(tmp_path: Path):
-    init(tmp_path)
-    assert yaml.safe_load((tmp_path / REGISTRY_FILE).read_text())["defaults"] == {"visibility": "PUBLIC"}
-
-
-def test_initialised_repository_has_few_lines(tmp_path: Path):
-    init(tmp_path)
-    lines = sum(content.count(b"\n") for content in contents(tmp_path).values())
+def test_initialised_repository_has_few_lines(initialised: Path):
+    lines = sum(content.count(b"\n") for content in contents(initialised).values())
     assert 0 < lines < MOST_LINES
-    assert max(len(line) for name, text in contents(tmp_path).items() if name != ANSWERS_FILE
+    assert max(len(line) for name, text in contents(initialised).items() if name != ANSWERS_FILE
                for line in text.splitlines()) < 300  # fmt: skip
 
 
-def test_init_again_changes_nothing_and_reports_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    init(tmp_path)
-    before = contents(tmp_path)
-    capsys.readouterr()
-    assert init(tmp_path) == 0
+def test_init_again_changes_nothing_and_reports_it(
+    initialised: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    root = shutil.copytree(initialised, tmp_path / "root")
+    (root / "CLAUDE.md").unlink()
+    before = contents(root)
+    assert init(root) == 0
     assert "nothing to do" in capsys.readouterr().out
-    assert main(["init", str(tmp_path)]) == 0  # needs no answers again
-    assert contents(tmp_path) == before
+    assert main(["init", str(root)]) == 0  # needs no answers again
+    assert contents(root) == before, "what the team removed stays removed"
 
 
-def test_init_again_after_removal_of_a_file_leaves_it_removed(tmp_path: Path):
-    init(tmp_path)
-    (tmp_path / "CLAUDE.md").unlink()
-    assert init(tmp_path) == 0
-    assert not (tmp_path / "CLAUDE.md").exists()
-
-
-def test_init_with_another_answer_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    init(tmp_path)
-    assert init(tmp_path, "--owner", "other") == 2
+def test_init_with_another_answer_is_refused(initialised: Path, capsys: pytest.CaptureFixture[str]):
+    assert init(initialised, "--owner", "other") == 2
     assert f"{ANSWERS_FILE} records owner 'acme'" in capsys.readouterr().err
 
 
@@ -160,13 +155,12 @@ def test_init_without_noxfile_writes_none(tmp_path: Path):
     assert not (tmp_path / "noxfile.py").exists()
 
 
-def test_initial_noxfile_runs_commands_of_the_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    init(tmp_path)
+def test_initial_noxfile_runs_commands_of_the_tool(initialised: Path, monkeypatch: pytest.MonkeyPatch):
     sessions: dict[str, Callable[[Any], None]] = {}
     nox = SimpleNamespace(options=SimpleNamespace(), Session=object)
     nox.session = lambda run, *, name: sessions.update({name: run})
     monkeypatch.setitem(sys.modules, "nox", nox)
-    exec(compile((tmp_path / "noxfile.py").read_text(), "noxfile.py", "exec"), {})
+    exec(compile((initialised / "noxfile.py").read_text(), "noxfile.py", "exec"), {})
     called: list[tuple[str, ...]] = []
     session = SimpleNamespace(posargs=["words", "-v"], run=lambda *words, **_: called.append(words))
     for name in sessions:
@@ -192,25 +186,6 @@ def test_initial_files_are_whole_lines_and_yaml():
         assert not text.endswith("\n\n"), path
         if path.endswith((".yml", ".yaml")):
             assert isinstance(yaml.safe_load(text), dict), path
-
-
-def test_record_names_version_and_texts(tmp_path: Path):
-    init(tmp_path)
-    record = json.loads((tmp_path / ANSWERS_FILE).read_text())
-    assert record["envwright"] == __version__
-    assert record["files"] == files_of(Answers(**{**record["answers"], "maintainers": ("@acme/reviewers",)}))
-
-
-@pytest.mark.slow
-@pytest.mark.worker
-def test_adopted_environment_in_initialised_repository_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    theirs, root = tmp_path / "reverse_text", tmp_path / "root"
-    ignored = shutil.ignore_patterns("recordings", "__pycache__")
-    shutil.copytree(ROOT / "environments/reverse_text", theirs, ignore=ignored)
-    assert init(root) == 0
-    assert main(["adopt", str(theirs), "--root", str(root)]) == 0
-    assert main(["validate", "--root", str(root)]) == 0
-    assert "✓ pass: reverse-text; from the cache" in capsys.readouterr().out
 
 
 COMMIT = "4f" * 20
@@ -280,8 +255,7 @@ def test_init_in_a_fork_of_the_tool_writes_nothing(tmp_path: Path, capsys: pytes
 def repository(folder: Path, *commands: str) -> Path:
     """A repository with one commit on the branch `trunk`, after these commands of git."""
     for command in ("init -q -b trunk", "commit -q --allow-empty -m first", *commands):
-        identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-        subprocess.run(["git", "-C", str(folder), *identity, *command.split()], check=True)
+        git(folder, *command.split())
     return folder
 
 
@@ -326,23 +300,20 @@ def test_repository_without_a_default_branch_needs_its_name(
     assert '"release/1.x"' in (tmp_path / ".github/workflows/release.yml").read_text()
 
 
-def test_example_of_a_run_compiles_once_it_is_declared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    init(tmp_path, "--owner", "acme", "--tool", TOOL)
-    shutil.copytree(ROOT / "environments" / "reverse_text", tmp_path / "environments" / "reverse_text")
-    registry = tmp_path / "registry.yaml"
-    text = re.sub(r"(?m)^# (runs:|  )", r"\1", registry.read_text()).replace("my-task", "reverse-text")
-    registry.write_text(text.replace("environments: {}", "environments: {reverse-text: {}}"))
-    assert main(["train", "compile", "--root", str(tmp_path)]) == 0, capsys.readouterr()
-    assert (tmp_path / "configs/rl/reverse-text-4b.toml").is_file()
-
-
-def test_example_of_a_run_in_the_docs_compiles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = (ROOT / "docs" / "training.md").read_text("utf-8")
-    runs = re.search(r"```yaml\n(runs:\n.*?)```", page, re.DOTALL)
+def test_examples_of_runs_compile_once_they_are_declared(
+    initialised: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That of a new registry, and that of the documentation."""
+    root = shutil.copytree(initialised, tmp_path / "root")
+    shutil.copytree(ROOT / "environments" / "reverse_text", root / "environments" / "reverse_text")
+    declared = "environments: {reverse-text: {}}"
+    text = re.sub(r"(?m)^# (runs:|  )", r"\1", (root / "registry.yaml").read_text()).replace("my-task", "reverse-text")
+    runs = re.search(r"```yaml\n(runs:\n.*?)```", (ROOT / "docs" / "training.md").read_text("utf-8"), re.DOTALL)
     assert runs is not None
-    init(tmp_path, "--owner", "acme", "--tool", TOOL)
-    shutil.copytree(ROOT / "environments" / "reverse_text", tmp_path / "environments" / "reverse_text")
-    head = "version: 1\nowner: acme\nenvironments: {reverse-text: {}}\n"
-    (tmp_path / "registry.yaml").write_text(head + runs[1])
-    assert main(["train", "compile", "--root", str(tmp_path)]) == 0, capsys.readouterr()
-    assert (tmp_path / "configs/rl/reverse-text-first.toml").is_file()
+    for name, registry in (
+        ("reverse-text-4b", text.replace("environments: {}", declared)),
+        ("reverse-text-first", f"version: 1\nowner: acme\n{declared}\n{runs[1]}"),
+    ):
+        (root / "registry.yaml").write_text(registry)
+        assert main(["train", "compile", "--root", str(root)]) == 0, capsys.readouterr()
+        assert (root / f"configs/rl/{name}.toml").is_file()

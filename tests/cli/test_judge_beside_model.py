@@ -20,7 +20,7 @@ from envwright.system.workspace import Workspace
 from envwright.training.declared_runs import declared_runs
 from envwright_learner.environment import NothingPlayed, TrainingJudge, opened_for_training
 from fake_provider import KEY, MODEL, FakeProvider
-from small_repository import LOOKS_FOR_THE_KEY, Run, edit, small_repository
+from small_repository import LOOKS_FOR_THE_KEY, PRICES, Run, declare_endpoints, edit, endpoint, small_repository
 
 worker = pytest.mark.worker
 NAME = "taboo-words"
@@ -32,7 +32,6 @@ BOTH = ("-n", "2", "-r", "2", "--quiet")
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = small_repository(tmp_path_factory.mktemp("repository") / "r", "taboo_words")
-    (root / "configs").mkdir()
     with (root / "environments/taboo_words/taboo_words/__init__.py").open("a") as module:
         module.write(LOOKS_FOR_THE_KEY)
     return root
@@ -58,24 +57,19 @@ def model(_fake_key: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProv
 @pytest.fixture
 def judge(root: Path, model: FakeProvider) -> Iterator[FakeProvider]:
     with FakeProvider(lambda _: "yes") as made:
-        declare_endpoints(root, {"playing": (model.url, "MODEL_KEY"), "judging": (made.url, "JUDGE_KEY")})
+        declare(root, model.url, made.url)
         yield made
+
+
+def declare(root: Path, playing: str, judging: str, prices: str = PRICES) -> None:
+    more = f"max_tokens = 100\n{prices}"
+    entry = endpoint("playing", playing, key="MODEL_KEY", more=more)
+    declare_endpoints(root, entry, endpoint("judging", judging, key="JUDGE_KEY", more=more))
 
 
 def declare_judge(root: Path, line: str) -> None:
     entry = f"  {NAME}:\n    {line}\n" if line else f"  {NAME}: {{}}\n"
     (root / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n{entry}")
-
-
-def declare_endpoints(
-    root: Path, known: dict[str, tuple[str, str]], prices: str = "input_price = 1.0\noutput_price = 10.0\n"
-) -> None:
-    texts = [
-        f'[[endpoint]]\nendpoint_id = "{name}"\nmodel = "{MODEL}"\nurl = "{url}"\nkey = "{key}"\n'
-        f"max_tokens = 100\n{prices}"
-        for name, (url, key) in known.items()
-    ]
-    (root / "configs" / "endpoints.toml").write_text("\n".join(texts))
 
 
 def rows(root: Path) -> list[dict[str, Any]]:
@@ -236,21 +230,16 @@ def test_judge_without_price_or_key_is_refused_before_any_call(
     run: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    elsewhere = {"playing": (model.url, "MODEL_KEY"), "judging": ("https://judge.example.org/v1", "JUDGE_KEY")}
-    declare_endpoints(root, elsewhere, prices="")
+    declare(root, model.url, "https://judge.example.org/v1", "")
     code, output = run("smoke", NAME, "--model", "playing", "--max-cost", "none", *BOTH)
     assert code == exit_codes.USAGE
     assert f"no price configured for the judge of {NAME}" in output
-    declare_endpoints(root, elsewhere)
+    declare(root, model.url, "https://judge.example.org/v1")
     monkeypatch.delenv("JUDGE_KEY")
     code, output = run("smoke", NAME, "--model", "playing", *BOTH)
     assert code == exit_codes.USAGE
     assert "JUDGE_KEY" in output
     assert model.seen == judge.seen == []
-
-
-def test_scripted_judge_without_model_is_a_usage_error(run: Run) -> None:
-    assert run("smoke", NAME, "--scripted-judge")[0] == exit_codes.USAGE
 
 
 @pytest.mark.usefixtures("judge")

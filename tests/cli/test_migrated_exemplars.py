@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from envwright.cli.main import main
 from old_packages import SAYS_IN_TAGS, WITH_FORM, WITH_TOOLS, as_single_file, old_package
-from small_repository import ROOT, edit, git, small_repository
+from small_repository import edit, envwright, git, small_repository
 
 pytestmark = [pytest.mark.worker, pytest.mark.slow]
-SHOW_PROMPTS = """import json
-
-
-def test_show(tasks):
-    print("\\nprompts", json.dumps([task.prompt for task in tasks]))
-"""
-
-
-def envwright(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
-    command = [sys.executable, "-m", "envwright", *arguments]
-    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=600)
 
 
 @pytest.fixture(scope="module")
@@ -76,16 +60,3 @@ def test_migrated_package_with_another_limit_of_turns_fails_the_proof(repository
     done = envwright(repository, "rewards", "diff", "shop-prices-v1", "--against", "environments/shop_prices")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "num_turns 5 → 64" in done.stdout
-
-
-def test_migrated_prompts_are_identical(repository: Path):
-    shown = []
-    for name in ("number_guess", "guess_a_number"):
-        tests = repository / "environments" / name / "tests"
-        (tests / "test_show.py").write_text(SHOW_PROMPTS)
-        done = envwright(repository, "test", name.replace("_", "-"), "-q", "-s", "-k", "test_show")
-        assert done.returncode == 0, done.stdout + done.stderr
-        shown += re.findall(r"^prompts (.+)$", done.stdout, re.MULTILINE)
-    assert len(shown) == 2
-    assert shown[0] == shown[1]
-    assert len(json.loads(shown[0])) > 10

@@ -23,7 +23,7 @@ from envwright.models.model_evaluation import EvaluationSettings, EvaluationTarg
 from envwright.models.model_gate import _judged
 from envwright.packages.repository import Repository
 from fake_provider import KEY, MODEL, FakeProvider
-from small_repository import LOOKS_FOR_THE_KEY, Run, held_out, small_repository
+from small_repository import LOOKS_FOR_THE_KEY, PRICES, Run, declare_endpoints, endpoint, held_out, small_repository
 
 worker = pytest.mark.worker
 TALKER = """
@@ -50,7 +50,6 @@ class Talker(vf.Harness[TalkerConfig]):
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = small_repository(tmp_path_factory.mktemp("repository") / "r", "word_problems", "date_arithmetic")
-    (made / "configs").mkdir()
     for recordings in made.glob("environments/*/recordings"):
         shutil.rmtree(recordings)
     for package in ("word_problems/word_problems", "date_arithmetic/date_arithmetic"):
@@ -66,15 +65,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def fake(root: Path, _fake_key: None) -> Iterator[FakeProvider]:
     with FakeProvider(lambda _: "Let me see.\n<answer>12</answer>") as made:
-        declare(root, made.url)
+        declare_endpoints(root, endpoint("fake", made.url))
         yield made
-
-
-def declare(root: Path, url: str, prices: str = "input_price = 1.0\noutput_price = 10.0\n") -> None:
-    known = {"endpoint_id": "fake", "model": MODEL, "url": url, "key": "FAKE_KEY"}
-    lines = [f'{key} = "{value}"' for key, value in known.items()]
-    text = "\n".join(["[[endpoint]]", *lines, "max_tokens = 100", prices])
-    (root / "configs" / "endpoints.toml").write_text(text)
 
 
 def files_with(root: Path, text: bytes) -> list[Path]:
@@ -93,8 +85,8 @@ def rows(root: Path, name: str) -> list[dict[str, Any]]:
 
 
 @worker
-@pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
-def test_smoke_with_provider_faults_loses_no_rollout(name: str, root: Path, fake: FakeProvider, run: Run) -> None:
+def test_smoke_with_provider_faults_loses_no_rollout(root: Path, fake: FakeProvider, run: Run) -> None:
+    name = "word-problems"
     fake.faults = ["429", "500", "cut", "malformed"]
     kept = ("--max-cost", "0.5", "--scripted-judge", "--allow-network")
     code, output = run("smoke", name, "--model", "fake", "-n", "3", "-r", "2", "--quiet", *kept)
@@ -141,20 +133,17 @@ def test_harness_that_needs_container_is_an_error_without_calls(fake: FakeProvid
 
 
 @worker
-@pytest.mark.parametrize("name", ["word-problems", "date-arithmetic"])
-def test_smoke_during_outage_is_inconclusive_without_rewards(
-    name: str, root: Path, fake: FakeProvider, run: Run
-) -> None:
+def test_smoke_during_outage_is_inconclusive_without_rewards(root: Path, fake: FakeProvider, run: Run) -> None:
     fake.always = "503"
-    code, _ = run("smoke", name, "--model", "fake", "-n", "2", "-r", "1", "--quiet")
+    code, _ = run("smoke", "date-arithmetic", "--model", "fake", "-n", "2", "-r", "1", "--quiet")
     assert code == exit_codes.INCONCLUSIVE
-    assert [one["reward"] for one in rows(root, name)] == [None, None]
+    assert [one["reward"] for one in rows(root, "date-arithmetic")] == [None, None]
     assert files_with(root, KEY.encode()) == []
 
 
 @worker
 def test_smoke_that_reaches_cost_ceiling_is_inconclusive(root: Path, fake: FakeProvider, run: Run) -> None:
-    declare(root, fake.url, "input_price = 1.0\noutput_price = 10.0\nconcurrency = 1\n")
+    declare_endpoints(root, endpoint("fake", fake.url, more=f"max_tokens = 100\n{PRICES}concurrency = 1\n"))
     fake.usage = {"prompt_tokens": 9_000, "completion_tokens": 100}  # more than any tokenizer makes of that prompt
     code, output = run("smoke", "word-problems", "--model", "fake", "-n", "4", "-r", "1", "--max-cost", "0.01")
     assert code == exit_codes.INCONCLUSIVE, output
@@ -274,7 +263,7 @@ def test_smoke_above_max_cost_is_refused_before_any_call(fake: FakeProvider, run
 
 
 def test_smoke_without_prices_is_refused(root: Path, fake: FakeProvider, run: Run) -> None:
-    declare(root, fake.url, prices="")
+    declare_endpoints(root, endpoint("fake", fake.url, more="max_tokens = 100\n"))
     code, output = run("smoke", "word-problems", "--model", "fake")
     assert code == exit_codes.USAGE
     assert "configs/endpoints.toml:1" in output
@@ -295,7 +284,7 @@ def test_smoke_with_rejected_key_is_a_usage_error(
 
 def test_record_without_key_is_a_usage_error(root: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FAKE_KEY", raising=False)
-    declare(root, "https://api.example.org/v1")
+    declare_endpoints(root, endpoint("fake", "https://api.example.org/v1"))
     code, output = run("record", "word-problems", "--model", "fake")
     assert code == exit_codes.USAGE
     assert "FAKE_KEY" in output
@@ -305,6 +294,7 @@ def test_model_flags_that_conflict_are_usage_errors(fake: FakeProvider, run: Run
     for arguments in (
         ("smoke", "word-problems", "--max-cost", "3"),
         ("smoke", "word-problems", "--split", "eval"),
+        ("smoke", "word-problems", "--scripted-judge"),
         ("smoke", "date-arithmetic", "--harness", "null"),
         ("smoke", "date-arithmetic", "--harness", "null", "--model", "fake"),
         ("distribution", "hosted", "word-problems", "--model", "fake"),
@@ -329,7 +319,7 @@ def test_model_flags_that_conflict_are_usage_errors(fake: FakeProvider, run: Run
 
 @worker
 def test_smoke_resumes_without_paying_twice(root: Path, fake: FakeProvider, run: Run) -> None:
-    declare(root, fake.url, "input_price = 1.0\noutput_price = 10.0\nconcurrency = 1\n")
+    declare_endpoints(root, endpoint("fake", fake.url, more=f"max_tokens = 100\n{PRICES}concurrency = 1\n"))
     fake.faults = ["slow", "slow", "401"]
     arguments = ("smoke", "date-arithmetic", "--model", "fake", "-n", "2", "-r", "2", "--quiet")
     code, _ = run(*arguments)

@@ -52,10 +52,17 @@ def reasons(files: dict[str, str]) -> list[str]:
     return [place.reason for place in unfinished_places(files)]
 
 
-def test_migration_turns_rubric_function_into_weighted_reward(tmp_path: Path):
-    taskset = simple(tmp_path)["new_one/taskset.py"]
+def test_migration_of_simple_package_leaves_no_marks(tmp_path: Path):
+    files = simple(tmp_path)
+    assert reasons(files) == []
+    taskset = files["new_one/taskset.py"]
     assert "@vf.reward(weight=0.5)\n    async def right(self, trace: vf.Trace) -> float:" in taskset
     assert "right(completion=completion_of(trace), answer=self.data.answer, parser=parser)" in taskset
+    assert 'dependencies = ["verifiers>=0.4.0,<0.5"]' in files["pyproject.toml"]
+    assert '[tool.envwright.answer]\ntype = "number"' in files["pyproject.toml"]
+    assert not any("from datasets" in text or "import verifiers as" in text for text in files.values())
+    assert "vf-eval new-one -m MODEL -n 5 --env.agent.harness.id null" in files["README.md"]
+    assert " -a " not in files["README.md"]
 
 
 def test_migration_single_file_package_is_moved(tmp_path: Path):
@@ -80,10 +87,6 @@ def test_migration_keeps_the_limit_of_tool_turns(tmp_path: Path, limit: str, wri
     assert not_a_number == ("num_examples" in limit)
 
 
-def test_migration_of_simple_package_leaves_no_marks(tmp_path: Path):
-    assert reasons(simple(tmp_path)) == []
-
-
 def test_migration_defaults_weight_to_one_and_zero_to_metric(tmp_path: Path):
     before = "    rubric = vf.Rubric(funcs=[right])\n    rubric.add_metric(long)\n    def long(completion): return 1"
     taskset = simple(tmp_path, "rubric", before=before)["new_one/taskset.py"]
@@ -106,22 +109,12 @@ def test_migration_turns_column_read_by_reward_into_field(tmp_path: Path):
     assert "difficulty=self.data.difficulty" in taskset
 
 
-def test_migration_drops_old_verifiers_and_datasets(tmp_path: Path):
-    files = simple(tmp_path)
-    assert 'dependencies = ["verifiers>=0.4.0,<0.5"]' in files["pyproject.toml"]
-    assert not any("from datasets" in text or "import verifiers as" in text for text in files.values())
-
-
 def test_migration_of_hub_dataset_keeps_datasets_dependency(tmp_path: Path):
     source = source_of(before="    load_dataset('a/b')")
     files = moved(tmp_path, "from datasets import load_dataset\n" + source)
     assert '"datasets>=3.3,<6"' in files["pyproject.toml"]
     assert needs_more(files["pyproject.toml"])
     assert "from datasets import load_dataset" in files["new_one/parts.py"]
-
-
-def test_migration_keeps_answer_declaration(tmp_path: Path):
-    assert '[tool.envwright.answer]\ntype = "number"' in simple(tmp_path)["pyproject.toml"]
 
 
 def test_migration_keeps_module_names_in_new_package(tmp_path: Path):
@@ -137,12 +130,6 @@ def test_migration_turns_tools_into_toolset_with_same_names(tmp_path: Path):
     assert "async def price_of(self, product: str) -> str:" in server
     assert "return str(price_of(product))" in server
     assert "return str(await add(a, b))" in server
-
-
-def test_migration_rewrites_readme_command(tmp_path: Path):
-    readme = simple(tmp_path)["README.md"]
-    assert "vf-eval new-one -m MODEL -n 5 --env.agent.harness.id null" in readme
-    assert " -a " not in readme
 
 
 def test_migration_turns_parser_format_function_into_reward(tmp_path: Path):
@@ -203,7 +190,12 @@ def test_migration_marks_judge_and_keeps_its_code(tmp_path: Path):
         (READ, "    parser: vf.Parser = vf.XMLParser(['a'])", "", "", "The parser depends"),
         ("rubric", FILLED + "if brief: rubric.add_metric(short)", "", "brief=1", "The rubric rubric is moved only"),
         ("rubric", FILLED + "rubric.weights = [0.5]", "", "", "The rubric rubric is moved only"),
-        ("rubric", FILLED + "rubric.funcs.append(right)", "", "", "The rubric rubric is moved only"),
+        ("rubric", "    rubric: vf.Rubric = vf.Rubric(funcs=[right])", "", "", "The rubric rubric is moved only"),
+        ("rubric", "    rubric = vf.RubricGroup(rubrics=[rubric])", "", "", "The rubric rubric is moved only"),
+        ("vf.Rubric(funcs=funcs)", "    funcs = [right]", "", "", "A list that is not written in place"),
+        ("vf.Rubric(funcs=[*[right]])", "", "", "", "A list that is not written in place"),
+        ("vf.Rubric(funcs=[right], weights=weights)", "    weights = [0.25]", "", "", "A list that is not written in"),
+        ("vf.Rubric(funcs=[right], weights=[w])", "    w = 0.25", "", "", "A weight that is not a number"),
         ("vf.Rubric(funcs=[right, right])", "", "", "", "The rubric has two rewards named right"),
         ("vf.Rubric([score], [0.5])", "    def score(): return 1", "", "", "Tasks have another score than this reward"),
         ("vf.Rubric(funcs=[near])", MATCH + "def near(info): return limit", "", "mode=1", "The reward near uses"),
@@ -217,8 +209,7 @@ def test_migration_marks_code_for_the_author(
     tmp_path: Path, rubric: str, before: str, more: str, arguments: str, reason: str
 ):
     found = reasons(simple(tmp_path, rubric, before=before, more=more, arguments=arguments))
-    assert len(found) == 1
-    assert found[0].startswith(reason)
+    assert {each[: len(reason)] for each in found} == {reason}
 
 
 def test_migration_mark_names_file_and_line(tmp_path: Path):
@@ -253,24 +244,6 @@ def test_migration_skips_and_marks_test_of_old_environment(tmp_path: Path):
 def test_migration_of_unreadable_source_raises_reason(tmp_path: Path, source: str, expected: str):
     with pytest.raises(NotMovable, match=expected):
         moved(tmp_path, source)
-
-
-@pytest.mark.parametrize(
-    ("before", "rubric", "reason"),
-    [
-        ("    funcs = [right]", "vf.Rubric(funcs=funcs)", "A list that is not written in place"),
-        ("", "vf.Rubric(funcs=[right] + [right])", "A list that is not written in place"),
-        ("", "vf.Rubric(funcs=[*[right]])", "A list that is not written in place"),
-        ("    weights = [0.25]", "vf.Rubric(funcs=[right], weights=weights)", "A list that is not written in place"),
-        ("    w = 0.25", "vf.Rubric(funcs=[right], weights=[w])", "A weight that is not a number"),
-        ("    rubric: vf.Rubric = vf.Rubric(funcs=[right])", "rubric", "The rubric rubric is moved only"),
-        ("    rubric = vf.RubricGroup(rubrics=[rubric])", "rubric", "The rubric rubric is moved only"),
-    ],
-)
-def test_migration_marks_rewards_and_weights_that_it_cannot_read(
-    tmp_path: Path, before: str, rubric: str, reason: str
-) -> None:
-    assert any(reason in each for each in reasons(simple(tmp_path, rubric, before=before)))
 
 
 @pytest.mark.parametrize(

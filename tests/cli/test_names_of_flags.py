@@ -5,6 +5,8 @@ Seen in `vf-eval --help` of verifiers 0.3 and 0.4 and in `prime eval run --help`
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from envwright.cli.main import parsed
 
@@ -22,31 +24,29 @@ WITH_ARGUMENTS = (
 )
 
 
-@pytest.mark.parametrize(
-    ("commands", "flags", "value", "name", "expected"),
-    [
-        (SIZED, ("-n", "--num-tasks"), "7", "tasks", 7),
-        (SIZED, ("-r", "--num-rollouts"), "7", "rollouts", 7),
-        (SIZED, ("-c", "--max-concurrent"), "7", "max_concurrent", 7),
-        (WITH_A_MODEL, ("-m", "--model"), "acme/tiny", "endpoint", "acme/tiny"),
-        (("train hub acme/sums",), ("-m", "--model"), "acme/tiny", "model", "acme/tiny"),
-        (("train hub acme/sums",), ("--group-size",), "16", "group_size", 16),
-        (
-            WITH_ARGUMENTS,
-            ("-a", "--env-args"),
-            '{"difficulty": "hard", "n": [1]}',
-            "env_args",
-            {"difficulty": "hard", "n": [1]},
-        ),
-    ],
-    ids=lambda value: value[0] if isinstance(value, tuple) else None,
+JSON = '{"difficulty": "hard", "n": [1]}'
+NAMES: tuple[tuple[tuple[str, ...], str, str, str, object], ...] = (
+    (SIZED, "-n --num-tasks", "7", "tasks", 7),
+    (SIZED, "-r --num-rollouts", "7", "rollouts", 7),
+    (SIZED, "-c --max-concurrent", "7", "max_concurrent", 7),
+    (WITH_A_MODEL, "-m --model", "acme/tiny", "endpoint", "acme/tiny"),
+    (("train hub acme/sums",), "-m --model", "acme/tiny", "model", "acme/tiny"),
+    (WITH_ARGUMENTS, "-a --env-args", JSON, "env_args", {"difficulty": "hard", "n": [1]}),
 )
-def test_flag_has_one_meaning_under_each_name_in_every_command(
-    commands: tuple[str, ...], flags: tuple[str, ...], value: str, name: str, expected: object
-) -> None:
-    for command in commands:
-        for flag in flags:
-            assert getattr(parsed([*command.split(), flag, value]), name) == expected, f"{command} {flag}"
+"""Commands, the two names of a flag, a value, and what is parsed from it."""
+
+
+def test_flag_has_one_meaning_under_each_name(capsys: pytest.CaptureFixture[str]) -> None:
+    for commands, flags, value, name, expected in NAMES:
+        for command, flag in itertools.product(commands, flags.split()):
+            assert getattr(parsed([*command.split(), flag, value]), name) == expected, (command, flag)
+    assert capsys.readouterr().err == ""
+
+
+def test_group_size_of_training_has_the_name_of_trainers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert parsed(["train", "hub", "acme/sums", "--group-size", "16"]).group_size == 16
+    assert parsed(["train", "hub", "acme/sums"]).group_size == 8
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,6 @@ def test_malformed_environment_arguments_are_refused_with_reason(
     [
         ("compare sums --before a --after b --seed any", "--seed: must be a whole number, or none"),
         ("record sums --policy oracle --date today", "--date: must be a date, as YYYY-MM-DD"),
-        ("validate --shard first", "--shard: must be K/N with K from 1 to N"),
     ],
 )
 def test_malformed_value_of_flag_is_refused_with_reason(

@@ -13,7 +13,7 @@ import pytest
 from envwright import exit_codes
 from envwright.system.retry_policy import MODEL_ENDPOINT
 from fake_provider import KEY, MODEL, FakeProvider
-from small_repository import LOOKS_FOR_THE_KEY, Run, edit, git, small_repository
+from small_repository import LOOKS_FOR_THE_KEY, Run, declare_endpoints, edit, endpoint, git, small_repository
 
 worker = pytest.mark.worker
 TEACHER = "fake/teacher"
@@ -46,7 +46,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = small_repository(
         tmp_path_factory.mktemp("repository") / "r", "date_arithmetic", "reverse_text", "meeting_time"
     )
-    (made / "configs").mkdir()
     taskset = made / "environments" / "reverse_text" / "reverse_text" / "taskset.py"
     edit(taskset, "def final_answer(", 'SYSTEM_PROMPT = "Answer in tags."\n\n\ndef final_answer(')
     edit(taskset, "ReverseTextData(prompt=", "ReverseTextData(system_prompt=SYSTEM_PROMPT, prompt=")
@@ -60,10 +59,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def fake(root: Path, _fake_key: None) -> Iterator[FakeProvider]:
     with FakeProvider(plays_and_reflects) as made:
-        text = f'[[endpoint]]\nendpoint_id = "fake"\nmodel = "{MODEL}"\nurl = "{made.url}"\nkey = "FAKE_KEY"\n'
-        prices = "max_tokens = 100\ninput_price = 1.0\noutput_price = 10.0\n"
-        teacher = text.replace('"fake"', '"teacher"').replace(MODEL, TEACHER)
-        (root / "configs" / "endpoints.toml").write_text(text + prices + teacher + prices)
+        declare_endpoints(root, endpoint("fake", made.url), endpoint("teacher", made.url, TEACHER))
         made.models = [MODEL, TEACHER]
         yield made
 

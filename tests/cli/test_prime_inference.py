@@ -20,7 +20,7 @@ from envwright.models.model_evaluation import EvaluationSettings, NoKey, key_of
 from envwright.models.model_run import DEFAULT_CEILING, ceiling_of, relay_to, spent
 from envwright.models.prime_inference import endpoint_named
 from fake_provider import KEY, FakeProvider
-from small_repository import LOOKS_FOR_THE_KEY, edit, small_repository
+from small_repository import LOOKS_FOR_THE_KEY, declare_endpoints, edit, endpoint, small_repository
 
 worker = pytest.mark.worker
 MODEL, OTHER = "openai/gpt-5-nano", "qwen/qwen3-30b-a3b-instruct-2507"
@@ -69,9 +69,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def declare(root: Path, url: str, more: str = "") -> None:
-    (root / "configs").mkdir()
-    text = f'[[endpoint]]\nendpoint_id = "own"\nmodel = "{MODEL}"\nurl = "{url}"\nkey = "PRIME_API_KEY"\n{more}'
-    (root / "configs" / "endpoints.toml").write_text(text)
+    declare_endpoints(root, endpoint("own", url, MODEL, "PRIME_API_KEY", more))
 
 
 def test_model_flag_needs_only_prime_login(tmp_path: Path, inference: FakeProvider) -> None:
@@ -113,7 +111,6 @@ def test_price_of_another_service_is_from_the_library_unless_the_file_has_one(
     assert endpoint.output_price is not None
     assert 0 < endpoint.input_price < endpoint.output_price < 10
     assert "(prices: genai-prices " in spent(Spending(), endpoint)
-    shutil.rmtree(tmp_path / "configs")
     declare(tmp_path, "https://openrouter.ai/api/v1", "input_price = 3.0\noutput_price = 9.0\n")
     declared = endpoint_named(tmp_path, "own")
     assert (declared.input_price, declared.output_price, declared.price_source) == (3.0, 9.0, "")

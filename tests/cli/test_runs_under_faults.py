@@ -138,13 +138,7 @@ cannot_be_read_only = pytest.mark.skipif(
 @cannot_be_read_only
 @pytest.mark.parametrize(
     ("arguments", "folder"),
-    [
-        (SCHEMA, "."),
-        (SCHEMA, ".envwright"),
-        (("validate",), "."),
-        (("plan",), "."),
-        (("plan",), "reports"),
-    ],
+    [(SCHEMA, ".envwright"), (("plan",), "reports")],
 )
 def test_command_in_read_only_folder_is_one_line_with_its_path(
     root: Path, arguments: tuple[str, ...], folder: str

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from envwright.cli.main import main
 from envwright.observing.store.entries import new_keys
 from envwright.observing.store.settings import ADDRESS, KEY, TRUSTS, store_settings
 from envwright.system.workspace import CACHE_DIR
-from small_repository import edit, small_repository
+from small_repository import edit, envwright, small_repository
 
 PRIVATE, PUBLIC = new_keys("main-1")
 
@@ -32,9 +30,7 @@ class Runner:
 
     def run(self, *arguments: str, expected: int = exit_codes.PASS) -> str:
         """Run a command as a process of its own; what it printed on both streams."""
-        command = [sys.executable, "-m", "envwright", *arguments, "--root", str(self.root)]
-        environment = {**os.environ, **self.variables}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        done = envwright(self.root, *arguments, "--root", str(self.root), **self.variables)
         assert done.returncode == expected, done.stdout + done.stderr
         return done.stdout + done.stderr
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,17 +15,22 @@ from envwright.cli.main import main
 from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import load_registry
 from envwright.declarations.tool_source import REGISTRY_FILE
-from small_repository import edit
+from small_repository import contents, edit
 
 VALIDATE = ".github/workflows/validate.yml"
 PRE_COMMIT = ".pre-commit-config.yaml"
 
 
+@pytest.fixture(scope="module")
+def initialised(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("initialised")
+    assert main(["init", str(root), "--owner", "acme", "--tool", "our-team/envwright@v0"]) == 0
+    return root
+
+
 @pytest.fixture
-def repository(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    main(["init", str(tmp_path), "--owner", "acme", "--tool", "our-team/envwright@v0"])
-    capsys.readouterr()
-    return tmp_path
+def repository(initialised: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(initialised, tmp_path / "repository")
 
 
 @pytest.fixture
@@ -53,40 +59,55 @@ def upgrade(root: Path, *arguments: str) -> int:
 def checked(root: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[tuple[str, str]]]:
     """The exit code of `--check`, and path and action of every change."""
     capsys.readouterr()
-    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    before = contents(root)
     code = upgrade(root, "--check", "--format", "json")
-    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+    assert contents(root) == before
     return code, [(each["path"], each["action"]) for each in json.loads(capsys.readouterr().out)["files"]]
 
 
-@pytest.mark.slow
-def test_upgrade_of_same_version_changes_nothing(repository: Path, capsys: pytest.CaptureFixture[str]):
-    edit(repository / "README.md", "# Environments of acme", "# Ours")
-    assert checked(repository, capsys) == (0, [])
-    assert upgrade(repository) == 0
-    assert "nothing to do" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_upgrade_of_unedited_file_updates_it(repository: Path, newer: dict, capsys: pytest.CaptureFixture[str]):
+def test_upgrade_changes_what_the_tool_changed_and_the_team_did_not(
+    repository: Path, newer: dict, capsys: pytest.CaptureFixture[str]
+):
     newer[VALIDATE] = ("merge_group:", "merge_group:\n  workflow_dispatch:")
-    assert checked(repository, capsys) == (1, [(VALIDATE, "update")])
+    newer[REGISTRY_FILE] = ('requires: ">=0.1"', 'requires: ">=0.1,<90"')
+    newer["AGENTS.md"] = ("## Never\n", "## Never ever\n")
+    newer[".gitignore"] = ("reports/", "/reports/")
+    newer["new.txt"] = ("", "new\n")
+    newer["other.txt"] = ("", "tool\n")
+    for name in ("CLAUDE.md", PRE_COMMIT):
+        newer[name] = ((repository / name).read_text(), "")
+    newer["README.md"] = ("# Environments of acme", "# The environments of acme")
+    edit(repository / REGISTRY_FILE, "environments: {}", "environments:\n  words: {}")
+    edit(repository / "AGENTS.md", "# Working on this repository", "# Working with us")
+    edit(repository / ".gitignore", "reports/", "/reports/")
+    (repository / "other.txt").write_text("ours\n")
+    (repository / PRE_COMMIT).write_text("repos: []\n")
+    (repository / "README.md").unlink()
+    code, changes = checked(repository, capsys)
+    assert (code, dict(changes)) == (
+        1,
+        {
+            VALIDATE: "update",
+            "AGENTS.md": "merge",
+            REGISTRY_FILE: "merge",
+            "CLAUDE.md": "remove",
+            "new.txt": "write",
+        },
+    )
     assert upgrade(repository) == 0
     assert "+  workflow_dispatch:" in capsys.readouterr().out
     assert "  workflow_dispatch:\n" in (repository / VALIDATE).read_text()
-    assert checked(repository, capsys) == (0, [])
-    assert json.loads((repository / ANSWERS_FILE).read_text())["envwright"] == "9.0"
-
-
-@pytest.mark.slow
-def test_upgrade_of_edited_file_merges_both_changes(repository: Path, newer: dict, capsys: pytest.CaptureFixture[str]):
-    newer["AGENTS.md"] = ("## Never\n", "## Never ever\n")
-    edit(repository / "AGENTS.md", "# Working on this repository", "# Working with us")
-    assert checked(repository, capsys) == (1, [("AGENTS.md", "merge")])
-    assert upgrade(repository) == 0
+    assert set(load_registry(repository).environments) == {"words"}
+    assert "<90" in (repository / REGISTRY_FILE).read_text()
     text = (repository / "AGENTS.md").read_text()
     assert text.startswith("# Working with us\n")
     assert "## Never ever\n" in text
+    assert [(repository / name).read_text() for name in ("new.txt", "other.txt")] == ["new\n", "ours\n"]
+    assert [(repository / name).exists() for name in ("CLAUDE.md", PRE_COMMIT, "README.md")] == [False, True, False]
+    assert json.loads((repository / ANSWERS_FILE).read_text())["envwright"] == "9.0"
+    assert checked(repository, capsys) == (0, [])
+    assert upgrade(repository) == 0
+    assert "nothing to do" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -107,55 +128,6 @@ def test_upgrade_of_lines_that_were_edited_is_shown_until_settled(
     assert upgrade(repository, "--keep", "README.md") == 0
     assert (repository / "README.md").read_bytes() == before
     assert checked(repository, capsys) == (0, [])
-
-
-def test_upgrade_of_change_that_the_team_made_by_hand_is_settled(
-    repository: Path, newer: dict, capsys: pytest.CaptureFixture[str]
-):
-    newer["README.md"] = ("# Environments of acme", "# The environments of acme")
-    edit(repository / "README.md", "# Environments of acme", "# The environments of acme")
-    assert checked(repository, capsys) == (0, [])
-
-
-def test_upgrade_leaves_removed_files_removed(repository: Path, newer: dict, capsys: pytest.CaptureFixture[str]):
-    newer["README.md"] = ("# Environments of acme", "# The environments of acme")
-    (repository / "README.md").unlink()
-    assert checked(repository, capsys) == (0, [])
-    assert upgrade(repository) == 0
-    assert not (repository / "README.md").exists()
-
-
-def test_upgrade_writes_new_files_unless_the_team_has_one(
-    repository: Path, newer: dict, capsys: pytest.CaptureFixture[str]
-):
-    newer["new.txt"] = ("", "new\n")
-    newer["other.txt"] = ("", "tool\n")
-    (repository / "other.txt").write_text("ours\n")
-    assert checked(repository, capsys) == (1, [("new.txt", "write")])
-    assert upgrade(repository) == 0
-    assert [(repository / name).read_text() for name in ("new.txt", "other.txt")] == ["new\n", "ours\n"]
-
-
-def test_upgrade_removes_dropped_files_unless_they_were_edited(
-    repository: Path, newer: dict, capsys: pytest.CaptureFixture[str]
-):
-    for name in ("CLAUDE.md", PRE_COMMIT):
-        newer[name] = ((repository / name).read_text(), "")
-    (repository / PRE_COMMIT).write_text("repos: []\n")
-    assert checked(repository, capsys) == (1, [("CLAUDE.md", "remove")])
-    assert upgrade(repository) == 0
-    assert [(repository / name).exists() for name in ("CLAUDE.md", PRE_COMMIT)] == [False, True]
-
-
-def test_upgrade_of_registry_keeps_declared_environments(
-    repository: Path, newer: dict, capsys: pytest.CaptureFixture[str]
-):
-    newer[REGISTRY_FILE] = ('requires: ">=0.1"', 'requires: ">=0.1,<90"')
-    edit(repository / REGISTRY_FILE, "environments: {}", "environments:\n  words: {}")
-    assert checked(repository, capsys) == (1, [(REGISTRY_FILE, "merge")])
-    assert upgrade(repository) == 0
-    assert set(load_registry(repository).environments) == {"words"}
-    assert "<90" in (repository / REGISTRY_FILE).read_text()
 
 
 def test_upgrade_after_changed_answer_changes_what_depends_on_it(repository: Path, capsys: pytest.CaptureFixture[str]):
@@ -217,7 +189,7 @@ def test_upgrade_that_fails_halfway_changes_nothing(
     newer[VALIDATE] = ("merge_group:", "merge_group:\n  workflow_dispatch:")
     newer["new/file.txt"] = ("", "new\n")
     newer["CLAUDE.md"] = ("@AGENTS.md\n", "")
-    before = {path: path.read_bytes() for path in repository.rglob("*") if path.is_file()}
+    before = contents(repository)
     written = atomic_write.write_whole
 
     def full_disk(path: Path, content: bytes) -> None:
@@ -228,5 +200,5 @@ def test_upgrade_that_fails_halfway_changes_nothing(
     monkeypatch.setattr(atomic_write, "write_whole", full_disk)
     assert upgrade(repository) == 4
     assert "No space left on device" in capsys.readouterr().err
-    assert {path: path.read_bytes() for path in repository.rglob("*") if path.is_file()} == before
+    assert contents(repository) == before
     assert not (repository / "new").exists()

@@ -25,6 +25,7 @@ from envwright.builds.venv import venv_for
 from envwright.builds.wheel import BUILD_LOCK
 from envwright.declarations.codeowners import CODEOWNERS_FILE
 from envwright.system.workspace import Workspace
+from small_repository import git
 
 pytestmark = pytest.mark.slow
 
@@ -94,9 +95,8 @@ def _write_repository(made: Installed) -> None:
     (root / "tools" / "convert.py").write_text("")
     done = made.run("init", "--owner", "their-team", "--tool", f"our-team/envwright@{COMMIT} # v0.1.0")
     assert done.returncode == 0, done.stdout + done.stderr
-    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
     for command in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "first")):
-        subprocess.run(["git", *identity, *command], cwd=root, check=True)
+        git(root, *command)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ import pytest
 from envwright.hub.access import HubAccess, Prime, find_prime
 from envwright_emulator.server import EmulatedHub, emulator
 
-sys.path.append(str(Path(__file__).parents[1] / "cli"))
 sys.path.append(str(Path(__file__).parents[1] / "repository"))
 sys.path.append(str(Path(__file__).parents[1] / "emulator"))
 
@@ -27,10 +26,10 @@ def hub(tmp_path: Path) -> Iterator[EmulatedHub]:
 
 
 @pytest.fixture
-def signed_in(tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
-    for name, value in hub.environment.items():
+def signed_in(hub: EmulatedHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
+    """The Hub that commands find, with its key; nothing of the user's own login."""
+    for name, value in {**hub.environment, "HOME": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("PRIME_TEAM_ID", raising=False)
     return hub
 

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
 from envwright_emulator.server import EmulatedHub
-
-ROOT = Path(__file__).parents[2]
+from small_repository import ROOT, small_repository
 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository of two environments, committed; then one is broken."""
     monkeypatch.delenv("PRIME_API_KEY", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    root = tmp_path / "root"
-    for name in ("reverse_text", "word_problems"):
-        shutil.copytree(ROOT / "environments" / name, root / "environments" / name)
-    (root / "registry.yaml").write_text(
-        "version: 1\nowner: acme\nenvironments:\n  reverse-text: {}\n  word-problems: {}\n"
-    )
-    for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "first"]):
-        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
-        subprocess.run(["git", "-C", str(root), *identity, *arguments], check=True)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    root = small_repository(tmp_path / "root", "reverse_text", "word_problems")
     (root / "environments/word_problems/pyproject.toml").write_text("[project\n")
     return root
 
@@ -68,14 +57,13 @@ def test_plan_refuses_only_the_runs_on_a_broken_environment(root: Path, capsys: 
     assert "environments/word_problems/pyproject.toml" in runs["broken"]["reason"]
 
 
-@pytest.mark.parametrize("name", [[], ["word-problems"]])
 def test_broken_environment_is_not_published_by_release(
-    name: list[str], root: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
+    root: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     proof = root / "proof.json"
     failed = {"name": "reverse-text", "verdict": "fail", "digest": "", "hub_hash": "", "gates": {}}
     proof.write_text(json.dumps({"environments": [failed]}))
-    assert main(["release", *name, "--yes", "--evidence", str(proof), "--root", str(root)]) == exit_codes.FAIL
+    assert main(["release", "--yes", "--evidence", str(proof), "--root", str(root)]) == exit_codes.FAIL
     entries = {each["name"]: each for each in json.loads((root / "reports/release.json").read_text())["environments"]}
     assert entries["word-problems"]["result"] == "refused"
     assert "environments/word_problems/pyproject.toml" in entries["word-problems"]["message"]
@@ -94,6 +82,7 @@ def test_release_ends_as_its_plan_where_a_run_is_refused(
     assert [(run["name"], run["outcome"]) for run in release["runs"]] == [("broken", "failed")]
     assert signed_in.state()["run"] == []
     assert "run broken failed: word-problems cannot be read" in capsys.readouterr().err.splitlines()[-1]
+    assert signed_in.state()["environment"] == []
 
 
 def test_release_of_changed_runs_without_key_is_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

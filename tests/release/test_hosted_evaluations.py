@@ -22,7 +22,7 @@ from envwright.models.hosted_evaluation import HostedRequest, HostedSide, NotEva
 from envwright.packages.repository import Repository
 from envwright.release.plan import Desired
 from envwright_emulator.server import EmulatedHub
-from small_repository import small_repository
+from small_repository import declare_endpoints, endpoint, small_repository
 
 pytestmark = pytest.mark.usefixtures("signed_in")
 
@@ -122,7 +122,7 @@ def test_followed_returns_the_complete_evaluation(hub: EmulatedHub, side: Hosted
         notes.append(line)
         going_on = {"status": "RUNNING", "samples": [{"example_id": 0, "reward": 1.0}]}
         tell(hub, evaluation.id, **(going_on if len(notes) == 1 else {"status": "COMPLETED"}))
-        hub.break_with("GET /evaluations/* status code=502 times=4")
+        hub.break_with(*["GET /evaluations/* status code=502 times=4"] * (len(notes) == 1))
 
     assert followed(evaluation, REQUEST, side, heard).status == "COMPLETED"
     assert [line.rpartition(": ")[2] for line in notes] == ["pending, 0 samples so far", "running, 1 samples so far"]
@@ -191,13 +191,10 @@ def platform(hub: EmulatedHub, samples: list[dict[str, Any]], status: str = "COM
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(tmp_path: Path, signed_in: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: ARG001
     made = small_repository(tmp_path / "repository", "date_arithmetic")
-    (made / "configs").mkdir()
-    endpoint = {"endpoint_id": "hosted", "model": MODEL, "url": "https://api.pinference.ai/api/v1"}
-    lines = [f'{key} = "{value}"' for key, value in {**endpoint, "key": "PRIME_API_KEY"}.items()]
-    prices = ["input_price = 0.2", "output_price = 0.8"]
-    (made / "configs" / "endpoints.toml").write_text("\n".join(["[[endpoint]]", *lines, *prices]))
+    prices = "input_price = 0.2\noutput_price = 0.8\n"
+    declare_endpoints(made, endpoint("hosted", "https://api.pinference.ai/api/v1", MODEL, "PRIME_API_KEY", prices))
     monkeypatch.setattr("envwright.models.hosted_evaluation.LOOK_SECONDS", 0.1)
     return made
 

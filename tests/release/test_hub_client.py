@@ -6,9 +6,7 @@ import json
 import shutil
 import threading
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 from emulator_client import Speaker
@@ -16,6 +14,7 @@ from envwright.hub.access import DEFAULT_URL, HubAccess, HubUnavailable, Prime, 
 from envwright.hub.client import HubAnswer, HubCall, call_hub
 from envwright.hub.state import HubIdentity, read_hub, reading_of
 from envwright_emulator.server import EmulatedHub
+from loopback_server import serving
 
 STOP = threading.Event()
 
@@ -136,36 +135,13 @@ def test_reading_of_a_404_without_teams_is_unreadable() -> None:
     assert reading_of(HubAnswer("missing", 404), "acme/sums", HubIdentity("ada", None)).standing == "unreadable"
 
 
-class Recorder(BaseHTTPRequestHandler):
-    """A server other than the Hub, which records what it receives."""
-
-    seen: list[str | None]
-
-    def do_GET(self) -> None:
-        self.seen.append(self.headers.get("Authorization"))
-        self.send_response(200)
-        self.send_header("Content-Length", "5")
-        self.end_headers()
-        self.wfile.write(b"wheel")
-
-    def log_message(self, *_: Any) -> None:
-        """Print nothing."""
-
-
 def test_download_sends_the_key_to_the_hub_only(
     tmp_path: Path, hub: EmulatedHub, access: HubAccess, prime: Prime
 ) -> None:
-    seen: list[str | None] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Mine", (Recorder,), {"seen": seen}))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}/a.whl"
-    call = HubCall("wheel", download=url, to=str(tmp_path / "a.whl"))
-    try:
+    with serving(lambda _: (200, {}, b"wheel")) as server:
+        call = HubCall("wheel", download=f"{server.url}/a.whl", to=str(tmp_path / "a.whl"))
         elsewhere = call_hub(prime, access, [call], STOP)["wheel"]
-        own = call_hub(prime, replace(access, url=f"http://127.0.0.1:{server.server_port}"), [call], STOP)["wheel"]
-    finally:
-        server.shutdown()
-        server.server_close()
+        own = call_hub(prime, replace(access, url=server.url), [call], STOP)["wheel"]
     assert (elsewhere.data["bytes"], (tmp_path / "a.whl").read_bytes()) == (5, b"wheel")
     assert own.outcome == "ok"
-    assert seen == [None, f"Bearer {hub.key}"]
+    assert server.authorizations == [None, f"Bearer {hub.key}"]

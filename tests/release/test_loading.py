@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 from envwright.builds.wheel import sha256_of
@@ -17,6 +15,7 @@ from envwright.release.loading import Loader
 from envwright.release.plan import Desired, ReleaseStep
 from envwright.release.publishing import Fetched
 from envwright.system.workspace import Workspace
+from loopback_server import serving
 
 DESIRED = Desired("sums", "acme", "0.1.0", "c" * 40, "PUBLIC")
 PACKAGE = Package("sums", Path("/nowhere/sums"), "sums", "0.1.0", "", (), "", (), (), "v1", None)
@@ -25,18 +24,8 @@ PACKAGE = Package("sums", Path("/nowhere/sums"), "sums", "0.1.0", "", (), "", ()
 @pytest.fixture
 def index(request: pytest.FixtureRequest) -> Iterator[str]:
     """An index that gives one answer to everything."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_error(request.param)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=[0.02]).start()
-        yield f"http://127.0.0.1:{server.server_port}/simple"
-        server.shutdown()
+    with serving(lambda _: (request.param, {}, b"")) as server:
+        yield f"{server.url}/simple"
 
 
 @pytest.mark.parametrize(("index", "result"), [(503, "unknown"), (404, "failed")], indirect=["index"])

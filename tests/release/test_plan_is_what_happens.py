@@ -7,7 +7,6 @@ import random
 import threading
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 import pytest
 from envwright.builds.wheel import built_wheel
@@ -17,7 +16,7 @@ from envwright.rules.engine import GATES
 from envwright.system.workspace import Workspace
 from envwright_emulator.server import EmulatedHub
 from release_without_loading import counted_as_loaded
-from small_repository import git, small_repository
+from small_repository import git, passed, small_repository
 
 pytestmark = pytest.mark.usefixtures("signed_in")
 
@@ -31,7 +30,7 @@ REST = """\
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(tmp_path: Path, signed_in: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: ARG001
     monkeypatch.setattr("envwright.release.release.run_without_key", counted_as_loaded)
     return small_repository(tmp_path / "repository", *(name.replace("-", "_") for name in NAMES))
 
@@ -57,9 +56,7 @@ def evidence(root: Path, failing: Collection[str] = ()) -> str:
         wheel = built_wheel(package, Workspace(root), threading.Event()).wheel
         verdict = "fail" if name in failing else "pass"
         gates = dict.fromkeys(GATES, verdict)
-        built = {"filename": wheel.filename, "sha256": wheel.sha256}
-        shown: dict[str, Any] = {"name": name, "verdict": verdict, "digest": package.digest, "gates": gates}
-        environments.append({**shown, "hub_hash": package.hub_hash, "wheel": built, "findings": [], "failures": []})
+        environments.append(passed(package, wheel.filename, wheel.sha256, verdict=verdict, gates=gates))
     path = root / "reports" / "proof.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps({"environments": environments}))

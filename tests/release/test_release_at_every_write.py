@@ -1,8 +1,7 @@
 """A release that fails at each of its writes, on the Hub and on this disk: the next one ends with everything published
 once, verified, and written down.
 
-The real prime CLI calls the Hub on loopback. Another test loads what was published. Lost answers, at each
-request of a push, are in tests/workflows/test_release_under_faults.py.
+The real prime CLI calls the Hub on loopback. Another test loads what was published.
 """
 
 from __future__ import annotations
@@ -27,11 +26,10 @@ from envwright.cli.main import main
 from envwright.hub.access import HubUnavailable
 from envwright.packages.repository import Repository
 from envwright.release import ledger
-from envwright.rules.engine import GATES
 from envwright.system.workspace import Workspace
 from envwright_emulator.server import EmulatedHub, emulator
 from release_without_loading import QUICK, counted_as_loaded
-from small_repository import small_repository
+from small_repository import passed, small_repository
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
@@ -45,6 +43,13 @@ HUB_WRITES = (
     "PUT /uploads/ver_*",
     "POST /environmentshub/*/versions/*/finalize",
 )
+MODES = (
+    *("status code=503", "status code=500 effect=done", "status code=429 retry-after=1", "garbage"),
+    *("reset effect=none", "reset", "reset after=9", "later reads=2", "later reads=3 answer=504"),
+)
+"""Ways in which the Hub fails: before, with or after the effect."""
+UPLOADS = [write for write in HUB_WRITES if write.startswith("PUT")]
+MOST_RELEASES = 3
 DISK_WRITES = 9
 """The ledger: at first, when the wheel was checked, before the push, after it, when the wheel was fetched, when it was
 loaded, and at the end; then its page and its hashes."""
@@ -91,14 +96,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     root = small_repository(folder / "repository", "reverse_text")
     package = Repository.load(root).packages[NAME]
     made = built_wheel(package, Workspace(root), threading.Event())
-    proof = {
-        "name": NAME,
-        "verdict": "pass",
-        "digest": package.digest,
-        "hub_hash": package.hub_hash,
-        "gates": dict.fromkeys(GATES, "pass"),
-        "wheel": {"filename": made.wheel.filename, "sha256": made.wheel.sha256},
-    }
+    proof = passed(package, made.wheel.filename, made.wheel.sha256)
     (folder / "validate.json").write_text(json.dumps({"environments": [proof]}))
     return Checkout(root, folder)
 
@@ -120,7 +118,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedHub]:
 
 
 @pytest.fixture
-def hub(serving: EmulatedHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
+def hub(serving: EmulatedHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedHub]:
     """Empty, and the one that releases find; temporary folders are counted."""
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -133,7 +131,8 @@ def hub(serving: EmulatedHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("envwright.system.scratch_folder.JUST_MADE_SECONDS", -1.0)
     monkeypatch.setattr("envwright.release.release.Release.__init__.__defaults__", (QUICK,), raising=False)
     serving.control("POST", "reset")
-    return serving
+    yield serving
+    serving.assume()
 
 
 def assert_published_once_verified_and_written_down(place: Checkout, hub: EmulatedHub) -> None:
@@ -178,6 +177,47 @@ def test_release_makes_the_writes_that_are_broken_here(
     assert_published_once_verified_and_written_down(place, hub)
     assert place.release() == 0
     assert len(hub.writes()) == len(HUB_WRITES)
+
+
+def results(place: Checkout) -> list[str]:
+    """Release until nothing is left to do; the result of each release."""
+    found: list[str] = []
+    while len(found) < MOST_RELEASES and (not found or found[-1] not in ("unchanged", "wedged")):
+        place.release()
+        found.append(place.entry["result"])
+        assert "envwright failed here" not in place.entry["message"]
+    return found
+
+
+FAULTS = [f"{write} {mode}" for write in HUB_WRITES for mode in MODES]
+FAULTS += [f"{upload} cut-upload after={after}" for upload in UPLOADS for after in (0, 500)]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_release_converges_after_every_fault(place: Checkout, hub: EmulatedHub, fault: str) -> None:
+    hub.break_with(fault)
+    assert results(place)[-1] == "unchanged"
+    assert hub.control("GET", "faults")[0]["fired"] == 1
+    assert_published_once_verified_and_written_down(place, hub)
+    (environment,) = hub.state()["environment"]
+    assert environment["visibility"] == "PRIVATE"
+
+
+def test_release_wedged_half_is_reported(place: Checkout, hub: EmulatedHub) -> None:
+    hub.assume("halves=wedged")
+    hub.break_with("POST /environmentshub/*/versions status code=503")
+    assert results(place)[-1] == "wedged"
+    assert [version for version in hub.state()["version"] if version["complete"]] == []
+
+
+@pytest.mark.parametrize(
+    "answer", ["same-content=400", "same-content=422", "paging=ignored", "page-limit=1", "default-visibility=PUBLIC"]
+)
+def test_release_succeeds_with_every_assumption(place: Checkout, hub: EmulatedHub, answer: str) -> None:
+    hub.assume(answer)
+    hub.break_with(*(f"POST /environmentshub/*/{kind}/*/finalize reset" for kind in ("wheels", "versions")))
+    assert results(place)[-1] == "unchanged"
+    assert_published_once_verified_and_written_down(place, hub)
 
 
 @pytest.mark.parametrize("write", HUB_WRITES)

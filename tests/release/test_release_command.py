@@ -25,10 +25,9 @@ from envwright.builds.wheel import built_wheel
 from envwright.cli.main import main
 from envwright.hub.access import Prime
 from envwright.packages.repository import Repository
-from envwright.rules.engine import GATES
 from envwright.system.workspace import Workspace
 from envwright_emulator.server import EmulatedHub
-from small_repository import edit, git, small_repository
+from small_repository import edit, git, passed, small_repository
 
 VERSION = Repository.load(Path(__file__).parents[2], ["reverse-text"]).packages["reverse-text"].version
 
@@ -50,20 +49,11 @@ class Place:
         """A passing validation of the current files, with changes."""
         package = Repository.load(self.root).packages["reverse-text"]
         wheel = built_wheel(package, Workspace(self.root), threading.Event()).wheel
-        passed = {
-            "name": package.name,
-            "verdict": "pass",
-            "digest": package.digest,
-            "hub_hash": package.hub_hash,
-            "gates": dict.fromkeys(GATES, "pass"),
-            "wheel": {"filename": wheel.filename, "sha256": wheel.sha256},
-            "findings": [],
-            "failures": [],
-        }
+        proof = passed(package, wheel.filename, wheel.sha256)
         path = self.root / "reports" / "proof.json"
         path.parent.mkdir(exist_ok=True)
-        failed = {**passed, "name": "gsm8k", "verdict": "fail"}
-        path.write_text(json.dumps({"environments": [{**passed, **changes}, failed]}))
+        failed = {**proof, "name": "gsm8k", "verdict": "fail"}
+        path.write_text(json.dumps({"environments": [{**proof, **changes}, failed]}))
         return str(path)
 
 
@@ -171,7 +161,6 @@ def test_release_without_evidence_publishes_nothing(
     ("variables", "expected", "fix"),
     [
         ({"PRIME_API_KEY": ""}, "no API key", "PRIME_API_KEY"),
-        ({"PRIME_API_KEY": "canary-key-of-nobody"}, "refuses the key from PRIME_API_KEY", "create a key"),
         ({"PRIME_API_KEY": "emulated-key-read-only"}, "can read environments but not write", "write access"),
         ({"PRIME_TEAM_ID": "cteamofstrangers"}, "for the team cteamofstrangers", "prime teams list"),
         ({"PRIME_API_BASE_URL": "http://127.0.0.1:9"}, "does not answer", "PRIME_API_BASE_URL"),
@@ -248,23 +237,6 @@ def test_plan_change_without_new_version_fails(place: Place) -> None:
     assert place.run("plan", "--changed", "HEAD~1") == 0
 
 
-def test_plan_refuses_environment_with_incomplete_hub_page(place: Place) -> None:
-    pyproject = place.root / "environments/reverse_text/pyproject.toml"
-    pyproject.write_text(re.sub(r"^tags = .*$", "", pyproject.read_text(), flags=re.MULTILINE))
-    commit(place)
-    assert place.run("plan") == 1
-    (found,) = place.report("plan.json")["environments"][0]["findings"]
-    assert (found["rule"], found["severity"]) == ("SCH005", "error")
-
-
-def test_plan_is_in_the_summary_of_a_job(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    assert place.run("plan") == 0
-    assert "What merging would publish" in (tmp_path / "summary.md").read_text()
-    assert os.environ["GITHUB_ACTIONS"] == "true"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_release_interrupted_lists_unreached_environments(place: Place, sign: signal.Signals) -> None:
@@ -327,6 +299,7 @@ def test_plan_in_a_job_names_no_private_environment_of_the_owner(
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     several.run("plan")
+    assert "What merging would publish" in summary.read_text()
     plan = several.report("plan.json")
     assert plan["orphans"] == ["acme/given-away"]
     assert plan["notes"][-1].startswith("not named in a job: 1 on the Hub under these owners")

@@ -3,51 +3,39 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from envwright.cli.main import main
+from loopback_server import Answer, serving
 from small_repository import git, small_repository
 
 
-class Runs(ThreadingHTTPServer):
+@dataclass
+class Runs:
     """GitHub's list of successful runs, by the commits of these."""
 
-    def __init__(self) -> None:
-        self.commits: list[str] = []
-        self.status = 200
-        self.asked: list[str] = []
-        super().__init__(("127.0.0.1", 0), Answer)
+    commits: list[str] = field(default_factory=list)
+    status: int = 200
+    asked: Sequence[str] = ()
 
-
-class Answer(BaseHTTPRequestHandler):
-    server: Runs
-
-    def do_GET(self) -> None:
-        self.server.asked.append(self.path)
-        self.send_response(self.server.status)
-        self.end_headers()
+    def answer(self, _path: str) -> Answer:
         own = {"head_branch": "main", "head_repository": {"full_name": "acme/envs"}}
-        runs = [{**own, "head_sha": each} for each in self.server.commits]
-        self.wfile.write(json.dumps({"workflow_runs": runs}).encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
+        listed = [{**own, "head_sha": each} for each in self.commits]
+        return self.status, {}, json.dumps({"workflow_runs": listed}).encode()
 
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
-    server = Runs()
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    monkeypatch.setenv("GITHUB_API_URL", f"http://127.0.0.1:{server.server_port}")
-    monkeypatch.setenv("GITHUB_REPOSITORY", "acme/envs")
-    monkeypatch.setenv("GITHUB_TOKEN", "a-token")
-    yield server
-    server.shutdown()
-    server.server_close()
+    runs = Runs()
+    with serving(runs.answer) as server:
+        runs.asked = server.asked
+        monkeypatch.setenv("GITHUB_API_URL", server.url)
+        monkeypatch.setenv("GITHUB_REPOSITORY", "acme/envs")
+        monkeypatch.setenv("GITHUB_TOKEN", "a-token")
+        yield runs
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from envwright.hub.access import HubAccess, find_prime
 from envwright.training.submit import Platform
 from envwright_emulator.server import EmulatedHub, emulator
 
-sys.path.append(str(Path(__file__).parents[1] / "cli"))
 sys.path.append(str(Path(__file__).parents[1] / "emulator"))
 
 
@@ -29,6 +28,7 @@ def hub(tmp_path: Path) -> Iterator[EmulatedHub]:
 
 @pytest.fixture
 def signed_in(hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch) -> EmulatedHub:
+    """The Hub that commands find, with its key."""
     for name, value in hub.environment.items():
         monkeypatch.setenv(name, value)
     return hub

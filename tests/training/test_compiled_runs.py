@@ -87,11 +87,6 @@ def test_compiled_settings_are_equal_for_every_backend(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", TRAINERS)
-def test_compiled_files_are_reproducible(backend: str) -> None:
-    assert compiled(backend).files == compiled(backend).files
-
-
-@pytest.mark.parametrize("backend", TRAINERS)
 def test_compiled_overrides_are_applied_last_and_shown(backend: str) -> None:
     made = compiled(backend, overrides={"added_by_hand": 7})
     assert made.native.values["added_by_hand"] == 7

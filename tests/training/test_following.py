@@ -220,24 +220,6 @@ def test_diagnose_finding_with_a_change_shows_its_patch(tmp_path: Path, capsys: 
     assert "    source   DAPO, arXiv 2503.14476, section 3.4\n" in output
 
 
-def test_diagnosis_of_learning_run_has_no_findings(tmp_path: Path) -> None:
-    file = tmp_path / "metrics.jsonl"
-    file.write_text(lines([{"step": step, "reward": 0.2 + 0.007 * step} for step in range(80)]))
-    code, report = diagnosed(tmp_path, str(file))
-    assert (code, report.findings) == (0, ())
-    assert report.curves[0].points[10].value == pytest.approx(0.27)
-
-
-def test_diagnosis_finds_memory_error_in_the_log(tmp_path: Path) -> None:
-    folder = tmp_path / "outputs" / "mine"
-    folder.mkdir(parents=True)
-    (folder / "metrics.jsonl").write_text(lines([{"step": step, "reward": 0.5} for step in range(3)]))
-    (folder / "trainer.log").write_text("step 3\ntorch.OutOfMemoryError: CUDA out of memory. Tried 20 GiB\n")
-    code, report = diagnosed(tmp_path, str(folder))
-    assert code == 1
-    assert [finding.rule for finding in report.findings if finding.severity == "error"] == ["DGN010"]
-
-
 def test_diagnosis_of_memory_error_lowers_rollouts_before_length() -> None:
     enough = series_of(metrics_of_rows([{"reward": step / 40} for step in range(20)], "the test"), metric_names())
     declared = {"backend": "trl", "model": "M", "environments": [{"id": "sums"}], "max_steps": 9}

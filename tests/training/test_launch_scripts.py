@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 from dummy_trainers import make_environment, uv, wheel, write_checkout, write_environment, write_wheels
+from emulator_client import publish
 from envwright.packages.git import head_of
 from envwright.packages.repository import Repository
 from envwright.training.declared_runs import declared_runs
 from envwright.training.preregistration import started_at
 from envwright_emulator.server import EmulatedHub, emulator
-from published import publish
 
 REPOSITORY = Path(__file__).parents[2]
 LOADED = Repository.load(REPOSITORY, with_locks=False)
@@ -74,7 +74,7 @@ def hub_with_wordle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulat
         for version in ("0.1.8", "0.1.9"):
             needed = "Requires-Dist: letters>=1\n"
             content = wheel(folder, "wordle", version, {"wordle.py": ""}, needed).read_bytes()
-            publish(hub, "wordle", version, f"hash-{version}", "primeintellect", content=content, visibility="PUBLIC")
+            publish(hub, "wordle", version, f"hash-{version}", "primeintellect", wheel=content, visibility="PUBLIC")
         yield hub
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from emulator_client import publish
 from envwright.cli.main import main
 from envwright.declarations.run import run_spec
 from envwright.packages.git import head_of
@@ -23,7 +24,6 @@ from envwright.training.trainers.trainer import CompileRequest, Environment
 from envwright_emulator.server import EmulatedHub
 from envwright_emulator.training import SCHEMA_COMMIT
 from installed_schema import install_schema
-from published import publish
 from small_repository import git, small_repository
 
 
@@ -92,7 +92,7 @@ def test_refused_run_names_the_platforms_message_and_the_line(platform: Platform
 
 @pytest.mark.parametrize(
     "broken",
-    [["prepare=missing"], ["prepare=unsupported"], "POST /training/runs/prepare status code=503 times=always"],
+    [["prepare=missing"], "POST /training/runs/prepare status code=503 times=always"],
 )
 def test_run_that_could_not_be_checked_says_so(hub: EmulatedHub, platform: Platform, broken: list[str] | str) -> None:
     if isinstance(broken, str):
@@ -167,16 +167,14 @@ RUN = """runs:
 
 
 @pytest.fixture
-def signed_in(hub: EmulatedHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def repository(signed_in: EmulatedHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with one due run, a key, and the schema package of a Hub that checks configs."""
     root = small_repository(tmp_path / "repository", "reverse_text")
     (root / "registry.yaml").write_text((root / "registry.yaml").read_text() + RUN % "")
     package = Repository.load(root).packages["reverse-text"]
-    publish(hub, "reverse-text", package.version, package.hub_hash)
-    hub.assume("prepare=checked")
+    publish(signed_in, "reverse-text", package.version, package.hub_hash)
+    signed_in.assume("prepare=checked")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name, value in hub.environment.items():
-        monkeypatch.setenv(name, value)
     install_schema(tmp_path / "hub", Workspace(root).base)
     return root
 
@@ -188,12 +186,12 @@ def planned(root: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_plan_and_train_submit_the_platforms_schema_with_its_price(hub: EmulatedHub, signed_in: Path) -> None:
-    run = planned(signed_in)
+def test_plan_and_train_submit_the_platforms_schema_with_its_price(hub: EmulatedHub, repository: Path) -> None:
+    run = planned(repository)
     assert run["action"] == "submit"
     assert "validated against the platform's prime-rl 559b44772 (schema: august)" in run["reason"]
     assert (run["rollouts"], run["gpus"], run["gpu_hour_price"], run["dollars"]) == (2560, 2, 3.5, 14.0)
-    assert main(["train", "--yes", "--root", str(signed_in)]) == 0
+    assert main(["train", "--yes", "--root", str(repository)]) == 0
     [sent] = hub.state()["submitted"]
     gates = sent["config"]["orchestrator"]["train"]["source"][0]["curriculum"]["gates"]
     assert gates == {"no_signal": {"type": "advantage_range"}}
@@ -201,29 +199,29 @@ def test_plan_and_train_submit_the_platforms_schema_with_its_price(hub: Emulated
 
 @pytest.mark.slow
 def test_refusal_of_the_platform_stops_plan_and_train(
-    hub: EmulatedHub, signed_in: Path, capsys: pytest.CaptureFixture[str]
+    hub: EmulatedHub, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    [schema] = Workspace(signed_in).base.rglob("prime_rl/configs/rl.py")
+    [schema] = Workspace(repository).base.rglob("prime_rl/configs/rl.py")
     schema.write_text(schema.read_text().replace(" tokenizer ", " "))  # a platform that no longer has this key
-    with (signed_in / "registry.yaml").open("a") as registry:
+    with (repository / "registry.yaml").open("a") as registry:
         registry.write("    overrides: {tokenizer: {name: Qwen/Qwen3-0.6B}}\n")
-    run = planned(signed_in)
+    run = planned(repository)
     assert run["action"] == "refused"
     assert "tokenizer: Extra inputs are not permitted" in run["reason"]
     capsys.readouterr()
-    assert main(["train", "--yes", "--root", str(signed_in)]) == 1
+    assert main(["train", "--yes", "--root", str(repository)]) == 1
     assert "tokenizer: Extra inputs are not permitted" in capsys.readouterr().out
     assert hub.state()["run"] == []
 
 
 @pytest.mark.slow
 def test_train_hub_asks_the_platform_before_it_pays(
-    hub: EmulatedHub, signed_in: Path, capsys: pytest.CaptureFixture[str]
+    hub: EmulatedHub, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["train", "acme/reverse-text", "--model", "Qwen/Qwen3-0.6B", "--yes", "--root", str(signed_in)]
+    asked = ["train", "acme/reverse-text", "--model", "Qwen/Qwen3-0.6B", "--yes", "--root", str(repository)]
     assert main([*asked, "--dry-run"]) == 0
     assert "validated against the platform's prime-rl 559b44772 (schema: august)" in capsys.readouterr().out
-    [schema] = Workspace(signed_in).base.rglob("prime_rl/configs/rl.py")
+    [schema] = Workspace(repository).base.rglob("prime_rl/configs/rl.py")
     schema.write_text(schema.read_text().replace(" seq_len ", " "))
     assert main(asked) == 1
     assert "the platform refuses it: the command line: seq_len: Extra inputs" in capsys.readouterr().out
@@ -231,24 +229,24 @@ def test_train_hub_asks_the_platform_before_it_pays(
 
 
 @pytest.mark.slow
-def test_run_above_its_budget_by_the_platforms_price_is_refused(hub: EmulatedHub, signed_in: Path) -> None:
-    registry = signed_in / "registry.yaml"
+def test_run_above_its_budget_by_the_platforms_price_is_refused(hub: EmulatedHub, repository: Path) -> None:
+    registry = repository / "registry.yaml"
     registry.write_text(registry.read_text().replace("{hours: 2}", "{hours: 2, max_dollars: 10}"))
-    run = planned(signed_in)
+    run = planned(repository)
     assert run["action"] == "refused"
     assert "$14.00 at the platform's price exceed budget.max_dollars, $10.00" in run["reason"]
     assert hub.state()["run"] == []
 
 
 def test_plan_without_key_says_what_was_not_asked_and_what_a_merge_submits(
-    signed_in: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    git(signed_in, "add", "-A")
-    git(signed_in, "commit", "-qm", "run")
-    registry = signed_in / "registry.yaml"
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "run")
+    registry = repository / "registry.yaml"
     registry.write_text(registry.read_text().replace("max_steps: 20", "max_steps: 30"))
     monkeypatch.delenv("PRIME_API_KEY")
-    assert main(["plan", "--changed", "HEAD", "--root", str(signed_in)]) == 0
+    assert main(["plan", "--changed", "HEAD", "--root", str(repository)]) == 0
     output = capsys.readouterr().out
     assert "Not asked: platform validation, Hub state; set PRIME_API_KEY." in output
     assert "a merge submits it, unless the platform has this version already" in output
@@ -260,19 +258,19 @@ def test_plan_without_key_says_what_was_not_asked_and_what_a_merge_submits(
 @pytest.mark.slow
 @pytest.mark.parametrize(("result", "submitted"), [("published", 1), ("refused", 0)])
 def test_run_of_a_release_waits_for_what_its_ledger_left_out(
-    result: ReleaseResult, submitted: int, hub: EmulatedHub, signed_in: Path
+    result: ReleaseResult, submitted: int, hub: EmulatedHub, repository: Path
 ) -> None:
     desired = Desired("reverse-text", "acme", "0.1.1", "", "PUBLIC")
     entry = LedgerEntry(ReleaseStep(desired, "publish", ""), result, "")
-    ledger = ReleaseLedger(head_of(signed_in), "acme", "0.18.0", "0", entries=[entry])
-    file = signed_in.parent / "release.json"
+    ledger = ReleaseLedger(head_of(repository), "acme", "0.18.0", "0", entries=[entry])
+    file = repository.parent / "release.json"
     file.write_text(json.dumps(ledger.data()))
-    assert main(["train", "--yes", "--ledger", str(file), "--root", str(signed_in)]) == 0
+    assert main(["train", "--yes", "--ledger", str(file), "--root", str(repository)]) == 0
     assert len(hub.state()["submitted"]) == submitted
 
 
-def test_ledger_of_another_commit_submits_nothing(hub: EmulatedHub, signed_in: Path) -> None:
-    file = signed_in.parent / "release.json"
+def test_ledger_of_another_commit_submits_nothing(hub: EmulatedHub, repository: Path) -> None:
+    file = repository.parent / "release.json"
     file.write_text(json.dumps(ReleaseLedger("0" * 40, "acme", "0.18.0", "0").data()))
-    assert main(["train", "--yes", "--ledger", str(file), "--root", str(signed_in)]) == 2
+    assert main(["train", "--yes", "--ledger", str(file), "--root", str(repository)]) == 2
     assert hub.state()["submitted"] == []

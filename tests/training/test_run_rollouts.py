@@ -210,7 +210,6 @@ def write_run(folder: Path, policy: Policy, held_out: Callable[[float], float], 
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     ("policy", "held_out", "expected"),
     [
@@ -222,10 +221,10 @@ def write_run(folder: Path, policy: Policy, held_out: Callable[[float], float], 
     ids=["lists answers", "one reply", "near misses", "sound"],
 )
 def test_gamed_reward_is_told_from_a_learned_task(
-    policy: Policy, held_out: Callable[[float], float], expected: set[str], seed: int, tmp_path: Path
+    policy: Policy, held_out: Callable[[float], float], expected: set[str], tmp_path: Path
 ) -> None:
     folder = tmp_path / "outputs" / "first"
-    write_run(folder, policy, held_out, seed)
+    write_run(folder, policy, held_out, seed=0)
     (tmp_path / "registry.yaml").write_text(REGISTRY)
     assert main(["diagnose", str(folder), "--root", str(tmp_path), "-q"]) == (1 if expected else 0)
     report = read_run(tmp_path / "reports" / "runs" / "first.json")
@@ -288,15 +287,13 @@ def test_rollouts_of_many_steps_and_large_files_are_read_in_parts(
 
 @pytest.mark.slow
 def test_hosted_run_is_judged_by_its_samples(
-    tmp_path: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from test_submission import others
 
-    for name, value in hub.environment.items():
-        monkeypatch.setenv(name, value)
     (tmp_path / "registry.yaml").write_text(REGISTRY.replace("prime-rl", "prime"))
-    others(hub, 1, "first-0123456789ab-abcdef0")
-    [run] = hub.state()["run"]
+    others(signed_in, 1, "first-0123456789ab-abcdef0")
+    [run] = signed_in.state()["run"]
     [row] = RECORDED["uploaded"]
     samples = [
         {**row, "step": step, "info": json.dumps({"native_wrapper": json.loads(episode(task, "ok", 1.0))})}
@@ -305,7 +302,9 @@ def test_hosted_run_is_judged_by_its_samples(
     ]
     metrics = [{"step": step, "reward": min(0.9, step / 200)} for step in range(1, 201)]
     platform = {"status": "RUNNING", "metrics": metrics, "samples": samples}
-    hub.control("PATCH", f"runs/{run['id']}", {**platform, "progress": {"stepsWithSamples": [*range(10, 210, 10)]}})
+    signed_in.control(
+        "PATCH", f"runs/{run['id']}", {**platform, "progress": {"stepsWithSamples": [*range(10, 210, 10)]}}
+    )
     assert main(["watch", "first", "--root", str(tmp_path)]) == 1
     output = capsys.readouterr().out
     assert "DGN019 error: 22 of 24 rewarded replies in steps 180 to 200 are the same as one to a task with" in output

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from emulator_client import publish
 from envwright.cli.main import main
 from envwright.packages.repository import Repository
 from envwright.release.evidence import read_evidence
 from envwright.reports.comment import conversation
 from envwright_emulator.server import EmulatedHub
-from published import publish
 from small_repository import git, small_repository
 
 ROOT = Path(__file__).parents[2]
@@ -154,14 +154,12 @@ def test_removed_run_lists_its_submissions(
 
 @pytest.mark.slow
 def test_run_on_unpublished_environment_waits_with_the_next_command(
-    branch: Path, hub: EmulatedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    branch: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, value in hub.environment.items():
-        monkeypatch.setenv(name, value)
     assert main(["train", "first", "--yes", "--root", str(branch)]) == 0
     assert "not on the Hub as declared here: word-problems" in (output := capsys.readouterr().out)
     assert "envwright release" in output
-    assert hub.state()["run"] == []
+    assert signed_in.state()["run"] == []
 
 
 def test_run_without_recorded_model_warns_and_automatic_run_fails(

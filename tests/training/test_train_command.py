@@ -5,21 +5,20 @@ from __future__ import annotations
 import io
 import json
 import shutil
-import threading
 import urllib.request
 import zipfile
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from emulator_client import publish
 from envwright import exit_codes
 from envwright.cli import questions, train_hub
 from envwright.cli.main import main
 from envwright.packages.repository import Repository
 from envwright_emulator.server import EmulatedHub
-from published import publish
+from loopback_server import serving
 
 ROOT = Path(__file__).parents[2]
 REGISTRY = """\
@@ -119,11 +118,9 @@ def test_train_submits_due_run_once(
     assert signed_in.state()["run"] == []
     assert train(repository, "--yes", "--format", "json") == 0
     assert states(capsys)["hosted"] == "submitted"
-    assert train(repository, "--yes", "--format", "json") == 0
-    assert states(capsys)["hosted"] == "submitted"
+    assert train(repository, "hosted", "--yes") == 0
     [run] = signed_in.state()["run"]
     assert run["name"].startswith("hosted-")
-    assert train(repository, "hosted") == 0
     assert run["id"] in capsys.readouterr().out
     assert signed_in.state()["submitted"][0]["config"]["orchestrator"]["train"]["source"][0]["env"]["taskset"] == {
         "id": "acme/reverse-text@0.1.1"
@@ -239,7 +236,7 @@ def test_train_reads_the_code_of_the_hub_before_it_pays(
         "version: 1\nowner: acme\nenvironments:\n  texts: {hub: acme/texts@0.1.0, generation: v1}\nruns:\n"
         f"  hosted: {{backend: prime, model: Qwen/Qwen3-4B, environments: [{{id: texts{declared}}}], max_steps: 20}}\n"
     )
-    publish(signed_in, "texts", "0.1.0", "a" * 64, content=wheel(**{"texts.py": TWO_AGENTS}))
+    publish(signed_in, "texts", "0.1.0", "a" * 64, wheel=wheel(**{"texts.py": TWO_AGENTS}))
     assert train(tmp_path, "hosted", "--yes") == (1 if refusal else 0)
     assert refusal in capsys.readouterr().out
     submitted = signed_in.state().get("submitted", [])
@@ -251,7 +248,7 @@ def test_train_reads_the_code_of_the_hub_before_it_pays(
 
 @pytest.mark.slow
 def test_train_hub_submits_the_agents_that_the_code_on_the_hub_has(tmp_path: Path, signed_in: EmulatedHub) -> None:
-    publish(signed_in, "texts", "0.1.0", "a" * 64, content=wheel(**{"texts.py": TWO_AGENTS}))
+    publish(signed_in, "texts", "0.1.0", "a" * 64, wheel=wheel(**{"texts.py": TWO_AGENTS}))
     assert train(tmp_path, "acme/texts", "--model", "Qwen/Qwen3-4B", "--yes") == 0
     [run] = signed_in.state()["submitted"]
     [source] = run["config"]["orchestrator"]["train"]["source"]
@@ -274,7 +271,7 @@ def test_train_on_a_wheel_that_cannot_be_read_goes_on(content: bytes, tmp_path: 
         "version: 1\nowner: acme\nenvironments:\n  texts: {hub: acme/texts@0.1.0, generation: v1}\nruns:\n"
         "  hosted: {backend: prime, model: Qwen/Qwen3-4B, environments: [{id: texts}], max_steps: 20}\n"
     )
-    publish(signed_in, "texts", "0.1.0", "a" * 64, content=content)
+    publish(signed_in, "texts", "0.1.0", "a" * 64, wheel=content)
     assert train(tmp_path, "hosted", "--yes") == 0
     [run] = signed_in.state()["submitted"]
     assert "agent" in run["config"]["orchestrator"]["train"]["source"][0]["env"]
@@ -356,7 +353,6 @@ def test_train_hub_is_refused_where_doctor_for_train_fails(
             ("hub", "acme/gsm8k", "--yes"),
             "next: envwright train hub acme/gsm8k --model Qwen/Qwen3-4B-Instruct-2507 --yes",
         ),
-        (("acme/gsm8k",), "--model is missing"),
         (("hub", "acme/gsm8k", "--model", "m", "--yes", "--gpu-type", "H100"), "the platform offers H200_141GB"),
     ],
 )
@@ -452,25 +448,12 @@ def test_train_hub_keeps_the_file_of_a_declared_run(repository: Path, capsys: py
     assert file.read_text() == before
 
 
-class Datasets(BaseHTTPRequestHandler):
-    """A Hugging Face Hub with every dataset."""
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b"{}")
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Print nothing."""
-
-
 @pytest.fixture
 def every_dataset(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Datasets) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    """A Hugging Face Hub with every dataset."""
+    with serving(lambda _: (200, {}, b"{}")) as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
         yield
-        server.shutdown()
 
 
 @pytest.mark.slow
@@ -501,3 +484,55 @@ def test_train_undeclared_run_suggests_the_nearest(repository: Path) -> None:
         train(repository, "compile", "hostd")
     problems: Any = caught.value.problems
     assert problems[0].nearest == "hosted"
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """The registry with its compiled runs and the environment that the run of this machine uses."""
+    shutil.copytree(ROOT / "environments" / "reverse_text", tmp_path / "environments" / "reverse_text")
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    shutil.copy(ROOT / "registry.yaml", tmp_path)
+    return tmp_path
+
+
+def test_local_training_without_packages_names_the_session(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "reverse-text-here", "--root", str(copied)]) == 2
+    output = capsys.readouterr().err
+    assert "training here needs torch, trl" in output
+    assert output.endswith("run: nox -s envwright -- train RUN\n")
+
+
+def test_local_training_with_outdated_file_is_refused(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = copied / "configs" / "rl" / "reverse-text-here.toml"
+    file.write_text(file.read_text().replace("max_steps = 100", "max_steps = 9999"))
+    assert main(["train", "reverse-text-here", "--root", str(copied)]) == 2
+    assert "reverse-text-here.toml differs from registry.yaml" in capsys.readouterr().err
+
+
+def test_local_training_in_dry_run_prints_its_command(
+    copied: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PRIME_API_KEY", raising=False)
+    monkeypatch.setenv("HOME", str(copied))
+    assert main(["train", "reverse-text-here", "--dry-run", "--root", str(copied)]) == 0
+    assert "envwright train reverse-text-here" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (["probe", "reverse-text"], "train"),
+        (["reverse-text-here"], "train"),
+        (["serve", "reverse-text-here"], "train"),
+        (["serve", "reverse-text-4b"], "prime"),
+        (["file", "run.toml"], "train"),
+        (["reverse-text-4b"], "prime"),
+        (["compile"], "prime"),
+        (["--dry-run"], "prime"),
+    ],
+)
+def test_train_requirements_depend_on_arguments(
+    arguments: list[str], extra: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ci", "requirements", "--", *arguments, "--root", str(ROOT)]) == 0
+    assert capsys.readouterr().out.strip() == extra

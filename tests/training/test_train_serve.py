@@ -27,6 +27,7 @@ from envwright.training.preregistration import NotRegistered, registered_at
 from envwright.training.run_folder import finished_model
 from envwright_emulator.server import EmulatedHub
 from fake_vllm import executable, running
+from small_repository import git
 
 RECORDED = Path(trainers.__file__).with_name("recorded") / "prime_rl_weights.json"
 WHOLE, PARTS, ADAPTER = "weights of one process", "weights of two processes", "adapter"
@@ -419,9 +420,8 @@ def test_serve_without_vllm_names_what_to_install(root: Path, serve: Serve, monk
 def test_goal_of_hosted_run_is_that_of_its_commit(root: Path) -> None:
     declared = REGISTRY.replace("hosted: {backend: prime,", "hosted: {backend: prime, goal: {smallest_effect: 0.1},")
     (root / "registry.yaml").write_text(declared)
-    author = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    for words in (["init", "-q"], ["add", "-A"], [*author, "commit", "-qm", "Declare the goal"]):
-        subprocess.run(["git", *words], cwd=root, check=True)
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "Declare the goal"]):
+        git(root, *words)
     commit = head_of(root)[:7]
     (root / "registry.yaml").write_text(declared.replace("0.1}", "0.5}"))
     fixed = registered_at(root, "hosted", commit)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,6 +14,7 @@ import pytest
 from envwright.declarations.run import Backend, run_spec
 from envwright.training.trainers import TRAINERS, compile_run
 from envwright.training.trainers.trainer import CompileRequest, Environment, value_at
+from small_repository import envwright
 
 REPOSITORY = Path(__file__).parents[2]
 TOOLS = REPOSITORY / "tools"
@@ -91,15 +90,13 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def envwright(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "envwright", *arguments, "--root", str(root)]
-    environment = {**os.environ, "PYTHONPATH": str(root / "tools")}
-    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+def with_added(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return envwright(checkout, *arguments, PYTHONPATH=str(checkout / "tools"))
 
 
 @pytest.mark.slow
 def test_added_trainer_is_compiled_and_judged(checkout: Path) -> None:
-    done = envwright(checkout, "train", "compile", "--format", "json")
+    done = with_added(checkout, "train", "compile", "--format", "json")
     assert done.returncode == 1, done.stderr
     compiled = (checkout / "configs" / "rl" / "first.toml").read_text()
     assert "Run first for Made Up" in compiled
@@ -115,7 +112,7 @@ def test_added_trainer_is_compiled_and_judged(checkout: Path) -> None:
 def test_added_trainer_has_its_metrics_read(checkout: Path) -> None:
     metrics = checkout / "metrics.jsonl"
     metrics.write_text("".join(f'{{"step": {step}, "money/earned": 0.0}}\n' for step in range(40)))
-    done = envwright(checkout, "diagnose", str(metrics), "--format", "json")
+    done = with_added(checkout, "diagnose", str(metrics), "--format", "json")
     report = json.loads(done.stdout)
     assert [curve["metric"] for curve in report["curves"]] == ["reward"]
     assert [finding["rule"] for finding in report["findings"]] == ["DGN001"]
@@ -123,7 +120,7 @@ def test_added_trainer_has_its_metrics_read(checkout: Path) -> None:
 
 @pytest.mark.slow
 def test_added_trainer_is_in_the_documented_matrix(checkout: Path) -> None:
-    done = envwright(checkout, "docs")
+    done = with_added(checkout, "docs")
     assert done.returncode == 0, done.stderr
     page = (checkout / "docs" / "training.md").read_text(encoding="utf-8")
     assert "| `made-up` | Made Up | v1 | 0.4.0 | rollouts | no | hand |" in page

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -92,12 +93,13 @@ def parsed(text: str) -> dict[str, Any]:
     return dict(document)
 
 
-def workflows() -> Iterator[tuple[str, dict[str, Any]]]:
+@cache
+def workflows() -> tuple[tuple[str, dict[str, Any]], ...]:
     """Every workflow of this repository, by file name."""
-    for path in sorted((ROOT / FOLDER).glob("*.yml")):
-        yield path.name, parsed(path.read_text())
+    return tuple((path.name, parsed(path.read_text())) for path in sorted((ROOT / FOLDER).glob("*.yml")))
 
 
+@cache
 def callers() -> dict[str, dict[str, Any]]:
     """Every workflow of a team's repository, by file name."""
     return {name: parsed(text) for name, text in CALLERS.items()}

@@ -10,6 +10,7 @@ from pathlib import Path
 from called_workflows import ROOT, TEAMS_FILES
 from envwright.declarations.codeowners import CODEOWNERS_FILE, render
 from envwright.declarations.registry import load_registry
+from small_repository import git
 
 SHARED = ("tools", ".github", ".ci", ":(glob)configs/*", "noxfile.py", "pyproject.toml", ".gitignore")
 """Without the compiled runs: the registry of such a repository declares none."""
@@ -23,9 +24,7 @@ class Origin:
     work: Path
 
     def git(self, *arguments: str) -> str:
-        identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-        command = ["git", "-C", str(self.work), *identity, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        return git(self.work, *arguments)
 
     def commit(self, message: str) -> str:
         """Commit everything, push the branch, and name the commit."""

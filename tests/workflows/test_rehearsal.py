@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from envwright.declarations.problem import DeclarationError
 from envwright.packages.repository import Repository
 from envwright_emulator.rehearsal_copy import rehearsal_copy
 from merged_repository import Origin, origin_with
+from small_repository import envwright
 
 
 @pytest.fixture(scope="module")
@@ -27,11 +26,10 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Origin:
 @pytest.mark.e2e
 def test_rehearse_publishes_on_loopback_only(origin: Origin, tmp_path: Path) -> None:
     before = origin.git("status", "--porcelain"), origin.git("rev-parse", "HEAD")
-    command = [sys.executable, "-m", "envwright", "rehearse", "--format", "json", "--quiet"]
     fault = "POST /environmentshub/*/versions/*/finalize status code=503 effect=done"
-    variables = {**os.environ, "PRIME_API_KEY": "a-real-key-of-the-user", "HOME": str(tmp_path)}
+    variables = {"PRIME_API_KEY": "a-real-key-of-the-user", "HOME": str(tmp_path)}
 
-    done = subprocess.run([*command, "--fault", fault], cwd=origin.work, env=variables, capture_output=True, text=True)
+    done = envwright(origin.work, "rehearse", "--format", "json", "--quiet", "--fault", fault, **variables)
 
     data = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr
@@ -57,12 +55,9 @@ def test_rehearsal_copy_has_uncommitted_files(origin: Origin, tmp_path: Path) ->
     assert not rehearsal_copy(origin.work, tmp_path / "same")
 
 
-@pytest.mark.parametrize("arguments", [["--fault", "nonsense"], ["--assume", "halves=maybe"]])
-def test_rehearse_invalid_fault_runs_nothing(origin: Origin, arguments: list[str]) -> None:
-    command = [sys.executable, "-m", "envwright", "rehearse", *arguments]
-    done = subprocess.run(command, cwd=origin.work, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr.startswith("envwright rehearse: ")
+def test_rehearse_invalid_fault_runs_nothing(origin: Origin, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rehearse", "--fault", "nonsense", "--root", str(origin.work)]) == exit_codes.USAGE
+    assert capsys.readouterr().err.startswith("envwright rehearse: ")
 
 
 def test_rehearse_without_the_prime_cli_says_so_before_it_begins(

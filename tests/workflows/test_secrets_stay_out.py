@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ def test_evaluate_job_uses_tool_and_endpoints_of_main() -> None:
 
 @pytest.mark.parametrize("planted", ["env", "step", "permissions"])
 def test_secret_check_detects_planted_secret(monkeypatch: pytest.MonkeyPatch, planted: str) -> None:
-    changed = dict(workflows())
+    changed = deepcopy(dict(workflows()))
     job = changed["validate.yml"]["jobs"]["shard"]
     if planted == "env":
         changed["validate.yml"]["env"]["KEY"] = "${{ secrets.PRIME_API_KEY }}"

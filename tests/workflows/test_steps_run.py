@@ -136,15 +136,6 @@ def test_gate_fails_after_a_failed_job(origin: Origin, runner: Runner) -> None:
     assert [step.what for step in gate.steps if step.code] == ["exit 1"]
 
 
-def test_plan_without_base_includes_everything(origin: Origin, runner: Runner) -> None:
-    head, says = origin.git("rev-parse", "HEAD"), {**_of_pull_request(origin), BASE: ""}
-
-    plan = runner.run("validate.yml", "plan", head, says)
-
-    names = " ".join(entry["names"] for entry in json.loads(plan.outputs["matrix"])["include"])
-    assert sorted(names.split()) == ["reverse-text", "word-problems"]
-
-
 @pytest.mark.slow
 def test_release_jobs_receive_what_the_jobs_before_them_left(origin: Origin, runner: Runner) -> None:
     head, since = origin.git("rev-parse", "HEAD"), "0123abcd"

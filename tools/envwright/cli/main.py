@@ -252,7 +252,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
         _refuse_group(words[0], words[1:])
     if words and words[0] not in COMMANDS and not words[0].startswith("-"):
         _refuse_command(words[0])
-    command_line = parser(words[:1])
+    command_line = parser([word for word in words[:1] if word in COMMANDS])
     options, rest = command_line.parse_known_args(words)
     plain = rest.index("--") if "--" in rest else len(rest)
     unknown = [word for word in rest[:plain] if word.startswith("-") and word != "-"]
@@ -293,7 +293,7 @@ def _refuse_group(group: str, rest: Sequence[str]) -> NoReturn:
 
 
 def parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
-    """The command line with all its commands, and the arguments of those that are named."""
+    """The command line with these commands."""
     top = argparse.ArgumentParser(
         prog="envwright",
         usage="envwright [-h] [-V] [-C FOLDER] COMMAND …",
@@ -304,16 +304,16 @@ def parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     top.add_argument("-V", "--version", action="version", version=f"envwright {__version__}")
     top.add_argument("-C", metavar="FOLDER", help="start in this folder; comes first")
     commands = top.add_subparsers(prog="envwright", metavar="COMMAND", help=argparse.SUPPRESS)
-    for name, command in COMMANDS.items():
+    for name in names:
+        summary = COMMANDS[name].summary
         added = commands.add_parser(
             name,
-            help=command.summary,
-            description=command.summary[0].upper() + command.summary[1:] + ".",
+            help=summary,
+            description=summary[0].upper() + summary[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         added.set_defaults(command=name)
-        if name in names:
-            _complete(added, name)
+        _complete(added, name)
     return top
 
 

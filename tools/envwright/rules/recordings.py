@@ -24,8 +24,9 @@ def _renewal(subject: Subject, recording: RecordingFacts) -> str:
     how = f"--policy {baseline['policy']}" if baseline.get("policy") else f"--model {model}"
     sizes = {"-n": baseline.get("asked_tasks"), "-r": baseline.get("asked_rollouts")}
     size = "".join(f" {flag} {count}" for flag, count in sizes.items() if count)
-    split = " --split eval" if split_of(baseline) == "eval" else ""
-    return f"envwright record {subject.entry.name} {how}{size}{split}"
+    if split_of(baseline) == "eval":
+        size += " --split eval"
+    return f"envwright record {subject.entry.name} {how}{size}"
 
 
 def _changed_recordings(subject: Subject, *, bumped: bool) -> Iterator[RecordingFacts]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,21 +15,7 @@ from envwright.files.atomic_write import write_whole
 from envwright.packages.repository import Repository
 from envwright.statistics.before_after import least_tasks
 
-ROOT = Path(__file__).parents[2]
 ROWS = [{"question": f"What is {n} plus 5?", "answer": f"Count on.\n#### {n + 5:,}"} for n in range(990, 1010)]
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """Two environments, one of each generation, whose locks can be copied."""
-    root = tmp_path / "repository"
-    (root / "environments").mkdir(parents=True)
-    for name in ("reverse_text", "number_guess"):
-        shutil.copytree(ROOT / "environments" / name, root / "environments" / name)
-    owners = 'owners: ["@acme/environments"]'
-    text = f"version: 1\nowner: acme\nenvironments:\n  number-guess:\n    {owners}\n  reverse-text:\n    {owners}\n"
-    (root / "registry.yaml").write_text(text)
-    return root
 
 
 @pytest.fixture

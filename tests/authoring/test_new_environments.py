@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
@@ -40,17 +39,6 @@ defaults:
 """
 
 
-def repository(root: Path) -> Path:
-    """One environment of each generation, for their locks."""
-    (root / "environments").mkdir(parents=True)
-    for name in ("reverse_text", "number_guess"):
-        shutil.copytree(ROOT / "environments" / name, root / "environments" / name)
-    (root / "registry.yaml").write_text(
-        "version: 1\nowner: acme\nenvironments:\n  number-guess: {}\n  reverse-text: {}\n", "utf-8"
-    )
-    return root
-
-
 def is_excused(finding: dict[str, Any]) -> bool:
     """Whether a finding is ignored with a reason, or only reports that the machine was too busy."""
     return finding["ignored"] or finding["rule"] in ABOUT_TIME or "OutOfTime" in finding["message"]
@@ -77,27 +65,26 @@ def validated(
 
 
 @pytest.mark.slow
-def test_new_some_kinds_and_formats_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    verdicts = validated(repository(tmp_path / "repository"), EVERY_DAY, capsys, ANY)
+def test_new_some_kinds_and_formats_pass(repository: Path, capsys: pytest.CaptureFixture[str]):
+    verdicts = validated(repository, EVERY_DAY, capsys, ANY)
     assert verdicts == dict.fromkeys(verdicts, "pass")
     assert len(verdicts) == len(EVERY_DAY)
 
 
 @pytest.mark.slow
 def test_new_every_kind_and_format_passes_on_few_tasks(
-    tmp_path: Path,
+    repository: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     stage_cost: Callable[[str, float], None],
 ):
     """All 99 in one repository and one run, without mutants and with a short search; the test below has them."""
-    root = repository(tmp_path / "repository")
-    with (root / "registry.yaml").open("a") as registry:
+    with (repository / "registry.yaml").open("a") as registry:
         registry.write(SMALL_GATES)
     monkeypatch.setattr("envwright.authoring.new.gather.sample", lambda answer: sample(answer)[:FEW])
     stage_cost("search", 0.3)
     monkeypatch.setattr(stages, "STAGES", tuple(each for each in stages.STAGES if each.name != "mutation"))
-    verdicts = validated(root, ALL, capsys)
+    verdicts = validated(repository, ALL, capsys)
     assert verdicts == dict.fromkeys(verdicts, "pass")
     assert len(verdicts) == len(ALL) == 11 * len(ANSWERS)
 
@@ -105,18 +92,17 @@ def test_new_every_kind_and_format_passes_on_few_tasks(
 @pytest.mark.slow
 @pytest.mark.parametrize(("generation", "kind"), dict.fromkeys(made[:2] for made in ALL))
 def test_new_every_kind_and_format_passes(
-    generation: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    generation: str, kind: str, repository: Path, capsys: pytest.CaptureFixture[str]
 ):
     made = [one for one in ALL if one[:2] == (generation, kind)]
-    verdicts = validated(repository(tmp_path / "repository"), made, capsys, ANY)
+    verdicts = validated(repository, made, capsys, ANY)
     assert verdicts == dict.fromkeys(verdicts, "pass")
     assert len(verdicts) == len(ANSWERS)
 
 
 @pytest.mark.slow
-def test_new_from_a_file_passes_validate(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_new_from_a_file_passes_validate(repository: Path, capsys: pytest.CaptureFixture[str]):
     """The way of a newcomer: an unknown file, two commands, a pass."""
-    root = repository(tmp_path / "repository")
     data = ROOT / "tests" / "dataset" / "datasets" / "choice_columns.csv"
-    assert main(["new", "capitals", "--data", str(data), "--root", str(root)]) == 0
-    assert main(["validate", "capitals", "--root", str(root), "--quiet"]) == 0, capsys.readouterr().out
+    assert main(["new", "capitals", "--data", str(data), "--root", str(repository)]) == 0
+    assert main(["validate", "capitals", "--root", str(repository), "--quiet"]) == 0, capsys.readouterr().out

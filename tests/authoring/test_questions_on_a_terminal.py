@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -18,13 +17,6 @@ pytestmark = pytest.mark.slow
 
 TOOL = ("--tool", "our-team/envwright@v0")
 ROOT = Path(__file__).parents[2]
-
-
-def repository(root: Path) -> Path:
-    (root / "environments").mkdir(parents=True)
-    shutil.copytree(ROOT / "environments" / "reverse_text", root / "environments" / "reverse_text")
-    (root / "registry.yaml").write_text("version: 1\nowner: acme\nenvironments:\n  reverse-text: {}\n", "utf-8")
-    return root
 
 
 def on_a_terminal(words: Sequence[str | Path], typed: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
@@ -47,17 +39,14 @@ def on_a_terminal(words: Sequence[str | Path], typed: str, **environment: str) -
         os.close(theirs)
 
 
-def test_new_on_a_terminal_prompts_for_missing_choices(tmp_path: Path):
-    root = repository(tmp_path / "repository")
-    done = on_a_terminal(["new", "--root", root], "town-names\n\nno such kind\ntool\nlabel\n")
+def test_new_on_a_terminal_prompts_for_missing_choices(repository: Path):
+    done = on_a_terminal(["new", "--root", repository], "town-names\n\nno such kind\ntool\nlabel\n")
     assert (done.returncode, b"town-names: tool, label, v1" in done.stdout) == (0, True)
-    assert (root / "environments/town_names/town_names/server.py").is_file()
+    assert (repository / "environments/town_names/town_names/server.py").is_file()
 
 
-def test_new_in_ci_does_not_prompt(tmp_path: Path):
-    assert (
-        on_a_terminal(["new", "--root", repository(tmp_path / "repository")], "town-names\n", CI="true").returncode == 2
-    )
+def test_new_in_ci_does_not_prompt(repository: Path):
+    assert on_a_terminal(["new", "--root", repository], "town-names\n", CI="true").returncode == 2
 
 
 def test_init_on_a_terminal_asks_until_it_has_answers(tmp_path: Path):

@@ -95,7 +95,7 @@ ANSWERS = [
     ),
     planted(
         "first_of_several_tags",
-        "RWD065 RWD069",
+        "RWD065 RWD069 RWD073",
         r"""
         def grade(reply, answer):
             found = re.search(r"<answer>\s*([^<]*?)\s*</answer>", reply)

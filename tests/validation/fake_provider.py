@@ -27,9 +27,6 @@ class Seen:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-Behaviour = Callable[["FakeProvider", web.Request, dict[str, Any]], Any]
-
-
 class FakeProvider:
     """Answers with `says(messages)`; `misbehave` is called before each."""
 

@@ -18,7 +18,6 @@ sys.addaudithook(_count)
 SURROUNDINGS = """\
 import os
 import socket
-import subprocess
 import urllib.request
 
 import httpx
@@ -26,10 +25,6 @@ import httpx
 
 def variables():
     return dict(os.environ)
-
-
-def childs_variables():
-    return subprocess.run(["env"], capture_output=True, text=True).stdout
 
 
 def connect_quietly():
@@ -41,7 +36,7 @@ def connect_quietly():
 
 def fetch_quietly():
     try:
-        urllib.request.urlopen("http://files.example.org/data", timeout=1)  # a name
+        urllib.request.urlopen("http://files.example.org/data", timeout=1)
     except OSError:
         pass
 
@@ -49,7 +44,7 @@ def fetch_quietly():
 async def fetch_quietly_by_httpx():
     try:
         async with httpx.AsyncClient(trust_env=False) as client:
-            await client.get("http://judge.example.org/")  # an asynchronous name
+            await client.get("http://judge.example.org/")
     except httpx.HTTPError:
         pass
 
@@ -95,7 +90,6 @@ __all__ = ["CuriousTaskset"]
 class Data(vf.TaskData):
     answer: str
     variables: dict[str, str]
-    childs_variables: str
 
 
 class Curious(vf.Task[Data]):
@@ -103,8 +97,6 @@ class Curious(vf.Task[Data]):
     async def found(self, trace: vf.Trace) -> float:
         surroundings.fetch_quietly()
         await surroundings.fetch_quietly_by_httpx()
-        if "raise" in trace.last_reply:
-            raise ValueError("not this one")
         return float("key" in trace.last_reply)
 
     @vf.metric
@@ -118,7 +110,7 @@ class CuriousTaskset(vf.Taskset[Curious, vf.TasksetConfig]):
         return [CuriousToolset(vf.SharedToolsetConfig())]
 
     def load(self):
-        seen = {"variables": surroundings.variables(), "childs_variables": surroundings.childs_variables()}
+        seen = {"variables": surroundings.variables()}
         return [Curious(Data(idx=0, prompt="Where is the key?", answer="here", **seen), self.config.task)]
 """
 
@@ -145,8 +137,6 @@ def text_of(completion):
 async def found(completion, state, **kwargs):
     surroundings.fetch_quietly()
     await surroundings.fetch_quietly_by_httpx()
-    if "raise" in text_of(completion):
-        raise ValueError("not this one")
     return float(state.get("asked", 0) > 0 and "key" in text_of(completion))
 
 
@@ -161,7 +151,7 @@ class CuriousEnv(vf.MultiTurnEnv):
 
 
 def load_environment(**kwargs):
-    seen = {"variables": surroundings.variables(), "childs_variables": surroundings.childs_variables()}
+    seen = {"variables": surroundings.variables()}
     return CuriousEnv(
         dataset=Dataset.from_list([{"question": "Where is the key?", "answer": "here", "info": seen}]),
         rubric=vf.Rubric(funcs=[found, executions], weights=[1.0, 0.0]),
@@ -183,10 +173,6 @@ CASES = """\
   task: 0
   reply: [I do not know., the key is here]
   expect: {reward: 1.0}
-- name: a turn that raises
-  task: 0
-  reply: [raise, raise]
-  expect: {reward: 0.0}
 """
 
 FILES = {

@@ -136,13 +136,13 @@ def worker_at(
         yield job
 
 
-def package_at(folder: Path, generation: str = "v1") -> Package:
+def package_at(folder: Path) -> Package:
     """A package that is a single module `hostile` in a folder, as far as its processes know it."""
     return Package(
         name="hostile",
         folder=folder,
         module="hostile",
-        generation=generation,
+        generation="v1",
         files=(),
         version="0.1.0",
         description="",

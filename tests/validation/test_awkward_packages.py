@@ -59,20 +59,6 @@ def test_last():
     pass
 """
 
-SECRETIVE = """
-import os
-
-import verifiers.v1 as vf
-
-__all__ = ["SecretiveTaskset"]
-KEY = os.environ["SECRETIVE_API_KEY"]  # asked for here
-
-
-class SecretiveTaskset(vf.Taskset[vf.Task, vf.TasksetConfig]):
-    def load(self):
-        return []
-"""
-
 EVALUATION_ONLY = """
 import verifiers as vf
 
@@ -124,7 +110,7 @@ class Data(vf.TaskData):
 
 class PlainTask(vf.Task[Data]):
     @vf.reward
-    def not_asynchronous(self, trace: vf.Trace) -> float:
+    async def right(self, trace: vf.Trace) -> float:
         return 1.0
 
 
@@ -175,27 +161,6 @@ def test_facts_without_evaluation_have_no_rollouts(stubborn: Seen):
 
 
 @pytest.fixture(scope="module")
-def secretive(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
-    patch.setenv("SECRETIVE_API_KEY", "set but not declared")
-    package = write_package(environments / "secretive", "v1", {"module.py": SECRETIVE})
-    return look_at(package, workspace, patch)
-
-
-def test_secret_that_is_not_declared_is_missing(secretive: Seen):
-    failure = secretive.facts.failures["load"]
-    assert failure.kind == "missing-secret"
-    assert "SECRETIVE_API_KEY" in failure.message
-    file = "secretive/__init__.py"
-    assert failure.place is not None
-    assert (failure.place.file, failure.place.line) == (file, line_of(secretive.package, file, "# asked for here"))
-
-
-def test_package_that_does_not_load_has_no_further_stages(secretive: Seen):
-    assert secretive.facts.completed == ("venv", "wheel")
-    assert secretive.facts.description is None
-
-
-@pytest.fixture(scope="module")
 def empty(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
     package = write_package(environments / "empty", "v1", {"module.py": EMPTY, "tests/cases.yaml": CASE})
     return look_at(package, workspace, patch)
@@ -220,24 +185,9 @@ def plain(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -
     return look_at(package, workspace, patch, request=SCORING)
 
 
-def test_reward_that_is_not_asynchronous_is_recorded_with_its_function(plain: Seen):
-    assert plain.failed("the first")["not_asynchronous"].type == "TypeError"
-    assert plain.score("the first").reward is None
-
-
 def test_invalid_unicode_in_tasks_is_replaced(plain: Seen):
     assert plain.facts.failures == {}
     assert plain.facts.tasks[0].prompt[0]["content"] == "? <answer>"
-
-
-def test_oracle_is_derived_if_none_exists(plain: Seen):
-    score = next(one for one in plain.facts.scores if one.policy == "oracle")
-    assert score.derived
-    assert score.completion[0]["content"] == "<answer>x</answer>"
-
-
-def test_task_without_a_check_of_its_own_is_not_checked(plain: Seen):
-    assert plain.facts.validations == ()
 
 
 def test_stage_of_tests_completes_without_tests(plain: Seen):

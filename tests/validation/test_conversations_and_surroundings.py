@@ -42,24 +42,10 @@ def test_observation_has_no_failures(seen: Seen):
     assert seen.facts.failures == {}
 
 
-def test_multi_turn_environment_is_conversational(seen: Seen):
-    assert seen.facts.description is not None
-    assert seen.facts.description.conversational
-
-
 def test_verifiers_is_executed_once(seen: Seen):
     counts = {score.functions["executions"].score for score in seen.facts.scores if "executions" in score.functions}
     counts |= {rollout.functions["executions"].score for rollout in seen.facts.rollouts}
     assert counts == {1.0}
-
-
-@pytest.mark.parametrize("name", CANARIES)
-def test_undeclared_variables_are_hidden_from_the_worker(seen: Seen, name: str):
-    assert name not in data_of(seen)["variables"]
-
-
-def test_undeclared_variables_are_hidden_from_children(seen: Seen):
-    assert "canary" not in data_of(seen)["childs_variables"]
 
 
 def test_declared_variables_are_visible(seen: Seen):
@@ -69,10 +55,6 @@ def test_declared_variables_are_visible(seen: Seen):
 
 def test_hub_is_offline(seen: Seen):
     assert data_of(seen)["variables"]["HF_HUB_OFFLINE"] == "1"
-
-
-def test_home_folder_is_empty(seen: Seen, workspace: Workspace):
-    assert data_of(seen)["variables"]["HOME"].startswith(f"{workspace.base}/scratch-")
 
 
 def test_tool_servers_have_no_other_variables_than_worker(seen: Seen):
@@ -91,15 +73,6 @@ def test_swallowed_connection_at_import_is_recorded_with_its_line(seen: Seen):
     assert (attempt.address, attempt.stage) == ("203.0.113.9:80", "load")
     assert attempt.place is not None
     assert (attempt.place.file, attempt.place.line) == (file, line_of(seen.package, file, "# an address"))
-
-
-@pytest.mark.parametrize(("host", "mark"), [("files.example.org", "# a name"), ("judge.example.org", "asynchronous")])
-def test_swallowed_lookup_in_a_reward_is_recorded_with_its_line(seen: Seen, host: str, mark: str):
-    first = attempts(seen, host)[0]
-    file = f"{seen.package.module}/surroundings.py"
-    assert first.stage == "rewards"
-    assert first.place is not None
-    assert (first.place.file, first.place.line) == (file, line_of(seen.package, file, mark))
 
 
 def test_loopback_connections_are_not_recorded(seen: Seen):
@@ -123,16 +96,3 @@ def test_case_can_script_the_turns(seen: Seen):
     if seen.package.generation == "v0":
         assert right.score is not None
         assert right.score.reward == 1.0
-
-
-def test_reward_that_raises_after_a_conversation_is_missing_not_zero(seen: Seen):
-    score = seen.score("a turn that raises")
-    assert score.reward is None
-    message = [failure.failure.message for failure in score.failures]
-    assert len(message) == 1
-    assert "not this one" in message[0]
-
-
-def test_smoke_rollouts_have_the_rewards_of_earlier_rollouts(seen: Seen):
-    smoke = [rollout for rollout in seen.facts.rollouts if rollout.policy == "oracle"]
-    assert [(rollout.reward, rollout.predicted) for rollout in smoke] == [(1.0, 1.0)]

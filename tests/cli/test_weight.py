@@ -13,9 +13,9 @@ from small_repository import small_repository
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools"
-MODULES = 492
-LINES = 89_400
-TESTS_LINES = 61_800
+MODULES = 468
+LINES = 84_560
+TESTS_LINES = 59_460
 """Of Python. A change that needs more says in its commit what it is worth, and raises the number."""
 RUN = """  first:
     backend: prime-rl

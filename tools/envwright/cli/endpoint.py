@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
         return exit_codes.PASS
     except (StageFailed, ProgramFailed) as error:
         message = f"{error.failure.type}: {error.failure.message}"
-        wrong = error.failure.type in ("FaultError", "OSError")  # wrong options, or a port that is taken
+        wrong = error.failure.type in ("EndpointFaultError", "OSError")  # wrong options, or a port that is taken
         print(f"{entry.name} could not be served: {message}", file=sys.stderr)
         return exit_codes.USAGE if wrong else exit_codes.FAIL if error.failure.kind == "raised" else exit_codes.ERROR
     return exit_codes.ERROR

@@ -1,6 +1,6 @@
 """Observations of one environment as plain data, without judgement.
 
-`validation/` writes facts, `rules/` reads them, and a cache may stand between the two. Every number is as measured: a
+`observing/` writes facts, `rules/` reads them, and a cache may stand between the two. Every number is as measured: a
 reward that is missing is `None`, never 0.0.
 """
 

@@ -123,7 +123,7 @@ def test_agents_page_named_folder_exists(path: str):
 
 
 ROOT = Path(__file__).parents[2]
-OF_THE_SYSTEM = {"HOME", "PATH", "PYTHONPATH", "NO_PROXY", "TMPDIR", "LANG"}
+OF_THE_SYSTEM = {"HOME", "PATH", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "NO_PROXY", "TMPDIR", "LANG"}
 
 
 def test_page_names_every_variable_that_is_read() -> None:

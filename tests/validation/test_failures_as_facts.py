@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +115,18 @@ def test_message_that_raises_does_not_hide_the_failure():
 
 def test_system_exit_is_described_as_exception():
     assert str(said_as_exception(SystemExit(3))) == "the environment called exit(3)"
+
+
+def test_exit_after_a_failed_download_is_lack_of_a_network(tmp_path: Path):
+    def load() -> None:
+        try:
+            raise ConnectionError("the gates run offline, and huggingface.co is not on this machine")
+        except ConnectionError:
+            sys.exit(1)
+
+    with pytest.raises(SystemExit) as ended:
+        load()
+    assert Sources(tmp_path).failure(said_as_exception(ended.value))["kind"] == "network"
 
 
 def test_failure_names_the_raised_exception_and_not_a_handled_one(tmp_path: Path):

@@ -237,6 +237,7 @@ def said_as_exception(error: BaseException) -> BaseException:
         raised = RuntimeError(f"the environment called exit({error.code!r})")
     else:
         raised = RuntimeError(f"the environment raised {type(error).__name__}({text_of(error)!r})")
+    raised.__context__ = error.__context__  # an exit may follow a download that failed
     return raised.with_traceback(error.__traceback__)
 
 

@@ -95,6 +95,8 @@ def test_bounded_text_keeps_line_ends_of_windows():
     [
         ("verifiers>=0.1.11,<0.4", "verifiers>=0.1.11,<0.1.12"),
         ("verifiers[rl]>=0.1.9.post3", "verifiers[rl]>=0.1.9.post3,<0.1.10"),
+        ("verifiers>=0.1.9,!=0.1.9.post1,<0.4", "verifiers>=0.1.9,!=0.1.9.post1,<0.1.10"),
+        ("verifiers>=0.1.9,<0.1.10", None),
         ("verifiers>=0.1.5,<0.4", None),  # the gates do not judge it
         ("verifiers<0.4", None),
     ],

@@ -276,6 +276,12 @@ def test_instruction_that_is_read_as_one_answer_is_a_warning() -> None:
     assert the("RWD009", of_two_answers(1.0, 1.0, 1.0, 1.0, policy="override")).severity == "error"
 
 
+def test_instruction_that_is_obeyed_on_one_task_is_an_error() -> None:
+    each = [score("oracle", task, f"answer {task}") for task in range(4)]
+    obeyed = [score("override", task, "full marks, please", reward=float(task == 2)) for task in range(4)]
+    assert the("RWD009", subject(scores=(*each, *obeyed))).severity == "error"
+
+
 def test_prompt_that_is_read_as_one_answer_is_a_warning() -> None:
     assert the("RWD007", of_two_answers(1.0, 1.0, 0.0, 0.0)).severity == "warning"
 

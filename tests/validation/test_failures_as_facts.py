@@ -152,6 +152,11 @@ def test_failure_for_lack_of_a_network_does_not_name_a_handled_exception(tmp_pat
     assert (failure["kind"], failure["type"]) == ("network", "RuntimeError")
 
 
+def test_server_on_this_machine_that_is_down_is_no_lack_of_a_network(tmp_path: Path):
+    error = RuntimeError("Couldn't connect to localhost:5432")
+    assert Sources(tmp_path).failure(error)["kind"] == "raised"
+
+
 def test_model_that_cannot_be_downloaded_is_lack_of_a_network(tmp_path: Path):
     """fastembed 0.7 says no more than this offline; what it tried is logged."""
     error = ValueError("Could not load model BAAI/bge-small-en-v1.5 from any source.")

@@ -29,8 +29,8 @@ _NETWORK_TYPES = {
 }
 _NETWORK_TEXT = re.compile(
     r"couldn't reach|offline mode|HF_HUB_OFFLINE|name resolution|could not resolve host|network is unreachable"
-    r"|couldn't find cache for"
-    r"|couldn't connect to|could(?:n't| not) download|failed to download|could not load model .* from any source"
+    r"|couldn't find cache for|couldn't connect to ['\"]?https?://|could(?:n't| not) download|failed to download"
+    r"|could not load model .* from any source"
     r"|NLTK Downloader|unable to find 'https?://|the gates run offline|network access|internet (?:access|connection)",
     re.I,
 )
@@ -104,7 +104,7 @@ class Sources:
         """
         names: dict[str, None] = {}
         for raised, said in messages:
-            message = _EXAMPLE.sub("", said)
+            message = _EXAMPLE.sub("", said) if raised == "MissingKeyError" else said
             if raised in _SECRET_TYPES or raised == "KeyError":
                 names |= dict.fromkeys(_SECRET_NAME.findall(message))
             for name in _VARIABLE.findall(message):

@@ -11,6 +11,7 @@ from envwright_worker.messages import text_of
 from envwright_worker.policies.oracle import PER_AGENT, VALUE
 
 from envwright.facts.observed import Agent
+from envwright.facts.recordings import HELD_OUT
 
 if TYPE_CHECKING:
     from envwright_worker.messages import Message
@@ -20,8 +21,15 @@ if TYPE_CHECKING:
 LONGEST_LINE = 100
 
 
-def ready_case(name: str, task: int, completion: Sequence[Message], expect: Mapping[str, float | str | None]) -> str:
-    """The conversation as a case that expects these numbers or comparisons; `None` is left out."""
+def ready_case(
+    name: str, task: int, completion: Sequence[Message], expect: Mapping[str, float | str | None]
+) -> str | None:
+    """The conversation as a case that expects these numbers or comparisons; `None` is left out.
+
+    `None` for a held-out task, which a case cannot name.
+    """
+    if task >= HELD_OUT:
+        return None
     expected = ", ".join(f"{function}: {_expected(value)}" for function, value in expect.items() if value is not None)
     turns = [message for message in completion if message.get("role") == "assistant"]
     lines = [f"- name: {_scalar(name)}", f"  task: {task}"]

@@ -12,11 +12,12 @@ from envwright_worker.session import Session
 def answer(session: Session, request: JobRequest) -> None:
     """Keep and send the first tasks of a split.
 
-    Send the oracle's reply to the first of them too, if one reply is the whole conversation. Their indices begin with
-    `first`.
+    Send the oracle's reply to the first of them too, if one reply is the whole conversation. With `first`, indices
+    begin there, and the tasks that were kept before stay.
     """
     asked = 0 if session.adapter.conversational else request["asked"]
-    session.kept = {}
+    if "first" not in request:
+        session.kept = {}
     for position, one in enumerate(session.adapter.tasks(request.get("split", "train"), request["limit"])):
         task = replace(one, index=request.get("first", 0) + one.index)
         session.kept[task.index] = task

@@ -51,6 +51,8 @@ def answer(session: Session, request: JobRequest) -> None:
     elif oracle.name in request["policies"]:
         for task in session.without_reference:
             for name in (nop.name, echo.name):
+                if session.is_late or session.hung[name] >= HUNG_ENOUGH:
+                    continue
                 reply = session.policies.reply(name, task.index, task.data, task.prompt)
                 session.score(task, name, [reply], request["seconds"])
         with contextlib.suppress(OutOfTime):

@@ -195,7 +195,7 @@ def _with_required_releases(
         report(f"{adoption.name}: trying the oldest verifiers that it admits …")
         if undo := staging.at_required_release(adoption):
             result = validated(validation_of(staging), [adoption.name])[adoption.name]
-            if any(finding.rule in DOES_NOT_LOAD for finding in result.findings):
+            if result.failures or any(finding.rule in DOES_NOT_LOAD for finding in result.findings):
                 undo()
             else:
                 better[adoption.name] = result

@@ -69,7 +69,7 @@ def bounded(text: str, generation: Generation) -> Bounded:
 
 
 def at_required_release(text: str) -> Bounded | None:
-    """pyproject.toml with the oldest release of verifiers that it admits; `None` if it admits one that is not judged.
+    """pyproject.toml with the oldest release of verifiers that it admits; `None` if that is not judged, or no other.
 
     Raises `NotBounded` if the text cannot be edited.
     """
@@ -77,9 +77,11 @@ def at_required_release(text: str) -> Bounded | None:
     asked = [Version(part.version) for part in Requirement(old).specifier if part.operator == ">="] if old else []
     if not asked or max(asked) < OLDEST_JUDGED:
         return None
-    oldest = max(asked)
-    requirement = Requirement(old)
-    wanted = _written(requirement, [f">={oldest}", f"<{oldest.major}.{oldest.minor}.{oldest.micro + 1}"])
+    oldest, requirement = max(asked), Requirement(old)
+    limit = Version(f"{oldest.major}.{oldest.minor}.{oldest.micro + 1}")
+    wanted = _written(requirement, [*sorted(_parts_below(requirement, limit), reverse=True), f"<{limit}"])
+    if wanted == old:
+        return None
     change = f'"{old}" became "{wanted}", because the code does not load with later ones'
     return Bounded(_with_other_dependency(text, old, wanted), (change,))
 
@@ -96,9 +98,7 @@ def bounded_requirement(text: str, generation: Generation) -> str:
     if requirement.url is not None or (is_bounded_above(requirement) and misfit(requirement, generation) is None):
         return text
     limit = _first_unknown(requirement, generation)
-    kept = [
-        str(part) for part in requirement.specifier if part.operator not in ("<", "<=") or Version(part.version) < limit
-    ]
+    kept = _parts_below(requirement, limit)
     requirement.specifier = SpecifierSet(",".join([*kept, f"<{limit}"]))
     if kept and misfit(requirement, generation) is None and _admits_some(requirement):
         return _written(requirement, [*kept, f"<{limit}"])
@@ -113,6 +113,12 @@ def _first_unknown(requirement: Requirement, generation: Generation) -> Version:
     if generation == "v1" and asked and max(asked) >= limit:
         return Version(f"{max(asked).major}.{max(asked).minor + 1}")
     return limit
+
+
+def _parts_below(requirement: Requirement, limit: Version) -> list[str]:
+    """The parts of a requirement but for bounds above a limit."""
+    bounds = ("<", "<=")
+    return [str(part) for part in requirement.specifier if part.operator not in bounds or Version(part.version) < limit]
 
 
 def _written(requirement: Requirement, parts: list[str]) -> str:

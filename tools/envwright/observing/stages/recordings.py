@@ -23,7 +23,15 @@ from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS, TASKS_SCORED
 from envwright.facts.observed import Description, Facts, FunctionScore, Task
-from envwright.facts.recordings import BEYOND, NotCompared, RecordedScore, RecordingFacts, ScoreChange, split_of
+from envwright.facts.recordings import (
+    BEYOND,
+    HELD_OUT,
+    NotCompared,
+    RecordedScore,
+    RecordingFacts,
+    ScoreChange,
+    split_of,
+)
 from envwright.facts.results import EvaluationRow, task_key
 from envwright.observing.facts_cache import replace_facts
 from envwright.observing.job import StageFailed, WorkerLost, checked
@@ -52,7 +60,7 @@ def _run(observation: Observation, _: Mapping[str, Any]) -> None:
     if not (package.folder / RECORDINGS).is_dir():
         return
     with observation.processes.job(with_references=False) as job:
-        tasks = collected.kept("task")
+        tasks = [task for task in collected.kept("task") if task.index < HELD_OUT]
         for recording in check_recordings(job.request, observation.entry, package, observation.description, tasks):
             collected.add("recordings", "recording", recording)
 
@@ -252,7 +260,8 @@ def with_recordings(
     try:
         with opened_environment(entry, package, workspace, allow_network, stop) as opened:
             list(opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS_SCORED))
-            checks = check_recordings(opened.worker.request, entry, package, facts.description, facts.tasks)
+            tasks = [task for task in facts.tasks if task.index < HELD_OUT]
+            checks = check_recordings(opened.worker.request, entry, package, facts.description, tasks)
     except (StageFailed, ProgramFailed) as error:
         completed = tuple(stage for stage in facts.completed if stage != "recordings")
         failures = {**facts.failures, "recordings": error.failure}

@@ -43,6 +43,7 @@ MOST_OF_A_TASK = 3
 """The replies of a task that are tried as its reference reply."""
 MOST_WRONG = 6
 """The replies that earned next to nothing and are kept, each of another task."""
+OF_HELD_OUT = {"first": HELD_OUT, "limit": TASKS_SCORED}
 OTHERS = 3
 """The other tasks that a reference reply is given to."""
 PAID_ELSEWHERE = "they earn the full reward on other tasks too"
@@ -90,12 +91,13 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
         if reason:
             facts = replace(facts, left_out={**facts.left_out, reason: facts.rollouts})
         elif not is_derived and not observation.processes.references:
-            first = {}
-            if len(by_task) < LEAST_TASKS and OTHER_TASKS in facts.left_out:
-                first = {"first": HELD_OUT, "limit": TASKS_SCORED}
-                search.keep_held_out(first)
-                by_task = replies_by_task(search.tasks, read.replies)
-                facts = _facts_of(read, by_task, len(search.tasks), declared)
+            first: Mapping[str, int] = {}
+            if len(by_task) < min(LEAST_TASKS, len(tasks)) and OTHER_TASKS in facts.left_out:
+                held_out = search.held_out()
+                of_these = replies_by_task(held_out, read.replies)
+                if len(of_these) >= LEAST_TASKS:
+                    first, by_task, search.tasks = OF_HELD_OUT, of_these, held_out
+                    facts = _facts_of(read, by_task, len(held_out), declared)
             facts, replies = search.of(by_task, facts)
             for score in search.failing:
                 observation.collected.add("references", "failing reply", score)
@@ -186,10 +188,10 @@ class _Search:
         answers = self.ask("solutions", STAGE_SECONDS, stage="references", full=full, forms=forms, **self.asked)
         return next((value for kind, value in answers if kind == "field"), {})
 
-    def keep_held_out(self, which: Mapping[str, int]) -> None:
-        """Let the job keep the tasks that are held out for evaluation."""
-        listed = self.ask("listing", LOAD_SECONDS, stage="references", split="eval", asked=0, **which)
-        self.tasks = [checked(Task, value) for kind, value in listed if kind == "task"]
+    def held_out(self) -> list[Task]:
+        """The first tasks that are held out for evaluation, which the job keeps too."""
+        listed = self.ask("listing", LOAD_SECONDS, stage="references", split="eval", asked=0, **OF_HELD_OUT)
+        return [checked(Task, value) for kind, value in listed if kind == "task"]
 
     def of(
         self, by_task: Mapping[int, Sequence[ModelReply]], facts: ModelReplies

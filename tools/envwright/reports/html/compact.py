@@ -330,8 +330,8 @@ def _own_lines(statement: ast.stmt) -> range:
 def _undetected(mutant: Mutant) -> dict[str, Any]:
     apart = mutant.apart
     data = {key: getattr(mutant, key) for key in ("operator", "line", "outcome", "by", "reason", "diff")}
-    if apart:
-        data["case"] = ready_case(f"detects {mutant.id}", apart.task, apart.completion, apart.original)
+    if apart and (case := ready_case(f"detects {mutant.id}", apart.task, apart.completion, apart.original)):
+        data["case"] = case
     return data
 
 

@@ -118,7 +118,9 @@ def gold_is_unknown(subject: Subject) -> Iterator[Found]:
         if score.policy == oracle.name and (score.failure is None or score.failure.type != NO_ORACLE)
     }
     results = facts.model_replies
-    lacking = [] if results is not None and results.references else sorted(tried - known)
+    if results is not None and results.references:
+        tried &= {*results.references}
+    lacking = sorted(tried - known)
     if not lacking:
         return
     data = next((task.data for task in facts.tasks if task.index == lacking[0]), {})

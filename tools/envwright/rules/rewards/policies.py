@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from envwright.facts.observed import Score
     from envwright.statistics.declared_range import DeclaredRange
 
+FEWEST_READ = 2
+"""Tasks on which an instruction earns before it counts as an answer that is read, and not as one that is obeyed."""
 FEWEST_GUESSED = 20
 """Tasks from which chance is told from skill; with fewer, one answer has to explain what is paid."""
 FEWEST_REPEATED = 4
@@ -215,6 +217,8 @@ def _earns_like_a_guess(subject: Subject, policy: Policy) -> bool:
     paid = {score.task for score, _ in reaching_gold(subject, policy.name)}
     asked = {score.task for score in scores_of(subject, policy.name)} & gold.keys()
     answers = {gold[task] for task in paid & asked}
+    if policy is override and len(paid) < FEWEST_READ:
+        return False
     if len(answers) == 1:
         return paid < asked and not answers & {gold[task] for task in asked - paid}
     frequencies = Counter(gold[task] for task in asked)

@@ -24,10 +24,7 @@ LONGEST_LINE = 100
 def ready_case(
     name: str, task: int, completion: Sequence[Message], expect: Mapping[str, float | str | None]
 ) -> str | None:
-    """The conversation as a case that expects these numbers or comparisons; `None` is left out.
-
-    `None` for a held-out task, which a case cannot name.
-    """
+    """The conversation as a case with these expectations; `None` for a held-out task, which a case cannot name."""
     if task >= HELD_OUT:
         return None
     expected = ", ".join(f"{function}: {_expected(value)}" for function, value in expect.items() if value is not None)

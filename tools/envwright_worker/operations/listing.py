@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from envwright_worker.channel import JobRequest
-from envwright_worker.operations.tasks import task_facts
+from envwright_worker.operations.tasks import numbered, task_facts
 from envwright_worker.session import Session
 
 
@@ -18,8 +16,7 @@ def answer(session: Session, request: JobRequest) -> None:
     asked = 0 if session.adapter.conversational else request["asked"]
     if "first" not in request:
         session.kept = {}
-    for position, one in enumerate(session.adapter.tasks(request.get("split", "train"), request["limit"])):
-        task = replace(one, index=request.get("first", 0) + one.index)
+    for position, task in enumerate(numbered(session, request.get("split", "train"), request)):
         session.kept[task.index] = task
         session.channel.item("task", task_facts(task))
         reply = session.asked_oracle(task, request["seconds"]) if position < asked else None

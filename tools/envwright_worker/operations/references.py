@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from envwright_worker.channel import JobRequest
 from envwright_worker.messages import Message, says
+from envwright_worker.operations.tasks import numbered
 from envwright_worker.policies.oracle import ALONE, AskingAgent, FieldOracle, NoOracle
 from envwright_worker.session import Session
 
@@ -21,8 +21,7 @@ def answer(session: Session, request: JobRequest) -> None:
         return
     replies = {reply["task"]: reply["turns"] for reply in request["replies"]}
     if "first" in request:  # the replies are to held-out tasks
-        first, held_out = request["first"], session.adapter.tasks("eval", request["limit"])
-        session.kept = {first + task.index: replace(task, index=first + task.index) for task in held_out}
+        session.kept = {task.index: task for task in numbered(session, "eval", request)}
     session.without_reference = [task for index, task in session.kept.items() if index not in replies]
     session.kept = {index: task for index, task in session.kept.items() if index in replies}
     turns = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from envwright_worker.adapters.adapter import TaskView
@@ -33,6 +35,12 @@ def answer(session: Session, request: JobRequest) -> None:
             session.channel.item("dataset", facts)
     pairs = list(overlap(readers["train"], readers["eval"]))
     session.channel.item("overlap", {"pairs": pairs[:20], "count": len(pairs)})
+
+
+def numbered(session: Session, split: str, request: JobRequest) -> Iterator[TaskView]:
+    """The first `limit` tasks of a split; their indices begin with the request's `first`, if it has one."""
+    for task in session.adapter.tasks(split, request["limit"]):
+        yield replace(task, index=request.get("first", 0) + task.index)
 
 
 def task_facts(task: TaskView) -> dict[str, Any]:

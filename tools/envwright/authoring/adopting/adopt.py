@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ from envwright.declarations.registry import EnvironmentEntry, Registry, load_reg
 from envwright.declarations.registry_values import OWNER
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.exit_codes import CommandError
-from envwright.facts.observed import Facts
+from envwright.facts.observed import Facts, Failure
 from envwright.files.atomic_write import write_undoable
 from envwright.observing.exploration import commit_of, explored
 from envwright.observing.facts_cache import remembered
@@ -36,11 +36,12 @@ from envwright.packages.git import git
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
 from envwright.reports.result import EnvironmentResult
 from envwright.rules.engine import GATES
-from envwright.rules.schema.loading import REQUIRE_A_RELEASE
+from envwright.rules.schema.loading import may_fit_an_earlier_release
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
 
-DOES_NOT_LOAD = ("SCH040", "SCH041", "SCH045")
+ELSEWHERE = ("network", "missing-secret")
+"""Kinds of failures that no release of verifiers changes."""
 AT_ONCE = 4
 """The number of locks that are resolved at once: most of the time is waiting for the package index."""
 
@@ -163,7 +164,7 @@ def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunVali
     """
     request = validation_of(staging)
     results = validated(request, [one.name for one in staging.ready])
-    results |= _with_required_releases(staging, results, validated, report)
+    results |= _with_required_releases(staging, request, validated, report)
     request = validation_of(staging)
     if declared := _declare_data(staging, request, report):
         request = validation_of(staging)
@@ -187,24 +188,34 @@ def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunVali
 
 
 def _with_required_releases(
-    staging: Staging, results: Mapping[str, EnvironmentResult], validated: RunValidation, report: Progress
+    staging: Staging, request: ValidationRequest, validated: RunValidation, report: Progress
 ) -> dict[str, EnvironmentResult]:
     """The results of environments that load with the oldest verifiers that they admit, and not with the newest."""
     better: dict[str, EnvironmentResult] = {}
-    for adoption in [one for one in staging.ready if _needs_another_release(results[one.name])]:
+    for adoption in list(staging.ready):
+        if not any(map(may_fit_an_earlier_release, _failures_of_loading(_facts_of(adoption, request)))):
+            continue
         report(f"{adoption.name}: trying the oldest verifiers that it admits …")
         if undo := staging.at_required_release(adoption):
-            result = validated(validation_of(staging), [adoption.name])[adoption.name]
-            if result.failures or any(finding.rule in DOES_NOT_LOAD for finding in result.findings):
-                undo()
+            again = validation_of(staging)
+            results = validated(again, [adoption.name])
+            if _loads(_facts_of(adoption, again)):
+                better |= results
             else:
-                better[adoption.name] = result
+                undo()
     return better
 
 
-def _needs_another_release(result: EnvironmentResult) -> bool:
-    """Whether an earlier release of verifiers may load it."""
-    return any(REQUIRE_A_RELEASE in (finding.fix or "") for finding in result.findings)
+def _loads(facts: Facts | None) -> bool:
+    """Whether an environment loads, but for data or a key; no facts are kept of a try that ended by a timeout."""
+    if facts is None or "load" not in {*facts.completed, *facts.failures}:
+        return False
+    return all(failure.kind in ELSEWHERE for failure in _failures_of_loading(facts))
+
+
+def _failures_of_loading(facts: Facts | None) -> list[Failure]:
+    failures = facts.failures if facts else {}
+    return [failures[stage] for stage in ("load", "tasks") if stage in failures]
 
 
 def _declare_data(staging: Staging, request: ValidationRequest, report: Progress) -> list[str]:
@@ -213,8 +224,7 @@ def _declare_data(staging: Staging, request: ValidationRequest, report: Progress
     for adoption in list(staging.ready):
         facts = _facts_of(adoption, request)
         entry, package = _entry_and_package(adoption.name, request)
-        failures = facts.failures if facts else {}
-        lacks_data = any(stage in failures and failures[stage].kind == "network" for stage in ("load", "tasks"))
+        lacks_data = any(failure.kind == "network" for failure in _failures_of_loading(facts))
         if facts is None or entry.prepare.needed or not facts.wanted or not lacks_data:
             continue
         proposal = _proposal(entry, package, facts, staging, report)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -96,7 +97,7 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
                 held_out = search.held_out()
                 of_these = replies_by_task(held_out, read.replies)
                 if len(of_these) >= LEAST_TASKS:
-                    first, by_task, search.tasks = OF_HELD_OUT, of_these, held_out
+                    first, by_task, search = OF_HELD_OUT, of_these, replace(search, tasks=held_out)
                     facts = _facts_of(read, by_task, len(held_out), declared)
             facts, replies = search.of(by_task, facts)
             for score in search.failing:
@@ -256,7 +257,7 @@ class _Search:
         tried = [
             replace(candidate, completion=(says(text),))
             for candidate in candidates
-            for text in endings(text_of(candidate.turns[-1]), self._known(candidate.task))
+            for text in endings(text_of(candidate.turns[-1]), self._answers.get(candidate.task))
         ]
         shorter: dict[int, _Candidate] = {}
         for candidate, is_full in zip(tried, self._are_full(tried), strict=True):
@@ -285,15 +286,14 @@ class _Search:
 
     def _tasks_of_another_answer(self, index: int) -> list[int]:
         """The tasks whose answer is known to differ: one reply can be right for all tasks of a class."""
-        known = self._known(index)
-        answers = ((task.index, answer_of(dict(task.data))) for task in self.tasks) if known else ()
-        return [other for other, answer in answers if answer and answer != known]
+        known = self._answers.get(index)
+        return [other for other, answer in self._answers.items() if known and answer and answer != known]
 
     def _with_sense(self, candidates: Sequence[_Candidate]) -> list[_Candidate]:
         """Those whose answer matters."""
         if self.description.conversational:
             return list(candidates)
-        payloads = (find_payload(text_of(each.turns[-1]), self._known(each.task)) for each in candidates)
+        payloads = (find_payload(text_of(each.turns[-1]), self._answers.get(each.task)) for each in candidates)
         junk = [
             replace(candidate, completion=(says(junk_in_place_of(payload)),))
             for candidate, payload in zip(candidates, payloads, strict=True)
@@ -313,9 +313,9 @@ class _Search:
     def _is_full(self, reward: float | None) -> bool:
         return reward is not None and self.declared.reaches(reward, self.declared.maximum)
 
-    def _known(self, task: int) -> str | None:
-        data = next((each.data for each in self.tasks if each.index == task), {})
-        return answer_of(dict(data))
+    @cached_property
+    def _answers(self) -> dict[int, str | None]:
+        return {task.index: answer_of(dict(task.data)) for task in self.tasks}
 
 
 JOBS = {"references": StageJob(_request, _run, lambda observation: not observation.package.has_oracle)}

@@ -199,16 +199,11 @@ def echo_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     Why: Copying the prompt earns the full reward. It contains the answer, or words that the reward searches for.
     Fix: Read only the final answer, from a tag or the last line. Do not search the whole reply.
     """
-    severity = _severity(subject, echo)
+    severity: Severity | None = "warning" if _earns_like_a_guess(subject, echo) else None
     is_derived = any(score.derived for score in gold_by_task(subject).values())
     for found in paid_like_gold(subject, echo):
         details = {**found.evidence.details, **({REFERENCE: "derived from the task"} if is_derived else {})}
         yield replace(found, severity=severity, evidence=replace(found.evidence, details=details))
-
-
-def _severity(subject: Subject, policy: Policy) -> Severity | None:
-    """A warning where the reward reads an answer in a text that is none, such as a choice in the prompt."""
-    return "warning" if _earns_like_a_guess(subject, policy) else None
 
 
 def _earns_like_a_guess(subject: Subject, policy: Policy) -> bool:
@@ -249,7 +244,7 @@ def override_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
     Fix: Quote the reply to the judge as data, request a verdict in a fixed form, and check the answer by code where
         possible.
     """
-    severity = _severity(subject, override)
+    severity: Severity | None = "warning" if _earns_like_a_guess(subject, override) else None
     yield from (replace(found, severity=severity) for found in paid_like_gold(subject, override))
 
 

@@ -48,8 +48,6 @@ _NOT_IN_VERIFIERS = re.compile(
     r"cannot import name '(\w+)' from 'verifiers\b|No module named '(verifiers\.[\w.]+)'"
     r"|module 'verifiers[\w.]*' has no attribute '(\w+)'"
 )
-REQUIRE_A_RELEASE = "equire a release"
-"""In the fix of code that an earlier release of verifiers loads."""
 _TASK_COLUMN = re.compile(r"(the dataset has a column `task` .*): rename the column")
 """The message of the worker's adapter for v0."""
 _IN_INSTALLED_PACKAGE = re.compile(r"\[Errno (?:13|30)\].*/\.envwright/wheels/")
@@ -96,6 +94,11 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
         yield Found(f"loading failed: {described(failure)}", evidence, failure.place, _known_fix(subject, failure))
 
 
+def may_fit_an_earlier_release(failure: Failure) -> bool:
+    """Whether code fails because the locked verifiers lacks, or reads otherwise, what it was written for."""
+    return bool(_NOT_IN_VERIFIERS.search(failure.message) or _TASK_COLUMN.match(failure.message))
+
+
 def _known_fix(subject: Subject, failure: Failure) -> str | None:
     """The next step for failures whose cause the message names."""
     name = subject.entry.name
@@ -106,7 +109,7 @@ def _known_fix(subject: Subject, failure: Failure) -> str | None:
         gone = next(filter(None, unknown.groups()))
         return (
             f"verifiers {pins.get('verifiers', 'of the lock')} has no {gone}. Import it from where it is now. Or "
-            f"r{REQUIRE_A_RELEASE} with {gone} in project.dependencies, then `envwright lock {name}`."
+            f"require a release with {gone} in project.dependencies, then `envwright lock {name}`."
         )
     if failure.type in ("PermissionError", "OSError") and _IN_INSTALLED_PACKAGE.search(failure.message):
         return (
@@ -271,7 +274,7 @@ def listing_tasks_fails(subject: Subject) -> Iterator[Found]:
     if (column := _TASK_COLUMN.match(failure.message)) is not None:
         notes = (note for note in subject.package.notes if note.what == "task-column")
         message, place = column[1], next((Place(note.file, note.line) for note in notes), place)
-        fix = f"Rename the column, or r{REQUIRE_A_RELEASE} of verifiers that does not read it."
+        fix = "Rename the column, or require a release of verifiers that does not read it."
     yield Found(f"listing the tasks failed: {message}", of_failure(failure), place, fix=fix)
 
 

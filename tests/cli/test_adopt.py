@@ -354,14 +354,15 @@ def test_adopt_validates_and_shows_one_screen(repository: Path, theirs: Path, ca
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("more", ["", "import urllib.request; urllib.request.urlopen('https://example.org')"])
 def test_adopt_requires_the_release_that_an_environment_was_written_for(
-    repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]
+    repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str], more: str
 ):
     """Most published environments name the verifiers of their day as the least one, and do not load with today's."""
     source = theirs / "environments/date_arithmetic"
     edit(source / "pyproject.toml", "verifiers>=0.3.1", "verifiers>=0.1.11")
     module = source / "date_arithmetic/__init__.py"
-    module.write_text(f"{module.read_text()}\nimport verifiers.envs.experimental.rlm_env  # noqa\n")
+    module.write_text(f"{module.read_text()}\nimport verifiers.envs.experimental.rlm_env\n{more}\n")
     adopt(repository, source, validate=True)
     assert '"verifiers>=0.1.11,<0.4" became "verifiers>=0.1.11,<0.1.12"' in printed(capsys)
     lock = (repository / "environments/date_arithmetic/requirements.lock").read_text()

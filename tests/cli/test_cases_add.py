@@ -22,7 +22,7 @@ SURVIVOR = Finding("RWD081", "rewards", "advice", "compare in right goes unnotic
 EXPLOIT = Finding("RWD085", "rewards", "error", "one reply is paid everywhere", "Read one answer.")
 
 
-def case(name: str, reply: str, expected: float | str) -> str:
+def case(name: str, reply: str, expected: float | str) -> str | None:
     return ready_case(name, 2, [{"role": "assistant", "content": reply}], {"reward": expected})
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from envwright.facts.recordings import HELD_OUT
 from envwright.packages.cases import read_cases
 from envwright.rules.suggested_code import ready_case, shown_reply_lines
 from envwright_worker.policies.oracle import VALUE
@@ -61,3 +62,7 @@ def test_shown_form_is_python_that_returns_it(reply: str):
     exec(function, names)
     assert names["reply"]({}, []) == f"{reply}…"
     assert '"<b>", "[x]"' in function
+
+
+def test_ready_case_of_a_held_out_task_is_none() -> None:
+    assert ready_case("paid", HELD_OUT + 3, [{"role": "assistant", "content": "a"}], {"reward": 0.0}) is None

@@ -64,7 +64,12 @@ class Failure:
     @property
     def is_own(self) -> bool:
         """Whether the environment caused it."""
-        return self.kind in ("raised", "missing-secret", "network")
+        return self.kind == "raised" or self.lacks_access
+
+    @property
+    def lacks_access(self) -> bool:
+        """Whether it needs a network or a key that it does not get here."""
+        return self.kind in ("missing-secret", "network")
 
 
 @dataclass(frozen=True)

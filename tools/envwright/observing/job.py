@@ -58,9 +58,8 @@ def failing_as(what: str) -> Iterator[None]:
     try:
         yield
     except (StageFailed, ProgramFailed) as error:
-        own = error.failure.kind in ("raised", "missing-secret", "network")
         message = f"{what}: {error.failure.type}: {error.failure.message}"
-        raise CommandError(message, exit_codes.FAIL if own else exit_codes.ERROR) from None
+        raise CommandError(message, exit_codes.FAIL if error.failure.is_own else exit_codes.ERROR) from None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from envwright.facts.stages import StageName
     from envwright.rules.engine import Subject
 
-OWN_DOING: tuple[FailureKind, ...] = ("raised", "missing-secret", "network")
 OUTSIDE_FAULT: tuple[FailureKind, ...] = ("provider", "harness", "infrastructure")
 """Failures of a rollout outside the environment."""
 ENDLESS = "EndlessConversation"
@@ -102,7 +101,8 @@ def wrong_call_fix(failure: Failure) -> str | None:
 def own_failure(subject: Subject, stage: StageName, *kinds: FailureKind) -> Failure | None:
     """The failure of a stage, if it is the environment's own doing and, if given, of one of the kinds."""
     failure = subject.facts.failures.get(stage)
-    return failure if failure is not None and failure.kind in (kinds or OWN_DOING) else None
+    is_wanted = failure is not None and (failure.kind in kinds if kinds else failure.is_own)
+    return failure if is_wanted else None
 
 
 def needs_the_network(failure: Failure | None) -> bool:

@@ -40,8 +40,6 @@ from envwright.rules.schema.loading import may_fit_an_earlier_release
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
 
-ELSEWHERE = ("network", "missing-secret")
-"""Kinds of failures that no release of verifiers changes."""
 AT_ONCE = 4
 """The number of locks that are resolved at once: most of the time is waiting for the package index."""
 
@@ -210,7 +208,7 @@ def _loads(facts: Facts | None) -> bool:
     """Whether an environment loads, but for data or a key; no facts are kept of a try that ended by a timeout."""
     if facts is None or "load" not in {*facts.completed, *facts.failures}:
         return False
-    return all(failure.kind in ELSEWHERE for failure in _failures_of_loading(facts))
+    return all(failure.lacks_access for failure in _failures_of_loading(facts))
 
 
 def _failures_of_loading(facts: Facts | None) -> list[Failure]:

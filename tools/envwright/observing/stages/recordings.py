@@ -194,7 +194,7 @@ class RecordedRows:
     def _why_not(self, row: EvaluationRow, now: Rescored | None) -> str:
         if now is None:
             return "the worker returned no result"
-        if now.reward is None and now.failure is not None and now.failure.kind in ("network", "missing-secret"):
+        if now.reward is None and now.failure is not None and now.failure.lacks_access:
             return f"they cannot be scored here: {now.failure.type}"
         if self._description.conversational and _others(now.completion or ()) != _others(row.completion or ()):
             return "the environment answered differently than when they were recorded"

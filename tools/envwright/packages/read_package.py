@@ -162,10 +162,12 @@ def _noted(problems: list[Problem]) -> Iterator[None]:
 def _is_skeleton(path: Path) -> bool:
     """Whether every function of an oracle only returns `None`, as in those that `envwright adopt` writes."""
     try:
-        functions = [node for node in parse_python(path.read_bytes()).body if isinstance(node, ast.FunctionDef)]
+        content = path.read_bytes()
+        body = parse_python(content).body if b"return None" in content else []
     except (OSError, *UNPARSABLE):
         return False
-    return bool(functions) and all(list(map(ast.unparse, function.body)) == ["return None"] for function in functions)
+    functions = [list(map(ast.unparse, node.body)) for node in body if isinstance(node, ast.FunctionDef)]
+    return bool(functions) and all(statements == ["return None"] for statements in functions)
 
 
 def _project_problems(pyproject: Pyproject) -> Iterator[Problem]:

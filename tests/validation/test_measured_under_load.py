@@ -56,6 +56,15 @@ def test_pace_without_the_costs_of_the_first_reply(monkeypatch: pytest.MonkeyPat
     assert measured["seconds"] < 0.4
 
 
+def test_late_score_that_is_in_time_again_counts() -> None:
+    slow = iter([0.5, 0.0])  # the first time other work has the processor
+    session = session_of(lambda _: 1.0 + (time.sleep(next(slow, 0.5)) or 0.0))
+    session.policies = SimpleNamespace(oracle=SimpleNamespace(derived=False))  # type: ignore[assignment]
+    assert session.scored(TASK, "oracle", [says("right")], 0.2)["reward"] == 1.0
+    late = session.scored(TASK, "oracle", [says("always late")], 0.2)
+    assert late["failure"]["type"] == "OutOfTime"
+
+
 def test_growth_ignores_waiting():
     [growth] = growths(session_of(waiting), TASK, {"letters": lambda n: "a" * n}, 3.0)
     assert not growth["timed_out"]

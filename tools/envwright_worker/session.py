@@ -38,6 +38,8 @@ HUNG_ENOUGH = 2
 """The number of hanging replies after which a policy is skipped, or the oracle gets less time."""
 TASKS_ASKED_FOR_TOOLS = 5
 """The number of tasks without tools after which all others are assumed to have none."""
+LATE_SCORED_AGAIN = 2
+"""The number of late replies that are scored once more, because beside other work any reply may be late."""
 IMPATIENT_SECONDS = 1.0
 """The time limit of the oracle after hanging replies, because the other checks still have to run."""
 
@@ -197,7 +199,7 @@ class Session:
             return self.unscored(task, policy, completion, OutOfTime(f"it hung before: {hung}"))
         conversation = [*map(dict, completion)]  # functions may change their arguments
         try:
-            first = self.scored_once(task, completion, seconds)
+            first = self._scored_if_late_again(task, completion, seconds)
             again = [self.scored_once(task, completion, seconds)["reward"]] if twice else []
         except OutOfTime as error:
             self.hung[policy] += 1
@@ -205,6 +207,15 @@ class Session:
             return self.unscored(task, policy, completion, error)
         about = {"task": task.index, "policy": policy, "completion": completion}
         return {**about, "derived": self.policies.oracle.derived, "again": again, **first}
+
+    def _scored_if_late_again(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
+        """The score of a reply, also if only the second scoring ends in time. Raises `OutOfTime`."""
+        try:
+            return self.scored_once(task, completion, seconds)
+        except OutOfTime:
+            if self.hung.total() >= LATE_SCORED_AGAIN:
+                raise
+            return self.scored_once(task, completion, seconds)
 
     def scored_once(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
         """The score of a reply by verifiers' own scoring. Raises `OutOfTime`."""

@@ -6,8 +6,10 @@ import base64
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 import urllib.request
@@ -18,11 +20,12 @@ from typing import Any
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
+from envwright.declarations.endpoints import Endpoint
 from envwright.declarations.run import Goal
 from envwright.packages.git import head_of
 from envwright.training import trainers
 from envwright.training.kept_model import incomplete_files
-from envwright.training.model_server import usual_port
+from envwright.training.model_server import is_served, usual_port
 from envwright.training.preregistration import NotRegistered, registered_at
 from envwright.training.run_folder import finished_model
 from envwright_emulator.server import EmulatedHub
@@ -428,3 +431,9 @@ def test_goal_of_hosted_run_is_that_of_its_commit(root: Path) -> None:
     assert fixed.goal == Goal(smallest_effect=0.1)
     with pytest.raises(NotRegistered, match=r"at its commit 0123abc cannot be read(.|\n)*git fetch"):
         registered_at(root, "hosted", "0123abc")
+
+
+def test_is_served_program_that_does_not_speak_http_is_not_the_server() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        threading.Thread(target=lambda: other.accept()[0].sendall(b"SSH-2.0-other\r\n"), daemon=True).start()
+        assert not is_served(Endpoint("maths@5", "maths@5", f"http://127.0.0.1:{other.getsockname()[1]}/v1", ""))

@@ -50,10 +50,12 @@ class ForkedServer:
         """Start the equivalent of `python -m module`. Raises `NotForked`."""
         settings = {"module": module, "environment": dict(environment), "folder": str(folder)}
         lifeline, _ = os.pipe()  # the other end stays open as long as this process lives
-        with open(os.devnull) as nothing:  # noqa: PTH123
-            given = {"stdin": nothing.fileno(), "stdout": log.fileno(), "stderr": log.fileno(), "lifeline": lifeline}
-            self._process: ForkedProcess = fork(base, settings, given)
-        os.close(lifeline)
+        try:
+            with open(os.devnull) as nothing:  # noqa: PTH123
+                given = {"stdin": nothing.fileno(), "stdout": log.fileno(), "stderr": log.fileno()}
+                self._process: ForkedProcess = fork(base, settings, {**given, "lifeline": lifeline})
+        finally:
+            os.close(lifeline)
         self.pid = self._process.pid
 
     @property

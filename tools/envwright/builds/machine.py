@@ -17,6 +17,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from http.client import HTTPException
 from pathlib import Path
 from typing import Literal
 
@@ -167,7 +168,7 @@ def _reach(endpoint: Endpoint, offline: bool) -> Reach:
             return replace(reach, reached=f"HTTP {answer.status}")
     except urllib.error.HTTPError as error:
         return replace(reach, reached=f"HTTP {error.code}")
-    except (OSError, ValueError) as error:
+    except (OSError, HTTPException, ValueError) as error:
         return replace(reach, failure=str(getattr(error, "reason", error)))
 
 

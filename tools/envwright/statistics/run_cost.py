@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from envwright.statistics.model_memory import ModelShape
 
-SECONDS = 3600.0
+SECONDS_PER_HOUR = 3600.0
 PREFILL, DECODE = (0.43, 0.76), (0.14, 0.33)
 """Utilization of the peak in sampling: measured for latency and for throughput (Pope et al., table 2)."""
 ASSUMED_GPU = "H100"
@@ -138,8 +138,8 @@ def hour_range(works: Sequence[SampledWork], shape: ModelShape, placed: RunGpus)
             train += work.rollouts * length * training_flops(shape, length, lora=placed.lora)
             effort = (length - work.sampled) / prefilled + work.sampled / decoded
             sample += work.rollouts * effort * sampling_flops(shape)
-        training.append(train / trained / gpu.flops / placed.train / SECONDS)
-        sampling.append(sample / gpu.flops / placed.sample / SECONDS)
+        training.append(train / trained / gpu.flops / placed.train / SECONDS_PER_HOUR)
+        sampling.append(sample / gpu.flops / placed.sample / SECONDS_PER_HOUR)
     return HourRange((training[0], training[1]), (sampling[0], sampling[1]), placed.train + placed.sample)
 
 
@@ -153,7 +153,7 @@ def least_gpu_hours(
         rollouts * length * (training_flops(shape, length, lora=lora) + sampling_flops(shape))
         for rollouts, length in lengths
     )
-    hours = flops / gpu.flops / SECONDS
+    hours = flops / gpu.flops / SECONDS_PER_HOUR
     dollars = "dollars unknown, no price" if price is None else f"${hours * price:,.2f}"
     return f"at least {hours:.3g} GPU hours ({name}), {dollars}: FLOPs / peak, as its use of the GPUs was not measured"
 

@@ -19,6 +19,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -125,7 +126,7 @@ def is_served(endpoint: Endpoint) -> bool:
         with opener.open(f"{endpoint.url}/models", timeout=ANSWER_SECONDS) as answer:
             listed = json.loads(answer.read(1_000_000))["data"]
             return any(each["id"] == endpoint.model for each in listed)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, HTTPException, ValueError, KeyError, TypeError, RecursionError):
         return False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -42,17 +43,29 @@ def test_rehearse_publishes_on_loopback_only(origin: Origin, tmp_path: Path) -> 
 
 
 def test_rehearsal_copy_has_uncommitted_files(origin: Origin, tmp_path: Path) -> None:
-    (origin.work / "new.txt").write_text("new")
-    (origin.work / "configs" / "endpoints.toml").unlink()
+    work, excluded = origin.work, origin.work / ".git" / "info" / "exclude"
+    excluded.parent.mkdir(exist_ok=True)
+    excluded.write_text("private.txt\n")
+    for name in ("new.txt", "private.txt"):
+        (work / name).write_text("new")
+    removed, becomes = work / "environments" / "reverse_text" / "README.md", work / "configs" / "endpoints.toml"
+    removed.unlink()
+    becomes.unlink()
+    becomes.mkdir()
+    (becomes / "part").write_text("a folder in the place of a file")
     try:
-        assert rehearsal_copy(origin.work, tmp_path / "copy")
+        assert rehearsal_copy(work, tmp_path / "copy")
     finally:
-        (origin.work / "new.txt").unlink()
-        origin.git("checkout", "-q", "--", "configs/endpoints.toml")
+        shutil.rmtree(becomes)
+        origin.git("checkout", "-q", "--", ".")
+        (work / "new.txt").unlink()
 
-    assert (tmp_path / "copy" / "new.txt").read_text() == "new"
-    assert not (tmp_path / "copy" / "configs" / "endpoints.toml").exists()
-    assert not rehearsal_copy(origin.work, tmp_path / "same")
+    copy = tmp_path / "copy"
+    assert (copy / "new.txt").read_text() == "new"
+    assert (copy / "configs" / "endpoints.toml" / "part").is_file()
+    assert not (copy / "environments" / "reverse_text" / "README.md").exists()
+    assert not (copy / "private.txt").exists()
+    assert not rehearsal_copy(work, tmp_path / "same")
 
 
 def test_rehearse_invalid_fault_runs_nothing(origin: Origin, capsys: pytest.CaptureFixture[str]) -> None:

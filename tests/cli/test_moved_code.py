@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,16 @@ def test_migration_turns_column_read_by_reward_into_field(tmp_path: Path):
     taskset = simple(tmp_path, "vf.Rubric(funcs=[fits])", before=before)["new_one/taskset.py"]
     assert "    difficulty: Any = None\n" in taskset
     assert "difficulty=self.data.difficulty" in taskset
+
+
+def test_migration_keeps_quotes_in_texts_of_pyproject(tmp_path: Path):
+    folder = old_package(tmp_path, "old-one", source_of(RIGHT))
+    pyproject = folder / "pyproject.toml"
+    text = pyproject.read_text().replace('"What products cost."', """'The word "no", and a \\d.'""")
+    pyproject.write_text(text.replace('"datasets>=3.3,<6"', """'numpy>=2; python_version < "3.13"'"""))
+    project = tomllib.loads(files_of(folder, "old-one", "new-one")["pyproject.toml"])["project"]
+    assert project["description"] == 'The word "no", and a \\d.'
+    assert project["dependencies"] == ["verifiers>=0.4.0,<0.5", 'numpy>=2; python_version < "3.13"']
 
 
 def test_migration_of_hub_dataset_keeps_datasets_dependency(tmp_path: Path):

@@ -27,7 +27,7 @@ from envwright.authoring.migrate.reading import (
     read,
 )
 from envwright.authoring.migrate.rewriting import lists_will_do, parts_of, rewritten
-from envwright.authoring.text_templates import text_templates
+from envwright.authoring.text_templates import quoted, text_templates
 
 TEMPLATES = Path(__file__).parent / "templates"
 KEPT = (".toml", ".txt", ".json", ".jsonl", ".csv", ".yaml")
@@ -89,18 +89,17 @@ def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
 
 def _pyproject(text: str, new: str, module: str, original: Original) -> str:
     """The project's new table, with the declarations of answers and rewards unchanged."""
-    known = tomllib.loads(text)
-    project: dict[str, Any] = known["project"]
-    wanted = [VERIFIERS, *(one for one in project.get("dependencies", []) if not _replaced(one, original))]
-    tags = ", ".join(f'"{tag}"' for tag in project.get("tags", []))
-    lines = ["[project]", f'name = "{new}"', f'version = "{project.get("version", "0.1.0")}"']
-    lines += [f'description = "{project.get("description", "")}"', 'readme = "README.md"']
-    lines += [f'license = "{project["license"]}"'] if isinstance(project.get("license"), str) else []
-    lines += [f'requires-python = "{REQUIRES_PYTHON}"', f"tags = [{tags}]"]
-    lines += [f"dependencies = [{', '.join(repr(one) for one in wanted)}]".replace("'", '"'), ""]
+    project: dict[str, Any] = tomllib.loads(text)["project"]
+    kept = [one for one in project.get("dependencies", []) if not _replaced(one, original)]
+    lines = ["[project]", f"name = {quoted(new)}", f"version = {quoted(project.get('version', '0.1.0'))}"]
+    lines += [f"description = {quoted(project.get('description', ''))}", 'readme = "README.md"']
+    lines += [f"license = {quoted(project['license'])}"] if isinstance(project.get("license"), str) else []
+    lines += [f"requires-python = {quoted(REQUIRES_PYTHON)}", f"tags = {quoted(project.get('tags', []))}"]
+    lines += [f"dependencies = {quoted([VERIFIERS, *kept])}", ""]
     lines += ["[build-system]", 'requires = ["hatchling>=1.27,<2"]', 'build-backend = "hatchling.build"', ""]
     lines += ["[tool.hatch.build.targets.wheel]", f'packages = ["{module}"]', ""]
-    for table in ("tool.envwright.answer", "tool.envwright.reward"):  # only vf-eval of 0.3 reads tool.verifiers.eval
+    # only vf-eval of 0.3 reads tool.verifiers.eval
+    for table in ("project.urls", "tool.envwright.answer", "tool.envwright.reward"):
         found = re.search(rf"^\[{re.escape(table)}\]\n(?:(?!\[).*\n?)*", text, re.MULTILINE)
         lines += [found[0].rstrip("\n"), ""] if found is not None else []
     return "\n".join(lines)

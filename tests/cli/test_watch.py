@@ -7,6 +7,7 @@ import pty
 import queue
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from envwright.cli.main import main
-from envwright.cli.watch import EnvironmentWatch
+from envwright.cli.watch import SAVED, EnvironmentWatch, saves
 from envwright.exit_codes import INTERRUPTED
 from envwright.observing.templates import LockTemplates
 from envwright.system.workspace import Workspace
@@ -118,6 +119,35 @@ def test_watch_opens_the_page_of_a_relative_folder(tmp_path: Path, monkeypatch: 
     with LockTemplates(Workspace(tmp_path), threading.Event()) as templates:
         EnvironmentWatch(tmp_path, "sums", Path("out"), queue.SimpleQueue(), ()).act("o", templates)
     assert opened == [(tmp_path / "out" / "validate.html").as_uri()]
+
+
+@contextmanager
+def saves_below(root: Path) -> Iterator[queue.SimpleQueue[str]]:
+    """The saves below a repository with one package."""
+    (root / "package").mkdir(parents=True)
+    (root / "package" / "a.py").write_text("A = 0\n")
+    (root / "registry.yaml").write_text("version: 1\n")
+    added: queue.SimpleQueue[str] = queue.SimpleQueue()
+    with saves(root / "package", root, added.put):
+        time.sleep(1.0)  # until the threads watch
+        yield added
+
+
+def test_save_in_a_checkout_below_a_folder_named_build_is_seen(tmp_path: Path) -> None:
+    with saves_below(tmp_path / "build" / "root") as added:
+        (tmp_path / "build" / "root" / "package" / "a.py").write_text("A = 1\n")
+        assert added.get(timeout=SECONDS) == SAVED
+
+
+def test_save_after_the_folder_was_replaced_is_seen(tmp_path: Path) -> None:
+    with saves_below(tmp_path) as added:
+        shutil.copytree(tmp_path / "package", tmp_path / "other")
+        shutil.rmtree(tmp_path / "package")
+        (tmp_path / "other" / "a.py").write_text("A = 1\n")
+        (tmp_path / "other").rename(tmp_path / "package")
+        assert added.get(timeout=SECONDS) == SAVED
+        (tmp_path / "package" / "a.py").write_text("A = 2\n")
+        assert added.get(timeout=SECONDS) == SAVED
 
 
 @pytest.mark.parametrize(

@@ -57,9 +57,9 @@ KEYS = {
 }
 SAVED = "saved"
 INTERRUPTED = "interrupted"
-NOT_SOURCES = ("outputs", "reports", "dist", "build")
-"""Folders of a package that tools write into."""
 LOOK_SECONDS = 0.2
+FOLDER_MILLISECONDS = 1_000
+"""Between two looks whether a watched folder was replaced: the system then reports no change of the new one."""
 
 
 def watch(options: argparse.Namespace) -> int:
@@ -71,7 +71,7 @@ def watch(options: argparse.Namespace) -> int:
     watching = EnvironmentWatch(root, name, options.reports, events, tuple(options.results))
     with _signals(watching.add), LockTemplates(Workspace(root), stop) as templates:
         try:
-            with _saves(repository.packages[name].folder, root, watching.add), _keys(watching.add):
+            with saves(repository.packages[name].folder, root, watching.add), _keys(watching.add):
                 keys = ", ".join(f"{key}: {meaning}" for key, meaning in KEYS.items())
                 print_text(f"watching {name}; {keys if sys.stdin.isatty() else 'Ctrl-C ends it'}\n")
                 watching.validate(templates)
@@ -129,7 +129,7 @@ class EnvironmentWatch:
         elif event == "c" and case is not None:
             try:
                 cases_add.write_cases(self._root, self._name, [case.rule], self._reports)
-            except cases_add.UnwritableCases as error:
+            except (cases_add.UnwritableCases, DeclarationError) as error:
                 print_text(f"{error}\n")
 
     def validate(self, templates: LockTemplates, *, use_cache: bool = True) -> None:
@@ -205,25 +205,41 @@ def _signals(add: Callable[[str], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _saves(folder: Path, root: Path, add: Callable[[str], None]) -> Iterator[None]:
+def saves(folder: Path, root: Path, add: Callable[[str], None]) -> Iterator[None]:
     """Add an event for each save that changes a package or registry.yaml."""
     ended = threading.Event()
-    usual = DefaultFilter(ignore_dirs=(*DefaultFilter.ignore_dirs, *NOT_SOURCES))
+    folder, root, usual = folder.resolve(), root.resolve(), DefaultFilter()
 
     def follow(where: Path, chosen: Callable[[Change, str], bool], content: Callable[[], object]) -> None:
         before = content()
-        recursive = where == folder
-        for _ in changes(where, watch_filter=chosen, recursive=recursive, stop_event=ended, raise_interrupt=False):
-            with suppress(OSError):  # a file that is being replaced, which is another change
-                now = content()
-                if now != before:  # editors write some files twice
+        while not ended.wait(LOOK_SECONDS):
+            with suppress(OSError):  # a file or folder that is being replaced, which is another change
+                watched = where.stat().st_ino
+                if (now := content()) != before:
                     before = now
                     add(SAVED)
+                for saved in changes(
+                    where,
+                    watch_filter=chosen,
+                    recursive=where == folder,
+                    stop_event=ended,
+                    raise_interrupt=False,
+                    yield_on_timeout=True,
+                    rust_timeout=FOLDER_MILLISECONDS,
+                ):
+                    if where.stat().st_ino != watched:
+                        break
+                    if saved and (now := content()) != before:  # editors write some files twice
+                        before = now
+                        add(SAVED)
+
+    def is_source(change: Change, path: str) -> bool:
+        return usual(change, str(Path(path).relative_to(folder)))  # it looks for `build` and others in each part
 
     def is_registry(_: Change, path: str) -> bool:
         return Path(path).name == REGISTRY_FILE
 
-    of_package = partial(follow, folder, usual, partial(strict_digest, folder))
+    of_package = partial(follow, folder, is_source, partial(strict_digest, folder))
     of_registry = partial(follow, root, is_registry, (root / REGISTRY_FILE).read_bytes)
     for target in (of_package, of_registry):
         threading.Thread(target=target, daemon=True).start()

@@ -123,7 +123,6 @@ def _may_pass(facts: Facts, request: ObservationRequest) -> bool:
     return (
         any(fault is not None and fault.kind in PASSING_FAULTS for fault in faults)
         or any(cut.reason for cut in facts.cuts)  # a job was ended, which a less busy machine may avoid
-        or any(fault.type == "ChildProcessError" for fault in facts.failures.values())  # perhaps for lack of memory
         or (request.allow_network and bool(facts.failures))  # an outage, or a missing HF_TOKEN
     )
 

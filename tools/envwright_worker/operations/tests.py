@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import sys
 from typing import Any
@@ -19,7 +21,7 @@ ENDED_BY_ITSELF = (0, 1, 5)
 def answer(session: Session, request: JobRequest) -> None:
     """Run the tests in `files` below the package, with pytest from the toolbox, and send the outcome of each.
 
-    Raises `ChildProcessError` if pytest ends with another exit code.
+    Raises `RuntimeError` if pytest ends before all of them have run.
     """
     folder = session.settings.package
     sys.path.append(request["toolbox"])
@@ -28,14 +30,25 @@ def answer(session: Session, request: JobRequest) -> None:
 
     from envwright_worker.author_tests.plugin import AuthorsPlugin, Stopwatch
 
-    grader = Grader(lambda: session)
-    plugins = [Reporter(session), Stopwatch(), AuthorsPlugin(grader)]
+    grader, reporter = Grader(lambda: session), Reporter(session)
+    plugins = [reporter, Stopwatch(), AuthorsPlugin(grader)]
     options = ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider", "--import-mode=importlib"]
     options += ["-o", "addopts=", f"--rootdir={folder}", f"--confcutdir={folder}"]
     options += [f"-c={pytest_configuration(folder)}"]
-    code = int(pytest.main([*options, *request["files"]], plugins=plugins))
-    if code not in ENDED_BY_ITSELF:
-        raise ChildProcessError(f"pytest ended with exit code {code}")
+    with contextlib.redirect_stderr(io.StringIO()) as said:  # it names a conftest.py that cannot be imported
+        code = int(pytest.main([*options, *request["files"]], plugins=plugins))
+    if code not in ENDED_BY_ITSELF or reporter.waiting:
+        raise _ended_early(code, reporter, said.getvalue())
+
+
+def _ended_early(code: int, reporter: Reporter, said: str) -> RuntimeError:
+    """Why pytest ended before all tests had run, at the place in the author's code that ended it."""
+    reason = reporter.ended_by
+    text = (f"{type(reason).__name__}: {reason}" if reason else said.strip()) or f"exit code {code}"
+    unrun = f"; not run: {', '.join(sorted(reporter.waiting))}" if reporter.waiting else ""
+    error = RuntimeError(shortened(f"pytest ended early: {text}{unrun}", 1500))
+    error.__cause__ = reason if isinstance(reason, MemoryError) else None
+    return error.with_traceback(reason.__traceback__ if reason else None)
 
 
 class Reporter:
@@ -43,6 +56,21 @@ class Reporter:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self.waiting: set[str] = set()
+        """The tests that have not begun."""
+        self.ended_by: BaseException | None = None
+        """What ended pytest before its end, such as `pytest.exit` or an exit while a module is imported."""
+
+    def pytest_collection_finish(self, session: Any) -> None:
+        self.waiting.update(item.nodeid for item in session.items)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.waiting.discard(nodeid)
+
+    def pytest_keyboard_interrupt(self, excinfo: Any) -> None:
+        self.ended_by = excinfo.value
+
+    pytest_internalerror = pytest_keyboard_interrupt
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.when == "call" or report.outcome != "passed":

@@ -124,6 +124,14 @@ def test_merge_counts_missing_matrix_names_as_unfinished(tmp_path: Path) -> None
     assert whole.unfinished == ("reverse-text", "word-sort")
 
 
+def test_merge_without_any_report_is_a_report_of_unfinished_environments(tmp_path: Path) -> None:
+    matrix = tmp_path / "shards.json"
+    matrix.write_text(json.dumps({"include": [{"names": "gsm8k", "runs": "first"}]}))
+    (tmp_path / "shards").mkdir()
+    assert merge(tmp_path / "shards", "--matrix", str(matrix)) == exit_codes.INCONCLUSIVE
+    assert read_report(tmp_path / "whole" / "validate.json").unfinished == ("gsm8k", "run first")
+
+
 def test_merge_of_several_runs_refuses_a_matrix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         merge(tmp_path / "shards", "--matrix", "shards.json", "--current")

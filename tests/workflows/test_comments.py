@@ -158,12 +158,15 @@ def test_comment_has_the_changed_rewards_of_a_pull_request(tmp_path: Path) -> No
     assert "(https://github.example/run#artifacts)" in text
 
 
-@pytest.mark.parametrize("what", ["large", "link", "no report", "other json"])
+@pytest.mark.parametrize("what", ["large", "link", "no report", "other json", "lost"])
 def test_comment_refuses_an_artifact_without_report(tmp_path: Path, what: str) -> None:
     folder = _report(tmp_path / "artifact")
     report = folder / "validate.json"
     if what == "large":
         report.write_text(" " * 20_000_001)
+    elif what == "lost":  # all its shards ended before they wrote one
+        report.unlink()
+        (folder / "shards.json").write_text('{"include": [{"names": "sums"}]}')
     elif what == "link":
         report.rename(tmp_path / "elsewhere")
         report.symlink_to(tmp_path / "elsewhere")
@@ -174,7 +177,8 @@ def test_comment_refuses_an_artifact_without_report(tmp_path: Path, what: str) -
 
 
 def plan_comment(folder: Path, **plan: object) -> str:
-    """The comment on a plan alone."""
+    """The comment on a plan alone, of a change that touches no environment."""
+    (folder / "shards.json").write_text('{"include": []}')
     (folder / "plan.json").write_text(json.dumps({"environments": [], **plan}))
     return conversation(folder, 60_000, "https://github.example/run")
 
@@ -194,6 +198,7 @@ def test_comment_on_a_long_plan_fits_and_names_the_file_of_the_rest(with_report:
     (folder / "plan.json").write_text(json.dumps({"environments": [step] * 50, "runs": [run] * 50}))
     if not with_report:
         (folder / "validate.json").unlink()
+        (folder / "shards.json").write_text('{"include": []}')
     page = conversation(folder, LONGEST, "https://github.example/run")
     assert len(page.encode()) <= LONGEST
     assert "The rest of the plan is in `plan.json` of the workflow run." in page

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from envwright import exit_codes
+from envwright import __version__, exit_codes
 from envwright.cli import arguments
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.declarations.tool_source import REGISTRY_FILE
@@ -85,12 +85,12 @@ def run_merge(options: argparse.Namespace) -> int:
     found = (sorted(path.rglob(REPORT)) if path.is_dir() else [path] for path in options.files)
     files = list(dict.fromkeys(chain.from_iterable(found)))
     expected, runs = _expected(options.matrix)
-    if not files:
-        if options.matrix is not None and not expected and not runs:
-            print("the matrix is empty and there is no report: there was nothing to validate", file=sys.stderr)
-            return exit_codes.PASS
+    if not files and options.matrix is None:
         raise DeclarationError([Problem(str(options.files[0]), None, f"holds no {REPORT}")])
-    reports = {}
+    if not files and not expected and not runs:
+        print("the matrix is empty and there is no report: there was nothing to validate", file=sys.stderr)
+        return exit_codes.PASS
+    reports = {} if files else {str(options.matrix): ValidationResult("inconclusive", tool=__version__)}
     for file in files:
         try:
             reports[str(file)] = read_report(file)

@@ -15,6 +15,8 @@ from envwright.reports.sarif import render_sarif
 from envwright.text.markdown import prose, prose_cell, table_cell
 
 REPORT = "validate.json"
+NOTHING: Mapping[str, Any] = {"include": []}
+"""The matrix of shards where a change touches no environment and no run."""
 LARGEST = 20_000_000
 """The most bytes of a file that is read."""
 MOST_STEPS = 50
@@ -26,7 +28,7 @@ ACTIONS = (
 
 
 def conversation(folder: Path, limit: int, run: str) -> str:
-    """Markdown of at most `limit` bytes from a folder with validate.json and, perhaps, plan.json.
+    """Markdown of at most `limit` bytes from a folder with validate.json and, perhaps, plan.json and shards.json.
 
     Raises `DeclarationError` if there is no valid report.
     """
@@ -34,7 +36,7 @@ def conversation(folder: Path, limit: int, run: str) -> str:
     plan = "".join(_fitting((*_plan(data), *_plan_of_runs(data)), limit // 2, "The rest of the plan is in `plan.json`"))
     foot = f"\n[The workflow run]({run}#artifacts) has all reports and evidence.\n"
     report = folder / REPORT
-    if not report.is_file() and plan:
+    if not report.exists() and plan and _json_of(folder / "shards.json") == NOTHING:
         return f"## Nothing to validate\n\n{plan}{foot}"
     result = read_report(_small(report))
     rows = render_changes(read_changed_rewards(folder / FILE))
@@ -60,15 +62,21 @@ def _fitting(parts: Iterable[str], limit: int, rest: str) -> Iterator[str]:
 
 def _plan_data(path: Path) -> Mapping[str, Any]:
     """The plan's object; empty if there is no plan. Raises `DeclarationError`."""
-    if not path.is_file():
-        return {}
+    data = _json_of(path)
     try:
-        data: Any = json.loads(_small(path).read_bytes())
-        for row in data["environments"]:
+        for row in data["environments"] if data else ():
             _step(row)
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return dict(data)
+    except (ValueError, KeyError, TypeError):
         raise DeclarationError([Problem(str(path), None, "was not written by `envwright plan`")]) from None
-    return dict(data)
+
+
+def _json_of(path: Path) -> Any:
+    """The data of a file; an empty object if there is none. Raises `DeclarationError`."""
+    try:
+        return json.loads(_small(path).read_bytes()) if path.is_file() else {}
+    except (ValueError, RecursionError):
+        raise DeclarationError([Problem(str(path), None, "is not JSON")]) from None
 
 
 def _step(row: Mapping[str, Any]) -> Mapping[str, str]:

@@ -13,8 +13,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from envwright_worker.author_tests import CASES_FILE
+
 from envwright.builds.wheel import installed_digest
-from envwright.declarations.package import CASES_FILE, Package
+from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts
 from envwright.facts.stages import StageName

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from envwright.reports.result import read_report
 from envwright.reports.reward_diff import FILE, read_changed_rewards, render_changes
 from envwright.reports.sarif import render_sarif
 from envwright.text.markdown import prose, prose_cell, table_cell
+from envwright.text.plain_data import foreign_json
 
 REPORT = "validate.json"
 LARGEST = 20_000_000
@@ -63,10 +63,10 @@ def _plan_data(path: Path) -> Mapping[str, Any]:
     if not path.is_file():
         return {}
     try:
-        data: Any = json.loads(_small(path).read_bytes())
+        data: Any = foreign_json(_small(path).read_bytes())
         for row in data["environments"]:
             _step(row)
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise DeclarationError([Problem(str(path), None, "was not written by `envwright plan`")]) from None
     return dict(data)
 

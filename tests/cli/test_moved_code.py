@@ -395,6 +395,13 @@ def test_migration_moves_names_of_verifiers_without_an_alias(tmp_path: Path, lin
     assert reasons(files) == ["verifiers.ensure_keys has no plain counterpart."]
 
 
+def test_migration_moves_names_of_verifiers_under_an_alias(tmp_path: Path) -> None:
+    words = "from verifiers import Messages as M, ensure_keys as need\nX: M = need(['A'])\n"
+    files = moved(tmp_path, source_of(RIGHT), words=words)
+    assert "from new_one.plain import Messages as M\n" in files["new_one/words.py"]
+    assert reasons(files) == ["vf.ensure_keys has no plain counterpart."]
+
+
 def test_migration_marks_texts_that_name_the_old_package(tmp_path: Path) -> None:
     marked, others = ("old_one", "a/old_one/b.json", "old_one.words"), ("old_ones", "the old_one", "old-one")
     words = f"load_dataset('old_one')\nNAMES = {[*marked, *others]!r}\n"

@@ -109,9 +109,13 @@ class _Plain(cst.CSTTransformer):
     ) -> cst.ImportFrom | cst.RemovalSentinel:
         module = code_of(updated_node.module) if updated_node.module is not None else ""
         if module.split(".")[0] == "verifiers" and not isinstance(updated_node.names, cst.ImportStar):
-            self.plain |= {code_of(name.name) for name in updated_node.names} & PLAIN
-            self.unknown |= {name: f"vf.{name}" for name in {code_of(one.name) for one in updated_node.names} - PLAIN}
-            return cst.RemoveFromParent()
+            kept = [one for one in updated_node.names if one.evaluated_name in PLAIN]
+            others = [one for one in updated_node.names if one not in kept]
+            self.unknown |= {one.evaluated_alias or one.evaluated_name: f"vf.{one.evaluated_name}" for one in others}
+            if not kept:
+                return cst.RemoveFromParent()
+            kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+            return updated_node.with_changes(module=cst.parse_expression(f"{self.new}.plain"), names=kept)
         if updated_node.relative and self.place is not None:
             module = ".".join([*self.place[: -len(updated_node.relative)], *filter(None, [module])])
         moved = self._moved(module)

@@ -12,7 +12,7 @@ from envwright.builds.wheel import DIGESTS, BuiltWheel, built_wheel, has_its_fil
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Failure
 from envwright.observing import observation
-from envwright.observing.observation import observe
+from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest
 from envwright.packages.read_package import read_package
 from envwright.system.workspace import CACHE_DIR, Workspace
@@ -115,6 +115,6 @@ def test_failure_on_changed_files_is_not_remembered(root: Path, monkeypatch: pyt
     monkeypatch.setattr(observation, "_prepare", prepare)
     monkeypatch.setattr(observation, "load_and_run", fail)
     entry = EnvironmentEntry("sums")
-    facts = observe(entry, package, workspace, ObservationRequest(), observation.ProgressListener(), threading.Event())
+    facts = Observer(workspace, threading.Event()).observe(entry, package, ObservationRequest())
     assert facts.failures
     assert not list(workspace.facts.rglob("*.json"))

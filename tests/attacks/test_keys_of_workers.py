@@ -13,9 +13,8 @@ import pytest
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.observing.authors_pytest import run_pytest
-from envwright.observing.collected_facts import ProgressListener
 from envwright.observing.job import StageFailed
-from envwright.observing.observation import observe
+from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.opened_environment import opened_environment
 from envwright.packages.read_package import read_package
@@ -78,7 +77,7 @@ def package_in(root: Path) -> Package:
 
 def in_the_gates(root: Path, *, allow_network: bool) -> str:
     request = ObservationRequest(allow_network=allow_network, use_cache=False, evaluate=False, score=False)
-    facts = observe(entry(), package_in(root), Workspace(root), request, ProgressListener(), threading.Event())
+    facts = Observer(Workspace(root), threading.Event()).observe(entry(), package_in(root), request)
     return facts.failures["load"].message
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from envwright.authoring.adopting.skeleton import skeletons
-from envwright.declarations.package import CASES_FILE, ORACLE_FILE
 from envwright.facts.observed import Agent, Facts, Score, Task
 from envwright.packages.cases import read_cases
+from envwright_worker.author_tests import CASES_FILE, ORACLE_FILE
 from envwright_worker.policies.oracle import AskingAgent, AuthorsOracle, NoOracle
 
 TRICKY = 'Say """hello\\n""" and end with a quote"'

@@ -8,9 +8,9 @@ import pytest
 from envwright.authoring.adopting.recognition import Recognition
 from envwright.authoring.adopting.screen import decisions_of, next_command
 from envwright.authoring.adopting.staging import Adoption
-from envwright.declarations.package import ORACLE_FILE
 from envwright.reports.result import EnvironmentResult
 from envwright.rules.engine import Finding, Verdict
+from envwright_worker.author_tests import ORACLE_FILE
 
 ADOPTION = Adoption("words", Recognition("v0", "load_environment() in words.py:4"), "theirs", "", ("@acme/envs",))
 

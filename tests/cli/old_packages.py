@@ -77,28 +77,32 @@ def load_environment(num_examples: int = 20):
 '''
 WITH_FORM = '''"""Words written backwards, by several rubrics, one of which is about form."""
 
-import verifiers as vf
+import verifiers
 from datasets import Dataset
 
 WORDS = ("anchor", "basket", "candle", "dolphin", "ember", "forest")
 
 
 def load_environment():
-    rows = [{"question": f"Write {word} backwards.", "answer": word[::-1], "info": {"word": word}} for word in WORDS]
-    parser = vf.XMLParser(["think", "answer"])
+    rows = [
+        {"id": n, "question": f"Write {word} backwards.", "answer": word[::-1], "timeout": word, "info": {"word": word}}
+        for n, word in enumerate(WORDS)
+    ]
+    parser = verifiers.XMLParser(["think", "answer"])
     form = parser.get_format_reward_func()
 
     def similar(completion, answer, **kwargs) -> float:
         said = parser.parse_answer(completion) or ""
         return sum(one == other for one, other in zip(said, answer)) / max(len(said), len(answer), 1)
 
-    def repeats(completion, info) -> float:
-        return float(info["word"] in str(completion[-1]["content"]))
+    def repeats(completion, info, timeout) -> float:
+        return float(info["word"] in str(completion[-1]["content"]) and timeout == info["word"])
 
-    content = vf.Rubric(funcs=[similar], parser=parser)
-    rubric = vf.RubricGroup(rubrics=[content, vf.Rubric(funcs=[form, repeats], weights=[0.2, 0.0], parser=parser)])
+    content = verifiers.Rubric(funcs=[similar], parser=parser)
+    others = verifiers.Rubric(funcs=[form, repeats], weights=[0.2, 0.0], parser=parser)
+    rubric = verifiers.RubricGroup(rubrics=[content, others])
     system = f"Answer like this: {parser.get_format_str()}"
-    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), system_prompt=system, parser=parser, rubric=rubric)
+    return verifiers.SingleTurnEnv(dataset=Dataset.from_list(rows), system_prompt=system, parser=parser, rubric=rubric)
 '''
 SAYS_IN_TAGS = """def reply(task, messages):
     return f"<think>\\nback\\n</think>\\n<answer>\\n{task['answer']}\\n</answer>"

@@ -104,10 +104,11 @@ def test_migration_moves_arguments_to_config_and_keeps_both_splits(tmp_path: Pat
 
 
 def test_migration_turns_column_read_by_reward_into_field(tmp_path: Path):
-    before = "    def fits(completion, difficulty): return 1.0"
+    before = "    def fits(completion, difficulty, image): return 1.0"
     taskset = simple(tmp_path, "vf.Rubric(funcs=[fits])", before=before)["new_one/taskset.py"]
-    assert "    difficulty: Any = None\n" in taskset
-    assert "difficulty=self.data.difficulty" in taskset
+    assert "    difficulty: Any = None\n    image_column: Any = None\n" in taskset
+    assert "difficulty=self.data.difficulty, image=self.data.image_column" in taskset
+    assert '"difficulty": "difficulty", "image_column": "image"}' in taskset
 
 
 def test_migration_keeps_quotes_in_texts_of_pyproject(tmp_path: Path):
@@ -185,8 +186,11 @@ def test_migration_of_processed_dataset_keeps_datasets_dependency(tmp_path: Path
 
 def test_migration_marks_judge_and_keeps_its_code(tmp_path: Path):
     files = simple(tmp_path, "vf.JudgeRubric(judge_model='x')")
-    assert reasons(files) == ["Only a vf.Rubric of functions is moved; a judge becomes a vf.Judge."]
-    assert "#     vf.JudgeRubric(judge_model='x')" in files["new_one/parts.py"]
+    (place,) = unfinished_places(files)
+    assert place.reason == "Only a vf.Rubric of functions is moved; a judge becomes a vf.Judge."
+    marked, code = files[place.file].splitlines()[place.line - 1 : place.line + 1]
+    assert "MIGRATE" in marked
+    assert code == "#     vf.JudgeRubric(judge_model='x')"
 
 
 @pytest.mark.parametrize(
@@ -221,12 +225,6 @@ def test_migration_marks_code_for_the_author(
 ):
     found = reasons(simple(tmp_path, rubric, before=before, more=more, arguments=arguments))
     assert {each[: len(reason)] for each in found} == {reason}
-
-
-def test_migration_mark_names_file_and_line(tmp_path: Path):
-    files = simple(tmp_path, "vf.JudgeRubric()")
-    (place,) = unfinished_places(files)
-    assert "MIGRATE" in files[place.file].splitlines()[place.line - 1]
 
 
 def test_migration_skips_and_marks_test_of_old_environment(tmp_path: Path):
@@ -395,6 +393,38 @@ def test_migration_moves_or_marks_imports_of_the_old_name(tmp_path: Path, line: 
     assert expected in files["new_one/words.py"]
     assert reasons(files) == [] if expected else ["This import of old_one is not moved."]
     assert expected or f"#     {line}\n" in files["new_one/words.py"]
+
+
+@pytest.mark.parametrize("line", ["import verifiers", "import json, verifiers", "import verifiers.types, json"])
+def test_migration_moves_names_of_verifiers_without_an_alias(tmp_path: Path, line: str) -> None:
+    before = "    def long(completion: vf.types.Messages): return 1\n    vf.ensure_keys(['A'])"
+    source = source_of("vf.Rubric(funcs=[long])", before=before).replace("import verifiers as vf", line)
+    parts = (files := moved(tmp_path, source.replace("vf.", "verifiers.")))["new_one/parts.py"]
+    assert "def long(completion: Messages): return 1" in parts
+    assert "import verifiers.v1 as verifiers\n" in parts
+    assert ("import json\n" in parts) == ("json" in line)
+    assert reasons(files) == ["verifiers.ensure_keys has no plain counterpart."]
+
+
+def test_migration_moves_names_of_verifiers_under_an_alias(tmp_path: Path) -> None:
+    words = "from verifiers import Messages as M, ensure_keys as need\nX: M = need(['A'])\n"
+    files = moved(tmp_path, source_of(RIGHT), words=words)
+    assert "from new_one.plain import Messages as M\n" in files["new_one/words.py"]
+    assert reasons(files) == ["vf.ensure_keys has no plain counterpart."]
+
+
+def test_migration_marks_texts_that_name_the_old_package(tmp_path: Path) -> None:
+    marked, others = ("old_one", "a/old_one/b.json", "old_one.words"), ("old_ones", "the old_one", "old-one")
+    words = f"load_dataset('old_one')\nNAMES = {[*marked, *others]!r}\n"
+    files = moved(tmp_path, source_of(RIGHT), words=words)
+    assert reasons(files) == ["A text names old_one, which may mean the old package."] * len(marked)
+    assert all(f"#     '{text}'\n" in files["new_one/words.py"] for text in marked)
+
+
+@pytest.mark.parametrize("name", ["plain", "parts", "taskset"])
+def test_migration_of_a_module_named_as_a_written_one_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(NotMovable, match=rf"old_one/old_one/{name}.py: migrate writes a module of this name"):
+        moved(tmp_path, source_of(), **{name: "X = 1\n"})
 
 
 def test_migration_copies_data_bytes_and_finds_no_marks_in_them(tmp_path: Path) -> None:

@@ -158,12 +158,12 @@ def test_release_without_evidence_publishes_nothing(
 
 
 @pytest.mark.parametrize(
-    ("variables", "expected", "fix"),
+    ("variables", "code", "expected", "fix"),
     [
-        ({"PRIME_API_KEY": ""}, "no API key", "PRIME_API_KEY"),
-        ({"PRIME_API_KEY": "emulated-key-read-only"}, "can read environments but not write", "write access"),
-        ({"PRIME_TEAM_ID": "cteamofstrangers"}, "for the team cteamofstrangers", "prime teams list"),
-        ({"PRIME_API_BASE_URL": "http://127.0.0.1:9"}, "does not answer", "PRIME_API_BASE_URL"),
+        ({"PRIME_API_KEY": ""}, 2, "no API key", "PRIME_API_KEY"),
+        ({"PRIME_API_KEY": "emulated-key-read-only"}, 2, "can read environments but not write", "write access"),
+        ({"PRIME_TEAM_ID": "cteamofstrangers"}, 2, "for the team cteamofstrangers", "prime teams list"),
+        ({"PRIME_API_BASE_URL": "http://127.0.0.1:9"}, 4, "does not answer", "PRIME_API_BASE_URL"),
     ],
 )
 def test_release_reports_bad_access_before_any_write(
@@ -171,12 +171,13 @@ def test_release_reports_bad_access_before_any_write(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     variables: dict[str, str],
+    code: int,
     expected: str,
     fix: str,
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert place.run("release", "--yes") == 2
+    assert place.run("release", "--yes") == code
     error = capsys.readouterr().err
     assert expected in error
     assert fix in error

@@ -24,7 +24,7 @@ def searched(*exploits: Exploit, tasks: int = 3, broken: tuple[Broken, ...] = ()
         ended="found" if exploits else "evaluations",
         evaluations=900,
         limit=3000,
-        panel=tuple(PanelTask(task, f"4{task}", 1.0, 0.0, {"correct_answer": 1.0}) for task in range(tasks)),
+        panel=tuple(PanelTask(task, f"4{task}", 1.0, {"correct_answer": 1.0}) for task in range(tasks)),
         chance=0.1,
         exploits=exploits,
         broken=broken,

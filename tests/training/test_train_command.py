@@ -312,7 +312,7 @@ def test_train_refuses_run_that_fails_its_rules(
 
 @pytest.mark.slow
 def test_train_hub_environment_needs_no_registry(
-    tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
     asked = ("hub", "acme/gsm8k", "--model", "Qwen/Qwen3-4B")
@@ -328,6 +328,8 @@ def test_train_hub_environment_needs_no_registry(
     delete(signed_in, run["id"])
     assert train(tmp_path, *asked, "--yes") == 1
     assert f"submitted before as {run['id']}, which this key does not see any more" in capsys.readouterr().out
+    monkeypatch.setenv("PRIME_API_BASE_URL", "http://127.0.0.1:9")
+    assert train(tmp_path, *asked, "--yes") == 4
     assert len(signed_in.state()["submitted"]) == 1
 
 
@@ -462,7 +464,7 @@ def test_train_hub_unreadable_environment_is_not_taken_for_a_dataset(
     tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     signed_in.break_with("GET /environmentshub/*/*/status status code=503 times=always")
-    assert train(tmp_path, "hub", "openai/gsm8k", "--model", "m", "--yes") == 2
+    assert train(tmp_path, "hub", "openai/gsm8k", "--model", "m", "--yes") == 4
     assert "openai/gsm8k could not be read on the Hub" in capsys.readouterr().err
 
 

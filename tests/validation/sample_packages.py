@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from envwright.builds.venv import venv_for
 from envwright.declarations.package import Package
 from envwright.declarations.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
-from envwright.observing.collected_facts import ProgressListener
 from envwright.observing.job import Confinement, Job
-from envwright.observing.observation import observe
+from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stages import invariants, rewards
 from envwright.observing.templates import environment_processes
@@ -117,7 +116,7 @@ def look_at(
             for stage in (rewards, invariants):
                 if hasattr(stage, name):
                     patched.setattr(stage, name, value)
-        facts = observe(entry, package, workspace, request, ProgressListener(), threading.Event())
+        facts = Observer(workspace, threading.Event()).observe(entry, package, request)
     return Seen(facts, package)
 
 

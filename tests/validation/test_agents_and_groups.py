@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from envwright.declarations.registry import DistributionGate, EnvironmentEntry, Gates, SmokeGate
 from envwright.facts.observed import Place
-from envwright.observing.collected_facts import ProgressListener
-from envwright.observing.observation import observe
+from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest
 from envwright.rules.engine import Subject, findings
 from packages_with_agents import (
@@ -85,7 +84,7 @@ def observed(
     package = write_package(folder, generation, written)
     entry = EnvironmentEntry(package.name, gates=GATES)
     request = ObservationRequest(use_cache=False, stages=stages)
-    return Sample(package, observe(entry, package, workspace, request, ProgressListener(), threading.Event()))
+    return Sample(package, Observer(workspace, threading.Event()).observe(entry, package, request))
 
 
 SOUND = {

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 from envwright.facts.observed import Facts
-from envwright.observing.collected_facts import ProgressListener
 from envwright.observing.earlier_facts import inputs_of
 from envwright.observing.job import Job
-from envwright.observing.observation import observe
+from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest
 from envwright.packages.repository import Repository
 from envwright.system.workspace import Workspace
@@ -67,7 +66,7 @@ def observed(root: Path, stages: tuple[str, ...] | None = None) -> Facts:
     loaded = Repository.load(root)
     entry, package = loaded.registry.environments[NAME], loaded.packages[NAME]
     request = ObservationRequest(evaluate=False, stages=stages)
-    return observe(entry, package, Workspace(root), request, ProgressListener(), threading.Event())
+    return Observer(Workspace(root), threading.Event()).observe(entry, package, request)
 
 
 @contextmanager

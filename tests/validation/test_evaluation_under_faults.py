@@ -7,12 +7,20 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from envwright.declarations.endpoints import Endpoint
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS
 from envwright.facts.observed import Rollout
+from envwright.models.relay import Relay
 from envwright.observing.job import checked
 from envwright.observing.opened_environment import opened_environment
 from envwright.packages.repository import Repository
+from envwright_worker.adapters.adapter import TaskView
+from envwright_worker.author_tests import ORACLE_FILE
+from envwright_worker.endpoint.faults import FaultPlan
+from envwright_worker.endpoint.server import ScriptedEndpoint
+from envwright_worker.policies.oracle import AuthorsOracle, DerivedOracle
+from envwright_worker.policies.scripted import AnswerSettings, ScriptedPolicies
 from sample_packages import EXEMPLARS, REPOSITORY, write_package
 
 if TYPE_CHECKING:
@@ -49,7 +57,7 @@ GROUPED = """\
         return [0.5 for _ in completions]
 
     def load_environment():
-        rows = [{"question": f"Say {word}.", "answer": word} for word in ("one", "two", "three")]
+        rows = [{"question": f"Say {word}.", "answer": word} for word in ("one one", "two two", "six six")]
         rubric = vf.Rubric(funcs=[right, best_of_group], weights=[1.0, 1.0])
         return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=rubric)
 """
@@ -65,16 +73,25 @@ def package_of(generation: str, environments: Path) -> tuple[EnvironmentEntry, P
 
 
 @pytest.fixture(scope="module", params=["v0", "v0 grouped", "v1"])
-def worker(request: pytest.FixtureRequest, environments: Path, workspace: Workspace) -> Iterator[Job]:
+def both(
+    request: pytest.FixtureRequest, environments: Path, workspace: Workspace
+) -> Iterator[tuple[Job, ScriptedEndpoint]]:
+    """A worker, and a model outside it that knows the answers to its tasks."""
     entry, package = package_of(request.param, environments)
+    oracle = AuthorsOracle(package.folder / ORACLE_FILE) if package.has_oracle else DerivedOracle()
+    model = ScriptedEndpoint(ScriptedPolicies(oracle, AnswerSettings()))
     with opened_environment(entry, package, workspace, False, threading.Event()) as opened:
-        list(opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS))
-        yield opened.worker
+        sent = [value for kind, value in opened.worker.request("tasks", LOAD_SECONDS, keep=TASKS) if kind == "task"]
+        model.speak_about([TaskView(task["index"], task["prompt"], task["data"]) for task in sent])
+        yield opened.worker, model
 
 
-def evaluated(worker: Job, *faults: Any, seconds: float = 30.0, **more: Any) -> list[Rollout]:
-    asked: dict[str, Any] = {"policies": ["oracle"], "tasks": TASKS, "rollouts": ROLLOUTS, "max_concurrent": 32, **more}
-    answers = worker.request("evaluate", 120.0, stage="smoke", seconds=seconds, faults=faults, **asked)
+def evaluated(both: tuple[Job, ScriptedEndpoint], *faults: str, seconds: float = 30.0, **more: Any) -> list[Rollout]:
+    worker, model = both
+    model.faults = FaultPlan.parse(faults)
+    asked: dict[str, Any] = {"policies": ["oracle"], "tasks": TASKS, "rollouts": ROLLOUTS, "max_concurrent": 32}
+    asked |= {"relay": model.base_url, **more}
+    answers = worker.request("evaluate", 120.0, stage="smoke", seconds=seconds, **asked)
     return [checked(Rollout, value) for kind, value in answers if kind == "rollout"]
 
 
@@ -89,8 +106,8 @@ def all_came_once(rollouts: list[Rollout]) -> bool:
 
 
 @pytest.mark.parametrize("fault", ALWAYS)
-def test_fault_is_an_error_and_never_a_reward(worker: Job, fault: str):
-    rollouts = evaluated(worker, fault, seconds=1.5 if fault == "hang" else 30.0)
+def test_fault_is_an_error_and_never_a_reward(both: tuple[Job, ScriptedEndpoint], fault: str):
+    rollouts = evaluated(both, fault, seconds=1.5 if fault == "hang" else 30.0)
     assert all_came_once(rollouts)
     assert [each.reward for each in rollouts] == [None] * len(rollouts)
     kinds = {each.failure.kind for each in rollouts if each.failure is not None}
@@ -99,8 +116,8 @@ def test_fault_is_an_error_and_never_a_reward(worker: Job, fault: str):
 
 
 @pytest.mark.parametrize("fault", ["503", "cut-body"])
-def test_random_fault_affects_only_selected_rollouts(worker: Job, fault: str):
-    rollouts = evaluated(worker, f"{fault}:every=3")
+def test_random_fault_affects_only_selected_rollouts(both: tuple[Job, ScriptedEndpoint], fault: str):
+    rollouts = evaluated(both, f"{fault}:every=3")
     failed = [each for each in rollouts if each.failure is not None]
     assert all_came_once(rollouts)
     assert len(failed) == TASKS * ROLLOUTS // 3
@@ -108,22 +125,24 @@ def test_random_fault_affects_only_selected_rollouts(worker: Job, fault: str):
     assert all(has_gold(each) for each in rollouts if each.failure is None)
 
 
-def test_slow_endpoint_is_not_a_failing_one(worker: Job):
-    rollouts = evaluated(worker, "slow:seconds=0.2,per-token=0.01")
+def test_slow_endpoint_is_not_a_failing_one(both: tuple[Job, ScriptedEndpoint]):
+    rollouts = evaluated(both, "slow:seconds=0.2,per-token=0.01")
     assert all_came_once(rollouts)
     assert all(has_gold(each) for each in rollouts)
     assert min(each.seconds for each in rollouts) > 0.2
 
 
-def test_finished_rollouts_are_not_repeated(worker: Job):
+def test_finished_rollouts_are_not_repeated(both: tuple[Job, ScriptedEndpoint]):
     made = [("oracle", 0, 0), ("oracle", 0, 2), ("oracle", 2, 3)]
-    rollouts = evaluated(worker, made=made)
+    rollouts = evaluated(both, made=made)
     assert len(rollouts) == TASKS * ROLLOUTS - len(made)
     assert not {("oracle", each.task, each.rollout) for each in rollouts} & set(made)
 
 
-def test_reply_that_is_cut_off_is_truncated(worker: Job):
-    rollouts = evaluated(worker, sampling={"max_tokens": 1})
+def test_reply_that_is_cut_off_is_truncated(both: tuple[Job, ScriptedEndpoint]):
+    endpoint = Endpoint("brief", "oracle", both[1].base_url, "", max_tokens=1)
+    with Relay(endpoint, "", None) as relay:
+        rollouts = evaluated(both, relay=relay.base_url)
     assert all_came_once(rollouts)
-    assert {each.truncated for each in rollouts} <= {True, False}
+    assert all(each.truncated for each in rollouts)
     assert all(each.tokens is not None and each.tokens[1] == 1 for each in rollouts)

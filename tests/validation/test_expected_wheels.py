@@ -12,8 +12,7 @@ from envwright.builds.wheel import built_wheel
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts
-from envwright.observing.collected_facts import ProgressListener
-from envwright.observing.observation import observe
+from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest
 from envwright.system.workspace import Workspace
 from sample_packages import write_package
@@ -130,7 +129,7 @@ def observed(package: Package, workspace: Workspace) -> Facts:
     entry, request = EnvironmentEntry(package.name), ObservationRequest(stages=())
     with expected_wheel(package, workspace) as expected:
         assert expected is not None
-        return observe(entry, package, workspace, request, ProgressListener(), threading.Event(), expected=expected)
+        return Observer(workspace, threading.Event()).observe(entry, package, request, expected=expected)
 
 
 @pytest.mark.usefixtures("shared_templates")

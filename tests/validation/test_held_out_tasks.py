@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from envwright.declarations.registry import EnvironmentEntry, HeldOut
-from envwright.observing.collected_facts import ProgressListener
-from envwright.observing.observation import observe
+from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest
 from sample_packages import SMALL, write_package
 
@@ -58,7 +57,7 @@ def observed(package: Package, workspace: Workspace, held_out: HeldOut | None) -
     """An observation of a package without stages."""
     entry = replace(EnvironmentEntry(package.name, gates=SMALL), eval=held_out)
     request = ObservationRequest(use_cache=False, stages=())
-    return observe(entry, package, workspace, request, ProgressListener(), threading.Event())
+    return Observer(workspace, threading.Event()).observe(entry, package, request)
 
 
 def described(package: Package, workspace: Workspace, held_out: HeldOut | None) -> Description:

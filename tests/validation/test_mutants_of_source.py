@@ -138,6 +138,18 @@ def test_outer_function_of_running_one_has_not_run():
     assert set(changes(source, lines=[5])) == {"move boundary", "flip comparison", "fix return"}
 
 
+def test_default_of_an_overloaded_signature_is_not_mutated():
+    source = """\
+        def reward(a):
+            @overload
+            def near(a: int, by: int = 1) -> int: ...
+            def near(a, by=2):
+                return a
+            return near(a)
+    """
+    assert changes(source)["change number"] == ["def near(a, by=3):", "def near(a, by=1):"]
+
+
 def test_constants_used_by_executed_code_are_mutated():
     source = """\
         LIMIT = 10

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from envwright.observing.mutants.source import mutants_of
 from envwright_worker.effort import BudgetSpent, ProcessorBudget, processor_limit, processor_seconds
 from envwright_worker.failures import OutOfTime
 from envwright_worker.mutation import bench as mutation_bench
@@ -160,10 +161,26 @@ def is_short(reply, limit=3):
 """
 
 
-def test_mutator_with_wrapped_function_changes_its_default(tmp_path: Path):
-    file, code = tmp_path / "rewards.py", {}
-    exec(compile(WRAPPED, str(file), "exec"), code)
-    mutant = {"file": file.name, "kind": "default", "function": "is_short", "parameter": "limit"}
-    with Mutator(tmp_path).applied(mutant | {"source": WRAPPED.replace("limit=3", "limit=4")}):
+OVERLOADED = """
+from typing import overload
+
+
+@overload
+def is_short(reply: str, limit: int = ...) -> bool: ...
+@overload
+def is_short(reply: list) -> bool: ...
+def is_short(reply, limit=3):
+    return len(reply) <= limit
+"""
+
+
+@pytest.mark.parametrize("source", [WRAPPED, OVERLOADED])
+def test_mutator_changes_the_default_of_the_function_that_runs(tmp_path: Path, source: str):
+    file, code = tmp_path / "rewards.py", {"__name__": "rewards"}
+    file.write_text(source)
+    exec(compile(source, str(file), "exec"), code)
+    [read], sites = mutants_of({file.name: source}, {file.name: range(1, 30)}, {})
+    (mutant,) = [written for site in sites if (written := read.written(site)) and "limit=4" in written["source"]]
+    with Mutator(tmp_path).applied(mutant):
         assert code["is_short"]("four")
     assert not code["is_short"]("four")

@@ -15,7 +15,7 @@ from envwright.observing import facts_cache, observation
 from envwright.observing.collected_facts import ProgressListener
 from envwright.observing.earlier_facts import Inputs, changed_part, remember_inputs
 from envwright.observing.facts_cache import FACTS_KEPT, facts_key, key_parts, remembered, write_facts
-from envwright.observing.observation import observe
+from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation
 from envwright.system.subprocesses import ProgramFailed
@@ -100,7 +100,7 @@ def broken(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[s
 
         monkeypatch.setattr(observation, "environment_venv", refuse)
         listener = ProgressListener()
-        return observe(ENTRY, PACKAGE, workspace, REQUEST, listener, threading.Event())
+        return Observer(workspace, threading.Event(), listener).observe(ENTRY, PACKAGE, REQUEST)
 
     return look
 
@@ -137,7 +137,7 @@ def test_facts_are_remembered_with_cuts_but_not_with_an_ended_job(
     monkeypatch.setattr(observation, "inputs_of", lambda *_: Inputs("behaviour", "cases", "tests"))
     monkeypatch.setattr(observation, "_prepare", prepare)
     monkeypatch.setattr(observation, "load_and_run", lambda _: None)
-    observe(ENTRY, PACKAGE, workspace, REQUEST, ProgressListener(), threading.Event())
+    Observer(workspace, threading.Event()).observe(ENTRY, PACKAGE, REQUEST)
     known = remembered(ENTRY, PACKAGE, workspace, REQUEST)
     assert (known is not None) == remembers
     assert known is None or known.cuts == (cut,)

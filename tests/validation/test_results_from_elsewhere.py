@@ -111,6 +111,15 @@ def test_truncated_line_is_named_and_counts_as_missing(tmp_path: Path, sample: s
     assert found.rows[2].error.kind == "infrastructure"
 
 
+@pytest.mark.parametrize("levels", [100, 400, 700, 100_000])
+def test_row_nested_too_deeply_is_named_and_counts_as_missing(tmp_path: Path, levels: int):
+    first, second = lines_of("v0")[:2]
+    call = json.dumps([{"role": "assistant", "content": "", "tool_calls": [{"function": "DEEP"}]}])
+    deep = second[:-1] + f', "completion": {call}, "info": "DEEP"}}'
+    found = of_lines(tmp_path, "v0", [first, deep.replace('"DEEP"', "[" * levels + "]" * levels)])
+    assert [(one.line, "nested too deeply" in one.message) for one in found.problems if one.line] == [(2, True)]
+
+
 def test_file_cut_off_between_lines_shows_in_its_metadata(tmp_path: Path):
     (tmp_path / "metadata.json").write_bytes((SAMPLES / "v0" / "metadata.json").read_bytes())
     (tmp_path / "results.jsonl").write_text("\n".join(lines_of("v0")[:9]) + "\n")

@@ -18,7 +18,7 @@ from envwright.facts.observed import StartMode
 from envwright.observing import templates
 from envwright.observing.collected_facts import ProgressListener
 from envwright.observing.job import Confinement, Job, StageFailed
-from envwright.observing.observation import observe
+from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.templates import LockTemplates, environment_processes
 from sample_packages import EXEMPLARS, REPOSITORY, SMALL, load, look_at, package_at, write_package
@@ -224,7 +224,7 @@ def observed(package: Package, workspace: Workspace) -> tuple[StartMode, dict[st
     """From what jobs were made, and facts without their times."""
     entry = EnvironmentEntry(package.name, gates=SMALL)
     listener = ProgressListener()
-    facts = observe(entry, package, workspace, REQUEST, listener, threading.Event())
+    facts = Observer(workspace, threading.Event(), listener).observe(entry, package, REQUEST)
     assert facts.failures == {}
     # Two rollouts of a task are side by side: which of them asks first gets the first of the two replies.
     rollouts = sorted(

@@ -68,8 +68,11 @@ def test_rehearsal_copy_has_uncommitted_files(origin: Origin, tmp_path: Path) ->
     assert not rehearsal_copy(work, tmp_path / "same")
 
 
-def test_rehearse_invalid_fault_runs_nothing(origin: Origin, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rehearse", "--fault", "nonsense", "--root", str(origin.work)]) == exit_codes.USAGE
+def test_rehearse_invalid_fault_is_refused_before_the_copy(
+    origin: Origin, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "registry.yaml").write_bytes((origin.work / "registry.yaml").read_bytes())  # without a commit to copy
+    assert main(["rehearse", "--fault", "nonsense", "--root", str(tmp_path)]) == exit_codes.USAGE
     assert capsys.readouterr().err.startswith("envwright rehearse: ")
 
 

@@ -7,7 +7,6 @@ differ.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from envwright.builds.wheel import SOURCES, BuiltWheel, describe_wheel, digests,
 from envwright.declarations.package import Package
 from envwright.system.scratch_folder import scratch_folder
 from envwright.system.workspace import Workspace
+from envwright.text.plain_data import foreign_json
 
 EXPECTED = "expected-"
 RECORD = "RECORD"
@@ -66,9 +66,9 @@ def _last_built(package: Package, workspace: Workspace) -> tuple[BuiltWheel, dic
     builder = made_by(interpreter_for(package.requires_python))
     folders = [path.parent for path in (workspace.wheels / package.name).glob(f"[!.]*/{SOURCES}")]
     for folder in sorted(folders, key=lambda each: each.stat().st_mtime, reverse=True):
-        with suppress(OSError, ValueError, KeyError, RecursionError):
+        with suppress(OSError, ValueError, KeyError):
             if has_its_files(folder):
-                kept = json.loads((folder / SOURCES).read_bytes())
+                kept = foreign_json((folder / SOURCES).read_bytes())
                 built = BuiltWheel(describe_wheel(next(folder.glob("*.whl"))), folder / "site")
                 return (built, kept["files"]) if kept["made_by"] == builder else None
     return None

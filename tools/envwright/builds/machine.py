@@ -280,14 +280,7 @@ def job_checks(root: Path, job: PaidJob, hosted: Callable[[RunSpec], bool], stop
         return []  # the check of declarations reports it
     if job == "train" and not any(map(hosted, registry.specs.values())):
         return [HealthCheck("platform", "ok", "no hosted run is declared: training here needs none")]
-    checks = answered_checks(job, hub_access(), find_prime(), registry, stop)
-    return [*checks, *(_committed(root) if job == "release" else ())]
-
-
-def answered_checks(
-    job: PaidJob, access: HubAccess, prime: Prime | None, registry: Registry | None, stop: threading.Event
-) -> list[HealthCheck]:
-    """The checks of the platform, which is read for them; without a registry no owners. Raises `Interrupted`."""
+    access, prime = hub_access(), find_prime()
     identity, version, refusal = None, "", None
     if access.key and prime is not None:
         try:
@@ -299,7 +292,8 @@ def answered_checks(
     if version:  # an older CLI submits, but `prime train validate` may be missing
         do = f"{TESTED_PRIME} is tested, and has `prime train validate`: {install_prime()}"
         checks.append(_checked("prime CLI", not _is_older(version, TESTED_PRIME), version, do, "advice"))
-    return [*checks, *(_owners(registry, identity) if identity is not None and registry is not None else ())]
+    checks += _owners(registry, identity) if identity is not None else ()
+    return [*checks, *(_committed(root) if job == "release" else ())]
 
 
 def platform_checks(

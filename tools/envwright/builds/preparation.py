@@ -43,7 +43,7 @@ from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Failure
 from envwright.system.subprocesses import ProgramFailed, run_program
 from envwright.system.workspace import Workspace, made_once
-from envwright.text.plain_data import size_text
+from envwright.text.plain_data import foreign_json, size_text
 from envwright.text.scrubbing import Scrubber, holds_password
 
 SECONDS = 3_600.0
@@ -205,8 +205,8 @@ def _download(
         run(command, folder=temporary)
     except ProgramFailed as error:
         failed: dict[str, str] = {"name": datasets[0].name, "outcome": "raised", "message": error.failure.message}
-        with suppress(OSError, ValueError, RecursionError):
-            failed |= json.loads(outcome.read_text())
+        with suppress(OSError, ValueError):
+            failed |= foreign_json(outcome.read_text())
         if error.failure.kind == "timeout":
             failed["outcome"] = "timeout"
         dataset = next((one for one in datasets if one.name == failed["name"]), datasets[0])

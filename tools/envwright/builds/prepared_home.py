@@ -22,6 +22,7 @@ from envwright.declarations.preparation import Preparation
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.files.atomic_write import write_whole
 from envwright.system.workspace import Workspace, mark_used
+from envwright.text.plain_data import foreign_json
 
 MISSING = "missing"
 """The mark of a declared and missing preparation in the key of facts."""
@@ -70,9 +71,9 @@ def folder_of(preparation: Preparation, package: Package) -> Path:
 def read_prepared(folder: Path) -> PreparedHome | None:
     """The preparation in a folder; `None` if it is missing or damaged."""
     try:
-        data = json.loads((folder / COMPLETE).read_bytes())
+        data = foreign_json((folder / COMPLETE).read_bytes())
         found = PreparedHome(folder / HOME, str(data["content"]), int(data["bytes"]))
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError):
         return None
     mark_used(folder)
     return found if found.home.is_dir() else None

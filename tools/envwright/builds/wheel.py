@@ -35,6 +35,7 @@ from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.signature import signed, verified
 from envwright.system.subprocesses import ProgramFailed, run_program
 from envwright.system.workspace import Workspace, made_once, mark_used
+from envwright.text.plain_data import foreign_json
 
 BUILD_LOCK = TOOL_LOCKS / "build.lock"
 TESTS_LOCK = TOOL_LOCKS / "tests.lock"
@@ -200,8 +201,8 @@ def _answered(path: Path) -> list[object]:
     """The output of a hook, which is not trusted."""
     try:
         with path.open("rb") as file:
-            answered = json.loads(file.read(MOST_ANSWERED))
-    except (OSError, ValueError, RecursionError):
+            answered = foreign_json(file.read(MOST_ANSWERED))
+    except (OSError, ValueError):
         answered = None
     if not isinstance(answered, list):
         raise ProgramFailed(Failure("raised", "BuildFailed", "ended, and its requirements cannot be read"))
@@ -287,9 +288,9 @@ def has_its_files(folder: Path) -> bool:
     try:
         raw = (folder / DIGESTS).read_bytes()
         content = raw if folder in _made_here else verified(raw, f"digests {folder.name}")
-        kept = json.loads(content)
+        kept = foreign_json(content)
         return bool(kept == digests(folder))
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return False
 
 

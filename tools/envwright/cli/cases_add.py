@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from envwright_worker.author_tests import CASES_FILE
 
 from envwright import exit_codes
 from envwright.cli import arguments
-from envwright.declarations.package import CASES_FILE, Package
+from envwright.declarations.package import Package
 from envwright.declarations.problem import nearest
 from envwright.exit_codes import CommandError
 from envwright.files.atomic_write import write_whole

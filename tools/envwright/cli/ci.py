@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -28,6 +27,7 @@ from envwright.reports.comment import conversation, sarif_of
 from envwright.reports.printing import write_report
 from envwright.system.installation import Extra
 from envwright.text.markdown import code_span, table_cell
+from envwright.text.plain_data import foreign_json
 
 EXAMPLES = {
     "ci comment": """examples:
@@ -79,9 +79,9 @@ def add_arguments_comment(command: argparse.ArgumentParser) -> None:
 def run_comment(options: argparse.Namespace) -> int:
     """Make or edit the comment and return the exit code; a pull request with another head is left unchanged."""
     try:
-        event = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_bytes())
+        event = foreign_json(Path(os.environ["GITHUB_EVENT_PATH"]).read_bytes())
         address = str(event["workflow_run"]["html_url"])
-    except (KeyError, OSError, ValueError, TypeError, RecursionError):
+    except (KeyError, OSError, ValueError, TypeError):
         message = "GITHUB_EVENT_PATH does not name a workflow_run event: this command runs in a workflow"
         raise CommandError(message) from None
     try:

@@ -8,8 +8,6 @@ from pathlib import Path
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import evaluation_target
-from envwright.exit_codes import CommandError
-from envwright.hub.access import HubUnavailable
 from envwright.models.hosted_evaluation import evaluate_hosted
 from envwright.models.model_evaluation import EvaluationTarget
 from envwright.models.model_gate import judge_results
@@ -71,9 +69,6 @@ def add_arguments_hosted(command: argparse.ArgumentParser) -> None:
 
 def run_hosted(options: argparse.Namespace) -> int:
     target = evaluation_target(options)
-    try:
-        with terminated_like_interrupted(), failing_as("the environment cannot be loaded here"):
-            folder = evaluate_hosted(target, options.endpoint, options.reports)
-    except HubUnavailable as error:
-        raise CommandError(str(error), exit_codes.ERROR) from None
+    with terminated_like_interrupted(), failing_as("the environment cannot be loaded here"):
+        folder = evaluate_hosted(target, options.endpoint, options.reports)
     return _judge(target, folder, options)

@@ -55,8 +55,8 @@ Written by `envwright docs` from the command line itself; a test compares. Do no
 An environment that has the name of the second word of a command is reached with `envwright rewards -- diff`. In a
 checkout of the tool, `nox -s envwright -- …` is the same as `envwright …`, and nox installs what it needs first.
 
-Exit codes: 0 pass, 1 fail, 2 a declaration or the command line is wrong, 3 inconclusive, 4 the infrastructure failed,
-130 interrupted.
+Exit codes: 0 pass, 1 fail, 2 a declaration or the command line is wrong, or a key is missing or refused,
+3 inconclusive, 4 the infrastructure failed or the Hub did not answer, 130 interrupted.
 """
 _REGISTRY = """\
 # registry.yaml

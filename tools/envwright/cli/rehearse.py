@@ -156,7 +156,6 @@ def run_rehearse(options: argparse.Namespace) -> int:
 def _rehearsed(root: Path, folder: Path, options: argparse.Namespace) -> int:
     stage, print_line = folder / root.name, _printer(options)
     registry = load_registry(root)
-    added = rehearsal_copy(root, stage)
     with emulator(
         folder / "hub",
         teams=registered_owners(root),
@@ -164,6 +163,7 @@ def _rehearsed(root: Path, folder: Path, options: argparse.Namespace) -> int:
         behaviour=behaviour(options.assume),
         faults=options.fault,
     ) as hub:
+        added = rehearsal_copy(root, stage)  # a large repository takes a while, and a fault may be mistyped
         others = {f"{entry.hub_owner}/{entry.hub_name}": entry.version for entry in registry.external.values()}
         for address, version in others.items():
             hub.control("PUT", f"environments/{address}", {"version": version})

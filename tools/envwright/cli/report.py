@@ -22,6 +22,7 @@ from envwright.reports.printing import write_report
 from envwright.reports.result import ValidationResult, read_report
 from envwright.reports.reward_diff import FILE, merged_diffs
 from envwright.reports.written import report, write_page
+from envwright.text.plain_data import foreign_json
 
 EXAMPLES = {
     "report open": """examples:
@@ -150,9 +151,9 @@ def _expected(matrix: Path | None) -> tuple[list[str], list[str]]:
     if matrix is None:
         return [], []
     try:
-        entries: Any = json.loads(matrix.read_bytes())["include"]
+        entries: Any = foreign_json(matrix.read_bytes())["include"]
         names = [name for entry in entries for name in entry["names"].split()]
         return names, [name for entry in entries for name in entry.get("runs", "").split()]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         fix = "write it with envwright shards --format json"
         raise DeclarationError([Problem(str(matrix), None, "is not a matrix of shards", fix=fix)]) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Collection, Set
 from dataclasses import replace
@@ -18,7 +17,7 @@ from envwright.reports.run_report import read_runs
 from envwright.reports.site.build import Catalogue, build_site, listing_of
 from envwright.reports.written import read_diff
 from envwright.rules.verdict import worst
-from envwright.text.plain_data import counted
+from envwright.text.plain_data import counted, foreign_json
 
 EXAMPLES = """examples:
   envwright site                  the catalogue of PUBLIC environments, in reports/site/
@@ -110,9 +109,9 @@ def _of_public(report: ValidationResult, public: Set[str], runs: Collection[str]
 
 def _released(file: Path) -> dict[str, Any] | None:
     try:
-        data = json.loads(file.read_bytes())
+        data = foreign_json(file.read_bytes())
         return data if all({"name", "result", "package_version"} <= set(one) for one in data["environments"]) else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 

@@ -10,7 +10,6 @@ from typing import Any, Literal
 from packaging.utils import canonicalize_name
 
 Generation = Literal["v0", "v1"]
-ORACLE_FILE, CASES_FILE = "tests/oracle.py", "tests/cases.yaml"
 AnswerType = Literal["number", "choice", "boolean", "label", "text", "list", "set", "json", "latex", "code", "none"]
 
 

@@ -23,6 +23,7 @@ from envwright_worker.splits import Split
 
 from envwright.facts.observed import Failure, FunctionScore, Rollout, adapter, first_problem
 from envwright.facts.spending import Tokens
+from envwright.text.plain_data import NestedTooDeeply, foreign_json
 
 VERSION = 1
 LINE_LIMIT = 16 * 2**20
@@ -282,8 +283,8 @@ def value_of(line: bytes) -> Any:
     if len(line) > LINE_LIMIT:
         raise MalformedRow(f"has more than {LINE_LIMIT:,} bytes")
     try:
-        return json.loads(line)
-    except RecursionError:
+        return foreign_json(line)
+    except NestedTooDeeply:
         raise MalformedRow("is nested too deeply") from None
     except ValueError as error:
         message = f"is not JSON: {error}" if line.endswith(b"\n") else "is cut off: the file is incomplete"

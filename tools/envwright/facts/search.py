@@ -29,8 +29,6 @@ class PanelTask:
     answer: str
     gold: float
     """The reward of the oracle's reply."""
-    nothing: float | None
-    """The reward of the empty reply; `None` if scoring it does not end or raises."""
     functions: Mapping[str, float | None] = field(default_factory=dict)
     """The score of the reference reply by each reward function, before weighting."""
 
@@ -96,7 +94,5 @@ class Search:
     lines_reached: int = 0
     lines_known: int = 0
     """Lines of the package's functions that scoring entered."""
-    steps_reached: int = 0
-    """Different steps from line to line, as a measure of branches."""
     exploits: tuple[Exploit, ...] = ()
     broken: tuple[Broken, ...] = ()

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from envwright.facts.observed import FunctionScore
-from envwright.text.plain_data import harmless, plain_data
+from envwright.text.plain_data import NestedTooDeeply, foreign_json, harmless, plain_data
 
 TranscriptKind = Literal["scripted", "recorded", "real", "case", "file"]
 """The source of the replies: a scripted policy, a recording, a real model, a case, or a file of results."""
@@ -250,8 +250,8 @@ def _call(call: Any) -> ToolCall:
     """A call of OpenAI's form, of v1's flat one, or (v0) any of them as a text of JSON."""
     if isinstance(call, str):
         try:
-            call = json.loads(call)
-        except (ValueError, RecursionError):
+            call = foreign_json(call)
+        except ValueError:
             return ToolCall("unknown", call, problem="the call is not JSON")
     if not isinstance(call, Mapping):
         return ToolCall("unknown", _json(call), problem="the call is not an object")
@@ -264,8 +264,8 @@ def _call(call: Any) -> ToolCall:
 
 def _problem(arguments: str) -> str:
     try:
-        read = json.loads(arguments or "{}")
-    except RecursionError:
+        read = foreign_json(arguments or "{}")
+    except NestedTooDeeply:
         return "the arguments are nested too deeply"
     except ValueError as error:
         return f"the arguments are not JSON: {error}"

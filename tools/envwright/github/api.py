@@ -19,6 +19,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from envwright import exit_codes
 from envwright.exit_codes import CommandError
 from envwright.system.retry_policy import GITHUB, LONGEST_REQUESTED_SECONDS, retry_after
+from envwright.text.plain_data import foreign_json
 
 SECONDS = 30.0
 SECONDARY_LIMIT_SECONDS = 60.0
@@ -105,12 +106,12 @@ class GitHub:
         )
         try:
             with _OPENER.open(request, timeout=SECONDS) as answer:
-                return json.loads(answer.read())
+                return foreign_json(answer.read())
         except urllib.error.HTTPError as error:
             message = error.read(500).decode("utf-8", "replace")
             limited = _limited_seconds(error.code, error.headers, message)
             raise GitHubError(f"{method} {path}: HTTP {error.code}: {message}", error.code, limited) from None
-        except (OSError, HTTPException, ValueError, RecursionError) as error:
+        except (OSError, HTTPException, ValueError) as error:
             raise GitHubError(f"{method} {path}: {error}") from None
 
 

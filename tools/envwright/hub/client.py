@@ -10,6 +10,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Literal
 
+from envwright import exit_codes
 from envwright.hub.access import OLDEST_PRIME, HubAccess, HubUnavailable, Prime, install_prime
 from envwright.system.retry_policy import HUB_READ
 from envwright.system.scratch_folder import temporary_scratch
@@ -101,7 +102,7 @@ def call_hub(
                 sends=json.dumps(wanted),
             )
         except ProgramFailed as error:
-            raise HubUnavailable(_failure_message(error, access), install_prime()) from None
+            raise HubUnavailable(_failure_message(error, access), install_prime(), exit_codes.ERROR) from None
     prime_version, answers = "", {}
     for line in printed.splitlines():
         message = parsed_json(line)

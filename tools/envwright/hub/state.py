@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from envwright import exit_codes
 from envwright.hub.access import HubAccess, HubUnavailable, Prime, install_prime
 from envwright.hub.client import HubAnswer, HubAnswers, HubCall, call_hub
 
@@ -115,11 +116,13 @@ def _identity(answers: HubAnswers, access: HubAccess) -> HubIdentity:
         raise HubUnavailable(message, "create a key with write access to environments, and set PRIME_API_KEY to it")
     if answer.outcome != "ok":
         message = f"the Hub at {access.url} does not answer: {answer.message}"
-        raise HubUnavailable(message, "try again; if it persists, check PRIME_API_BASE_URL and the Hub's status")
+        fix = "try again; if it persists, check PRIME_API_BASE_URL and the Hub's status"
+        raise HubUnavailable(message, fix, exit_codes.ERROR)
     data = answer.table.get("data")
     if not isinstance(data, dict):
         message = f"{access.url} is not the Hub: whoami returned no user"
-        raise HubUnavailable(message, f"check PRIME_API_BASE_URL, or update prime ({install_prime()})")
+        fix = f"check PRIME_API_BASE_URL, or update prime ({install_prime()})"
+        raise HubUnavailable(message, fix, exit_codes.ERROR)
     teams = _teams(answers["teams"])
     if access.team and teams is not None and access.team not in {*teams, *teams.values()}:
         known = ", ".join(sorted(teams)) or "none"

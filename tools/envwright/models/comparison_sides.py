@@ -127,7 +127,7 @@ def _result_of_run(root: Path, side: SideName, text: str) -> ComparisonSide:
     try:
         kept = kept_model(root, load_registry(root), text, threading.Event())
     except (NoKeptModel, HubUnavailable, RunsUnreadable) as error:
-        raise CommandError(f"run:{text}: {error}") from None
+        raise CommandError(f"run:{text}: {error}", error.code) from None
     endpoint = endpoint_of(kept)
     if kept.service is not None or is_served(endpoint):
         return ComparisonSide(side, kept.name, "endpoint", endpoint)

@@ -33,6 +33,7 @@ from envwright.observing.stage import requests_for
 from envwright.observing.templates import environment_sandbox
 from envwright.system.subprocesses import ProgramFailed, run_program
 from envwright.system.workspace import Workspace
+from envwright.text.plain_data import foreign_json
 
 TRAIN, VALIDATION = 100, 50
 """Tasks for reflections and to score candidates on, the defaults of verifiers' own command."""
@@ -198,11 +199,11 @@ def optimize_prompt(
 
 def _optimized(path: Path) -> Optimized:
     try:
-        raw = json.loads(path.read_bytes())
+        raw = foreign_json(path.read_bytes())
         if isinstance(raw, dict) and "missing" in raw:
             raise NoGepa(str(raw["missing"]))
         found: Optimized = adapter(Optimized).validate_python(raw, strict=False)
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         message = f"GEPA ended without a result: {error}"
         raise ProgramFailed(Failure("infrastructure", "NoResult", message)) from None
     return found

@@ -8,7 +8,6 @@ The library genai-prices is loaded only when a price is needed, because this tak
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import math
 import re
 import urllib.request
@@ -29,6 +28,7 @@ from envwright.declarations.endpoints import (
 )
 from envwright.facts.results import is_on_loopback
 from envwright.hub.access import HubAccess, hub_access
+from envwright.text.plain_data import foreign_json
 
 SECONDS = 30.0
 LONGEST_LIST = 32 * 2**20
@@ -97,8 +97,8 @@ def _listed(access: HubAccess) -> Iterator[Mapping[str, Any]]:
     try:
         request = urllib.request.Request(f"{access.inference_url}/models", headers=headers)
         with _OPENER.open(request, timeout=SECONDS) as answer:
-            listed = json.loads(answer.read(LONGEST_LIST))
-    except (OSError, HTTPException, ValueError, RecursionError):
+            listed = foreign_json(answer.read(LONGEST_LIST))
+    except (OSError, HTTPException, ValueError):
         return
     rows = listed.get("data") if isinstance(listed, dict) else None
     for each in rows if isinstance(rows, list) else []:

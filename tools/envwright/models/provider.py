@@ -24,6 +24,7 @@ from envwright.facts.spending import Tokens
 from envwright.models.prime_inference import team_at_prime
 from envwright.models.spending import SpendingLimit, bound_of_prompt
 from envwright.system.retry_policy import LONGEST_REQUESTED_SECONDS, MODEL_ENDPOINT, retry_after
+from envwright.text.plain_data import parsed_json
 from envwright.text.scrubbing import Scrubber
 
 PERMANENT = (401, 403)
@@ -224,10 +225,7 @@ class Provider:
             return response.status, response.headers, raw
 
     def _read(self, status: int, raw: bytes) -> ProviderAnswer | None:
-        try:
-            body = self.scrubber.value(json.loads(raw))
-        except (ValueError, RecursionError):
-            return None
+        body = self.scrubber.value(parsed_json(raw))
         return ProviderAnswer(status, body) if isinstance(body, dict) else None
 
     def _final(self, answer: ProviderAnswer) -> ProviderAnswer:

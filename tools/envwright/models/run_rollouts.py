@@ -130,9 +130,8 @@ class _Reader:
     def _line(self, line: bytes, step: int, held_out: bool, place: str) -> None:
         if not line.strip():
             return
-        try:
-            raw = json.loads(line)
-        except (ValueError, RecursionError):
+        raw = parsed_json(line)
+        if raw is None:
             self._unread[f"a line of {place} is not JSON, or is cut off"] += 1
             return
         self.take(raw, step, held_out=held_out, place=place)
@@ -141,7 +140,7 @@ class _Reader:
         """Add the replies of one rollout: one for each agent that is trained."""
         try:
             found = list(_replies(raw, step, held_out))
-        except (MalformedRow, UnreadableRow, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        except (MalformedRow, UnreadableRow, AttributeError, KeyError, TypeError, ValueError) as error:
             self._unread[f"{place}: {error}"[:200]] += 1
             return
         self.replies += [self._declared(each) for each in found]

@@ -44,7 +44,7 @@ from envwright.reports.transcripts.page import part_key
 from envwright.rules.evidence import extracted_answer, reply_text
 from envwright.statistics.chosen_rollouts import SeenRollout, chosen_rollouts, repeated_share
 from envwright.system.scratch_folder import temporary_scratch
-from envwright.text.plain_data import json_object
+from envwright.text.plain_data import foreign_json, json_object
 
 PART_BYTES, PART_LINES = 512_000, 50
 """The bytes after which a part ends, and its most lines."""
@@ -121,7 +121,7 @@ class TranscriptFiles:
 
     def _transcript(self, line: _Line) -> Transcript:
         file = self._open[line.file]
-        raw = json.loads(os.pread(file.descriptor, line.size, line.start))
+        raw = foreign_json(os.pread(file.descriptor, line.size, line.start))
         return replace(transcript_of(raw, file.metadata, file.name, line.number), rollout=line.rollout)
 
     def read(self, file: _File) -> None:
@@ -226,8 +226,8 @@ def _unpack(path: Path, lines: BinaryIO) -> str:
 def _samples(path: Path) -> Iterable[Any]:
     """The samples of one JSON file: a list, or an object that holds it, as prime writes it."""
     try:
-        data = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+        data = foreign_json(path.read_bytes())
+    except (OSError, ValueError) as error:
         raise NoTranscripts(f"{path} cannot be read: {error}") from None
     if isinstance(data, Mapping):
         lists = [data[name] for name in ("samples", "results", "rollouts", "data") if isinstance(data.get(name), list)]

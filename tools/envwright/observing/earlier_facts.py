@@ -13,8 +13,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from envwright_worker.author_tests import CASES_FILE
+
 from envwright.builds.wheel import installed_digest
-from envwright.declarations.package import CASES_FILE, Package
+from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts
 from envwright.facts.stages import StageName
@@ -25,6 +27,7 @@ from envwright.packages.content import strict_digest
 from envwright.packages.reply_forms import forms_beside_code
 from envwright.system.signature import signed, verified
 from envwright.system.workspace import Workspace
+from envwright.text.plain_data import foreign_json
 
 DOCUMENTS = ("README.md", "LICENSE", "CHANGELOG.md")
 OF_TESTS: tuple[StageName, ...] = ("tests",)
@@ -100,8 +103,8 @@ def inputs_of(entry: EnvironmentEntry, package: Package, request: ObservationReq
 def earlier_facts(inputs: Inputs, environment: str, workspace: Workspace) -> EarlierFacts | None:
     """Facts without a failure that were observed with the same behaviour; `None` if there are none."""
     for path in sorted((workspace.facts / environment).glob(f"*{INPUTS}")):
-        with suppress(OSError, ValueError, TypeError, RecursionError):
-            kept = json.loads(verified(path.read_bytes(), SIGNED_AS))
+        with suppress(OSError, ValueError, TypeError):
+            kept = foreign_json(verified(path.read_bytes(), SIGNED_AS))
             earlier = Inputs(**kept["inputs"])
             if earlier.behaviour != inputs.behaviour:
                 continue
@@ -114,9 +117,9 @@ def earlier_facts(inputs: Inputs, environment: str, workspace: Workspace) -> Ear
 
 def changed_part(entry: EnvironmentEntry, package: Package, workspace: Workspace, request: ObservationRequest) -> str:
     """The part of the key, in words, that differs from that of the last facts; empty if the package alone does."""
-    with suppress(OSError, ValueError, KeyError, RecursionError):  # among others, if there are none
+    with suppress(OSError, ValueError, KeyError):  # among others, if there are none
         last = max((workspace.facts / entry.name).glob(f"*{INPUTS}"), key=lambda path: path.stat().st_mtime)
-        earlier = json.loads(verified(last.read_bytes(), SIGNED_AS))["inputs"]["parts"]
+        earlier = foreign_json(verified(last.read_bytes(), SIGNED_AS))["inputs"]["parts"]
         now = key_parts(entry, package, request)
         return next((words for part, words in PARTS.items() if earlier[part] != now[part]), "")
     return ""

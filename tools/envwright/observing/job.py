@@ -27,6 +27,7 @@ from envwright.observing.budget import current_deadline
 from envwright.observing.memory import MemoryWatch
 from envwright.system.subprocesses import Interrupted, ProgramFailed
 from envwright.system.workspace import temporary_folder
+from envwright.text.plain_data import parsed_json
 from envwright.text.scrubbing import holds_password
 
 MEMORY_LIMIT = Gates.memory_mib * 2**20
@@ -211,10 +212,7 @@ class Job:
         return bool(ready)
 
     def _parsed(self, line: bytes) -> dict[str, Any]:
-        try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            message = None
+        message = parsed_json(line)
         if not isinstance(message, dict):
             raise self._nonsense(f"a line that is not JSON: {line[:200]!r}")
         return message

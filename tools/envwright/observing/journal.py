@@ -7,7 +7,6 @@ when the observation is complete and its facts are kept.
 
 from __future__ import annotations
 
-import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from envwright.facts.observed import Rollout, adapter, as_json
 from envwright.system.file_lock import AlreadyLocked, locked
 from envwright.system.signature import signed, verified
 from envwright.system.workspace import Workspace
+from envwright.text.plain_data import foreign_json
 
 PASSING_FAULTS = ("provider", "harness", "infrastructure", "protocol", "crash", "memory")
 """Failures that may not recur: such rollouts are made again, and never kept."""
@@ -68,10 +68,10 @@ class Journal:
     def _read(self) -> Iterator[Rollout]:
         with suppress(OSError):
             for line in self._path.read_bytes().split(b"\n"):
-                with suppress(ValueError, RecursionError):
+                with suppress(ValueError):
                     signature, _, content = line.partition(b" ")
                     text = verified(signature + b"\n" + content, self._signed_as)
-                    rollout = adapter(Rollout).validate_python(json.loads(text))
+                    rollout = adapter(Rollout).validate_python(foreign_json(text))
                     assert isinstance(rollout, Rollout)
                     yield rollout
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from envwright.builds.expected_wheel import is_as_expected
@@ -40,78 +40,88 @@ IMPORT_SECONDS = 60.0
 """Seconds for the import of verifiers beside the budget, on a slow disk."""
 TASKS_SHARE = 0.25
 """The part of the budget for reading all tasks, because the dataset is only one of many checks."""
+ROLLOUTS = "rollouts.jsonl"
 # The limit for all environments of a run together: with twice as many stages as cores, ten environments took 66 s of
 # processor time instead of 53 s, because each job has its own working set.
-ROLLOUTS = "rollouts.jsonl"
 _turns = threading.BoundedSemaphore(usable_cores())
 
 
-def observe(
-    entry: EnvironmentEntry,
-    package: Package,
-    workspace: Workspace,
-    request: ObservationRequest,
-    listener: ProgressListener,
-    stop: threading.Event,
-    templates: LockTemplates | None = None,
-    expected: BuiltWheel | None = None,
-) -> Facts:
-    """Observe an environment and cache the facts.
+@dataclass(frozen=True)
+class Observer:
+    """Observes environments of a checkout, one at a time."""
 
-    What earlier facts of the same behaviour have is not observed again. Failures of the environment are in the facts.
-    Without the `templates` of a run, the observation makes its own. It begins with an `expected` wheel, builds the
-    wheel at the end, and starts again if the two differ. Raises `Interrupted` when `stop` is set.
-    """
-    key = facts_key(entry, package, request)
-    if expected is None:
-        journal = Journal.of(workspace, entry.name, key)
-        if not request.use_cache:
+    workspace: Workspace
+    stop: threading.Event
+    listener: ProgressListener = field(default_factory=ProgressListener)
+    templates: LockTemplates | None = None
+    """Those of a run; without them, each observation makes its own."""
+
+    def observe(
+        self,
+        entry: EnvironmentEntry,
+        package: Package,
+        request: ObservationRequest,
+        expected: BuiltWheel | None = None,
+    ) -> Facts:
+        """Observe an environment and cache the facts.
+
+        What earlier facts of the same behaviour have is not observed again. Failures of the environment are in the
+        facts. An observation begins with an `expected` wheel, builds the wheel at the end, and starts again if the two
+        differ. Raises `Interrupted` when `stop` is set.
+        """
+        workspace, stop = self.workspace, self.stop
+        key = facts_key(entry, package, request)
+        if expected is None:
+            journal = Journal.of(workspace, entry.name, key)
+            if not request.use_cache:
+                journal.forget()
+        else:  # nothing is proven yet, so no other run may continue these rollouts
+            journal = Journal(expected.overlay.with_name(ROLLOUTS))
+        requests = requests_for(entry, request.of_package(package), package)
+        collected = CollectedFacts(self.listener, entry.name, key, package.digest)
+        inputs: Inputs | None = None
+        earlier: EarlierFacts | None = None
+        with (
+            suppress(StageFailed, ProgramFailed),
+            nullcontext(self.templates) if self.templates else LockTemplates(workspace, stop) as templates,
+        ):
+            budget = Budget(requests.budget, min(2, usable_cores()))
+            observation = Observation(entry, package, workspace, requests, journal, templates, stop, budget, collected)
+            observation.first = request.first
+            _prepare(observation, expected)
+            inputs = inputs_of(entry, package, request, observation.overlay)
+            earlier = earlier_facts(inputs, entry.name, workspace) if request.use_cache else None
+            if earlier is not None:
+                observation.requests = requests_for(entry, replace(request, stages=earlier.stale), package)
+            if earlier is None or earlier.stale:
+                load_and_run(observation)
+        if expected is not None and collected.wheel is not None:
+            built = None
+            with suppress(ProgramFailed):
+                built = built_wheel(package, workspace, stop)
+            if built is None or not is_as_expected(expected, built):
+                return self.observe(entry, package, request)
+            collected.wheel, observation.overlay = built.wheel, built.overlay
+        if any(failure.kind == "network" for failure in collected.failures.values()):
+            for named in named_datasets(package.folder, package.files):  # loading ended with the first one
+                collected.add("load", "wanted", named)
+        if collected.wheel is not None and changed_since_read(package):  # tests and oracle are read from the folder
+            collected.failures["wheel"] = CHANGED
             journal.forget()
-    else:  # nothing is proven yet, so no other run may continue these rollouts
-        journal = Journal(expected.overlay.with_name(ROLLOUTS))
-    requests = requests_for(entry, request.of_package(package), package)
-    collected = CollectedFacts(listener, entry.name, key, package.digest)
-    inputs: Inputs | None = None
-    earlier: EarlierFacts | None = None
-    with (
-        suppress(StageFailed, ProgramFailed),
-        nullcontext(templates) if templates else LockTemplates(workspace, stop) as own,
-    ):
-        budget = Budget(requests.budget, min(2, usable_cores()))
-        observation = Observation(entry, package, workspace, requests, journal, own, stop, budget, collected)
-        observation.first = request.first
-        _prepare(observation, expected)
-        inputs = inputs_of(entry, package, request, observation.overlay)
-        earlier = earlier_facts(inputs, entry.name, workspace) if request.use_cache else None
+        facts = collected.facts()
         if earlier is not None:
-            observation.requests = requests_for(entry, replace(request, stages=earlier.stale), package)
-        if earlier is None or earlier.stale:
-            load_and_run(observation)
-    if expected is not None and collected.wheel is not None:
-        built = _built_as_expected(expected, package, workspace, stop)
-        if built is None:
-            return observe(entry, package, workspace, request, listener, stop, templates)
-        collected.wheel, observation.overlay = built.wheel, built.overlay
-    if any(failure.kind == "network" for failure in collected.failures.values()):
-        for named in named_datasets(package.folder, package.files):  # loading ended with the first one
-            collected.add("load", "wanted", named)
-    if collected.wheel is not None and changed_since_read(package):  # tests and oracle are read from the folder
-        collected.failures["wheel"] = CHANGED
-        journal.forget()
-    facts = collected.facts()
-    if earlier is not None:
-        if facts.failures:  # the same code did not fail before
-            return observe(entry, package, workspace, replace(request, use_cache=False), listener, stop, templates)
-        facts = earlier.with_fresh(facts)
-    damaged = bool(facts.failures) and collected.wheel is not None and not has_its_files(observation.overlay.parent)
-    if not _may_pass(facts, request) and not facts.broken_infrastructure() and not damaged:
-        if trouble := remember(facts, workspace):
-            listener.note(trouble)
-        else:
-            journal.forget()
-            if inputs is not None:
-                remember_inputs(inputs, facts, workspace)
-    return facts
+            if facts.failures:  # the same code did not fail before
+                return self.observe(entry, package, replace(request, use_cache=False))
+            facts = earlier.with_fresh(facts)
+        damaged = bool(facts.failures) and collected.wheel is not None and not has_its_files(observation.overlay.parent)
+        if not _may_pass(facts, request) and not facts.broken_infrastructure() and not damaged:
+            if trouble := remember(facts, workspace):
+                self.listener.note(trouble)
+            else:
+                journal.forget()
+                if inputs is not None:
+                    remember_inputs(inputs, facts, workspace)
+        return facts
 
 
 def _may_pass(facts: Facts, request: ObservationRequest) -> bool:
@@ -125,16 +135,6 @@ def _may_pass(facts: Facts, request: ObservationRequest) -> bool:
         or any(cut.reason for cut in facts.cuts)  # a job was ended, which a less busy machine may avoid
         or (request.allow_network and bool(facts.failures))  # an outage, or a missing HF_TOKEN
     )
-
-
-def _built_as_expected(
-    expected: BuiltWheel, package: Package, workspace: Workspace, stop: threading.Event
-) -> BuiltWheel | None:
-    """The wheel of the package; `None` if it is not the expected one, or cannot be built."""
-    with suppress(ProgramFailed):
-        built = built_wheel(package, workspace, stop)
-        return built if is_as_expected(expected, built) else None
-    return None
 
 
 def _prepare(observation: Observation, expected: BuiltWheel | None) -> None:

@@ -21,7 +21,7 @@ from envwright.observing.opened_environment import opened_environment
 from envwright.reports.page import Page, TableColumn
 from envwright.rules.evidence import of_functions, reply_text
 from envwright.system.workspace import Workspace
-from envwright.text.plain_data import plain_data
+from envwright.text.plain_data import parsed_json, plain_data
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,8 @@ def turn_of(text: str) -> str | Mapping[str, Any]:
     """
     if not text.lstrip().startswith("{"):
         return text
-    try:
-        message = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    if not message.get("tool_calls"):
+    message = parsed_json(text)
+    if message is None or not message.get("tool_calls"):
         return text
     try:
         return assistant_message({key: message.get(key) for key in ("content", "tool_calls")})

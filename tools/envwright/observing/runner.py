@@ -23,7 +23,7 @@ from envwright.facts.observed import Facts, adapter
 from envwright.observing.collected_facts import ProgressListener
 from envwright.observing.earlier_facts import changed_part
 from envwright.observing.facts_cache import remembered
-from envwright.observing.observation import observe
+from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.scheduling import Timing, expected_timings, in_order, next_to_start, remember_timing
 from envwright.observing.stages.recordings import with_recordings
@@ -62,7 +62,7 @@ def facts_of(
     if known is not None:
         return known
     with open_progress([entry.name], quiet=quiet) as progress:
-        return observe(entry, package, workspace, request, _listener(progress, entry.name), stop)
+        return Observer(workspace, stop, _listener(progress, entry.name)).observe(entry, package, request)
 
 
 def _listener(progress: RunProgress, name: str) -> ProgressListener:
@@ -289,9 +289,9 @@ def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
 def _observed(shared: ValidationRun, entry: EnvironmentEntry, package: Package) -> Facts:
     workspace, request, name = shared.request.workspace, shared.request.observation, entry.name
     shared.progress.started(name)
-    listener = _listener(shared.progress, name)
+    observer = Observer(workspace, shared.stop, _listener(shared.progress, name), shared.templates)
     with expected_wheel(package, workspace) if request.expects_wheel else nullcontext() as expected:
-        facts = observe(entry, package, workspace, request, listener, shared.stop, shared.templates, expected)
+        facts = observer.observe(entry, package, request, expected)
     if facts.started.reason:
         how = "observed in a fresh process because" if facts.started.how == "fresh" else "slower than others because"
         shared.progress.note(f"{name}: {how} {facts.started.reason}")

@@ -20,6 +20,7 @@ import yaml
 
 from envwright.files.atomic_write import write_whole
 from envwright.system.workspace import Workspace
+from envwright.text.plain_data import foreign_json
 
 GUESSED_SECONDS = 15.0
 GUESSED_MEMORY = 700 * 2**20
@@ -68,9 +69,9 @@ def expected_timings(names: Iterable[str], workspace: Workspace) -> dict[str, Ti
 
 def _read(name: str, workspace: Workspace) -> Timing | None:
     try:
-        data = json.loads((workspace.timings / f"{name}.json").read_bytes())
+        data = foreign_json((workspace.timings / f"{name}.json").read_bytes())
         seconds, memory = float(data["seconds"]), int(data["memory"])
-    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
+    except (OSError, ValueError, TypeError, KeyError, OverflowError):
         return None
     return Timing(seconds, memory) if isfinite(seconds) and seconds >= 0 and memory >= 0 else None
 

@@ -8,7 +8,6 @@ docs/architecture.md describes the state of each, what it shares, and the effect
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import socket
@@ -38,6 +37,7 @@ from envwright.observing.job import Confinement, Job, Process, WorkerLost, worke
 from envwright.observing.memory import MemoryWatch
 from envwright.system.subprocesses import MARK, Interrupted, end_marked
 from envwright.system.workspace import Workspace
+from envwright.text.plain_data import foreign_json
 
 MOST_TEMPLATES = 6
 """Maximum lock templates at one time: each holds an import of verifiers in memory, some 200 MB."""
@@ -111,8 +111,8 @@ class LockTemplate(ForkingProcess):
                     self._refusal = f"verifiers was not imported within {LOAD_SECONDS:g} s"
                 elif select.select([self.control], [], [], LOOK_SECONDS)[0]:
                     self._refusal = "the process that imports verifiers ended"
-                    with suppress(OSError, ValueError, RecursionError):
-                        self._refusal = str(json.loads(self.control.recv(1 << 16))["refusal"])
+                    with suppress(OSError, ValueError):
+                        self._refusal = str(foreign_json(self.control.recv(1 << 16))["refusal"])
                         keep_bytecode(self.venv, self._bytecode)
             return self._refusal
 

@@ -10,7 +10,6 @@ Sources of the formats: `verifiers.legacy.utils.save_utils` (results.jsonl of 0.
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections import Counter
@@ -34,7 +33,7 @@ from envwright.facts.results import (
     task_key,
 )
 from envwright.facts.spending import Tokens
-from envwright.text.plain_data import counted
+from envwright.text.plain_data import counted, foreign_json
 from envwright.text.visible_text import on_one_line
 
 MOST_LINES_PRINTED = 20
@@ -103,8 +102,8 @@ def metadata_beside(path: Path, imported: Imported) -> Mapping[str, Any]:
         return {}
     try:
         with beside.open("rb") as stream:
-            metadata = json.loads(stream.read(MOST_METADATA))
-    except (OSError, ValueError, RecursionError) as error:
+            metadata = foreign_json(stream.read(MOST_METADATA))
+    except (OSError, ValueError) as error:
         imported.problems.append(LineProblem(0, f"{beside.name} cannot be read: {error}"))
         return {}
     return metadata if isinstance(metadata, dict) else {}
@@ -385,8 +384,8 @@ def _calls(calls: Any) -> Any:
     if not isinstance(calls, list) or not all(isinstance(call, str) for call in calls):
         return calls
     try:
-        return [json.loads(call) for call in calls]
-    except (ValueError, RecursionError) as error:
+        return [foreign_json(call) for call in calls]
+    except ValueError as error:
         raise UnreadableRow(f"its tool_calls are not JSON: {error}") from None
 
 

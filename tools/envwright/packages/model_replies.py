@@ -12,7 +12,6 @@ They are no part of the package, and nobody vouches for them: reading is bounded
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from collections import Counter, defaultdict
@@ -42,6 +41,7 @@ from envwright.packages.import_results import (
     row_of_line,
 )
 from envwright.packages.recordings import read_recordings, recordings_content
+from envwright.text.plain_data import parsed_json
 from envwright.text.visible_text import on_one_line
 
 MOST_FILES = 20
@@ -184,7 +184,7 @@ def _read_file(read: ResultsRead, package: Package, path: Path) -> None:
             continue
         try:
             row, answer, day = row_of_line(raw, metadata, known), _answer_of(raw), _date_of(raw)
-        except (MalformedRow, UnreadableRow, AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        except (MalformedRow, UnreadableRow, AttributeError, KeyError, TypeError, ValueError):
             read.left_out[f"{file}: {UNREADABLE}"] += 1
             continue
         if plain_name(row.environment) not in {plain_name(package.name), plain_name(package.module)}:
@@ -201,10 +201,7 @@ def _values_of(path: Path, most: int) -> Iterator[tuple[int, Any, str | None]]:
         return
     with path.open("rb") as stream:
         content = stream.read(most + 1)
-    try:
-        page = json.loads(content) if len(content) <= most else None
-    except (ValueError, RecursionError):
-        page = None
+    page = parsed_json(content) if len(content) <= most else None
     samples = page.get("samples") if isinstance(page, Mapping) else None
     if not isinstance(samples, list):
         yield 1, None, "is no page of samples, or too large"

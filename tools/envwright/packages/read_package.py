@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envwright_worker.author_tests import CASES_FILE, ORACLE_FILE
 from packaging.requirements import InvalidRequirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
 from envwright.declarations.declared_text import read_text, relative
-from envwright.declarations.package import CASES_FILE, ORACLE_FILE, CaseDeclaration, Lock, Package, folder_of
+from envwright.declarations.package import CaseDeclaration, Lock, Package, folder_of
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.packages.cases import read_cases
 from envwright.packages.content import UnreadablePatternError, hub_content_hash, list_content, strict_digest

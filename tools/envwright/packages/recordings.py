@@ -22,6 +22,7 @@ from envwright.facts.recordings import RecordingProblem
 from envwright.facts.results import LINE_LIMIT, EvaluationRow, MalformedRow, row_of
 from envwright.files.atomic_write import write_whole
 from envwright.packages.content import RECORDINGS
+from envwright.text.plain_data import foreign_json
 
 MAX_BYTES = 2_000_000
 """The most bytes of a recording with its baseline."""
@@ -259,14 +260,14 @@ def _rows(path: Path, file: str) -> tuple[tuple[Line, ...], str, list[RecordingP
                 lines += 1
                 digest.update(line)
                 try:
-                    row = row_of(json.loads(line))
+                    row = row_of(foreign_json(line))
                     if row.identity in seen:
                         raise MalformedRow(f"rollout {row.rollout} on task {row.task} is a duplicate")
                     seen.add(row.identity)
                     rows.append((lines, row))
                     if SECRETS.search(line.decode("utf-8", "replace")):
                         report(lines, "contains what looks like an API key; revoke it")
-                except (ValueError, RecursionError) as error:
+                except ValueError as error:
                     message = str(error) if isinstance(error, MalformedRow) else f"is not JSON: {error}"
                     report(lines, message[:300])
                 if len(problems) == MOST_PROBLEMS:
@@ -294,10 +295,10 @@ def _baseline(path: Path, file: str) -> tuple[Mapping[str, Any], list[RecordingP
     if not path.is_file():
         return {}, [RecordingProblem(file, None, "is missing: the rollouts have no baseline")]
     try:
-        baseline = json.loads(path.read_bytes())
+        baseline = foreign_json(path.read_bytes())
     except json.JSONDecodeError as error:
         return {}, [RecordingProblem(file, error.lineno, f"is not JSON: {error.msg}")]
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         return {}, [RecordingProblem(file, None, f"is not JSON: {error}")]
     if not isinstance(baseline, dict) or baseline.get("version") != 1:
         return {}, [RecordingProblem(file, 1, "is not a baseline of version 1")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from envwright.declarations.package import Package
 from envwright.exit_codes import CommandError
 from envwright.rules.engine import GATES
 from envwright.rules.rewards.gold import BY_RESULTS
+from envwright.text.plain_data import foreign_json
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,12 @@ class HandedOver:
 def read_evidence(path: Path) -> dict[str, ValidationEvidence]:
     """The evidence of a `validate.json`, by environment. Raises `CommandError`."""
     try:
-        data = json.loads(path.read_bytes())
+        data = foreign_json(path.read_bytes())
         entries = data["environments"]
         return {entry["name"]: _evidence(entry) for entry in entries}
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {error.strerror or error}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CommandError(f"{path} is not a validate.json: {type(error).__name__} {error}") from None
 
 

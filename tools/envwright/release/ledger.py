@@ -27,6 +27,7 @@ from envwright.release.publishing import Fetched, Published, Verified
 from envwright.release.pushed_evaluations import PushedEvaluation
 from envwright.reports.printing import append_to_summary, print_text
 from envwright.text.markdown import code_span, prose, prose_cell, table_cell
+from envwright.text.plain_data import foreign_json
 from envwright.text.scrubbing import Scrubber
 from envwright.text.visible_text import on_one_line
 
@@ -305,7 +306,7 @@ class LedgerFile:
 def read_ledger(file: Path) -> ReleaseLedger:
     """A ledger from its file. Raises `LedgerUnreadable`."""
     try:
-        data = json.loads(file.read_bytes())
+        data = foreign_json(file.read_bytes())
         if data["version"] != FORMAT_VERSION:
             raise ValueError(f"its version is {data['version']}, and {FORMAT_VERSION} can be read")
         return ReleaseLedger(
@@ -324,7 +325,7 @@ def read_ledger(file: Path) -> ReleaseLedger:
         raise LedgerUnreadable(f"{file} cannot be read: {error.strerror or error}") from None
     except KeyError as error:
         raise LedgerUnreadable(f"{file} is not a release.json: it has no {error}") from None
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise LedgerUnreadable(f"{file} is not a release.json: {error}") from None
 
 

@@ -26,6 +26,7 @@ from envwright.release.ledger import LedgerEntry, LedgerUnreadable
 from envwright.release.publishing import Verified
 from envwright.system.subprocesses import ProgramFailed, run_program
 from envwright.system.workspace import Workspace
+from envwright.text.plain_data import foreign_json
 from envwright.text.scrubbing import Scrubber, without_secrets
 
 INSTALL_SECONDS = 300.0
@@ -124,11 +125,11 @@ def read_loaded(file: Path, commit: str) -> dict[str, Verified]:
     if not file.exists():
         return {}
     try:
-        data = json.loads(file.read_bytes())
+        data = foreign_json(file.read_bytes())
         if data["commit"] != commit:
             raise ValueError(f"it is about the commit {str(data['commit'])[:12]}, and the ledger about {commit[:12]}")
         return {str(each.pop("name")): adapter(Verified).validate_python(each) for each in data["environments"]}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise LedgerUnreadable(f"{file} is not what release verify writes: {type(error).__name__} {error}") from None
 
 

@@ -14,7 +14,7 @@ from envwright_worker.splits import Split
 
 from envwright.facts.observed import adapter
 from envwright.reports.blocks import Block, Heading, Labelled, TableBlock
-from envwright.text.plain_data import plain_data
+from envwright.text.plain_data import foreign_json, plain_data
 from envwright.text.visible_text import shortened
 
 if TYPE_CHECKING:
@@ -152,10 +152,10 @@ def read_comparisons(reports: Path, digests: Mapping[str, str]) -> list[dict[str
     found = []
     for path in sorted((reports / FOLDER).glob("*.json")):
         try:
-            data = json.loads(path.read_bytes())
+            data = foreign_json(path.read_bytes())
             verdict = data.pop("verdict")
             report = adapter(ComparisonReport).validate_python(data, strict=False)
-        except (OSError, ValueError, RecursionError, AttributeError, KeyError, TypeError):
+        except (OSError, ValueError, AttributeError, KeyError, TypeError):
             continue
         assert isinstance(report, ComparisonReport)
         if report.version == FORMAT_VERSION and digests.get(report.environment) == report.digest:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from envwright.reports.result import read_report
 from envwright.reports.reward_diff import FILE, read_changed_rewards, render_changes
 from envwright.reports.sarif import render_sarif
 from envwright.text.markdown import prose, prose_cell, table_cell
+from envwright.text.plain_data import foreign_json
 
 REPORT = "validate.json"
 NOTHING: Mapping[str, Any] = {"include": []}
@@ -74,8 +74,8 @@ def _plan_data(path: Path) -> Mapping[str, Any]:
 def _json_of(path: Path) -> Any:
     """The data of a file; an empty object if there is none. Raises `DeclarationError`."""
     try:
-        return json.loads(_small(path).read_bytes()) if path.is_file() else {}
-    except (ValueError, RecursionError):
+        return foreign_json(_small(path).read_bytes()) if path.is_file() else {}
+    except ValueError:
         raise DeclarationError([Problem(str(path), None, "is not JSON")]) from None
 
 

@@ -23,7 +23,7 @@ from envwright.reports.blocks import Block, Heading, Labelled, Quote, TableBlock
 from envwright.rules.engine import Verdict
 from envwright.rules.evidence import of_functions, reply_text
 from envwright.text.markdown import code_span, prose, table_cell
-from envwright.text.plain_data import plain_data
+from envwright.text.plain_data import foreign_json, plain_data
 from envwright.text.visible_text import on_one_line
 
 if TYPE_CHECKING:
@@ -328,9 +328,9 @@ def read_reward_diff(path: Path) -> dict[str, Any]:
     try:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST:
             raise ValueError
-        data: dict[str, Any] = json.loads(path.read_bytes())
+        data: dict[str, Any] = foreign_json(path.read_bytes())
         changed_rewards(data)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         problem = Problem(str(path), None, "was not written by `envwright rewards diff`")
         raise DeclarationError([problem]) from None
     return data

@@ -20,7 +20,7 @@ from envwright.hub.runs import RewardBin
 from envwright.reports.blocks import Block, Heading, Labelled
 from envwright.statistics.before_after import GoalAnswer
 from envwright.text.markdown import fenced, prose, table_cell
-from envwright.text.plain_data import plain_data
+from envwright.text.plain_data import foreign_json, plain_data
 from envwright.text.visible_text import on_one_line, shortened, visible
 
 if TYPE_CHECKING:
@@ -161,8 +161,8 @@ def write_run(run: RunReport, reports: Path) -> Path:
 def read_run(path: Path) -> RunReport:
     """A run as `write_run` wrote it. Raises `ValueError` with the file's name if it is not one."""
     try:
-        run = adapter(RunReport).validate_python(json.loads(path.read_bytes()), strict=False)
-    except (ValueError, RecursionError) as error:
+        run = adapter(RunReport).validate_python(foreign_json(path.read_bytes()), strict=False)
+    except ValueError as error:
         raise ValueError(f"{path} is not a report of a run: {error}") from None
     assert isinstance(run, RunReport)
     if run.version != FORMAT_VERSION:

@@ -7,7 +7,8 @@ from collections import Counter
 from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING
 
-from envwright.declarations.package import ORACLE_FILE
+from envwright_worker.author_tests import CASES_FILE, ORACLE_FILE
+
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.reports.distribution import show as show_distribution
 from envwright.reports.documentation import linked
@@ -46,7 +47,7 @@ MOST_FINDINGS_OF_A_RULE = 5
 """The most findings per environment; the others are counted here, and are in validate.json."""
 MOST_SENTENCES = 3
 """The most environments whose mutants and searches get a sentence; with more, each gets a table row."""
-PASTED = {READY_CASE: "tests/cases.yaml", TO_COMPLETE.replace("_", " "): ORACLE_FILE, REGISTRY_FILE: REGISTRY_FILE}
+PASTED = {READY_CASE: CASES_FILE, TO_COMPLETE.replace("_", " "): ORACLE_FILE, REGISTRY_FILE: REGISTRY_FILE}
 """Evidence that is printed unchanged, for pasting."""
 MOST_PROBLEMS = 100
 MOST_PASSED_ROWS = 20

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from envwright_worker.author_tests import ORACLE_FILE
 from envwright_worker.policies.baselines import oracle
-
-from envwright.declarations.package import ORACLE_FILE
 
 if TYPE_CHECKING:
     from envwright.facts.observed import Failure, Place, Score

@@ -6,9 +6,9 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from envwright_worker.author_tests import ORACLE_FILE
 from envwright_worker.policies.baselines import oracle
 
-from envwright.declarations.package import ORACLE_FILE
 from envwright.facts.observed import Place
 from envwright.facts.reward_numbers import is_reward_number, number
 from envwright.rules.engine import Found, Subject, merged, rule

@@ -22,7 +22,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from envwright.declarations.package import ORACLE_FILE
+from envwright_worker.author_tests import ORACLE_FILE
+
 from envwright.facts.stages import needed_by
 from envwright.rules.engine import GATES, Finding, Gate, Subject, Verdict, all_rules, findings
 from envwright.rules.evidence import described

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from envwright.text.visible_text import shortened, visible
 
 DEEPEST = 60
 """The most levels of nesting."""
+MOST_LEVELS = 100
+"""The most levels of JSON that is read: code may walk it by recursion, and Python refuses a thousand calls."""
 LARGEST_INTEGER_BITS = 1024
 """Python refuses to write far larger ones in decimals."""
 
@@ -84,19 +87,42 @@ def size_text(count: float) -> str:
     return f"{count:.1f} GB"
 
 
-def parsed_json(text: str) -> Any:
-    """The value, `None` if the text is not JSON. NaN and Infinity, which trainers write, are read as such."""
+class NestedTooDeeply(ValueError):
+    """JSON has more than `MOST_LEVELS` levels."""
+
+
+def foreign_json(content: str | bytes) -> Any:
+    """The value of JSON from elsewhere. NaN and Infinity, which trainers write, are read as such.
+
+    Raises `ValueError` if it is not JSON, and `NestedTooDeeply` if code that walks it by recursion might not return.
+    """
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        value = json.loads(content)
+    except RecursionError:
+        raise NestedTooDeeply("is nested too deeply") from None
+    text = content if isinstance(content, str) else content.decode("latin-1")
+    level = [value] if text.count("[") + text.count("{") > MOST_LEVELS else []  # most lines of results have fewer
+    for _ in range(MOST_LEVELS):
+        parts = chain.from_iterable(one.values() if isinstance(one, dict) else one for one in level)
+        level = [part for part in parts if isinstance(part, (dict, list))]
+    if level:
+        raise NestedTooDeeply("is nested too deeply")
+    return value
+
+
+def parsed_json(content: str | bytes) -> Any:
+    """The value of JSON from elsewhere; `None` if it cannot be read."""
+    try:
+        return foreign_json(content)
+    except ValueError:
         return None
 
 
 def json_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file; empty if there is none that can be read."""
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        found = foreign_json(path.read_bytes())
+    except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
 

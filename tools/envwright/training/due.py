@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from envwright import exit_codes
 from envwright.declarations.package import Package
 from envwright.declarations.registry import ExternalEntry, Registry
 from envwright.declarations.run import RunSpec
@@ -330,7 +331,8 @@ def _absence(entry: ExternalEntry, pinned: HubAnswer, latest: HubAnswer) -> str:
     if pinned.outcome == "ok":
         return ""
     if pinned.outcome == "failed":
-        raise HubUnavailable(f"{address}@{entry.version} could not be read: {pinned.message}", "run it again")
+        message = f"{address}@{entry.version} could not be read: {pinned.message}"
+        raise HubUnavailable(message, "run it again", exit_codes.ERROR)
     place = f"{REGISTRY_FILE}:{entry.line}" if entry.line else REGISTRY_FILE
     if latest.outcome != "ok":
         return f"{address} ({place}), which this key does not see"

@@ -12,12 +12,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from envwright.builds.machine import answered_checks, refuse_unready
+from envwright import exit_codes
+from envwright.builds.machine import platform_checks, refuse_unready
 from envwright.declarations.problem import nearest
 from envwright.declarations.registry import ExternalEntry, Registry
 from envwright.declarations.run import run_spec
 from envwright.exit_codes import CommandError
-from envwright.hub.access import HubAccess, Prime, hub_access, the_platform
+from envwright.hub.access import HubAccess, HubUnavailable, Prime, hub_access, the_platform
 from envwright.hub.runs import TrainingOffer, read_training_offer
 from envwright.hub.state import read_hub
 from envwright.packages.git import head_of
@@ -144,7 +145,7 @@ def training_platform(settings: HubRunSettings) -> TrainingPlatform:
         return TrainingPlatform(None, hub_access(), unread, stop)
     prime, access = the_platform("or only show the configuration: --dry-run")
     if not settings.dry_run:
-        refuse_unready(answered_checks("train", access, prime, None, stop))
+        refuse_unready(platform_checks("train", access, prime, read_hub(prime, access, (), stop).identity))
     offer, kind = read_training_offer(prime, access, stop), settings.gpu_type
     if kind and offer.gpus and kind not in offer.gpus:
         near = nearest(kind, offer.gpus) or next(iter(offer.gpus))
@@ -193,7 +194,7 @@ def compiled_hub_run(settings: HubRunSettings, platform: TrainingPlatform, root:
 def _external(addresses: Sequence[str], platform: TrainingPlatform) -> dict[str, ExternalEntry]:
     """The environments by name, at the version that was named or at the latest.
 
-    Raises `Unusable` for one that is not on the Hub.
+    Raises `Unusable` for one that is not on the Hub, `HubUnavailable` for one that cannot be read.
     """
     plain = [address.partition("@")[0] for address in addresses]
     pinned = [address for address in addresses if "@" in address]
@@ -206,7 +207,8 @@ def _external(addresses: Sequence[str], platform: TrainingPlatform) -> dict[str,
             reading = hub.pinned[address] if version else hub.readings[place]
             version = version or (reading.environment.version if reading.environment else "")
             if reading.standing == "unreadable":
-                raise Unusable(f"{address} could not be read on the Hub: {reading.why}")
+                message = f"{address} could not be read on the Hub: {reading.why}"
+                raise HubUnavailable(message, "run it again", exit_codes.ERROR)
             if reading.standing != "found" or not version:
                 latest = hub.readings[place].environment
                 if latest is not None and latest.version:

@@ -24,6 +24,7 @@ from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.exit_codes import CommandError
 from envwright.hub.access import the_platform
 from envwright.hub.runs import RunDetails, list_runs, read_run
+from envwright.text.plain_data import NestedTooDeeply, foreign_json
 from envwright.training.follow import OUTPUTS, platform_run
 from envwright.training.run_folder import step_of_model
 from envwright.training.trainers import trainer_named
@@ -184,7 +185,7 @@ def _rank(folder: Path, spec: RunSpec) -> int | None:
     path = folder / ADAPTER_CONFIG
     if not path.exists():
         return None
-    config: dict[str, Any] = json.loads(path.read_bytes())
+    config: dict[str, Any] = foreign_json(path.read_bytes())
     merge = "merge it into its base by hand (peft: merge_and_unload), and serve that folder with vllm serve"
     if refused := [key for key in ("modules_to_save", "use_dora") if config.get(key)]:
         raise NoKeptModel(f"{path}: vLLM loads no adapter with {', '.join(refused)}", merge)
@@ -204,10 +205,10 @@ def _addressed(root: Path, spec: RunSpec, step: int | None, kept: KeptAddresses)
     for path in sorted(folder.glob(kept.files)):
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
-                row = json.loads(line)
+                row = foreign_json(line)
                 name, place = str(row["name"]), str(row["sampler_path"])
                 found[int(row.get("batch") or name)] = place
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            except (ValueError, KeyError, TypeError, AttributeError):
                 continue  # half a line, or a checkpoint without weights for sampling
     if not found:
         message = f"{spec.name} has no result: {folder / kept.files} names no sampler_path"
@@ -280,11 +281,11 @@ def incomplete_files(folder: Path, written_last: str = "") -> Iterator[str]:
 
 def _json_problem(path: Path) -> Iterator[str]:
     try:
-        if not isinstance(json.loads(path.read_bytes()), dict):
+        if not isinstance(foreign_json(path.read_bytes()), dict):
             yield f"{path}: is not a JSON object"
     except FileNotFoundError:
         yield f"{path}: is missing"
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         yield f"{path}: cannot be read: {error}"
 
 
@@ -305,7 +306,7 @@ def _of_parts(folder: Path) -> Iterator[str]:
     if problems := tuple(_json_problem(path)):
         yield from problems
         return
-    parts = json.loads(path.read_bytes()).get("weight_map")
+    parts = foreign_json(path.read_bytes()).get("weight_map")
     if not isinstance(parts, dict) or not parts or not all(isinstance(part, str) for part in parts.values()):
         yield f"{path}: has no weight_map from tensors to files"
         return
@@ -326,12 +327,12 @@ def read_header(path: Path) -> Mapping[str, Any]:
                 raise ValueError(f"is cut off in its header, after {size:,} bytes")
             if length > MOST_HEADER:
                 raise ValueError(f"is not a safetensors file: its header would have {length:,} bytes")
-            header = json.loads(file.read(length))
+            header = foreign_json(file.read(length))
     except FileNotFoundError:
         raise ValueError("is missing") from None
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+    except (UnicodeDecodeError, json.JSONDecodeError, NestedTooDeeply):
         raise ValueError("is not a safetensors file: its header is not JSON") from None
     tensors = (
         {name: each for name, each in header.items() if name != "__metadata__"} if isinstance(header, dict) else {}

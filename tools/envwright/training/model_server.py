@@ -28,6 +28,7 @@ from envwright.exit_codes import CommandError
 from envwright.facts.observed import Failure
 from envwright.system.installation import command_with
 from envwright.system.subprocesses import Interrupted, ProgramFailed, run_program
+from envwright.text.plain_data import foreign_json
 from envwright.text.scrubbing import without_secrets
 from envwright.training.kept_model import KeptModel
 from envwright.training.trainers import trainer_named
@@ -124,9 +125,9 @@ def is_served(endpoint: Endpoint) -> bool:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(f"{endpoint.url}/models", timeout=ANSWER_SECONDS) as answer:
-            listed = json.loads(answer.read(1_000_000))["data"]
+            listed = foreign_json(answer.read(1_000_000))["data"]
             return any(each["id"] == endpoint.model for each in listed)
-    except (OSError, HTTPException, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, HTTPException, ValueError, KeyError, TypeError):
         return False
 
 

@@ -26,6 +26,7 @@ from envwright.packages.changes import read_registry_at
 from envwright.packages.content import reward_digest
 from envwright.packages.recordings import read_recordings
 from envwright.system.scratch_folder import temporary_scratch
+from envwright.text.plain_data import foreign_json
 from envwright.text.visible_text import on_one_line, shortened
 from envwright.training.run_folder import IDENTITY
 from envwright.training.trainers.trainer import START_FILE
@@ -112,8 +113,8 @@ def write_once(folder: Path, fixed: Preregistration) -> None:
 def read_preregistration(path: Path) -> Preregistration:
     """Raises `NotRegistered` if the file cannot be read."""
     try:
-        fixed: Preregistration = adapter(Preregistration).validate_python(json.loads(path.read_bytes()), strict=False)
-    except (OSError, ValueError, RecursionError) as error:
+        fixed: Preregistration = adapter(Preregistration).validate_python(foreign_json(path.read_bytes()), strict=False)
+    except (OSError, ValueError) as error:
         raise NotRegistered(
             f"{path} cannot be read: {shortened(on_one_line(str(error)), 300)}",
             "restore it from a backup; it is written when a run starts, and never again",

@@ -12,7 +12,7 @@ from typing import Any
 
 from envwright.exit_codes import CommandError
 from envwright.files.atomic_write import write_whole
-from envwright.text.plain_data import json_object, parsed_json
+from envwright.text.plain_data import foreign_json, json_object, parsed_json
 
 STATE = "trainer_state.json"
 """The file that is written last: a checkpoint without it is incomplete."""
@@ -47,7 +47,7 @@ def step_of(checkpoint: Path | None) -> int:
     """The step after which a checkpoint was written; 0 for none."""
     if checkpoint is None:
         return 0
-    return int(json.loads((checkpoint / STATE).read_text(encoding="utf-8"))["global_step"])
+    return int(foreign_json((checkpoint / STATE).read_text(encoding="utf-8"))["global_step"])
 
 
 def finished_model(checkpoint: Path, final: Path) -> Path:

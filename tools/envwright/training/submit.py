@@ -27,6 +27,7 @@ from envwright.hub.access import HubAccess, HubUnavailable, Prime
 from envwright.hub.pending_submission import PAUSES, PENDING_SECONDS, PendingSubmission, decisive_line, is_refusal
 from envwright.hub.runs import PlatformRun, RunsUnreadable, list_runs
 from envwright.system.scratch_folder import temporary_scratch
+from envwright.text.plain_data import foreign_json
 from envwright.training.declared_runs import DeclaredRun
 from envwright.training.trainers import trainer_named
 from envwright.training.trainers.trainer import Compiled, CompileRequest
@@ -117,8 +118,8 @@ class SeenRun:
     def id(self) -> str:
         """Its id there; empty without a note."""
         try:
-            return str(json.loads(self.file.read_bytes())["id"])
-        except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
+            return str(foreign_json(self.file.read_bytes())["id"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
             return ""
 
     def keep(self, id: str) -> None:

@@ -25,6 +25,7 @@ from envwright.packages.content import reward_digest
 from envwright.packages.recordings import read_recordings
 from envwright.rules.diagnosis import LEAST_TRIES
 from envwright.statistics.run_replies import RunReplies
+from envwright.text.plain_data import foreign_json
 from envwright.text.visible_text import on_one_line, shortened
 
 
@@ -80,8 +81,8 @@ def _rates_in(root: Path, file: str, run: str) -> TaskRates | str:
     try:
         if not leads_inside(root / file, root):
             return f"{file} is not a file of this repository"
-        read: TaskRates = adapter(TaskRates).validate_python(json.loads(read_bytes(root / file, root)), strict=False)
-    except (DeclarationError, ValueError, RecursionError) as error:
+        read: TaskRates = adapter(TaskRates).validate_python(foreign_json(read_bytes(root / file, root)), strict=False)
+    except (DeclarationError, ValueError) as error:
         why = shortened(on_one_line(str(error)), 200)
         return f"{file} cannot be read ({why}); write it: envwright diagnose {run} --rates {file}"
     return read

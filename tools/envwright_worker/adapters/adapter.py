@@ -104,6 +104,8 @@ class ToolUse:
 
 MARGIN_SECONDS = 5.0
 """Seconds by which a rollout's own limit ends before the host's, so that it is reported."""
+SAMPLING = {"temperature": 1.0}
+"""The sampling parameters of every call; the host's relay replaces them with those of a real model's endpoint."""
 CONVERSATION_HEADER = "X-Session-ID"
 """The header in which requests of rollouts carry the id of their conversation; v1 sets it itself."""
 
@@ -117,7 +119,6 @@ class RolloutOptions:
     max_concurrent: int
     seconds: float
     """The host's limit of one rollout."""
-    sampling: Mapping[str, Any] = field(default_factory=lambda: {"temperature": 1.0})
     connected: bool = False
     """Whether requests to the scripted endpoint use a connection, as requests to a model do."""
     harness: str | None = None

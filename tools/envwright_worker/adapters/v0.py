@@ -24,6 +24,7 @@ import verifiers as vf
 from envwright_worker.adapters.adapter import (
     CONVERSATION_HEADER,
     MOST_CALLS,
+    SAMPLING,
     Adapter,
     RolloutOptions,
     RolloutRequest,
@@ -343,7 +344,7 @@ class AdapterV0(Adapter):
         generate = self._environment.generate
         client = resolved_client(options.base_url, options.seconds)
         send_conversation(client)
-        arguments: dict[str, Any] = {"client": client, "model": policy, "sampling_args": dict(options.sampling)}
+        arguments: dict[str, Any] = {"client": client, "model": policy, "sampling_args": dict(SAMPLING)}
         arguments["max_concurrent"] = options.max_concurrent  # bounds groups where they are scored as a whole
         if "on_progress" not in inspect.signature(generate).parameters:  # 0.1.8 and 0.1.9: columns at the end
             with self._filing_per_rollout(ledger, options.limit):

@@ -27,6 +27,7 @@ from verifiers.v1.state import state_cls
 from envwright_worker.adapters import chat_harness
 from envwright_worker.adapters.adapter import (
     MARGIN_SECONDS,
+    SAMPLING,
     Adapter,
     RolloutOptions,
     RolloutRequest,
@@ -289,7 +290,7 @@ class AdapterV1(Adapter):
         environment = await self._served(options)
         gate = asyncio.Semaphore(options.max_concurrent)
         client = vf.EvalClientConfig(base_url=options.base_url, api_key_var="ENVWRIGHT_ENDPOINT_KEY")
-        sampling = vf.SamplingConfig(**options.sampling)
+        sampling = vf.SamplingConfig(**SAMPLING)
         limit = options.limit + MARGIN_SECONDS / 2  # the library's own limit runs out first, and reports more
 
         async def play(job: RolloutRequest, number: int, slot: Any) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+ORACLE_FILE, CASES_FILE = "tests/oracle.py", "tests/cases.yaml"
+
 
 def pytest_configuration(folder: Path) -> Path:
     """The file with the package's own settings of pytest, which would look for one in all folders above as well."""

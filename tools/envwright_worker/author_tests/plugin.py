@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
+from envwright_worker.author_tests import CASES_FILE
 from envwright_worker.author_tests.expectation import parse_expectation
 from envwright_worker.author_tests.grader import Grader, Scored, TaskData
 from envwright_worker.failures import OutOfTime, shortened
 from envwright_worker.messages import text_of
 from envwright_worker.session import time_limit
 
-CASES_FILE = "cases.yaml"
 LONGEST_TEXT = 2_000
 TEST_SECONDS = 60.0
 """Seconds after which a test counts as hanging."""
@@ -39,7 +39,7 @@ class AuthorsPlugin:
 
     def pytest_collect_file(self, file_path: Path, parent: Any) -> Any:
         """Collect cases beside the tests."""
-        if file_path.name != CASES_FILE or file_path.parent.name != "tests":
+        if not file_path.match(CASES_FILE):
             return None
         found = CasesFile.from_parent(parent, path=file_path)
         found.grader, found.cases = self._grader, self._cases

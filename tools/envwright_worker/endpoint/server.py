@@ -26,6 +26,7 @@ from aiohttp import web
 
 from envwright_worker.adapters.adapter import CONVERSATION_HEADER, RolloutTurn, TaskView
 from envwright_worker.adapters.rollout_errors import TOO_LONG
+from envwright_worker.author_tests import ORACLE_FILE
 from envwright_worker.endpoint.dialects import (
     ReplyChoice,
     asked_choices,
@@ -363,10 +364,10 @@ def refusal(refused: RequestRefused) -> web.Response:
 def _line(error: Exception) -> str:
     """The line in the author's oracle that raised, for readers without a traceback."""
     steps = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    lines = [line for path, line in steps if path.parts[-2:] == ("tests", "oracle.py")]
+    lines = [line for path, line in steps if path.match(ORACLE_FILE)]
     if isinstance(error, Accusation) and error.code is not None:
         lines.append(error.code.co_firstlineno)
-    return f" (tests/oracle.py, line {lines[-1]})" if lines else ""
+    return f" ({ORACLE_FILE}, line {lines[-1]})" if lines else ""
 
 
 async def commit(fault: EndpointFault, request: web.Request, body: bytes) -> web.StreamResponse:

@@ -100,9 +100,10 @@ class Mutator:
 
     def _swapped_default(self, filename: str, mutant: Mapping[str, Any]) -> Iterator[None]:
         name, parameter = mutant["function"], mutant["parameter"]
-        functions = [each for each in self._functions.get(filename, ()) if each.__code__.co_qualname == name]
-        expression = _default_of(ast.parse(mutant["source"]), name, parameter)
-        if not functions or expression is None:
+        first, expression = _default_at(mutant["line"], ast.parse(mutant["source"]), parameter)
+        known = [each for each in self._functions.get(filename, ()) if each.__code__.co_firstlineno == first]
+        functions = [each for each in known if each.__code__.co_qualname == name]
+        if not functions:
             raise NotApplicable("no live function has the default")
         compiled = compile(ast.Expression(expression), filename, "eval")
         saved = [(function, function.__defaults__, function.__kwdefaults__) for function in functions]
@@ -193,25 +194,18 @@ def _with_freevars(new: CodeType, old: CodeType, source: str, filename: str) -> 
     raise NotApplicable("the closure has other variables")
 
 
-def _default_of(tree: ast.Module, name: str, parameter: str) -> ast.expr | None:
-    """The default of a parameter of a function, by qualified name."""
+def _default_at(line: int, tree: ast.Module, parameter: str) -> tuple[int, ast.expr]:
+    """The first line of the function whose default of a parameter has a line, and this default.
 
-    def search(body: list[ast.stmt], prefix: str) -> ast.expr | None:
-        for node in body:
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                here = f"{prefix}{node.name}"
-                found = _defaults(node.args).get(parameter) if here == name else None
-                found = found or search(node.body, f"{here}.<locals>.")
-            elif isinstance(node, ast.ClassDef):
-                found = search(node.body, f"{prefix}{node.name}.")
-            else:
-                inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
-                found = search(inner, prefix)
-            if found is not None:
-                return found
-        return None
-
-    return search(tree.body, "")
+    A name is not enough: `typing.overload` and `singledispatch` keep several functions of one name alive.
+    """
+    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    found = [(node, default) for node in functions if (default := _defaults(node.args).get(parameter)) is not None]
+    before = [(node, default) for node, default in found if default.lineno <= line]
+    if not before:
+        raise NotApplicable("no function has the default")
+    node, default = max(before, key=lambda one: one[1].lineno)
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]), default
 
 
 def _defaults(arguments: ast.arguments) -> dict[str, ast.expr]:

@@ -9,7 +9,6 @@ from typing import Any
 from envwright_worker.adapters.adapter import RolloutRequest
 from envwright_worker.adapters.rollout_errors import lost_rollout
 from envwright_worker.channel import JobRequest
-from envwright_worker.endpoint.faults import FaultPlan
 from envwright_worker.endpoint.scripted_judge import SCRIPTED
 from envwright_worker.failures import OutOfTime
 from envwright_worker.session import Session
@@ -45,16 +44,14 @@ def requested_of(session: Session, request: JobRequest) -> list[RolloutKey]:
 
 
 def _made(session: Session, asked: list[RolloutKey], request: JobRequest) -> Iterator[dict[str, Any]]:
-    """The rollouts, with the requested faults of the endpoint, and a failure in place of each missing one."""
+    """The rollouts, and a failure in place of each missing one."""
     missing = dict.fromkeys(asked)
     nothing = "the evaluation ended without a result of this rollout"
     failure: dict[str, Any] = {"kind": "infrastructure", "type": "LostRollout", "message": nothing}
-    session.endpoint.faults = FaultPlan.parse(request.get("faults", ()))
     relay, judge = request.get("relay"), session.judge
     if judge is not None and relay is not None:
         judge.place = request.get("judge")
     settings: dict[str, Any] = {"connected": request.get("connected", True), "harness": request.get("harness")}
-    settings |= {"sampling": request["sampling"]} if "sampling" in request else {}
     rows = session.rollouts(jobs_of(asked), request["max_concurrent"], request["seconds"], relay, **settings)
     try:
         for row in rows if asked else ():
@@ -67,7 +64,6 @@ def _made(session: Session, asked: list[RolloutKey], request: JobRequest) -> Ite
     except OutOfTime as error:
         failure = session.sources.failure(error)
     finally:
-        session.endpoint.faults = FaultPlan()
         if judge is not None:
             judge.place = SCRIPTED
     for policy, task, number in missing:

@@ -9,6 +9,7 @@ import time
 from importlib.metadata import version
 
 from envwright_worker.adapters.adapter import Adapter, Settings
+from envwright_worker.author_tests import ORACLE_FILE
 from envwright_worker.channel import JobRequest
 from envwright_worker.endpoint.scripted_judge import ScriptedJudge
 from envwright_worker.failures import Sources
@@ -65,7 +66,7 @@ def _refuse_other_v1() -> None:
 
 
 def _make_policies(session: Session, settings: Settings) -> ScriptedPolicies:
-    path = settings.package / "tests" / "oracle.py"
+    path = settings.package / ORACLE_FILE
     is_known = settings.has_oracle and path.is_file()
     oracle = AuthorsOracle(path) if is_known else DerivedOracle(session.adapter.parser_tags())
     return ScriptedPolicies(oracle, AnswerSettings(settings.answer_type, settings.tolerance, settings.case_sensitive))

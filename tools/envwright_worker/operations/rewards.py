@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from envwright_worker.adapters.adapter import RolloutRequest, TaskView, conversation_of
+from envwright_worker.adapters.adapter import RolloutRequest, TaskView, ToolUse, conversation_of
 from envwright_worker.channel import JobRequest
 from envwright_worker.checks.answer_fields import answer_fields
-from envwright_worker.checks.tool_trials import tool_trials
-from envwright_worker.failures import OutOfTime
+from envwright_worker.failures import OutOfTime, shortened
 from envwright_worker.messages import Message, says, text_of
 from envwright_worker.policies import POLICIES, policy_named
 from envwright_worker.policies.baselines import echo, nop, oracle
 from envwright_worker.policies.distorted_answers import near_miss
-from envwright_worker.policies.oracle import NoOracle
+from envwright_worker.policies.oracle import NoOracle, trial_call
 from envwright_worker.policies.scripted import MIXED
 from envwright_worker.session import HUNG_ENOUGH, IMPATIENT_SECONDS, PlayedReward, Session, paid, played_score
 
@@ -24,6 +24,9 @@ USUAL = {each.name: each.tasks for each in POLICIES}
 """Policy → the number of tasks that it replies to if replies are cheap."""
 PATIENCE = 6
 """The number of hanging replies after which others get less time."""
+TRIAL_TASKS, TRIAL_CALLS, MOST_TOOLS = 2, 2, 20
+"""Trials of tools: the tasks, the calls of a tool on each, and the tools."""
+LONGEST_RESULT = 300
 
 
 def answer(session: Session, request: JobRequest) -> None:
@@ -142,8 +145,50 @@ def _play_policies(session: Session, request: JobRequest) -> None:
     for recorded in session.adapter.recorded_rewards():
         session.channel.item("recorded", recorded)
     if not session.is_late:
-        for trial in tool_trials(session, tasks, request["max_concurrent"], request["seconds"] * 4):
+        for trial in _tool_trials(session, tasks, request["max_concurrent"], request["seconds"] * 4):
             session.channel.item("tool", trial)
+
+
+def _tool_trials(session: Session, tasks: Sequence[TaskView], at_once: int, seconds: float) -> Iterator[dict[str, Any]]:
+    """The calls of each offered tool: one that no reply called is called in rollouts, as its schema allows."""
+    made: dict[str, list[ToolUse]] = defaultdict(list)
+    for call in session.adapter.taken_tool_calls():
+        made[call.tool].append(call)
+    offered = session.endpoint.notes.tools
+    jobs = [
+        session.scripted(task.index, [says("") | {"tool_calls": [trial_call(tool, task.data, task.prompt, number)]}])
+        for tool in [tool for name, tool in offered.items() if name not in made][:MOST_TOOLS]
+        for task in tasks[:TRIAL_TASKS]
+        for number in range(TRIAL_CALLS)
+    ]
+    for _ in session.rollouts(jobs, at_once, seconds) if jobs else ():
+        pass  # the adapter notes the calls
+    for call in session.adapter.taken_tool_calls():
+        made[call.tool].append(call)
+    yield from (_trial(name, made[name]) for name in offered)
+
+
+def _trial(name: str, calls: Sequence[ToolUse]) -> dict[str, Any]:
+    failed = [call for call in calls if call.failure is not None]
+    results = {_without_arguments(call) for call in calls if call.failure is None}
+    shown = (failed or list(calls) or [ToolUse(name, {})])[0]
+    return {
+        "name": name,
+        "calls": len(calls),
+        "failed": len(failed),
+        "results": len(results),
+        "arguments": shown.arguments,
+        "result": shortened(shown.result, LONGEST_RESULT),
+        "failure": shown.failure,
+    }
+
+
+def _without_arguments(call: ToolUse) -> str:
+    """The result without the values that it was given: "no item a" is the same as "no item b"."""
+    text = call.result
+    for value in sorted(map(str, call.arguments.values()), key=len, reverse=True):
+        text = text.replace(value, "…") if value else text
+    return text
 
 
 def _play(session: Session, request: JobRequest, tasks: Sequence[TaskView], names: Sequence[str]) -> None:

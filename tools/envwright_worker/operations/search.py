@@ -132,17 +132,15 @@ class _Work:
             "seconds": time.monotonic() - started,
             "lines_reached": coverage.lines_reached,
             "lines_known": coverage.lines_known,
-            "steps_reached": coverage.steps,
             "broken": [{**each, "task": self._probe_tasks[each["task"]].task.index} for each in grader.broken],
             "panel": [
                 {
                     "task": probe.task.index,
                     "answer": probe.answer[:200],
                     "gold": gold.reward,
-                    "nothing": nothing.reward,
                     "functions": dict(gold.scores),
                 }
-                for probe, gold, nothing in zip(self._probe_tasks, grader.golds, grader.nothings, strict=True)
+                for probe, gold in zip(self._probe_tasks, grader.golds, strict=True)
             ],
         }
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from envwright_worker.author_tests import ORACLE_FILE
+
 from envwright.authoring.adopting.adopt import Outcome
 from envwright.authoring.adopting.staging import Adoption
-from envwright.declarations.package import ORACLE_FILE
 from envwright.reports.page import VERDICT_STYLES, Page, TableColumn
 from envwright.reports.result import DECIDING, EnvironmentResult, ValidationResult, finding_kind
 from envwright.reports.summary import LONGEST_COMMAND_NAMES

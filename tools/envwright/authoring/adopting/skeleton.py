@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from envwright_worker.author_tests import CASES_FILE, ORACLE_FILE
 from envwright_worker.policies.baselines import oracle
 
-from envwright.declarations.package import CASES_FILE, ORACLE_FILE
 from envwright.facts.observed import Facts, Task
 from envwright.rules.suggested_code import oracle_skeleton
 

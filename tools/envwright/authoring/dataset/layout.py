@@ -7,7 +7,6 @@ assertion is split: the call goes to the program, the value stays outside.
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -32,6 +31,7 @@ from envwright.authoring.dataset.values import (
     parts_of,
     text_of,
 )
+from envwright.text.plain_data import foreign_json
 from envwright.text.python_source import UNPARSABLE, parse_python
 
 TOOLS_HEADING = "Tools:"
@@ -175,8 +175,8 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = call.get("function") or call
     arguments = function.get("arguments", {})
     if isinstance(arguments, str):
-        with suppress(ValueError, RecursionError):
-            arguments = json.loads(arguments)
+        with suppress(ValueError):
+            arguments = foreign_json(arguments)
     return {"name": function.get("name"), "arguments": arguments}
 
 
@@ -297,8 +297,8 @@ def read_tests(value: Any, entry_point: str = "") -> Iterator[CodeTest]:
 def _in_text(text: str, entry_point: str) -> Iterator[CodeTest]:
     if text.strip()[:1] in ("{", "["):
         try:
-            yield from read_tests(json.loads(text), entry_point)
-        except (ValueError, RecursionError):
+            yield from read_tests(foreign_json(text), entry_point)
+        except ValueError:
             pass
         else:
             return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import IO, Any
 
 from envwright.exit_codes import CommandError
 from envwright.system.installation import command_with
+from envwright.text.plain_data import foreign_json
 
 DatasetRow = Mapping[str, Any]
 NumberedRow = tuple[int, DatasetRow]
@@ -133,8 +133,8 @@ def _json_lines(file: Path) -> Iterator[DatasetRow]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
+                row = foreign_json(line)
+            except ValueError as error:
                 raise SourceProblem(
                     f"{file}:{number}: is not JSON: {error}", "Put one JSON object on each line."
                 ) from None
@@ -155,8 +155,8 @@ def _json(file: Path) -> Iterator[DatasetRow]:
     with _opened(file) as text:
         whole = "".join(_decoded(text, file))
     try:
-        found = json.loads(whole)
-    except (ValueError, RecursionError):
+        found = foreign_json(whole)
+    except ValueError:
         yield from _json_lines(file)
         return
     if isinstance(found, dict):

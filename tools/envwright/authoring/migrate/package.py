@@ -16,8 +16,10 @@ from libcst import matchers as m
 from envwright.authoring.migrate.reading import (
     LOAD,
     MARK,
+    OF_DATA,
     TOOLS,
     TURNS,
+    NotMovable,
     Original,
     Reward,
     code_of,
@@ -62,15 +64,18 @@ def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
     parts = [rewritten(original, original.home, becomes, home, also={"Parts"}).rstrip("\n")]
     parts += [marked(reason, code) for reason, code in original.unmoved]
     files[f"{becomes}/parts.py"] = "\n\n".join(parts).rstrip("\n") + "\n"
-    for name, module in original.modules.items():
-        if name not in ("", original.home):
-            files[f"{becomes}/{name.replace('.', '/')}.py"] = rewritten(original, name, becomes, module)
     if original.kind == TURNS:
         files[f"{becomes}/env.py"] = _rendered("turns", new, module=becomes)
     if original.kind == TOOLS:
         files[f"{becomes}/server.py"] = server(original, new, becomes)
         if has_environment(original):
             files[f"{becomes}/env.py"] = _rendered("limit", new, most_turns=original.most_turns)
+    for name, module in original.modules.items():
+        if name not in ("", original.home):
+            place = f"{name.replace('.', '/')}.py"
+            if f"{becomes}/{place}" in files:
+                raise NotMovable(f"{folder / was / place}: migrate writes a module of this name; rename yours first")
+            files[f"{becomes}/{place}"] = rewritten(original, name, becomes, module)
     for path in sorted((folder / was).rglob("*")):
         if path.suffix in KEPT:  # bytes that are not UTF-8 become surrogates, which `write` turns back into these bytes
             files[f"{becomes}/{path.relative_to(folder / was)}"] = path.read_bytes().decode("utf-8", "surrogateescape")
@@ -169,7 +174,7 @@ def init(original: Original, name: str, module: str) -> str:
 def taskset(original: Original, name: str, module: str) -> str:
     """taskset.py: data, task with its rewards, and the taskset that loads them."""
     rewards = list(_rewards(original))
-    columns = {column for one in original.rewards for column in one.parameters} - {*KNOWN, "kwargs"}
+    read = {column for one in original.rewards for column in one.parameters} - {*KNOWN, "kwargs"}
     used = "\n".join(rewards)
     plain = {"Parts", "opening", *(one for one in ("completion_of", "messages_of", "state_of") if one in used)}
     return _rendered(
@@ -180,9 +185,14 @@ def taskset(original: Original, name: str, module: str) -> str:
         tools=original.kind == TOOLS,
         splits="eval_dataset" in original.keywords,
         arguments=original.arguments,
-        columns=sorted(columns),
+        columns={_field(column): column for column in ("answer", "info", "task", *sorted(read))},
         rewards=rewards,
     )
+
+
+def _field(column: str) -> str:
+    """The field for a column: one that `vf.TaskData` has would mean, say, the image of a container."""
+    return f"{column}_column" if column in OF_DATA else column
 
 
 def has_environment(original: Original) -> bool:
@@ -238,7 +248,7 @@ def _rewards(original: Original) -> Iterator[str]:
             code = name if function is None else code_of(function)
             yield marked(f"The reward {name} {reason}, weight {reward.weight}.", code, "    ")
             continue
-        given = ", ".join(f"{one}={KNOWN.get(one, f'self.data.{one}')}" for one in reward.parameters)
+        given = ", ".join(f"{one}={KNOWN.get(one, f'self.data.{_field(one)}')}" for one in reward.parameters)
         wait = "await " if function.asynchronous is not None else ""
         document = (function.get_docstring() or f"{name.replace('_', ' ').capitalize()}.").splitlines()[0]
         yield _method(reward, document, f"{wait}{name}({given})")

@@ -36,6 +36,13 @@ OF_TASKS = frozenset(
     )
 )  # fmt: skip
 """Names that `vf.Task`, or the task that is written, has without any reward."""
+OF_DATA = frozenset(
+    (
+        "agent_user", "artifact_max_bytes", "artifacts", "description", "id", "idx", "image", "name", "network_allow",
+        "network_block", "prompt", "prompt_text", "resources", "skills", "system_prompt", "timeout", "workdir",
+    )
+)  # fmt: skip
+"""Names that every `vf.TaskData` has."""
 MARK = "MIGRATE"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -63,35 +64,58 @@ class _Plain(cst.CSTTransformer):
         self.place = None if name is None else [self.old, *name.split(".")]
         self.modules = {one.removesuffix(".__init__") for one in original.modules} - {self.home}
         self.lists = lists_will_do(original)
-        self.alias = "vf"
+        self.aliases = {"vf"}  # which `parts_of` writes
         self.plain: set[str] = set()
-        self.unknown: set[str] = set()
+        self.unknown: dict[str, str] = {}
+        """Name without a plain counterpart → how it is written."""
         self.needs_any = False
-        self.left: list[str] = []
-        """Imports of the old package that are not moved."""
+        self.left: list[tuple[str, str]] = []
+        """Reason and code of imports and texts with the old package's name."""
+        self.is_path = re.compile(rf"([^\s/]*/)*{re.escape(self.old)}([./]\S*)?")
+        self.of_datasets: set[cst.CSTNode] = set()
 
     def visit_Import(self, node: cst.Import) -> None:
         for name in node.names:
-            if code_of(name.name) == "verifiers" and name.asname is not None:
-                self.alias = code_of(name.asname.name)
+            if code_of(name.name).partition(".")[0] == "verifiers":
+                self.aliases.add(code_of(name.asname.name) if name.asname else "verifiers")
 
-    def leave_Import(self, original_node: cst.Import, updated_node: cst.Import) -> cst.Import:
+    def visit_Call(self, node: cst.Call) -> None:
+        if code_of(node.func).rpartition(".")[2] == "load_dataset":  # a package is often named as its dataset
+            self.of_datasets |= {argument.value for argument in node.args}
+
+    def visit_SimpleString(self, node: cst.SimpleString) -> None:
+        value = node.evaluated_value
+        if isinstance(value, str) and self.is_path.fullmatch(value) and node not in self.of_datasets:
+            self.left.append((f"A text names {self.old}, which may mean the old package.", node.value))
+
+    def leave_Import(self, original_node: cst.Import, updated_node: cst.Import) -> cst.Import | cst.RemovalSentinel:
         if self.old in [code_of(one.name).partition(".")[0] for one in updated_node.names if one.asname is None]:
-            self.left.append(code_of(original_node))
+            self._leave(original_node)
         names = [
             name.with_changes(name=cst.parse_expression(self._moved(code_of(name.name)))) if name.asname else name
             for name in updated_node.names
+            if code_of(name.name).partition(".")[0] != "verifiers"
         ]
+        if not names:
+            return cst.RemoveFromParent()
+        names[-1] = names[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         return updated_node.with_changes(names=names)
+
+    def _leave(self, node: cst.Import | cst.ImportFrom) -> None:
+        self.left.append((f"This import of {self.old} is not moved.", code_of(node)))
 
     def leave_ImportFrom(
         self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom
     ) -> cst.ImportFrom | cst.RemovalSentinel:
         module = code_of(updated_node.module) if updated_node.module is not None else ""
         if module.split(".")[0] == "verifiers" and not isinstance(updated_node.names, cst.ImportStar):
-            self.plain |= {code_of(name.name) for name in updated_node.names} & PLAIN
-            self.unknown |= {code_of(name.name) for name in updated_node.names} - PLAIN
-            return cst.RemoveFromParent()
+            kept = [one for one in updated_node.names if one.evaluated_name in PLAIN]
+            others = [one for one in updated_node.names if one not in kept]
+            self.unknown |= {one.evaluated_alias or one.evaluated_name: f"vf.{one.evaluated_name}" for one in others}
+            if not kept:
+                return cst.RemoveFromParent()
+            kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+            return updated_node.with_changes(module=cst.parse_expression(f"{self.new}.plain"), names=kept)
         if updated_node.relative and self.place is not None:
             module = ".".join([*self.place[: -len(updated_node.relative)], *filter(None, [module])])
         moved = self._moved(module)
@@ -102,7 +126,7 @@ class _Plain(cst.CSTTransformer):
         known = {code_of(one.name) for one in kept}
         is_mixed = self.home in known or bool(known & self.modules and known - self.modules)
         if is_parts and (is_mixed or isinstance(names, cst.ImportStar)):
-            self.left.append(code_of(original_node))
+            self._leave(original_node)
             return updated_node
         if isinstance(names, cst.ImportStar):
             return updated_node.with_changes(module=cst.parse_expression(moved), relative=())
@@ -131,7 +155,9 @@ class _Plain(cst.CSTTransformer):
         return updated_node.with_changes(annotation=cst.parse_expression(ROWS))
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        if not m.matches(updated_node.value, m.Name(self.alias)):
+        value = code_of(updated_node.value)
+        alias, _, module = value.partition(".")
+        if alias not in self.aliases or not (module or "types").islower() or not value.replace(".", "").isidentifier():
             return updated_node
         name = updated_node.attr.value
         if name == "MultiTurnEnv" and self.turns is not None:
@@ -140,7 +166,7 @@ class _Plain(cst.CSTTransformer):
         if name in PLAIN:
             self.plain.add(name)
             return cst.Name(name)
-        self.unknown.add(name)
+        self.unknown[name] = f"{value}.{name}"
         return updated_node
 
 
@@ -165,12 +191,12 @@ def rewritten(
         AddImportsVisitor.add_needed_import(context, f"{new}.plain", plain)
     if change.needs_any:
         AddImportsVisitor.add_needed_import(context, "typing", "Any")
-    if change.unknown and change.alias in used:
-        AddImportsVisitor.add_needed_import(context, "verifiers.v1", None, change.alias)
+    for alias in sorted(change.aliases & used) if change.unknown else ():
+        AddImportsVisitor.add_needed_import(context, "verifiers.v1", None, alias)
     text = AddImportsVisitor(context).transform_module(changed).code
-    unknown = sorted(one for one in change.unknown if one in used)
-    notes = [marked(f"{change.alias}.{one} has no plain counterpart.", f"{change.alias}.{one}") for one in unknown]
-    notes += [marked(f"This import of {original.package} is not moved.", one) for one in change.left]
+    unknown = sorted(code for name, code in change.unknown.items() if name in used)
+    notes = [marked(f"{code} has no plain counterpart.", code) for code in unknown]
+    notes += [marked(reason, code) for reason, code in change.left]
     return text + ("\n" + "\n".join(notes) if notes else "")
 
 
@@ -185,12 +211,10 @@ def lists_will_do(original: Original) -> bool:
 
 
 def _is_unused_import(statement: cst.CSTNode, used: set[str]) -> bool:
-    """Whether a line imports only verifiers 0.3, or names of datasets that are no longer used."""
+    """Whether a line imports names of datasets that are no longer used."""
     if not isinstance(statement, cst.SimpleStatementLine) or not imports(statement):
         return False
     (line,) = statement.body[:1]
-    if isinstance(line, cst.Import):
-        return any(code_of(name.name) == "verifiers" for name in line.names)
     if not isinstance(line, cst.ImportFrom) or line.module is None or isinstance(line.names, cst.ImportStar):
         return False
     return code_of(line.module) == "datasets" and not any(code_of(name.name) in used for name in line.names)

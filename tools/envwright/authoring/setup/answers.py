@@ -24,6 +24,7 @@ from envwright.facts.observed import adapter
 from envwright.packages.git import git, head_of
 from envwright.reports.documentation import project_address
 from envwright.system.installation import installed_from
+from envwright.text.plain_data import foreign_json
 
 ANSWERS_FILE = ".envwright-answers.json"
 TOOL = r"^[A-Za-z0-9-]+/[A-Za-z0-9_-][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9._/-]*( # v[0-9][0-9A-Za-z.+]*)?$"
@@ -115,8 +116,8 @@ def read_record(root: Path) -> Record | None:
         return None
     text = read_text(path, root)
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data = foreign_json(text)
+    except ValueError as error:
         raise _unreadable(f"is not JSON: {error}") from None
     declared = data.get("envwright") if isinstance(data, dict) else None
     with suppress(InvalidVersion):  # the check of the keys reports it

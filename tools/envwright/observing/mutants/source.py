@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import libcst as cst
+from libcst import matchers as m
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from envwright.observing.mutants.operators import (
@@ -99,7 +100,7 @@ class SourceFile:
 
     def _read_function(self, node: cst.FunctionDef, prefix: str) -> None:
         name = f"{prefix}{node.name.value}"
-        if self._runs_itself(node):
+        if self._runs_itself(node) and not _is_stub(node.body):
             returns = self._tree.code_for_node(node.returns.annotation) if node.returns else ""
             scope = _Scope(name, returns=returns, rewards=name in self._rewards)
             self._read_defaults(node.params, scope)
@@ -219,7 +220,7 @@ class SourceFile:
         if site.kind == "constant":
             mutant["assignments"] = self._dependents(site.name)
         elif site.kind == "default":
-            mutant["parameter"] = site.name
+            mutant |= {"parameter": site.name, "line": site.line}
         return mutant | {"diff": diff(self.file, self.text, source)}
 
     def _changed(self, site: Site) -> dict[str, Any]:
@@ -268,6 +269,14 @@ def _functions_within(body: cst.BaseSuite) -> Iterator[cst.FunctionDef]:
             yield node
         elif isinstance(node, cst.BaseCompoundStatement | cst.BaseSuite | cst.Else | cst.Finally | cst.ExceptHandler):
             waiting += node.children
+
+
+def _is_stub(body: cst.BaseSuite) -> bool:
+    """Whether a body reads no parameter, as under `typing.overload`; inside a function, the line of one runs."""
+    lines: list[Any] = [body] if isinstance(body, cst.SimpleStatementSuite) else list(body.body)
+    parts = [part for line in lines for part in (line.body if hasattr(line, "trailing_whitespace") else [line])]
+    nothing = m.Pass() | m.Expr(m.Ellipsis() | m.SimpleString())
+    return all(m.matches(part, nothing) for part in parts)
 
 
 def mutants_of(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from envwright_worker.author_tests import CASES_FILE
 from envwright_worker.author_tests.expectation import parse_expectation
 from envwright_worker.failures import shortened
 
-from envwright.declarations.package import CASES_FILE
 from envwright.declarations.problem import nearest
 from envwright.facts.observed import Case, Place
 from envwright.facts.reward_numbers import number

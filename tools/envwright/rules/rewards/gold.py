@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from envwright_worker.author_tests import ORACLE_FILE
 from envwright_worker.failures import shortened
 from envwright_worker.policies.baselines import oracle
 
-from envwright.declarations.package import ORACLE_FILE
 from envwright.facts.observed import Place, Score
 from envwright.facts.recordings import HELD_OUT, LEAST_TASKS, LFS_POINTER, NOT_NAMED, OTHER_TASKS, ModelReplies
 from envwright.facts.reward_numbers import number

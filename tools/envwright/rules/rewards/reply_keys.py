@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from envwright_worker.messages import text_of
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import REPLY_LIMIT, of_conversation
 from envwright.rules.reference_replies import gold_by_task
+from envwright.text.plain_data import parsed_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,10 +45,7 @@ class _JsonReply:
 def _objects(text: str) -> Iterator[Mapping[str, Any]]:
     """The JSON objects of a reply that is JSON, or has JSON as the whole of a tag or of a fenced block."""
     for part in (text, *(tagged or fenced for _, tagged, fenced in _BLOCK.findall(text))):
-        try:
-            value = json.loads(part)
-        except (ValueError, RecursionError):
-            continue
+        value = parsed_json(part)
         yield from (one for one in (value if isinstance(value, list) else [value]) if isinstance(one, Mapping))
 
 

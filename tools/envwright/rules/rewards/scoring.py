@@ -7,11 +7,11 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Literal
 
+from envwright_worker.author_tests import ORACLE_FILE
 from envwright_worker.failures import shortened
 from envwright_worker.policies.distorted_answers import long_junk
 from envwright_worker.reward_equality import same_reward
 
-from envwright.declarations.package import ORACLE_FILE
 from envwright.facts.observed import Place
 from envwright.facts.reward_numbers import number
 from envwright.facts.stages import needed_by

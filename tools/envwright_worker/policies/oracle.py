@@ -229,13 +229,20 @@ def call_asked_for(
     If the answer is known, a tool is called only if the task's data contains the calls or its prompt names the tool.
     """
     offered = {_plain(tool["name"]): tool for tool in map(_function, tools) if tool.get("name")}
-    calls = next(_expected_calls(task, offered, DEEPEST), None) or _call_from_prompt(
-        task, _spoken(messages), offered, only_named=has_answer
+    prompt = _spoken(messages)
+    named = [] if has_answer else _named_in(prompt, offered)
+    calls = next(_expected_calls(task, offered, DEEPEST, named), None) or _call_from_prompt(
+        task, prompt, offered, only_named=has_answer
     )
     if calls is None:
         return None
-    listed = [{"name": name, "arguments": arguments} for name, arguments in calls]
-    return says("") | {"tool_calls": [tool_call(*call) for call in enumerate(listed)]}
+    made = [
+        tool_call(number, {"name": name, "arguments": arguments})
+        if arguments
+        else trial_call(offered[_plain(name)], task, messages, number)
+        for number, (name, arguments) in enumerate(calls)
+    ]
+    return says("") | {"tool_calls": made}
 
 
 def result_of_calls(messages: Sequence[Message]) -> str:
@@ -321,12 +328,15 @@ def _spoken(messages: Sequence[Message]) -> str:
 # Calls in the task's data.
 
 
-def _expected_calls(value: Any, offered: Mapping[str, Any], depth: int) -> Iterator[list[NamedCall]]:
-    """Every list of calls of offered tools in a value, in JSON or not."""
+def _expected_calls(
+    value: Any, offered: Mapping[str, Any], depth: int, named: Sequence[str] = ()
+) -> Iterator[list[NamedCall]]:
+    """Every list of calls of offered tools in a value, in JSON or not, or of names alone that the prompt names."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         value = json_value(value)
     if isinstance(value, list) and value:
-        calls = [_as_call(one, offered) for one in value]
+        called = [{"name": one, "arguments": {}} if _plain(one) in named else one for one in value]
+        calls = [_as_call(one, offered) for one in called]
         if all(calls):
             yield [call for call in calls if call]
             return
@@ -335,7 +345,7 @@ def _expected_calls(value: Any, offered: Mapping[str, Any], depth: int) -> Itera
         return
     if depth and isinstance(value, (list, Mapping)):
         for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _expected_calls(one, offered, depth - 1)
+            yield from _expected_calls(one, offered, depth - 1, named)
 
 
 def _as_call(value: Any, offered: Mapping[str, Any]) -> NamedCall | None:
@@ -366,14 +376,18 @@ def _named_call(name: Any, arguments: Any, offered: Mapping[str, Any]) -> NamedC
 def _call_from_prompt(
     task: Mapping[str, Any], prompt: str, offered: Mapping[str, Mapping[str, Any]], *, only_named: bool
 ) -> list[NamedCall] | None:
-    # In the plain names of tools, dots and dashes inside words are underscores.
-    words = set(re.findall(r"\w+", re.sub(r"(?<=\w)[.\-/](?=\w)", "_", prompt)))
-    named = [tool for name, tool in offered.items() if name in words]
+    named = [offered[name] for name in _named_in(prompt, offered)]
     for tool in named or (() if only_named else offered.values()):
         arguments = _arguments(tool, task, prompt, certain=bool(named) or len(offered) == 1)
         if arguments is not None:
             return [(str(tool["name"]), arguments)]
     return None
+
+
+def _named_in(prompt: str, offered: Mapping[str, Any]) -> list[str]:
+    """The tools that a prompt names. In their plain names, dots and dashes inside words are underscores."""
+    words = set(re.findall(r"\w+", re.sub(r"(?<=\w)[.\-/](?=\w)", "_", prompt)))
+    return [name for name in offered if name in words]
 
 
 def _arguments(

@@ -294,6 +294,35 @@ def test_recorded_turns_decide_a_conversation(observe: Observe):
     assert said[:4] == [*"lamp"]
 
 
+SQUARES = {number: f"{number * number:,}" for number in range(29, 37)}
+ACCEPTING = {
+    "one of alternatives": (
+        lambda number: SQUARES[number] if number % 3 else f"{SQUARES[number]}; the square of {number}",
+        "any(final(reply) == each.strip() for each in answer.split(';'))",
+    ),
+    "no separator": (lambda number: SQUARES[number], "final(reply) == answer.replace(',', '')"),
+    "lines": (lambda number: [str(number), SQUARES[number]], "(final(reply) or '').splitlines() == answer"),
+    "accepted": (lambda number: {"known": [SQUARES[number], "?"]}, "final(reply) in answer['known'][:1]"),
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["one of alternatives", *(pytest.param(name, marks=pytest.mark.slow) for name in [*ACCEPTING][1:])]
+)
+def test_answer_is_spelled_as_the_reward_pays_it(observe: Observe, name: str):
+    value, expression = ACCEPTING[name]
+    field = "info" if name == "accepted" else "answer"
+    rows = [{"question": f"What is {number} * {number}?", field: value(number)} for number in SQUARES]
+    source = f"""
+def correct(completion, {field}, **_):
+    reply, answer = said(completion), {field}
+    return float({expression})
+"""
+    facts, judgement = observe(sound(f"spelt_{[*ACCEPTING].index(name)}", "", functions=source, rows=rows), [])
+    assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
+    assert {score.task for score in facts.scores if score.policy == "oracle" and score.reward == 1.0} == {*range(8)}
+
+
 BOXES = """
 def correct(completion, info, **_):
     found = re.findall(r"boxed{(\\d+)}", said(completion))

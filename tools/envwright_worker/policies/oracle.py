@@ -13,7 +13,7 @@ from typing import Any
 
 from envwright_worker.failures import Accusation, Sources, shortened
 from envwright_worker.messages import Message, assistant_message, says, text_of, tool_call
-from envwright_worker.policies.answers import REASONING_TAGS, FieldPath, answer_of, json_value, value_at
+from envwright_worker.policies.answers import REASONING_TAGS, FieldPath, answer_of, json_value, spellings, value_at
 
 DEEPEST = 4
 """The depth to which a task's data is searched for expected calls."""
@@ -110,24 +110,66 @@ ANSWER_KEYS = ("answer", "final_answer", "label", "result", "prediction", "choic
 """Keys of an answer in the objects that prompts ask for."""
 
 
-class DerivedOracle:
+class TaskOracle:
+    """Returns replies that are made from a value of the task."""
+
+    derived = True
+    states_answer = False
+
+    def __init__(self, tags: Sequence[str], spelling: int = 0) -> None:
+        self._tags = list(tags)
+        self._spelling = spelling
+        self.spelled: dict[str, str] = {}
+        """Value → its spelling, where it is not the usual one of this oracle."""
+
+    def value(self, task: Mapping[str, Any]) -> str | None:
+        """The text that its reply states; `None` if the task has none."""
+        raise NotImplementedError
+
+    def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
+        raise NotImplementedError
+
+    def spell(self, value: str) -> str:
+        ways = spellings(value) or [value]
+        return self.spelled.get(value, ways[min(self._spelling, len(ways) - 1)])
+
+    def spelling(self, value: str, way: str) -> TaskOracle:
+        """This oracle, with another spelling of a value."""
+        self.spelled[value] = way
+        return self
+
+
+def other_spellings(oracle: object, task: Mapping[str, Any], messages: Sequence[Message]) -> Iterator[Message]:
+    """The replies of an oracle with its value in each other spelling; none of an oracle whose value is not known."""
+    value = oracle.value(task) if isinstance(oracle, TaskOracle) else None
+    if isinstance(oracle, TaskOracle) and value is not None:
+        usual = oracle.spell(value)
+        for way in spellings(value):
+            if way != usual:
+                yield oracle.spelling(value, way).reply(task, messages)
+        oracle.spelling(value, usual)
+
+
+class DerivedOracle(TaskOracle):
     """Returns the task's own answer in the format of the prompt or parser.
 
     If tools are offered and the task names a call, it makes that call first; without an answer of the task, the
     tool's result is the answer.
     """
 
-    derived = True
     states_answer = True
 
     def __init__(self, tags: Sequence[str] = ()) -> None:
-        self._tags = list(tags)
+        super().__init__(tags)
+
+    def value(self, task: Mapping[str, Any]) -> str | None:
+        return answer_of(dict(task))
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
         if not agent.is_trained:
             raise NoOracle(f"the reply of the agent {agent.name} is not known")
         own = task if agent.task is None else agent.task
-        answer = answer_of(dict(own))
+        answer = self.value(own)
         called = any(message.get("tool_calls") for message in messages)
         if agent.tools and not called:
             call = call_asked_for(own, messages, agent.tools, has_answer=answer is not None)
@@ -138,27 +180,39 @@ class DerivedOracle:
         if answer is None:
             raise NoOracle("the task has no answer")
         asked = "\n".join(text_of(message) for message in messages)
-        return says(framed(answer, asked, self._tags))
+        return says(framed(self.spell(answer), asked, self._tags))
 
 
-class FieldOracle:
+class FieldOracle(TaskOracle):
     """Returns the value of a field of the task, such as its worked solution."""
 
-    derived = True
-    states_answer = False
-
-    def __init__(self, path: FieldPath, form: str, tags: Sequence[str] = ()) -> None:
-        """`form` is a key of `FORMS`, or a reply with `VALUE` in it."""
+    def __init__(
+        self,
+        path: FieldPath,
+        form: str,
+        tags: Sequence[str] = (),
+        spelling: int = 0,
+        instead: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`form` is a key of `FORMS`, or a reply with `VALUE` in it; `instead` is another task that has the value."""
+        super().__init__(tags, spelling)
         self._path = path
         self._form = FORMS.get(form) or (lambda value, _asked, _tags: form.replace(VALUE, value))
-        self._tags = list(tags)
+        self._instead = instead
+
+    def value(self, task: Mapping[str, Any]) -> str | None:
+        value = value_at(dict(task), self._path)
+        if value in (None, "", []) or isinstance(value, Mapping):
+            return None
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
-        value = value_at(dict(task if agent.task is None else agent.task), self._path) if agent.is_trained else None
-        if value in (None, ""):
+        own = task if agent.task is None else agent.task
+        source = own if self._instead is None else self._instead
+        value = self.value(source) if agent.is_trained else None
+        if value is None:
             raise NoOracle(f"the task has no {'.'.join(self._path)}")
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        return says(self._form(text, [text_of(message) for message in messages], self._tags))
+        return says(self._form(self.spell(value), [text_of(message) for message in messages], self._tags))
 
 
 VALUE = "\N{OBJECT REPLACEMENT CHARACTER}"

@@ -323,6 +323,56 @@ def correct(completion, {field}, **_):
     assert {score.task for score in facts.scores if score.policy == "oracle" and score.reward == 1.0} == {*range(8)}
 
 
+DIALOGUE = """
+class Dialogue(vf.MultiTurnEnv):
+    async def env_response(self, messages, state, **_):
+        turn = sum(message["role"] == "assistant" for message in messages)
+        asked = json.loads(state["info"]["dialogue"])[turn]["asked"]
+        return [{"role": "user", "content": f"{asked} Reply in <guess> tags."}]
+
+    @vf.stop
+    async def all_answered(self, state, **_):
+        return len(state["trajectory"]) >= len(json.loads(state["info"]["dialogue"]))
+"""
+ANSWERED = """
+def correct(completion, info, **_):
+    texts = [message["content"] for message in completion if message["role"] == "assistant"]
+    said = [re.findall("<guess>(.*?)</guess>", text) for text in texts]
+    return float(said == [[turn["expected"]] for turn in json.loads(info["dialogue"])])
+"""
+
+
+def test_answers_of_turns_are_the_reference_reply(observe: Observe):
+    turns = [
+        [{"asked": f"What is {one} + {other}?", "expected": str(one + other)} for other in range(2, 4 + one % 2)]
+        for one in range(3, 9)
+    ]
+    rows = [
+        {"question": f"{each[0]['asked']} Reply in <guess> tags.", "info": {"dialogue": json.dumps(each)}}
+        for each in turns
+    ]
+    more: dict[str, Any] = {"environment": "Dialogue", "options": "max_turns=8", "functions": ANSWERED, "asking": None}
+    facts, judgement = observe(sound("dialogue", f"import json\n{DIALOGUE}", rows=rows, **more), [])
+    assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
+    assert {score.task for score in facts.scores if score.policy == "oracle" and score.reward == 1.0} == {*range(6)}
+
+
+SURE = """
+class Doubting(vf.MultiTurnEnv):
+    async def env_response(self, messages, state, **_):
+        return [{"role": "user", "content": "Are you sure? Give all of it again."}]
+"""
+
+
+@pytest.mark.slow
+def test_form_that_the_code_parses_decides_a_conversation(observe: Observe):
+    rows = [{"question": f"Count the vowels of '{word}'.", "answer": str(VOWELS[word])} for word in WORDS]
+    more: dict[str, Any] = {"environment": "Doubting", "options": "max_turns=2", "functions": READING["pattern"]}
+    facts, judgement = observe(sound("doubting", SURE, rows=rows, **more), [])
+    assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
+    assert {score.reward for score in facts.scores if score.policy == "oracle"} == {1.0}
+
+
 BOXES = """
 def correct(completion, info, **_):
     found = re.findall(r"boxed{(\\d+)}", said(completion))

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from envwright_worker.adapters.adapter import RolloutRequest, TaskView
 from envwright_worker.channel import JobRequest
 from envwright_worker.failures import OutOfTime
 from envwright_worker.messages import text_of
-from envwright_worker.policies.answers import FieldPath, paths_of, spellings
+from envwright_worker.policies.answers import FieldPath, elements_of, paths_of, spellings, value_at
 from envwright_worker.policies.baselines import oracle
-from envwright_worker.policies.oracle import FORMS, FieldOracle, TaskOracle
+from envwright_worker.policies.oracle import FORMS, TURN, FieldOracle, TaskOracle
 from envwright_worker.session import HUNG_ENOUGH, Session
 
 USUAL = (
@@ -23,10 +24,11 @@ USUAL = (
 """The names of fields that are tried first."""
 MOST_FIELDS = 16
 MOST_PLAYED = 60
-"""The rollouts of a multi-turn environment in which replies are tried."""
+"""The rollouts in which fields of a multi-turn environment are tried."""
 MOST_UNCHANGED = 10
 """The values in a row that keep their spelling, after which no other is tried: replies may be slow to score."""
 LONGEST_VALUE = 20_000
+LONGEST_DIALOGUE = 40
 SHORT = 12
 """Characters of a value that a prompt may contain: a choice is an answer all the same."""
 
@@ -62,7 +64,7 @@ class _Trials:
     def field(self) -> dict[str, Any] | None:
         """The field and the form that are right, whose oracle the session has then."""
         tags = self.session.adapter.parser_tags()
-        for path in _fields(self.tasks):
+        for path in _fields(self.tasks, with_turns=self.session.adapter.conversational):
             ways = max(len(spellings(value)) for task in self.tasks for value in _values(task.data, path))
             for spelling in range(ways):
                 for form in (*FORMS, *self.request["forms"]):
@@ -125,22 +127,36 @@ class _Trials:
         return row["reward"] is not None and row["reward"] >= self.request["full"]
 
 
-def _fields(tasks: Sequence[TaskView]) -> list[FieldPath]:
+def _fields(tasks: Sequence[TaskView], *, with_turns: bool) -> list[FieldPath]:
     """Fields with a value in each task, several in all, which the prompts do not contain; the usual ones first."""
     found = []
-    for path in _paths(tasks[0].data) if tasks else ():
+    for path in _paths(tasks[0].data, with_turns) if tasks else ():
         texts = ["\n".join(_values(task.data, path)) for task in tasks]
         if all(texts) and len({*texts}) > 1 and max(map(len, texts)) <= LONGEST_VALUE:
             prompts = ["\n".join(text_of(message) for message in task.prompt) for task in tasks]
             if not all(len(text) > SHORT and text in prompt for text, prompt in zip(texts, prompts, strict=True)):
                 found.append(path)
     ranks = {name: rank for rank, name in enumerate(USUAL)}
-    return sorted(found, key=lambda path: ranks.get(path[-1].lower(), len(ranks)))[:MOST_FIELDS]
+
+    def rank(path: FieldPath) -> tuple[int, bool]:
+        name = next(key for key in reversed(path) if key != TURN).lower()
+        return ranks.get(name, ranks.get(name.removesuffix("s"), len(ranks))), TURN not in path
+
+    return sorted(found, key=rank)[:MOST_FIELDS]
 
 
-def _paths(data: Mapping[str, Any]) -> Iterator[FieldPath]:
-    return (path for path in paths_of(data, 2) if path[0] != "prompt")
+def _paths(data: Mapping[str, Any], with_turns: bool) -> Iterator[FieldPath]:
+    """The fields of a task; of a list also its elements, or a field of them, as values of turns."""
+    for path in paths_of(data, 2):
+        elements = elements_of(value_at(data, path))
+        if elements is None or path[0] != "prompt":
+            yield path
+        if elements and with_turns:
+            yield (*path, TURN)
+            yield from ((*path, TURN, *inner) for inner in paths_of(elements[0], 2))
 
 
 def _values(data: Mapping[str, Any], path: FieldPath) -> list[str]:
-    return [text] if (text := FieldOracle(path, "plain").value(data)) else []
+    """The texts of a field; those of all turns if it has one for each."""
+    turns = range(LONGEST_DIALOGUE if TURN in path else 1)
+    return list(takewhile(bool, (FieldOracle(path, "plain").value(data, turn) or "" for turn in turns)))

@@ -205,9 +205,10 @@ FieldPath = tuple[str, ...]
 
 
 def value_at(data: object, path: Sequence[str]) -> object:
-    """The value of a field, also inside an object that is written as JSON; `None` if the task lacks it."""
+    """The value of a field or element, also inside an object that is written as JSON; `None` if the task lacks it."""
     for key in path:
-        data = (_object_in(data) or {}).get(key)
+        elements = elements_of(data) or ()
+        data = ({str(number): each for number, each in enumerate(elements)} or _object_in(data) or {}).get(key)
     return data
 
 

@@ -122,7 +122,7 @@ class TaskOracle:
         self.spelled: dict[str, str] = {}
         """Value → its spelling, where it is not the usual one of this oracle."""
 
-    def value(self, task: Mapping[str, Any]) -> str | None:
+    def value(self, task: Mapping[str, Any], turn: int = 0) -> str | None:
         """The text that its reply states; `None` if the task has none."""
         raise NotImplementedError
 
@@ -162,7 +162,7 @@ class DerivedOracle(TaskOracle):
     def __init__(self, tags: Sequence[str] = ()) -> None:
         super().__init__(tags)
 
-    def value(self, task: Mapping[str, Any]) -> str | None:
+    def value(self, task: Mapping[str, Any], _turn: int = 0) -> str | None:
         return answer_of(dict(task))
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
@@ -183,6 +183,10 @@ class DerivedOracle(TaskOracle):
         return says(framed(self.spell(answer), asked, self._tags))
 
 
+TURN = "*"
+"""The key of a path that stands for the number of the turn: `("info", "answers", "*")` has an answer for each."""
+
+
 class FieldOracle(TaskOracle):
     """Returns the value of a field of the task, such as its worked solution."""
 
@@ -200,8 +204,8 @@ class FieldOracle(TaskOracle):
         self._form = FORMS.get(form) or (lambda value, _asked, _tags: form.replace(VALUE, value))
         self._instead = instead
 
-    def value(self, task: Mapping[str, Any]) -> str | None:
-        value = value_at(dict(task), self._path)
+    def value(self, task: Mapping[str, Any], turn: int = 0) -> str | None:
+        value = value_at(dict(task), [str(turn) if key == TURN else key for key in self._path])
         if value in (None, "", []) or isinstance(value, Mapping):
             return None
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -209,9 +213,12 @@ class FieldOracle(TaskOracle):
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
         own = task if agent.task is None else agent.task
         source = own if self._instead is None else self._instead
-        value = self.value(source) if agent.is_trained else None
-        if value is None:
+        turn = sum(message["role"] == "assistant" for message in messages)
+        value = self.value(source, turn)
+        if not agent.is_trained or (value is None and self.value(source) is None):
             raise NoOracle(f"the task has no {'.'.join(self._path)}")
+        if value is None:  # some environments request one more reply when all is answered
+            return says("")
         return says(self._form(self.spell(value), [text_of(message) for message in messages], self._tags))
 
 

@@ -74,7 +74,7 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
         read = read_results(observation.package, requests.results[1:]) if requests.results else None
         of_replies: list[str] = []
         found: Mapping[str, Any] = {}
-        if not is_derived and not described.conversational:
+        if not is_derived and not search.has_tools:
             forms = reply_forms(observation.package, tasks)
             of_replies = [form for form in forms_of_replies(_paid(read, declared)) if form not in forms] if read else []
             found = search.field([*forms, *of_replies])
@@ -179,6 +179,8 @@ class _Search:
     refused: Counter[str] = field(default_factory=Counter)
     failing: list[Score] = field(default_factory=list)
     """Replies that a reward function fails on."""
+    has_tools: bool = False
+    """Whether the environment offered tools, which only results call."""
 
     def spelled(self) -> Mapping[str, str]:
         """The answers that derived replies write in another way than the tasks, because only that is paid."""
@@ -193,7 +195,8 @@ class _Search:
         scores: list[Score] = [checked(Score, value) for kind, value in answers if kind == "score"]
         full = sum(self._is_full(score.reward) for score in scores)
         called = any(message.get("tool_calls") for score in scores for message in score.completion)
-        return full > len(scores) / 2 and (called or all(kind != "tool" for kind, _ in answers))
+        self.has_tools = any(kind == "tool" for kind, _ in answers)
+        return full > len(scores) / 2 and (called or not self.has_tools)
 
     def field(self, forms: Sequence[str]) -> Mapping[str, Any]:
         """The field that is a right reply, and in what form, also of these; empty if there is none."""

@@ -294,6 +294,85 @@ def test_recorded_turns_decide_a_conversation(observe: Observe):
     assert said[:4] == [*"lamp"]
 
 
+SQUARES = {number: f"{number * number:,}" for number in range(29, 37)}
+ACCEPTING = {
+    "one of alternatives": (
+        lambda number: SQUARES[number] if number % 3 else f"{SQUARES[number]}; the square of {number}",
+        "any(final(reply) == each.strip() for each in answer.split(';'))",
+    ),
+    "no separator": (lambda number: SQUARES[number], "final(reply) == answer.replace(',', '')"),
+    "lines": (lambda number: [str(number), SQUARES[number]], "(final(reply) or '').splitlines() == answer"),
+    "accepted": (lambda number: {"known": [SQUARES[number], "?"]}, "final(reply) in answer['known'][:1]"),
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["one of alternatives", *(pytest.param(name, marks=pytest.mark.slow) for name in [*ACCEPTING][1:])]
+)
+def test_answer_is_spelled_as_the_reward_pays_it(observe: Observe, name: str):
+    value, expression = ACCEPTING[name]
+    field = "info" if name == "accepted" else "answer"
+    rows = [{"question": f"What is {number} * {number}?", field: value(number)} for number in SQUARES]
+    source = f"""
+def correct(completion, {field}, **_):
+    reply, answer = said(completion), {field}
+    return float({expression})
+"""
+    facts, judgement = observe(sound(f"spelt_{[*ACCEPTING].index(name)}", "", functions=source, rows=rows), [])
+    assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
+    assert {score.task for score in facts.scores if score.policy == "oracle" and score.reward == 1.0} == {*range(8)}
+
+
+DIALOGUE = """
+class Dialogue(vf.MultiTurnEnv):
+    async def env_response(self, messages, state, **_):
+        turn = sum(message["role"] == "assistant" for message in messages)
+        asked = json.loads(state["info"]["dialogue"])[turn]["asked"]
+        return [{"role": "user", "content": f"{asked} Reply in <guess> tags."}]
+
+    @vf.stop
+    async def all_answered(self, state, **_):
+        return len(state["trajectory"]) >= len(json.loads(state["info"]["dialogue"]))
+"""
+ANSWERED = """
+def correct(completion, info, **_):
+    texts = [message["content"] for message in completion if message["role"] == "assistant"]
+    said = [re.findall("<guess>(.*?)</guess>", text) for text in texts]
+    return float(said == [[turn["expected"]] for turn in json.loads(info["dialogue"])])
+"""
+
+
+def test_answers_of_turns_are_the_reference_reply(observe: Observe):
+    turns = [
+        [{"asked": f"What is {one} + {other}?", "expected": str(one + other)} for other in range(2, 4 + one % 2)]
+        for one in range(3, 9)
+    ]
+    rows = [
+        {"question": f"{each[0]['asked']} Reply in <guess> tags.", "info": {"dialogue": json.dumps(each)}}
+        for each in turns
+    ]
+    more: dict[str, Any] = {"environment": "Dialogue", "options": "max_turns=8", "functions": ANSWERED, "asking": None}
+    facts, judgement = observe(sound("dialogue", f"import json\n{DIALOGUE}", rows=rows, **more), [])
+    assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
+    assert {score.task for score in facts.scores if score.policy == "oracle" and score.reward == 1.0} == {*range(6)}
+
+
+SURE = """
+class Doubting(vf.MultiTurnEnv):
+    async def env_response(self, messages, state, **_):
+        return [{"role": "user", "content": "Are you sure? Give all of it again."}]
+"""
+
+
+@pytest.mark.slow
+def test_form_that_the_code_parses_decides_a_conversation(observe: Observe):
+    rows = [{"question": f"Count the vowels of '{word}'.", "answer": str(VOWELS[word])} for word in WORDS]
+    more: dict[str, Any] = {"environment": "Doubting", "options": "max_turns=2", "functions": READING["pattern"]}
+    facts, judgement = observe(sound("doubting", SURE, rows=rows, **more), [])
+    assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
+    assert {score.reward for score in facts.scores if score.policy == "oracle"} == {1.0}
+
+
 BOXES = """
 def correct(completion, info, **_):
     found = re.findall(r"boxed{(\\d+)}", said(completion))

@@ -9,7 +9,7 @@ import pytest
 from cases_of_rewards import adder, tooled
 from cases_of_search import exploit, searched
 from envwright.declarations.package import AnswerDeclaration, RewardDeclaration, SourceNote
-from envwright.facts.observed import Cut, Growth, Place, Score
+from envwright.facts.observed import Cut, GoldSweep, Growth, Place, Score
 from envwright.facts.search import Broken
 from envwright.rules.engine import Subject
 from envwright.rules.verdict import judge
@@ -313,3 +313,10 @@ def test_prompt_that_earns_no_more_often_than_a_guess_is_a_warning(paid: int, se
         )
     )
     assert the("RWD007", each).severity == severity
+
+
+@pytest.mark.parametrize(("reply", "is_certain"), [("#### 1,080", True), ("#### 1080", False), ("Oslo", False)])
+def test_number_that_no_spelling_pays_is_an_error_beside_a_derived_reply(reply: str, is_certain: bool) -> None:
+    missed = score("oracle", 101, reply, reward=0.0, derived=True)
+    sweep = GoldSweep((100, 101, 102), (1.0, 0.0, 1.0), (missed, score("oracle", 100, "#### 7")), 103, "all")
+    assert the("RWD060", subject(sweeps=(sweep,))).inconclusive != is_certain

@@ -176,6 +176,12 @@ def called(prompt: str, *tools: dict[str, Any], **task: Any) -> list[tuple[str, 
             {"info": '{"truth": [{"add": {"first": [3], "second": [4, 5]}}]}'},
             [("add", {"first": 3, "second": 4})],
         ),
+        (
+            "Call wait and add, with 7 and 8.",
+            (ADD, LOOK_UP, tool("wait")),
+            {"info": {"tools": ["wait", "add"]}},
+            [("wait", {}), ("add", {"first": 8, "second": 7})],
+        ),
     ],
 )
 def test_derived_oracle_calls_tool_with_arguments_of_the_task(

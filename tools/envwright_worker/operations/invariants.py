@@ -23,6 +23,7 @@ from envwright_worker.policies import REPEATED, SAMPLED_TASKS
 from envwright_worker.policies.answers import answer_of, detect_type, find_payload
 from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.distorted_answers import near_miss
+from envwright_worker.policies.oracle import other_spellings
 from envwright_worker.policies.policy import ReferenceReply
 from envwright_worker.reward_equality import same_reward
 from envwright_worker.session import Session, paid
@@ -152,7 +153,8 @@ def _gold(session: Session, task: TaskView, seconds: float) -> dict[str, Any] | 
         return None
     kept, session.kept = session.kept, {task.index: task, **session.kept}  # a scripted judge looks it up there
     try:
-        return session.scored(task, oracle.name, [perfect], seconds)
+        replies = [perfect, *other_spellings(session.policies.oracle, task.data, task.prompt)]
+        return max((session.scored(task, oracle.name, [reply], seconds) for reply in replies), key=paid)
     finally:
         session.kept = kept
 

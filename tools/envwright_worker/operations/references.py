@@ -1,4 +1,4 @@
-"""Makes a field of the tasks the source of reference replies, or given replies, and then keeps only their tasks."""
+"""Makes a field of the tasks the source of reference replies, or given replies, whose tasks it keeps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from envwright_worker.channel import JobRequest
 from envwright_worker.messages import Message, says
 from envwright_worker.operations.tasks import numbered
-from envwright_worker.policies.oracle import ALONE, AskingAgent, FieldOracle, NoOracle
+from envwright_worker.policies.oracle import ALONE, AskingAgent, FieldOracle, NoOracle, TaskOracle
 from envwright_worker.session import Session
 
 
@@ -17,7 +17,10 @@ def answer(session: Session, request: JobRequest) -> None:
     """Set the oracle, before anything is scored: a reply has `task` and `turns`."""
     if "field" in request:
         tags = session.adapter.parser_tags()
-        session.policies.oracle = FieldOracle(tuple(request["field"]), request["form"], tags)
+        session.policies.oracle = FieldOracle(tuple(request["field"]), request["form"], tags, request["spelling"])
+    if "spelled" in request and isinstance(session.policies.oracle, TaskOracle):
+        session.policies.oracle.spelled.update(request["spelled"])
+    if "replies" not in request:
         return
     replies = {reply["task"]: reply["turns"] for reply in request["replies"]}
     if "first" in request:  # the replies are to held-out tasks

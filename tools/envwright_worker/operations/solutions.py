@@ -1,16 +1,21 @@
-"""Searches the tasks' data for a field that is a right reply, such as a worked solution."""
+"""Searches the tasks' data for a field that is a right reply, and for the spelling of answers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+from typing import Any
 
-from envwright_worker.adapters.adapter import TaskView
+from envwright_worker.adapters.adapter import RolloutRequest, TaskView
 from envwright_worker.channel import JobRequest
 from envwright_worker.failures import OutOfTime
 from envwright_worker.messages import text_of
-from envwright_worker.policies.answers import FieldPath, paths_of, value_at
-from envwright_worker.policies.oracle import FORMS, FieldOracle, NoOracle
-from envwright_worker.session import Session
+from envwright_worker.policies.answers import FieldPath, elements_of, paths_of, spellings, value_at
+from envwright_worker.policies.baselines import oracle
+from envwright_worker.policies.oracle import FORMS, TURN, FieldOracle, TaskOracle
+from envwright_worker.session import HUNG_ENOUGH, Session
 
 USUAL = (
     *("answer", "solution", "canonical_solution", "reference_solution", "rationale", "ground_truth", "target", "label"),
@@ -18,7 +23,12 @@ USUAL = (
 )
 """The names of fields that are tried first."""
 MOST_FIELDS = 16
+MOST_PLAYED = 60
+"""The rollouts in which fields of a multi-turn environment are tried."""
+MOST_UNCHANGED = 10
+"""The values in a row that keep their spelling, after which no other is tried: replies may be slow to score."""
 LONGEST_VALUE = 20_000
+LONGEST_DIALOGUE = 40
 SHORT = 12
 """Characters of a value that a prompt may contain: a choice is an answer all the same."""
 
@@ -26,52 +36,127 @@ SHORT = 12
 def answer(session: Session, request: JobRequest) -> None:
     """Send the first field, in the first form, that earns the full reward on all tried tasks and on no wrong one.
 
-    The value of another task in its place must earn less, because otherwise any reply would do.
+    The value of another task in its place must earn less, because otherwise any reply would do. Without `forms`, the
+    reply of the session's own oracle is tried. Either is sent with the spellings of values that are not paid as the
+    tasks have them.
     """
-    tasks = list(session.kept.values())[: request["tasks"]]
-    for path in _fields(tasks):
-        for form in (*FORMS, *request["forms"]):
-            if session.is_late:
-                return
-            if _is_right(session, tasks, FieldOracle(path, form, session.adapter.parser_tags()), request):
-                session.channel.item("field", {"field": path, "form": form})
-                return
+    trials = _Trials(session, request, list(session.kept.values())[: request["tasks"]])
+    if "forms" not in request:
+        session.channel.item("spelled", trials.spelled())
+        return
+    own = session.policies.oracle
+    found = trials.field()
+    if found is not None:
+        session.channel.item("field", {**found, "spelled": trials.spelled()})
+    else:
+        session.policies.oracle = own
 
 
-def _fields(tasks: Sequence[TaskView]) -> list[FieldPath]:
+@dataclass
+class _Trials:
+    """Replies of oracles that are tried on tasks."""
+
+    session: Session
+    request: JobRequest
+    tasks: Sequence[TaskView]
+    played: int = 0
+
+    def field(self) -> dict[str, Any] | None:
+        """The field and the form that are right, whose oracle the session has then."""
+        tags = self.session.adapter.parser_tags()
+        for path in _fields(self.tasks, with_turns=self.session.adapter.conversational):
+            ways = max(len(spellings(value)) for task in self.tasks for value in _values(task.data, path))
+            for spelling in range(ways):
+                for form in (*FORMS, *self.request["forms"]):
+                    if self.is_over:
+                        return None
+                    make = partial(FieldOracle, path, form, tags, spelling)
+                    if self._is_right(path, make):
+                        self.session.policies.oracle = make()
+                        return {"field": path, "form": form, "spelling": spelling}
+        return None
+
+    def spelled(self) -> dict[str, str]:
+        """The spelling of each value that is paid in another one than the oracle's own."""
+        chosen = self.session.policies.oracle
+        if not isinstance(chosen, TaskOracle):
+            return {}
+        unchanged = 0
+        for task in self.session.kept.values():
+            value = chosen.value(task.data)
+            if value is None or value in chosen.spelled or len(spellings(value)) == 1:
+                continue
+            usual = chosen.spell(value)
+            ways = dict.fromkeys([usual, *spellings(value)])
+            paid = (way for way in ways if self._is_full(task, chosen.spelling(value, way)))
+            chosen.spelling(value, next(paid, usual))
+            unchanged = unchanged + 1 if chosen.spell(value) == usual else 0
+            if unchanged == MOST_UNCHANGED:
+                break
+        return {value: way for value, way in chosen.spelled.items() if way != value}
+
+    @property
+    def is_over(self) -> bool:
+        return self.session.is_late or self.played >= MOST_PLAYED
+
+    def _is_right(self, path: FieldPath, make: Callable[..., FieldOracle]) -> bool:
+        if not all(self._is_full(task, make()) for task in self.tasks):
+            return False
+        around = zip(self.tasks, [*self.tasks[1:], *self.tasks[:1]], strict=True)
+        wrong = [(task, other) for task, other in around if _values(task.data, path) != _values(other.data, path)]
+        paid = sum(self._is_full(task, make(instead=other.data)) for task, other in wrong)
+        return 2 * paid < len(wrong) and not self.is_over
+
+    def _is_full(self, task: TaskView, tried: TaskOracle) -> bool:
+        """Whether a reply earns the full reward, in a rollout if the environment is multi-turn."""
+        if self.is_over:
+            return False
+        seconds = self.request["seconds"]
+        self.session.policies.oracle = tried  # rollouts ask it
+        try:
+            if self.session.adapter.conversational:
+                self.played += 1
+                (row,) = self.session.rollouts([RolloutRequest(oracle.name, task.index)], 1, 2 * seconds)
+            else:
+                row = self.session.scored_once(task, [tried.reply(task.data, task.prompt)], seconds)
+        except OutOfTime:
+            self.played += MOST_PLAYED // HUNG_ENOUGH
+            return False
+        except Exception:
+            return False
+        return row["reward"] is not None and row["reward"] >= self.request["full"]
+
+
+def _fields(tasks: Sequence[TaskView], *, with_turns: bool) -> list[FieldPath]:
     """Fields with a value in each task, several in all, which the prompts do not contain; the usual ones first."""
     found = []
-    for path in paths_of(tasks[0].data, 2) if tasks else ():
-        values = [value_at(task.data, path) for task in tasks]
-        texts = [str(value) for value in values if isinstance(value, (str, int, float)) and value != ""]
-        if len(texts) == len(tasks) and len({*texts}) > 1 and max(map(len, texts)) <= LONGEST_VALUE:
+    for path in _paths(tasks[0].data, with_turns) if tasks else ():
+        texts = ["\n".join(_values(task.data, path)) for task in tasks]
+        if all(texts) and len({*texts}) > 1 and max(map(len, texts)) <= LONGEST_VALUE:
             prompts = ["\n".join(text_of(message) for message in task.prompt) for task in tasks]
             if not all(len(text) > SHORT and text in prompt for text, prompt in zip(texts, prompts, strict=True)):
                 found.append(path)
     ranks = {name: rank for rank, name in enumerate(USUAL)}
-    return sorted(found, key=lambda path: ranks.get(path[-1].lower(), len(ranks)))[:MOST_FIELDS]
+
+    def rank(path: FieldPath) -> tuple[int, bool]:
+        name = next(key for key in reversed(path) if key != TURN).lower()
+        return ranks.get(name, ranks.get(name.removesuffix("s"), len(ranks))), TURN not in path
+
+    return sorted(found, key=rank)[:MOST_FIELDS]
 
 
-def _is_right(session: Session, tasks: Sequence[TaskView], oracle: FieldOracle, request: JobRequest) -> bool:
-    replies = []
-    for task in tasks:
-        try:
-            replies.append([oracle.reply(task.data, task.prompt)])
-        except NoOracle:
-            return False
-    if not all(_is_full(session, task, reply, request) for task, reply in zip(tasks, replies, strict=True)):
-        return False
-    around = zip(tasks, replies, [*replies[1:], *replies[:1]], strict=True)
-    wrong = [(task, other) for task, own, other in around if other != own]
-    paid = sum(_is_full(session, task, other, request) for task, other in wrong)
-    return 2 * paid < len(wrong)
+def _paths(data: Mapping[str, Any], with_turns: bool) -> Iterator[FieldPath]:
+    """The fields of a task; of a list also its elements, or a field of them, as values of turns."""
+    for path in paths_of(data, 2):
+        elements = elements_of(value_at(data, path))
+        if elements is None or path[0] != "prompt":
+            yield path
+        if elements and with_turns:
+            yield (*path, TURN)
+            yield from ((*path, TURN, *inner) for inner in paths_of(elements[0], 2))
 
 
-def _is_full(session: Session, task: TaskView, reply: list[dict[str, object]], request: JobRequest) -> bool:
-    if session.is_late:
-        return False
-    try:
-        scored = session.scored_once(task, reply, request["seconds"])
-    except (Exception, OutOfTime):
-        return False
-    return scored["reward"] is not None and scored["reward"] >= request["full"]
+def _values(data: Mapping[str, Any], path: FieldPath) -> list[str]:
+    """The texts of a field; those of all turns if it has one for each."""
+    turns = range(LONGEST_DIALOGUE if TURN in path else 1)
+    return list(takewhile(bool, (FieldOracle(path, "plain").value(data, turn) or "" for turn in turns)))

@@ -21,9 +21,13 @@ _LOOSE_ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>((?:(?!</?\1>).)*)</\1>", re.DO
 REASONING_TAGS = ("think", "thinking", "reasoning", "scratchpad", "thought", "analysis")
 """The elements in which models reason before they answer."""
 _NUMBER = re.compile(r"[-+]?[$€£]?(?:\d{1,3}(?:[,_ ]\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?\s?%?")
+_SEPARATOR = re.compile(r"(?<=\d)[,_ ](?=\d{3})")
+_ALTERNATIVE = re.compile(r"\s*[;|]\s*")
 _BOOLEANS = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
 _ANSWER_FIELDS = ("answer", "target", "label", "solution", "gold", "expected", "reference", "ground_truth")
 
+LONGEST_ALTERNATIVES = 200
+"""Characters of a text whose `;` and `|` may part alternatives; longer ones are code."""
 LONGEST_ANSWER = 3
 """Words of a text that is taken for an answer and not for an explanation."""
 MOST_CHOICES = 12
@@ -180,15 +184,39 @@ def text_of_value(value: object) -> str | None:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else str(value)
 
 
+def spellings(answer: str) -> list[str]:
+    """The ways in which a right reply may write an answer, the task's own first.
+
+    The elements of a list are the lines of an answer, or stand in one line, or each is an answer; so is each part of
+    "A; B" and of "A|B". A reward may read no number with a separator in it.
+    """
+    listed = elements_of(answer)
+    if listed:
+        texts = [each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in listed]
+        ways = [answer, "\n".join(texts), ", ".join(texts), texts[0]]
+    else:
+        ways = [answer, _ALTERNATIVE.split(answer.strip())[0] if len(answer) <= LONGEST_ALTERNATIVES else answer]
+    bare = [_SEPARATOR.sub("", way) for way in ways if _NUMBER.fullmatch(way)]
+    return [way for way in dict.fromkeys([*ways, *bare]) if way.strip()]
+
+
 FieldPath = tuple[str, ...]
 """The keys that lead to a value of a task: `("info", "count")`."""
 
 
 def value_at(data: object, path: Sequence[str]) -> object:
-    """The value of a field, also inside an object that is written as JSON; `None` if the task lacks it."""
+    """The value of a field or element, also inside an object that is written as JSON; `None` if the task lacks it."""
     for key in path:
-        data = (_object_in(data) or {}).get(key)
+        elements = elements_of(data) or ()
+        data = ({str(number): each for number, each in enumerate(elements)} or _object_in(data) or {}).get(key)
     return data
+
+
+def elements_of(value: object) -> list[Any] | None:
+    """The elements of a list, also of one that is written as JSON; `None` for any other value."""
+    if isinstance(value, str) and value.lstrip()[:1] == "[":
+        value = json_value(value)
+    return value if isinstance(value, list) else None
 
 
 def with_value_at(data: object, path: Sequence[str], value: object) -> Any:

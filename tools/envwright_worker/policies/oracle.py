@@ -13,7 +13,7 @@ from typing import Any
 
 from envwright_worker.failures import Accusation, Sources, shortened
 from envwright_worker.messages import Message, assistant_message, says, text_of, tool_call
-from envwright_worker.policies.answers import REASONING_TAGS, FieldPath, answer_of, json_value, value_at
+from envwright_worker.policies.answers import REASONING_TAGS, FieldPath, answer_of, json_value, spellings, value_at
 
 DEEPEST = 4
 """The depth to which a task's data is searched for expected calls."""
@@ -110,24 +110,66 @@ ANSWER_KEYS = ("answer", "final_answer", "label", "result", "prediction", "choic
 """Keys of an answer in the objects that prompts ask for."""
 
 
-class DerivedOracle:
+class TaskOracle:
+    """Returns replies that are made from a value of the task."""
+
+    derived = True
+    states_answer = False
+
+    def __init__(self, tags: Sequence[str], spelling: int = 0) -> None:
+        self._tags = list(tags)
+        self._spelling = spelling
+        self.spelled: dict[str, str] = {}
+        """Value → its spelling, where it is not the usual one of this oracle."""
+
+    def value(self, task: Mapping[str, Any], turn: int = 0) -> str | None:
+        """The text that its reply states; `None` if the task has none."""
+        raise NotImplementedError
+
+    def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
+        raise NotImplementedError
+
+    def spell(self, value: str) -> str:
+        ways = spellings(value) or [value]
+        return self.spelled.get(value, ways[min(self._spelling, len(ways) - 1)])
+
+    def spelling(self, value: str, way: str) -> TaskOracle:
+        """This oracle, with another spelling of a value."""
+        self.spelled[value] = way
+        return self
+
+
+def other_spellings(oracle: object, task: Mapping[str, Any], messages: Sequence[Message]) -> Iterator[Message]:
+    """The replies of an oracle with its value in each other spelling; none of an oracle whose value is not known."""
+    value = oracle.value(task) if isinstance(oracle, TaskOracle) else None
+    if isinstance(oracle, TaskOracle) and value is not None:
+        usual = oracle.spell(value)
+        for way in spellings(value):
+            if way != usual:
+                yield oracle.spelling(value, way).reply(task, messages)
+        oracle.spelling(value, usual)
+
+
+class DerivedOracle(TaskOracle):
     """Returns the task's own answer in the format of the prompt or parser.
 
     If tools are offered and the task names a call, it makes that call first; without an answer of the task, the
     tool's result is the answer.
     """
 
-    derived = True
     states_answer = True
 
     def __init__(self, tags: Sequence[str] = ()) -> None:
-        self._tags = list(tags)
+        super().__init__(tags)
+
+    def value(self, task: Mapping[str, Any], _turn: int = 0) -> str | None:
+        return answer_of(dict(task))
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
         if not agent.is_trained:
             raise NoOracle(f"the reply of the agent {agent.name} is not known")
         own = task if agent.task is None else agent.task
-        answer = answer_of(dict(own))
+        answer = self.value(own)
         called = any(message.get("tool_calls") for message in messages)
         if agent.tools and not called:
             call = call_asked_for(own, messages, agent.tools, has_answer=answer is not None)
@@ -138,27 +180,46 @@ class DerivedOracle:
         if answer is None:
             raise NoOracle("the task has no answer")
         asked = "\n".join(text_of(message) for message in messages)
-        return says(framed(answer, asked, self._tags))
+        return says(framed(self.spell(answer), asked, self._tags))
 
 
-class FieldOracle:
+TURN = "*"
+"""The key of a path that stands for the number of the turn: `("info", "answers", "*")` has an answer for each."""
+
+
+class FieldOracle(TaskOracle):
     """Returns the value of a field of the task, such as its worked solution."""
 
-    derived = True
-    states_answer = False
-
-    def __init__(self, path: FieldPath, form: str, tags: Sequence[str] = ()) -> None:
-        """`form` is a key of `FORMS`, or a reply with `VALUE` in it."""
+    def __init__(
+        self,
+        path: FieldPath,
+        form: str,
+        tags: Sequence[str] = (),
+        spelling: int = 0,
+        instead: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`form` is a key of `FORMS`, or a reply with `VALUE` in it; `instead` is another task that has the value."""
+        super().__init__(tags, spelling)
         self._path = path
         self._form = FORMS.get(form) or (lambda value, _asked, _tags: form.replace(VALUE, value))
-        self._tags = list(tags)
+        self._instead = instead
+
+    def value(self, task: Mapping[str, Any], turn: int = 0) -> str | None:
+        value = value_at(dict(task), [str(turn) if key == TURN else key for key in self._path])
+        if value in (None, "", []) or isinstance(value, Mapping):
+            return None
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
     def reply(self, task: Mapping[str, Any], messages: Sequence[Message], agent: AskingAgent = ALONE) -> Message:
-        value = value_at(dict(task if agent.task is None else agent.task), self._path) if agent.is_trained else None
-        if value in (None, ""):
+        own = task if agent.task is None else agent.task
+        source = own if self._instead is None else self._instead
+        turn = sum(message["role"] == "assistant" for message in messages)
+        value = self.value(source, turn)
+        if not agent.is_trained or (value is None and self.value(source) is None):
             raise NoOracle(f"the task has no {'.'.join(self._path)}")
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        return says(self._form(text, [text_of(message) for message in messages], self._tags))
+        if value is None:  # some environments request one more reply when all is answered
+            return says("")
+        return says(self._form(self.spell(value), [text_of(message) for message in messages], self._tags))
 
 
 VALUE = "\N{OBJECT REPLACEMENT CHARACTER}"
@@ -229,13 +290,20 @@ def call_asked_for(
     If the answer is known, a tool is called only if the task's data contains the calls or its prompt names the tool.
     """
     offered = {_plain(tool["name"]): tool for tool in map(_function, tools) if tool.get("name")}
-    calls = next(_expected_calls(task, offered, DEEPEST), None) or _call_from_prompt(
-        task, _spoken(messages), offered, only_named=has_answer
+    prompt = _spoken(messages)
+    named = [] if has_answer else _named_in(prompt, offered)
+    calls = next(_expected_calls(task, offered, DEEPEST, named), None) or _call_from_prompt(
+        task, prompt, offered, only_named=has_answer
     )
     if calls is None:
         return None
-    listed = [{"name": name, "arguments": arguments} for name, arguments in calls]
-    return says("") | {"tool_calls": [tool_call(*call) for call in enumerate(listed)]}
+    made = [
+        tool_call(number, {"name": name, "arguments": arguments})
+        if arguments
+        else trial_call(offered[_plain(name)], task, messages, number)
+        for number, (name, arguments) in enumerate(calls)
+    ]
+    return says("") | {"tool_calls": made}
 
 
 def result_of_calls(messages: Sequence[Message]) -> str:
@@ -321,12 +389,15 @@ def _spoken(messages: Sequence[Message]) -> str:
 # Calls in the task's data.
 
 
-def _expected_calls(value: Any, offered: Mapping[str, Any], depth: int) -> Iterator[list[NamedCall]]:
-    """Every list of calls of offered tools in a value, in JSON or not."""
+def _expected_calls(
+    value: Any, offered: Mapping[str, Any], depth: int, named: Sequence[str] = ()
+) -> Iterator[list[NamedCall]]:
+    """Every list of calls of offered tools in a value, in JSON or not, or of names alone that the prompt names."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         value = json_value(value)
     if isinstance(value, list) and value:
-        calls = [_as_call(one, offered) for one in value]
+        called = [{"name": one, "arguments": {}} if _plain(one) in named else one for one in value]
+        calls = [_as_call(one, offered) for one in called]
         if all(calls):
             yield [call for call in calls if call]
             return
@@ -335,7 +406,7 @@ def _expected_calls(value: Any, offered: Mapping[str, Any], depth: int) -> Itera
         return
     if depth and isinstance(value, (list, Mapping)):
         for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _expected_calls(one, offered, depth - 1)
+            yield from _expected_calls(one, offered, depth - 1, named)
 
 
 def _as_call(value: Any, offered: Mapping[str, Any]) -> NamedCall | None:
@@ -366,14 +437,18 @@ def _named_call(name: Any, arguments: Any, offered: Mapping[str, Any]) -> NamedC
 def _call_from_prompt(
     task: Mapping[str, Any], prompt: str, offered: Mapping[str, Mapping[str, Any]], *, only_named: bool
 ) -> list[NamedCall] | None:
-    # In the plain names of tools, dots and dashes inside words are underscores.
-    words = set(re.findall(r"\w+", re.sub(r"(?<=\w)[.\-/](?=\w)", "_", prompt)))
-    named = [tool for name, tool in offered.items() if name in words]
+    named = [offered[name] for name in _named_in(prompt, offered)]
     for tool in named or (() if only_named else offered.values()):
         arguments = _arguments(tool, task, prompt, certain=bool(named) or len(offered) == 1)
         if arguments is not None:
             return [(str(tool["name"]), arguments)]
     return None
+
+
+def _named_in(prompt: str, offered: Mapping[str, Any]) -> list[str]:
+    """The tools that a prompt names. In their plain names, dots and dashes inside words are underscores."""
+    words = set(re.findall(r"\w+", re.sub(r"(?<=\w)[.\-/](?=\w)", "_", prompt)))
+    return [name for name in offered if name in words]
 
 
 def _arguments(

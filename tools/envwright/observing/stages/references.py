@@ -67,31 +67,37 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
     declared = range_of(observation.package.reward, described.functions)
     with observation.processes.job() as job:
         search = _Search(job.request, observation.entry, described, declared, tasks, asked)
+        spelled = search.spelled()
         is_derived = search.is_derived()
+        if spelled:
+            observation.processes.references = {"spelled": spelled}
         read = read_results(observation.package, requests.results[1:]) if requests.results else None
         of_replies: list[str] = []
-        if not is_derived and not described.conversational:
+        found: Mapping[str, Any] = {}
+        if not is_derived and not search.has_tools:
             forms = reply_forms(observation.package, tasks)
             of_replies = [form for form in forms_of_replies(_paid(read, declared)) if form not in forms] if read else []
-            observation.processes.references = search.field([*forms, *of_replies])
-            if not observation.processes.references:
+            found = search.field([*forms, *of_replies])
+            if found:
+                observation.processes.references = found
+            else:
                 for form in forms:
                     observation.collected.add("references", "form", form)
         if read is None:
             unread = files_of_results(observation.package)
-            if unread and not is_derived and not observation.processes.references:
+            if unread and not is_derived and not found:
                 facts = ModelReplies(unread, (), "", 0, 0, len(tasks), (), left_out={NOT_NAMED: len(unread)})
                 observation.collected.add("references", "model replies", facts)
             return
         by_task = replies_by_task(tasks, read.replies)
         facts = _facts_of(read, by_task, len(tasks), declared)
-        used = str(observation.processes.references.get("form", ""))
+        used = str(found.get("form", ""))
         facts = replace(facts, form=used if used in of_replies else "")
         reason = GROUPED if any(function.group for function in described.functions) else ""
         reason = SEVERAL_AGENTS if len(described.agents) > 1 else reason
         if reason:
             facts = replace(facts, left_out={**facts.left_out, reason: facts.rollouts})
-        elif not is_derived and not observation.processes.references:
+        elif not is_derived and not found:
             first: Mapping[str, int] = {}
             if len(by_task) < min(LEAST_TASKS, len(tasks)) and OTHER_TASKS in facts.left_out:
                 held_out = search.held_out()
@@ -102,7 +108,8 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
             facts, replies = search.of(by_task, facts)
             for score in search.failing:
                 observation.collected.add("references", "failing reply", score)
-            observation.processes.references = {"replies": replies, **first} if replies else {}
+            if replies:
+                observation.processes.references = {"replies": replies, **first}
             for task in search.tasks if first else ():
                 if task.index in facts.references:
                     observation.collected.add("references", "task", task)
@@ -172,6 +179,13 @@ class _Search:
     refused: Counter[str] = field(default_factory=Counter)
     failing: list[Score] = field(default_factory=list)
     """Replies that a reward function fails on."""
+    has_tools: bool = False
+    """Whether the environment offered tools, which only results call."""
+
+    def spelled(self) -> Mapping[str, str]:
+        """The answers that derived replies write in another way than the tasks, because only that is paid."""
+        spelled: Mapping[str, str] = self._solutions().get("spelled", {})
+        return spelled
 
     def is_derived(self) -> bool:
         """Whether the derived reply earns the full reward on most tasks, with the tools that it is offered."""
@@ -181,13 +195,17 @@ class _Search:
         scores: list[Score] = [checked(Score, value) for kind, value in answers if kind == "score"]
         full = sum(self._is_full(score.reward) for score in scores)
         called = any(message.get("tool_calls") for score in scores for message in score.completion)
-        return full > len(scores) / 2 and (called or all(kind != "tool" for kind, _ in answers))
+        self.has_tools = any(kind == "tool" for kind, _ in answers)
+        return full > len(scores) / 2 and (called or not self.has_tools)
 
     def field(self, forms: Sequence[str]) -> Mapping[str, Any]:
         """The field that is a right reply, and in what form, also of these; empty if there is none."""
+        found: Mapping[str, Any] = self._solutions(forms=forms).get("field", {})
+        return found
+
+    def _solutions(self, **wanted: Any) -> dict[str, Any]:
         full = self.declared.maximum - self.declared.tolerance
-        answers = self.ask("solutions", STAGE_SECONDS, stage="references", full=full, forms=forms, **self.asked)
-        return next((value for kind, value in answers if kind == "field"), {})
+        return dict(self.ask("solutions", STAGE_SECONDS, stage="references", full=full, **wanted, **self.asked))
 
     def held_out(self) -> list[Task]:
         """The first tasks that are held out for evaluation, which the job keeps too."""

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envwright_worker.failures import shortened
+from envwright_worker.messages import last_words
+from envwright_worker.policies.answers import detect_type, find_payload, spellings
 from envwright_worker.policies.grader_attacks import canary_colon, canary_thought
 
 from envwright.facts.observed import Place
@@ -29,7 +31,7 @@ from envwright.statistics.declared_range import speakers
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from envwright.facts.observed import Circumstance, Difference, Facts, Growth
+    from envwright.facts.observed import Circumstance, Difference, Facts, Growth, Score
 
 FLOOR_SECONDS = 0.25
 """The seconds below which growth is not reported."""
@@ -44,7 +46,8 @@ def gold_misses_the_maximum_further_on(subject: Subject) -> Iterator[Found]:
     """The reference reply does not earn the maximum on a later task.
 
     What: The reference reply earns the declared maximum on every task. RWD001 covers the first 100, this rule the
-        others up to 1,000.
+        others up to 1,000. A reply that was derived from the task's answer proves nothing, except where only numbers
+        with a thousands separator miss the maximum, also without it.
     Why: Training moves away from right answers. Mislabelled answers and unusual formats are in a few tasks only: ties,
         empty lists, large numbers.
     Fix: Fix the reward or the task's answer. The first of these tasks is named.
@@ -68,10 +71,23 @@ def gold_misses_the_maximum_further_on(subject: Subject) -> Iterator[Found]:
         )
         earned = f"earns {number(first.reward)} of {number(declared.maximum)} on task {first.task}"
         further = f"({count} of {len(sweep.tasks)} further tasks)"
-        if first.derived:
+        if first.derived and count == len(missed) and 2 * count < len(sweep.tasks) and all(map(_is_separated, missed)):
+            yield Found(
+                f"a number with a thousands separator {earned}, written with it or without {further}",
+                evidence,
+                worst_paid(subject, first),
+                "Remove the separator from the task's answer and from the reply before they are compared.",
+            )
+        elif first.derived:
             yield guessed(subject, f"the reply that was derived from the task's answer {earned} {further}", evidence)
         else:
             yield Found(f"the reference reply {earned} {further}", evidence, worst_paid(subject, first))
+
+
+def _is_separated(score: Score) -> bool:
+    """Whether a reply states a number with a separator. Without it the number was scored too, and earned no more."""
+    answer = find_payload(last_words(score.completion)).answer
+    return detect_type(answer) == "number" and len(spellings(answer)) > 1
 
 
 @rule("RWD054", gate="rewards", severity="advice")

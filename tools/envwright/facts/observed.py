@@ -7,7 +7,7 @@ reward that is missing is `None`, never 0.0.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -91,6 +91,15 @@ class RewardFunction:
     place: Place | None = None
     members: tuple[str, ...] = ()
     """The members of a group of environments that it scores; empty where it scores every task."""
+
+
+def heaviest(functions: Iterable[RewardFunction]) -> dict[str, RewardFunction]:
+    """By name, the function whose weight counts most: members of a group, and rubrics, may share a name."""
+    by_name: dict[str, RewardFunction] = {}
+    for function in functions:
+        if function.name not in by_name or abs(function.weight) > abs(by_name[function.name].weight):
+            by_name[function.name] = function
+    return by_name
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from envwright_worker.messages import text_of
 
-from envwright.facts.observed import FunctionScore, RewardFunction
+from envwright.facts.observed import FunctionScore, RewardFunction, heaviest
 from envwright.facts.reward_numbers import is_reward_number
 from envwright.statistics.clusters import clustered_mean
 from envwright.statistics.declared_range import is_reward
@@ -178,7 +178,7 @@ def _of_rollouts(subject: Subject, policy: str, model: str | None, rollouts: Seq
 
 def _of_recording(subject: Subject, recording: RecordingFacts) -> RewardProfile:
     """The rows of a recording have no weights of functions, so the current ones are used."""
-    known = {each.name: each for each in subject.functions}
+    known = heaviest(subject.functions)
     unknown = RewardFunction("", 0.0, "metric")
     outcomes = []
     for row in recording.rows:

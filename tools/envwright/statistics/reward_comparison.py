@@ -137,16 +137,19 @@ class RewardComparison:
     @property
     def own_functions(self) -> TwoSides[tuple[str, ...]]:
         """Functions and metrics that only one version has."""
-        before, after = self.versions.each(lambda version: [function.name for function in version.functions])
+        before, after = self.versions.each(lambda version: dict.fromkeys(each.name for each in version.functions))
         return TwoSides(
             tuple(name for name in before if name not in after), tuple(name for name in after if name not in before)
         )
 
     @property
     def weights(self) -> Mapping[str, tuple[float, float]]:
-        """Functions of the same name whose weight changed."""
+        """Functions of the same name, and in a group of environments of the same member, whose weight changed."""
         before, after = self.versions.each(
-            lambda version: {function.name: function.weight for function in version.functions}
+            lambda version: {
+                " of ".join(filter(None, (function.name, ", ".join(function.members)))): function.weight
+                for function in version.functions
+            }
         )
         return {
             name: (before[name], after[name])

@@ -196,7 +196,8 @@ def _profile(
     subject: Subject, policy: str, source: ProfileSource, outcomes: Iterable[RolloutOutcome], model: str | None = None
 ) -> RewardProfile:
     confidence = subject.entry.gates.distribution.confidence
-    sample = RolloutSample(policy, tuple(map(_bounded, outcomes)), subject.range, confidence, model)
+    bounded = tuple(map(_bounded, outcomes))
+    sample = RolloutSample(policy, bounded, subject.range, confidence, model, subject.facts.all_tasks)
     rewards = {
         task: [each.reward for each in found if each.reward is not None] for task, found in sample.by_task.items()
     }
@@ -237,7 +238,7 @@ def _correlations(outcomes: Sequence[RolloutOutcome]) -> Iterator[Correlation]:
 
 def _total(sample: RolloutSample, rewards: Mapping[int | str, Sequence[float]]) -> Spread:
     declared = sample.range
-    estimate = clustered_mean(sample.clusters, sample.confidence) if sample.clusters else None
+    estimate = clustered_mean(sample.draws(sample.clusters), sample.confidence) if sample.clusters else None
     if estimate is not None:
         low, high = (declared.minimum + bound * declared.span for bound in (estimate.low, estimate.high))
         estimate = Estimate(declared.minimum + estimate.value * declared.span, low, high)
@@ -261,7 +262,7 @@ def _functions(sample: RolloutSample) -> Iterator[Spread]:
     for name in sorted(known, key=lambda name: not is_reward(known[name])):
         clusters, counts = list(scores[name].values()), is_reward(known[name])
         values = [value for cluster in clusters for value in cluster]
-        estimate = clustered_mean(clusters, sample.confidence) if clusters and counts else None
+        estimate = clustered_mean(sample.draws(clusters), sample.confidence) if clusters and counts else None
         if estimate is None and values:
             estimate = Estimate(mean(values), math.nan, math.nan)
         yield _spread(name, "reward" if counts else "metric", known[name].weight, values, missing[name], estimate)

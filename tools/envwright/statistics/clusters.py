@@ -57,7 +57,7 @@ def standard_error(clusters: Clusters, center: float) -> float:
     return max(math.sqrt(sums * tasks / (tasks - 1)) / count, math.sqrt(squares / (count - 1) / count))
 
 
-def clustered_share(hits: Sequence[Sequence[bool]], confidence: float) -> Estimate:
+def clustered_share(hits: Clusters, confidence: float) -> Estimate:
     """The share of rollouts to which something happens, with Wilson's interval.
 
     If it happens to some tasks more than to others, the effective size is that of
@@ -76,18 +76,18 @@ def clustered_share(hits: Sequence[Sequence[bool]], confidence: float) -> Estima
     return Estimate(share, low, high, effective, critical)
 
 
-def share_of_tasks(values: Sequence[float], confidence: float) -> Estimate:
+def share_of_tasks(values: Sequence[float], confidence: float, independent: int = 0) -> Estimate:
     """The mean of one number per task, each between 0 and 1: Wilson's interval.
 
     With zeros and ones it is Wilson's own; values between them count for more, by the effective size (Korn and
-    Graubard; see `wilson`).
+    Graubard; see `wilson`). `independent` is that size if the tasks are no sample: the observations behind the values.
     """
     critical = normal_quantile(confidence)
     if not values:
         return Estimate(0.0, 0.0, 1.0, 0.0, critical)
     center = mean(values)
     variance = mean([(value - center) ** 2 for value in values])
-    effective = len(values) * (center * (1 - center) / variance if variance > 1e-12 else 1.0)
+    effective = independent or len(values) * (center * (1 - center) / variance if variance > 1e-12 else 1.0)
     low, high = wilson(center, effective, critical)
     return Estimate(center, low, high, effective, critical)
 

@@ -10,7 +10,6 @@ from statistics import fmean
 import pytest
 from cases_of_groups import DEAD, LIVE, grouped, played
 from envwright.declarations.registry import DistributionGate
-from envwright.facts.observed import FunctionScore
 from envwright.reports.html.compact import Beside, page_environment
 from envwright.reports.result import environment_result
 from envwright.rules.engine import findings
@@ -21,7 +20,7 @@ from envwright.statistics.declared_range import DeclaredRange
 from envwright.statistics.intervals import Estimate
 from envwright.statistics.measures import advice, distribution_of
 from envwright.statistics.outcomes import RolloutOutcome, RolloutSample
-from subjects import FACTS, dataset, rollout, score, subject
+from subjects import FACTS, dataset, functions, rollout, score, subject
 
 GATE = DistributionGate()
 
@@ -105,7 +104,7 @@ def test_rollout_order_does_not_change_findings():
 def test_extreme_rewards_cause_no_rule_bug(rewards):
     scores = [score("oracle", task, reward=reward) for task, reward in enumerate(rewards)]
     rollouts = [
-        rollout("blend", task, reward=reward, functions={"sum": FunctionScore(reward, 1.0, "reward")})
+        rollout("blend", task, reward=reward, functions=functions(reward, reward))
         for task in range(10)
         for reward in rewards
     ]

@@ -18,7 +18,7 @@ from envwright.facts.reward_numbers import is_reward_number
 from envwright.statistics.clusters import clustered_mean
 from envwright.statistics.declared_range import is_reward
 from envwright.statistics.intervals import Estimate, mean
-from envwright.statistics.outcomes import RolloutOutcome, RolloutSample, grouped, outcome_of_rollout
+from envwright.statistics.outcomes import RolloutOutcome, RolloutSample, bounded_outcome, grouped, outcome_of_rollout
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -36,8 +36,6 @@ MOST_TASKS = 200
 """Tasks with a group of their own."""
 MOST_BINS = 8
 """The most groups of rollouts of similar size."""
-LARGEST = 1e150
-"""A larger number counts as this one, as the square of 1e155 is no number any more."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +154,7 @@ def _of_rollouts(subject: Subject, policy: str, model: str | None, rollouts: Seq
     lengths: list[SizedReward] = []
     turns: list[SizedReward] = []
     outcomes = [outcome_of_rollout(rollout) for rollout in rollouts]
-    for outcome, rollout in zip(map(_bounded, outcomes), rollouts, strict=True):
+    for outcome, rollout in zip(outcomes, rollouts, strict=True):
         if outcome.is_scored and outcome.reward is not None:
             replies = [text_of(message) for message in rollout.completion if message.get("role") == "assistant"]
             lengths.append(SizedReward(outcome.task, sum(map(len, replies)), outcome.reward))
@@ -196,7 +194,7 @@ def _profile(
     subject: Subject, policy: str, source: ProfileSource, outcomes: Iterable[RolloutOutcome], model: str | None = None
 ) -> RewardProfile:
     confidence = subject.entry.gates.distribution.confidence
-    bounded = tuple(map(_bounded, outcomes))
+    bounded = tuple(map(bounded_outcome, outcomes))
     sample = RolloutSample(policy, bounded, subject.range, confidence, model, subject.facts.all_tasks)
     rewards = {
         task: [each.reward for each in found if each.reward is not None] for task, found in sample.by_task.items()
@@ -210,16 +208,6 @@ def _profile(
         groups=tuple(_group(task, found) for task, found in list(rewards.items())[:MOST_TASKS] if found),
         correlations=() if source == "scored" else tuple(_correlations(sample.scored)),
     )
-
-
-def _bounded(outcome: RolloutOutcome) -> RolloutOutcome:
-    """The outcome without numbers beyond `LARGEST`."""
-    functions = {name: replace(score, score=_nearer(score.score)) for name, score in outcome.functions.items()}
-    return replace(outcome, reward=_nearer(outcome.reward), functions=functions)
-
-
-def _nearer(value: float | None) -> float | None:
-    return math.copysign(LARGEST, value) if is_reward_number(value) and abs(value) > LARGEST else value
 
 
 def _correlations(outcomes: Sequence[RolloutOutcome]) -> Iterator[Correlation]:

@@ -13,6 +13,7 @@ from pydantic import FiniteFloat, PositiveInt
 from envwright.facts.observed import adapter
 from envwright.facts.recordings import split_of
 from envwright.facts.results import task_key
+from envwright.facts.reward_numbers import bounded
 from envwright.statistics.clusters import clustered_mean, paired_difference
 from envwright.statistics.intervals import Estimate, fold_that_decides, mean
 
@@ -127,10 +128,10 @@ def measures(rows: Sequence[RecordedScore], share: Callable[[float], float]) -> 
     for row in rows:
         if row.reward is None:
             continue
-        by_task[row.task_key].append(row.reward)
+        by_task[row.task_key].append(bounded(row.reward))
         for name, score in row.functions.items():
             if score is not None:
-                scores[name].append(score)
+                scores[name].append(bounded(score))
     clusters = list(by_task.values())
     estimate = clustered_mean(clusters, CONFIDENCE) if clusters else None
     return {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from envwright_worker.policies.scripted import SCRIPT_PREFIX
 
 from envwright.facts.limits import POLICIES
 from envwright.facts.results import CLASS_OF_KIND, ErrorClass
-from envwright.facts.reward_numbers import is_reward_number, number
+from envwright.facts.reward_numbers import bounded, is_reward_number, number
 from envwright.statistics.intervals import coverage
 
 if TYPE_CHECKING:
@@ -53,7 +53,13 @@ def outcome_of_rollout(rollout: Rollout) -> RolloutOutcome:
     if rollout.failure is not None:
         error = CLASS_OF_KIND.get(rollout.failure.kind, "infrastructure")
     truncated = rollout.truncated or rollout.stop in CUT_OFF
-    return RolloutOutcome(rollout.task, rollout.reward, rollout.functions, error, truncated)
+    return bounded_outcome(RolloutOutcome(rollout.task, rollout.reward, rollout.functions, error, truncated))
+
+
+def bounded_outcome(outcome: RolloutOutcome) -> RolloutOutcome:
+    """The outcome without numbers that statistics cannot take."""
+    functions = {name: replace(score, score=bounded(score.score)) for name, score in outcome.functions.items()}
+    return replace(outcome, reward=bounded(outcome.reward), functions=functions)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from envwright_worker.reward_equality import same_reward
 
+from envwright.facts.reward_numbers import bounded
 from envwright.packages.versions import version_step
 from envwright.statistics.task_matching import Matching, TwoSides, spoken
 
@@ -186,5 +187,5 @@ def compare(
 
 
 def _mean(rewards: Sequence[float | None]) -> float | None:
-    known = [reward for reward in rewards if reward is not None]
+    known = [bounded(reward) for reward in rewards if reward is not None]
     return sum(known) / len(known) if known else None

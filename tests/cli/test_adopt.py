@@ -110,6 +110,16 @@ def test_adopt_folder_declares_locks_and_bounds_environment(
     assert {name for name in adopted if adopted[name] != before.get(name)} == {"pyproject.toml", "requirements.lock"}
 
 
+def test_adopt_takes_readme_with_control_characters_as_it_is(repository: Path, theirs: Path):
+    readme = theirs / "environments/date_arithmetic/README.md"
+    readme.write_bytes(readme.read_bytes() + b"\x0b\x1b[1mBold\x1b[0m\x0c\n")
+    assert adopt(repository, readme.parent) == 0
+    assert (repository / "environments/date_arithmetic/README.md").read_bytes() == readme.read_bytes()
+    text = Repository.load(repository).packages["date-arithmetic"].readme
+    assert text is not None
+    assert text.endswith("[1mBold[0m\n")
+
+
 def test_adopt_leaves_out_links_into_leftovers_of_tools(repository: Path, theirs: Path):
     """`prime lab setup` makes them; a link to a folder of the package stays."""
     source = theirs / "environments/date_arithmetic"

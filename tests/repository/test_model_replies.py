@@ -200,6 +200,25 @@ def test_replies_are_found_by_the_content_of_their_task(package: Package):
     assert {task: [reply.reward for reply in replies] for task, replies in found.items()} == {1: [0.0], 2: [1.0]}
 
 
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "/home/me/.venv/lib/python3.11/site-packages",
+        "/home/me/checkout/environments/small_sums",
+        "/src/site/small_sums/src",
+        "/cache/wheels/small-sums/0123abcd/site",
+    ],
+)
+def test_replies_are_found_wherever_the_package_was_installed(package: Package, folder: str):
+    def asked(folder: str, more: str = "") -> str:
+        return f"Read '{folder}/small_sums/sums.txt', or:\n{folder}/small_sums{more}."
+
+    results(package, lines({**LINE, "prompt": asked(folder)}, {**LINE, "prompt": asked(folder, "/other.txt")}))
+    here = asked("/root/wheels/small-sums/99/site")
+    found = replies_by_task([Task(7, ({"role": "user", "content": here},))], read_results(package).replies)
+    assert [reply.line for reply in found[7]] == [1]
+
+
 def test_replies_to_tasks_that_look_alike_need_their_number(package: Package):
     results(package, lines(LINE, {**LINE, "example_id": 9}))
     tasks = [Task(number, ({"role": "user", "content": "Sum?"},)) for number in (0, 1)]

@@ -62,6 +62,16 @@ def test_paired_difference_is_tighter_than_two_means():
     assert found.high < -0.09
 
 
+@pytest.mark.parametrize("huge", [1e155, 1.7e308])
+def test_numbers_whose_squares_overflow_count_as_the_largest(huge):
+    rewards = [[huge, -huge], [0.0, huge]]
+    center = clustered_mean(rewards, 0.95)
+    difference = paired_difference({"a": huge, "b": 0.0}, {"a": -huge, "b": 1.0}, 0.95)
+    assert difference is not None
+    measured = (center.value, center.low, center.high, difference.value, difference.low, variance_parts(rewards).within)
+    assert all(map(math.isfinite, measured))
+
+
 def test_paired_difference_uses_shared_tasks():
     assert paired_difference({"a": 1.0}, {"a": 0.0}, 0.95) is None
     found = paired_difference({"a": 1.0, "b": 1.0, "c": 9.0}, {"a": 0.0, "b": 0.0, "d": 9.0}, 0.95)

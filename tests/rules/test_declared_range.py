@@ -26,10 +26,10 @@ def test_declared_range_of_a_group_holds_each_members_and_does_not_add_them() ->
     first, second = (replace(function(name, 1.0), members=(name,)) for name in ("first", "second"))
     form = replace(function("format_ok", 0.5), members=("second",))
     lost = replace(function("lost", -0.25), members=("first",))
-    known = (first, second, form, lost)
+    known = (first, second, form, lost, replace(first, weight=0.25, members=("second",)))
     declared = subject(description={"functions": known}, scores=(), cases=(), rollouts=()).range
-    assert (declared.minimum, declared.maximum) == (-0.25, 1.5)
-    assert declared.format_share == pytest.approx(0.5 / 1.5)
+    assert (declared.minimum, declared.maximum) == (-0.25, 1.75)
+    assert declared.format_share == pytest.approx(0.5 / 1.75)
 
 
 def test_declared_range_prefers_the_declaration() -> None:

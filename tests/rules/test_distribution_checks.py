@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from statistics import fmean
 
 import pytest
 from cases_of_groups import DEAD, LIVE, grouped, played
 from envwright.declarations.registry import DistributionGate
-from envwright.facts.observed import FunctionScore
 from envwright.reports.html.compact import Beside, page_environment
 from envwright.reports.result import environment_result
 from envwright.rules.engine import findings
@@ -20,18 +20,22 @@ from envwright.statistics.declared_range import DeclaredRange
 from envwright.statistics.intervals import Estimate
 from envwright.statistics.measures import advice, distribution_of
 from envwright.statistics.outcomes import RolloutOutcome, RolloutSample
-from subjects import rollout, score, subject
+from subjects import FACTS, dataset, functions, rollout, score, subject
 
 GATE = DistributionGate()
 
 
-def sample(*groups, policy="blend"):
+def sample(*groups, policy="blend", tasks=0):
     outcomes = tuple(RolloutOutcome(task, reward, {}) for task, rewards in enumerate(groups) for reward in rewards)
-    return RolloutSample(policy, outcomes, DeclaredRange(0.0, 1.0))
+    return RolloutSample(policy, outcomes, DeclaredRange(0.0, 1.0), all_tasks=frozenset(range(tasks)))
 
 
-def answers(*groups):
-    return {check.rule: check.answer for check in checks_of(sample(*groups), GATE)}
+def answers(*groups, tasks=0):
+    return {check.rule: check.answer for check in checks_of(sample(*groups, tasks=tasks), GATE)}
+
+
+def more_needed(rule, *groups, tasks=0):
+    return next(each.more for each in checks_of(sample(*groups, tasks=tasks), GATE) if each.rule == rule)
 
 
 def test_distribution_of_mixed_rewards_passes_every_check():
@@ -43,6 +47,40 @@ def test_undecided_check_names_number_of_tasks_that_decides():
     more_tasks = int(check.more.split("(")[1].split()[0])
     assert answers(*[DEAD] * (16 + more_tasks))["DST002"] == "fail"
     assert answers(*[DEAD] * (16 + more_tasks // 2))["DST002"] == "inconclusive"
+
+
+RARELY = [[0.0] * 7 + [1.0], *[[0.0] * 8] * 3]
+
+
+@pytest.mark.parametrize("rule", ["DST002", "DST010"])
+def test_check_of_all_tasks_asks_for_rollouts_of_each_that_decide(rule):
+    more = more_needed(rule, *RARELY, tasks=4)
+    each = int(more.split()[1])
+    assert more.startswith(f"about {each} rollouts of each task")
+    at_the_same_rates = [rewards * math.ceil(each / 8) for rewards in RARELY]
+    assert answers(*RARELY, tasks=4)[rule] == "inconclusive"
+    assert answers(*at_the_same_rates, tasks=4)[rule] == "fail"
+
+
+def test_check_of_some_tasks_asks_for_no_more_tasks_than_there_are():
+    assert "more tasks" in more_needed("DST002", *RARELY, tasks=1000)
+    assert "of each task (-n 5 -r" in more_needed("DST002", *RARELY, tasks=5)
+
+
+@pytest.mark.parametrize(("size", "asks"), [(4, "rollouts of each task"), (5, "more tasks"), (None, "more tasks")])
+def test_finding_asks_for_rollouts_of_each_if_all_tasks_were_read(size, asks):
+    made = subject(
+        description={"datasets": (dataset(size=size), dataset(split="eval", size=20))},
+        tasks=FACTS.tasks[:4],
+        rollouts=tuple(played(*RARELY)),
+    )
+    messages = [each.message for each in judge(made, ["distribution"]).findings if each.rule == "DST002"]
+    assert [asks in message for message in messages] == [True]
+
+
+def test_check_of_one_task_that_is_all_has_an_interval():
+    assert answers(LIVE * 4, tasks=1)["DST002"] == "pass"
+    assert answers(LIVE * 4)["DST002"] == "inconclusive"
 
 
 def test_larger_groups_are_subsampled_to_configured_size():
@@ -66,7 +104,7 @@ def test_rollout_order_does_not_change_findings():
 def test_extreme_rewards_cause_no_rule_bug(rewards):
     scores = [score("oracle", task, reward=reward) for task, reward in enumerate(rewards)]
     rollouts = [
-        rollout("blend", task, reward=reward, functions={"sum": FunctionScore(reward, 1.0, "reward")})
+        rollout("blend", task, reward=reward, functions=functions(reward, reward))
         for task in range(10)
         for reward in rewards
     ]

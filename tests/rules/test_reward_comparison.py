@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from cases_of_reward_diff import MORE, OFFSET, SAME, reply, scoring, side
@@ -57,6 +58,13 @@ def test_changed_weight_is_listed() -> None:
     base = ComparedVersion("main", "a", "1", "v1", "", (RewardFunction("correct", 1.0, "reward"),))
     head = ComparedVersion("here", "a", "1", "v1", "", (RewardFunction("correct", 0.8, "reward"),))
     assert comparison(base=base, head=head).weights == {"correct": (1.0, 0.8)}
+
+
+def test_changed_weight_of_one_member_is_listed_with_the_member() -> None:
+    first, second = (RewardFunction("correct", 1.0, "reward", members=(name,)) for name in ("first", "second"))
+    base = ComparedVersion("main", "a", "1", "v0", "", (first, second))
+    head = replace(base, functions=(replace(first, weight=0.8), second))
+    assert comparison(base=base, head=head).weights == {"correct of first": (1.0, 0.8)}
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,12 @@ def test_task_with_other_white_space_or_system_prompt_matches() -> None:
     assert match.prompts_differ
 
 
+def test_task_that_names_its_package_folder_matches_another_version() -> None:
+    base, head = (task(0, f"Read /wheels/a/{digest}/site/sums/1.txt", "2") for digest in ("3f", "9c"))
+    (match,) = match_tasks([base], [head]).matches
+    assert (match.by, match.prompts_differ) == ("prompt and data", False)
+
+
 def test_reworded_prompt_is_matched_by_data() -> None:
     base = [task(0, "Add 1 and 1.", "2", left=1), task(1, "Add 2 and 0.", "2", left=2)]
     head = [task(0, "What is 2 plus 0?", "2", left=2), task(1, "What is 1 plus 1?", "2", left=1)]

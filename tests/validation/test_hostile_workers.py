@@ -140,6 +140,26 @@ def test_worker_system_exit_is_reported_as_raised(
     assert failure.place.file == "hostile.py"
 
 
+@pytest.mark.parametrize("stream", ["", ", file=sys.stderr"])
+def test_exit_after_printing_that_a_variable_is_missing_asks_for_it(
+    hostile: Callable[[str], Path], workspace: Workspace, stream: str
+):
+    module = f"""
+        import os, sys
+        if not os.environ.get("SOLVER_API_KEY"):
+            print("Error: SOLVER_API_KEY not set"{stream})
+            sys.exit(1)
+        """
+    failure = failed(hostile(module), workspace)
+    assert (failure.kind, failure.variables) == ("missing-secret", ("SOLVER_API_KEY",))
+    assert "exit(1) after it printed: Error: SOLVER_API_KEY not set" in failure.message
+
+
+def test_exit_after_printing_something_else_is_raised(hostile: Callable[[str], Path], workspace: Workspace):
+    failure = failed(hostile("import sys; print('HF_TOKEN makes this faster'); sys.exit(1)"), workspace)
+    assert (failure.kind, failure.variables) == ("raised", ())
+
+
 @pytest.mark.slow
 def test_hang_at_import_ends_at_the_limit(hostile: Callable[[str], Path], workspace: Workspace):
     overlay = hostile("while True:\n    pass\n")

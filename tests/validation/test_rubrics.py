@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envwright.observing.observation_request import ObservationRequest
+from envwright.statistics.declared_range import declared_range
 from sample_packages import look_at, write_package
 
 if TYPE_CHECKING:
@@ -44,22 +45,59 @@ def reply(task, messages):
 
 
 @pytest.mark.parametrize(
-    ("rubric", "gold"),
+    ("rubric", "gold", "most"),
     [
-        ("vf.RubricGroup([vf.Rubric([right]), vf.Rubric([right], [2.0])])", 3.0),
-        ("vf.RubricGroup([vf.Rubric([right]), vf.Rubric()])", 1.0),  # one alone refuses a rubric without functions
-        ("vf.RubricGroup([vf.Rubric([right]), Halved([right], [2.0])])", 2.0),
+        ("vf.RubricGroup([vf.Rubric([right]), vf.Rubric([right], [2.0])])", 3.0, 3.0),
+        ("vf.RubricGroup([vf.Rubric([right]), vf.Rubric()])", 1.0, 1.0),  # one alone refuses a rubric without functions
+        ("vf.RubricGroup([vf.Rubric([right]), Halved([right], [2.0])])", 2.0, 3.0),
     ],
     ids=["verifiers' own", "one without functions", "one that scores groups its own way"],
 )
 def test_rubric_group_reward_equals_that_of_one_rollout(
-    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, rubric: str, gold: float
+    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, rubric: str, gold: float, most: float
 ):
     files = {"module.py": MODULE.replace("RUBRIC", rubric), "tests/oracle.py": ORACLE}
     package = write_package(tmp_path / "environments" / "halved", "v0", files)
     seen = look_at(package, workspace, monkeypatch, request=REPLIES)
     earned = {score.reward for score in seen.facts.scores if score.policy == "oracle"}
     assert earned == {gold}
+    assert declared_range(package, seen.facts).maximum == most
+
+
+GROUPED = """
+import verifiers as vf
+from datasets import Dataset
+
+
+def correct(completion, answer, **kwargs):
+    return float(completion[-1].content == answer)
+
+
+def short(completion, **kwargs):
+    return 1.0
+
+
+def one(rubric, start):
+    rows = [{"prompt": [{"role": "user", "content": f"{i}?"}], "answer": str(i)} for i in range(start, start + 2)]
+    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=rubric)
+
+
+def load_environment(**kwargs):
+    first, second = vf.Rubric([correct, short], [0.8, 0.2]), vf.Rubric([correct], [1.0])
+    return vf.EnvGroup(envs=[one(first, 0), one(second, 2)], env_names=["first", "second"])
+"""
+
+
+def test_members_functions_of_one_name_keep_their_weights(
+    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+):
+    files = {"module.py": GROUPED, "tests/oracle.py": ORACLE}
+    package = write_package(tmp_path / "environments" / "grouped", "v0", files)
+    seen = look_at(package, workspace, monkeypatch, request=REPLIES)
+    gold = [score for score in seen.facts.scores if score.policy == "oracle"]
+    assert {score.task: score.functions["correct"].weight for score in gold} == {0: 0.8, 1: 0.8, 2: 1.0, 3: 1.0}
+    declared = declared_range(package, seen.facts)
+    assert {score.reward for score in gold} == {declared.maximum} == {1.0}
 
 
 COUNTING = """

@@ -17,6 +17,7 @@ MESSAGE_LIMIT = 2_000
 TRACEBACK_LIMIT = 4_000
 MOST_DECORATED = 20
 """The lines behind the first decorator in which the definition of a function is searched."""
+LINES_BEFORE_EXIT = 3
 FRAMES_OF_OTHERS = 3
 """Frames kept of a traceback without frames of the environment or of a library."""
 _FRAME = re.compile(r'  File "(.+?)", line (\d+)')
@@ -229,12 +230,32 @@ def _text_of_file(file: str) -> str:
         return ""
 
 
-def said_as_exception(error: BaseException) -> BaseException:
-    """A `SystemExit` or similar as an ordinary exception."""
+class HeardStream:
+    """Standard error, with the last lines that code printed there or on standard output while it was loaded."""
+
+    def __init__(self) -> None:
+        self._stream = sys.stderr
+        self._end = ""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        self._end = (self._end + text)[-MESSAGE_LIMIT:]
+        return self._stream.write(text)
+
+    @property
+    def last_lines(self) -> str:
+        return " ".join(" ".join(self._end.strip().splitlines()[-LINES_BEFORE_EXIT:]).split())
+
+
+def said_as_exception(error: BaseException, printed: str = "") -> BaseException:
+    """A `SystemExit` or similar as an ordinary exception, with what was printed as the reason for it."""
     if isinstance(error, (Exception, OutOfTime)):
         return error
     if isinstance(error, SystemExit):
-        raised = RuntimeError(f"the environment called exit({error.code!r})")
+        after = f" after it printed: {printed}" if printed else ""
+        raised = RuntimeError(f"the environment called exit({error.code!r}){after}")
     else:
         raised = RuntimeError(f"the environment raised {type(error).__name__}({text_of(error)!r})")
     raised.__context__ = error.__context__  # an exit may follow a download that failed

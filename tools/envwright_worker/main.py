@@ -12,14 +12,14 @@ import socket
 import sys
 import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 from envwright_worker import tool_servers
 from envwright_worker.channel import Channel, JobRequest
 from envwright_worker.confinement import NetworkGuard
-from envwright_worker.failures import Sources, kind_of, said_as_exception
+from envwright_worker.failures import HeardStream, Sources, kind_of, said_as_exception
 from envwright_worker.imported import bytecode_below, collector_at_rest, import_verifiers
 from envwright_worker.moving import move, paths_below
 from envwright_worker.sandbox import Sandbox, narrow
@@ -125,10 +125,16 @@ def answer(session: Session, request: JobRequest) -> None:
     failure: BaseException | None = None
     session.stop_after(request.get("stop_after"))
     session.guard.stage = str(request.get("stage") or STAGES.get(request["operation"], request["operation"]))
+    heard = HeardStream()
     try:
-        importlib.import_module(f"envwright_worker.operations.{request['operation']}").answer(session, request)
+        with ExitStack() as listening:
+            if request["operation"] in LOADING:  # code that finds no key often prints that and exits
+                listening.enter_context(redirect_stdout(heard))
+                listening.enter_context(redirect_stderr(heard))
+            operation = importlib.import_module(f"envwright_worker.operations.{request['operation']}")
+            operation.answer(session, request)
     except BaseException as error:
-        failure = said_as_exception(error)
+        failure = said_as_exception(error, heard.last_lines)
     session.report_network()
     if failure is None:
         session.channel.done()

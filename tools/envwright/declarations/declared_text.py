@@ -48,12 +48,15 @@ def read_bytes(path: Path, root: Path, limit: int = MAX_BYTES) -> bytes:
         raise refuse(f"cannot be read: {error.strerror or error}") from None
 
 
-def read_text(path: Path, root: Path, limit: int = MAX_BYTES) -> str:
+def read_text(path: Path, root: Path, limit: int = MAX_BYTES, *, is_prose: bool = False) -> str:
     """Text of a UTF-8 file without control characters, line ends as they are.
 
-    Raises `DeclarationError` as `read_bytes` does, and for anything that is not such text.
+    Raises `DeclarationError` as `read_bytes` does, and for anything that is not such text. Prose may have control
+    characters, which are left out as its readers do not see them; but with a null byte it is no text.
     """
     content = read_bytes(path, root, limit)
+    if is_prose:
+        content = content.translate(None, _CONTROL[1:])
 
     def refusal(start: int, message: str, fix: str) -> DeclarationError:
         line, found = content.count(b"\n", 0, start) + 1, f"byte 0x{content[start]:02x}"

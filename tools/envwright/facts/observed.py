@@ -7,13 +7,14 @@ reward that is missing is `None`, never 0.0.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from envwright_worker.messages import Message
 
+from envwright.facts.limits import TASKS_SCORED
 from envwright.facts.mutation import Mutation
 from envwright.facts.recordings import ModelReplies, RecordingFacts
 from envwright.facts.search import Search
@@ -91,6 +92,15 @@ class RewardFunction:
     place: Place | None = None
     members: tuple[str, ...] = ()
     """The members of a group of environments that it scores; empty where it scores every task."""
+
+
+def heaviest(functions: Iterable[RewardFunction]) -> dict[str, RewardFunction]:
+    """By name, the function whose weight counts most: members of a group, and rubrics, may share a name."""
+    by_name: dict[str, RewardFunction] = {}
+    for function in functions:
+        if function.name not in by_name or abs(function.weight) > abs(by_name[function.name].weight):
+            by_name[function.name] = function
+    return by_name
 
 
 @dataclass(frozen=True)
@@ -551,6 +561,18 @@ class Facts:
     """The most bytes that the worker and its processes held, as far as that was measured."""
     observed_by: Signer | None = None
     """The key that signed facts from a store of several machines; `None` if they were observed here."""
+
+    @property
+    def all_tasks(self) -> frozenset[int | str]:
+        """The indices of all tasks of the split that was read; empty unless it is certain that these are all.
+
+        A worker keeps `TASKS_SCORED` of them or more; it may have stopped there.
+        """
+        sizes = {dataset.size for dataset in (self.description.datasets if self.description else ())}
+        known = len(self.tasks)
+        if known in sizes and (known < TASKS_SCORED or len(sizes) == 1):
+            return frozenset(task.index for task in self.tasks)
+        return frozenset()
 
     def broken_infrastructure(self) -> dict[StageName, Failure]:
         """The failures that the environment did not cause and that must not be cached."""

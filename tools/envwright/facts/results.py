@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from mmap import ACCESS_READ, mmap
@@ -29,6 +30,9 @@ VERSION = 1
 LINE_LIMIT = 16 * 2**20
 _IN_BOTH = ("task", "rollout", "reward", "functions", "stop", "truncated", "timed_out", "seconds")
 """The fields that a row and a rollout share."""
+_INSTALLED = r"/(?:site(?:-packages)?/|(?P<module>[\w.-]+)/(?:src/)?(?=(?P=module)(?![\w-])))"
+"""The end of the folder that a package is installed in: `site` of an unpacked wheel, `site-packages`, or a checkout
+with the name of the module, as `uv pip install -e` leaves it."""
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 ErrorClass = Literal[
@@ -171,11 +175,18 @@ def row_of(raw: Any) -> EvaluationRow:
 
 
 def task_key(prompt: Sequence[Message], data: Mapping[str, Any]) -> str:
-    """Fingerprint of a task: its prompt and answer, without the additions of a release of verifiers."""
+    """Fingerprint of a task: its prompt and answer, without a release's additions and the package's folder."""
     turns = [[message.get("role"), message.get("content")] for message in prompt]
     answer = data.get("answer")
     text = json.dumps([turns, answer], sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+    return hashlib.sha256(without_folder(text).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def without_folder(text: str) -> str:
+    """A text without the folders that installed packages are in, which differ by version and machine."""
+    if re.search(_INSTALLED, text) is None:  # which is quick on long texts and pictures
+        return text
+    return re.sub(rf"""(?<![^\s"\\])([^\s"\\/]*)(?:/[^\s"\\]*)?{_INSTALLED}""", r"\1/", text)
 
 
 def rows_of_rollouts(

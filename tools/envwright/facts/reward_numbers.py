@@ -1,14 +1,23 @@
-"""Rewards as numbers: whether one exists, and its text."""
+"""Rewards as numbers: whether one exists, its bound for statistics, and its text."""
 
 from __future__ import annotations
 
 import math
-from typing import TypeGuard
+from typing import TypeGuard, TypeVar
+
+Reward = TypeVar("Reward", float, float | None)
+
+LARGEST = 1e100
+"""Statistics take numbers beyond it for it: their squares, or sums of squares, would overflow."""
 
 
 def is_reward_number(reward: float | None) -> TypeGuard[float]:
     """Whether a reward exists and is finite."""
     return reward is not None and math.isfinite(reward)
+
+
+def bounded(value: Reward) -> Reward:
+    return math.copysign(LARGEST, value) if is_reward_number(value) and abs(value) > LARGEST else value
 
 
 def number(value: float | None) -> str:

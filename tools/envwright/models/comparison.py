@@ -311,14 +311,16 @@ def _report(
     spoken = replace(facts, rollouts=tuple(row.as_rollout() for side in sides for row in side.rows))
     declared, confidence = declared_range(package, spoken), entry.gates.distribution.confidence
 
+    tasks = {task_key(task.prompt, task.data): task for task in facts.tasks}
+    all_tasks = frozenset(tasks) if facts.all_tasks else frozenset()
+
     def sample(side: SideRollouts) -> RolloutSample:
         outcomes = tuple(replace(outcome_of_rollout(row.as_rollout()), task=row.task_key) for row in side.rows)
-        return RolloutSample(side.speaker, outcomes, declared, confidence, side.model)
+        return RolloutSample(side.speaker, outcomes, declared, confidence, side.model, all_tasks)
 
     samples = sides.each(sample)
     found = before_after(samples)
     costs = comparison.sides.each(lambda side: evaluated[side.side][1] if side.side in evaluated else None)
-    tasks = {task_key(task.prompt, task.data): task for task in facts.tasks}
     return ComparisonReport(
         environment=entry.name,
         digest=package.digest,

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from envwright_worker.adapters.rollout_errors import kind_of_error
 from envwright_worker.messages import Message
 
-from envwright.facts.observed import Facts, FunctionScore, RewardFunction
+from envwright.facts.observed import Facts, FunctionScore, RewardFunction, heaviest
 from envwright.facts.results import (
     CLASS_OF_KIND,
     EvaluationRow,
@@ -253,7 +253,7 @@ class KnownEnvironment:
         tasks = {task_key(task.prompt, task.data): task.index for task in facts.tasks}
         datasets = described.datasets if described else ()
         complete = len(datasets) == 1 and datasets[0].size == len(facts.tasks)
-        functions = {function.name: function for function in described.functions} if described else {}
+        functions = heaviest(described.functions) if described else {}
         return cls(environment, functions, tasks, complete)
 
     def index_of(self, key: str, given: Any) -> int:

@@ -98,7 +98,7 @@ def _read(
             problems += found
     if "README.md" in files:
         with _noted(problems):
-            readme = read_text(folder / "README.md", root)
+            readme = read_text(folder / "README.md", root, is_prose=True)
     hub_hash = ""
     try:
         hub_hash = hub_content_hash(folder)

@@ -228,7 +228,7 @@ def start_is_outside_the_good_range(subject: Subject) -> Iterator[Found]:
     for sample in subject.samples:
         if sample.is_scripted or not sample.clusters:
             continue
-        estimate = clustered_mean(sample.clusters, sample.confidence)
+        estimate = clustered_mean(sample.draws(sample.clusters), sample.confidence)
         if GOOD_START[0] <= estimate.value <= GOOD_START[1]:
             continue
         acceptable = ACCEPTABLE_START[0] <= estimate.value <= ACCEPTABLE_START[1]

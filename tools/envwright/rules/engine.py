@@ -148,7 +148,8 @@ class Subject:
     @cached_property
     def samples(self) -> tuple[RolloutSample, ...]:
         """The rollouts of each policy whose replies vary as a model's do."""
-        return samples_of_rollouts(self.facts.rollouts, self.range, self.entry.gates.distribution.confidence)
+        confidence = self.entry.gates.distribution.confidence
+        return samples_of_rollouts(self.facts.rollouts, self.range, confidence, self.facts.all_tasks)
 
     @cached_property
     def distributions(self) -> tuple[Distribution, ...]:

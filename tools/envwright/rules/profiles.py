@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from envwright_worker.messages import text_of
 
-from envwright.facts.observed import FunctionScore, RewardFunction
+from envwright.facts.observed import FunctionScore, RewardFunction, heaviest
 from envwright.facts.reward_numbers import is_reward_number
 from envwright.statistics.clusters import clustered_mean
 from envwright.statistics.declared_range import is_reward
 from envwright.statistics.intervals import Estimate, mean
-from envwright.statistics.outcomes import RolloutOutcome, RolloutSample, grouped, outcome_of_rollout
+from envwright.statistics.outcomes import RolloutOutcome, RolloutSample, bounded_outcome, grouped, outcome_of_rollout
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -36,8 +36,6 @@ MOST_TASKS = 200
 """Tasks with a group of their own."""
 MOST_BINS = 8
 """The most groups of rollouts of similar size."""
-LARGEST = 1e150
-"""A larger number counts as this one, as the square of 1e155 is no number any more."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +154,7 @@ def _of_rollouts(subject: Subject, policy: str, model: str | None, rollouts: Seq
     lengths: list[SizedReward] = []
     turns: list[SizedReward] = []
     outcomes = [outcome_of_rollout(rollout) for rollout in rollouts]
-    for outcome, rollout in zip(map(_bounded, outcomes), rollouts, strict=True):
+    for outcome, rollout in zip(outcomes, rollouts, strict=True):
         if outcome.is_scored and outcome.reward is not None:
             replies = [text_of(message) for message in rollout.completion if message.get("role") == "assistant"]
             lengths.append(SizedReward(outcome.task, sum(map(len, replies)), outcome.reward))
@@ -178,7 +176,7 @@ def _of_rollouts(subject: Subject, policy: str, model: str | None, rollouts: Seq
 
 def _of_recording(subject: Subject, recording: RecordingFacts) -> RewardProfile:
     """The rows of a recording have no weights of functions, so the current ones are used."""
-    known = {each.name: each for each in subject.functions}
+    known = heaviest(subject.functions)
     unknown = RewardFunction("", 0.0, "metric")
     outcomes = []
     for row in recording.rows:
@@ -196,7 +194,8 @@ def _profile(
     subject: Subject, policy: str, source: ProfileSource, outcomes: Iterable[RolloutOutcome], model: str | None = None
 ) -> RewardProfile:
     confidence = subject.entry.gates.distribution.confidence
-    sample = RolloutSample(policy, tuple(map(_bounded, outcomes)), subject.range, confidence, model)
+    bounded = tuple(map(bounded_outcome, outcomes))
+    sample = RolloutSample(policy, bounded, subject.range, confidence, model, subject.facts.all_tasks)
     rewards = {
         task: [each.reward for each in found if each.reward is not None] for task, found in sample.by_task.items()
     }
@@ -209,16 +208,6 @@ def _profile(
         groups=tuple(_group(task, found) for task, found in list(rewards.items())[:MOST_TASKS] if found),
         correlations=() if source == "scored" else tuple(_correlations(sample.scored)),
     )
-
-
-def _bounded(outcome: RolloutOutcome) -> RolloutOutcome:
-    """The outcome without numbers beyond `LARGEST`."""
-    functions = {name: replace(score, score=_nearer(score.score)) for name, score in outcome.functions.items()}
-    return replace(outcome, reward=_nearer(outcome.reward), functions=functions)
-
-
-def _nearer(value: float | None) -> float | None:
-    return math.copysign(LARGEST, value) if is_reward_number(value) and abs(value) > LARGEST else value
 
 
 def _correlations(outcomes: Sequence[RolloutOutcome]) -> Iterator[Correlation]:
@@ -237,7 +226,7 @@ def _correlations(outcomes: Sequence[RolloutOutcome]) -> Iterator[Correlation]:
 
 def _total(sample: RolloutSample, rewards: Mapping[int | str, Sequence[float]]) -> Spread:
     declared = sample.range
-    estimate = clustered_mean(sample.clusters, sample.confidence) if sample.clusters else None
+    estimate = clustered_mean(sample.draws(sample.clusters), sample.confidence) if sample.clusters else None
     if estimate is not None:
         low, high = (declared.minimum + bound * declared.span for bound in (estimate.low, estimate.high))
         estimate = Estimate(declared.minimum + estimate.value * declared.span, low, high)
@@ -261,7 +250,7 @@ def _functions(sample: RolloutSample) -> Iterator[Spread]:
     for name in sorted(known, key=lambda name: not is_reward(known[name])):
         clusters, counts = list(scores[name].values()), is_reward(known[name])
         values = [value for cluster in clusters for value in cluster]
-        estimate = clustered_mean(clusters, sample.confidence) if clusters and counts else None
+        estimate = clustered_mean(sample.draws(clusters), sample.confidence) if clusters and counts else None
         if estimate is None and values:
             estimate = Estimate(mean(values), math.nan, math.nan)
         yield _spread(name, "reward" if counts else "metric", known[name].weight, values, missing[name], estimate)

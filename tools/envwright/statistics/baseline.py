@@ -13,6 +13,7 @@ from pydantic import FiniteFloat, PositiveInt
 from envwright.facts.observed import adapter
 from envwright.facts.recordings import split_of
 from envwright.facts.results import task_key
+from envwright.facts.reward_numbers import bounded
 from envwright.statistics.clusters import clustered_mean, paired_difference
 from envwright.statistics.intervals import Estimate, fold_that_decides, mean
 
@@ -84,7 +85,7 @@ def drift(sample: RolloutSample, facts: Facts, baseline: Baseline, margin: float
         return None
     tasks = len(now.keys() & then.keys())
     answer = answer_of(estimate, margin)
-    return Drifted(estimate, tasks, answer, _more(estimate, margin, tasks) if answer == "inconclusive" else "")
+    return Drifted(estimate, tasks, answer, _more(estimate, margin, tasks, sample) if answer == "inconclusive" else "")
 
 
 def answer_of(estimate: Estimate, margin: float) -> Drift:
@@ -103,12 +104,16 @@ def answer_of(estimate: Estimate, margin: float) -> Drift:
     return "pass" if estimate.low >= -margin else "inconclusive"
 
 
-def _more(estimate: Estimate, margin: float, tasks: int) -> str:
+def _more(estimate: Estimate, margin: float, tasks: int, sample: RolloutSample) -> str:
     """The rollouts that separate the interval from 0 or from the margin, whichever needs fewer."""
     folds = [fold for bound in (0.0, -margin) if (fold := fold_that_decides(estimate, bound)) is not None]
     if not folds:
         return "no feasible number of rollouts would decide"
-    return f"about {max(1, math.ceil(tasks * (min(folds) - 1)))} more tasks, here and in the baseline, would decide"
+    more_tasks = max(1, math.ceil(tasks * (min(folds) - 1)))
+    more = f"{more_tasks} more tasks"
+    if not sample.could_have(tasks + more_tasks):
+        more = f"{math.ceil(sample.per_task * min(folds))} rollouts of each task"
+    return f"about {more}, here and in the baseline, would decide"
 
 
 def measures(rows: Sequence[RecordedScore], share: Callable[[float], float]) -> dict[str, Any]:
@@ -123,10 +128,10 @@ def measures(rows: Sequence[RecordedScore], share: Callable[[float], float]) -> 
     for row in rows:
         if row.reward is None:
             continue
-        by_task[row.task_key].append(row.reward)
+        by_task[row.task_key].append(bounded(row.reward))
         for name, score in row.functions.items():
             if score is not None:
-                scores[name].append(score)
+                scores[name].append(bounded(score))
     clusters = list(by_task.values())
     estimate = clustered_mean(clusters, CONFIDENCE) if clusters else None
     return {

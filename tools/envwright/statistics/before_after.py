@@ -134,6 +134,9 @@ def _more(estimate: Estimate, tasks: int, samples: TwoSides[RolloutSample]) -> s
     if fold is None:
         return f"the interval includes 0 over {tasks} tasks, and no feasible number of rollouts would decide"
     more = max(1, math.ceil(tasks * (fold - 1)))
+    if not samples.after.could_have(tasks + more):
+        sizes = " and ".join(f"{math.ceil(side.per_task * fold):,}" for side in samples)
+        return f"the interval includes 0 over {tasks} tasks; about {sizes} rollouts of each would decide"
     each = [math.ceil(more * side.per_task) for side in samples]
     rollouts = f"{each[0]:,}" if each[0] == each[1] else f"{each[0]:,} and {each[1]:,}"
     message = f"about {rollouts} more rollouts on each side ({more:,} more tasks) would decide at the same rates"

@@ -80,11 +80,15 @@ def more_needed(estimate: Estimate, bound: float, sample: RolloutSample) -> str:
     """The number of further rollouts that would separate the interval from the bound."""
     fold = fold_that_decides(estimate, bound)
     tasks = len(sample.by_task)
-    if tasks < 2:
+    if tasks < 2 and sample.could_have(2):
         return "rollouts of more tasks would decide; with one task there is no interval"
     if fold is None:
         return "it is exactly on the bound: no feasible number of rollouts would decide"
     more_tasks = max(1, math.ceil(tasks * (fold - 1)))
+    if not sample.could_have(tasks + more_tasks):
+        every = len(sample.all_tasks)
+        each = math.ceil(max(sample.per_task, len(sample.scored) * fold / every))
+        return f"about {each:,} rollouts of each task (-n {every} -r {each}) would decide at the same rates"
     rollouts = math.ceil(more_tasks * sample.per_task)
     return f"about {rollouts:,} more rollouts ({more_tasks:,} more tasks) would decide at the same rates"
 
@@ -109,7 +113,7 @@ def format_is_met(sample: RolloutSample, gate: DistributionGate) -> list[Measure
         scores = [[score for score in task if is_reward_number(score)] for task in scored]
         clusters = [task for task in scores if task]
         if clusters:
-            estimate = clustered_mean(clusters, sample.confidence)
+            estimate = clustered_mean(sample.draws(clusters), sample.confidence)
             found.append(check("DST005", f"mean of {function}", estimate, gate.min_format, sample, above=True))
     return found
 
@@ -132,8 +136,9 @@ def groups_are_live(sample: RolloutSample, gate: DistributionGate) -> MeasuredCh
     size = group_size_measured(sample, gate)
     if size < 2:
         return None
-    chances = [chance_of_live_group(values, size) for values in sample.clusters if len(values) >= size]
-    estimate = share_of_tasks(chances, sample.confidence)
+    tasks = [values for values in sample.clusters if len(values) >= size]
+    groups = sum(len(values) // size for values in tasks) if sample.has_every_task else 0
+    estimate = share_of_tasks([chance_of_live_group(values, size) for values in tasks], sample.confidence, groups)
     name = f"share of informative groups of {size}"
     found = check("DST010", name, estimate, gate.min_live_groups, sample, above=True)
     if size < gate.group_size and found.answer == "fail":
@@ -153,7 +158,7 @@ def incidents(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredChe
     found = []
     for rule, name, bound, happened in kinds if own else ():
         hits = [[happened(each) for each in group] for group in grouped(own).values()]
-        estimate = clustered_share(hits, sample.confidence)
+        estimate = clustered_share(sample.draws(hits), sample.confidence)
         found.append(check(rule, f"share of {name}", estimate, bound, sample, above=False))
     return found
 
@@ -162,8 +167,9 @@ def checks_of(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredChe
     """Every check of a sample, in the order of their rules; about format alone if nothing has a reward."""
     found = [rollouts_are_enough(sample, gate)]
     if sample.clusters:
-        mean = clustered_mean(sample.clusters, sample.confidence)
-        deviation = clustered_deviation(sample.clusters, sample.confidence)
+        draws = sample.draws(sample.clusters)
+        mean = clustered_mean(draws, sample.confidence)
+        deviation = clustered_deviation(draws, sample.confidence)
         found += [
             check("DST002", "mean reward", mean, gate.min_mean, sample, above=True),
             check("DST003", "mean reward", mean, gate.max_mean, sample, above=False),

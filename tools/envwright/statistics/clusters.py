@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from envwright.facts.reward_numbers import bounded
 from envwright.statistics.intervals import Estimate, mean, normal_quantile, t_quantile, wilson
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def clustered_mean(clusters: Clusters, confidence: float) -> Estimate:
     If everything is equal, the standard error is not an estimate, and the effective size is the number of tasks:
     another task may differ. Other values get the plain interval.
     """
+    clusters = _bounded(clusters)
     values = [value for cluster in clusters for value in cluster]
     center = mean(values)
     critical = t_quantile(confidence, len(clusters) - 1)
@@ -41,6 +43,10 @@ def clustered_mean(clusters: Clusters, confidence: float) -> Estimate:
         return Estimate(center, low, high, effective, critical)
     spread = critical * error if error > 0 or math.isfinite(critical) else math.inf
     return Estimate(center, center - spread, center + spread, len(clusters), critical, bounded=False)
+
+
+def _bounded(clusters: Clusters) -> Clusters:
+    return [list(map(bounded, cluster)) for cluster in clusters]
 
 
 def standard_error(clusters: Clusters, center: float) -> float:
@@ -57,7 +63,7 @@ def standard_error(clusters: Clusters, center: float) -> float:
     return max(math.sqrt(sums * tasks / (tasks - 1)) / count, math.sqrt(squares / (count - 1) / count))
 
 
-def clustered_share(hits: Sequence[Sequence[bool]], confidence: float) -> Estimate:
+def clustered_share(hits: Clusters, confidence: float) -> Estimate:
     """The share of rollouts to which something happens, with Wilson's interval.
 
     If it happens to some tasks more than to others, the effective size is that of
@@ -76,18 +82,18 @@ def clustered_share(hits: Sequence[Sequence[bool]], confidence: float) -> Estima
     return Estimate(share, low, high, effective, critical)
 
 
-def share_of_tasks(values: Sequence[float], confidence: float) -> Estimate:
+def share_of_tasks(values: Sequence[float], confidence: float, independent: int = 0) -> Estimate:
     """The mean of one number per task, each between 0 and 1: Wilson's interval.
 
     With zeros and ones it is Wilson's own; values between them count for more, by the effective size (Korn and
-    Graubard; see `wilson`).
+    Graubard; see `wilson`). `independent` is that size if the tasks are no sample: the observations behind the values.
     """
     critical = normal_quantile(confidence)
     if not values:
         return Estimate(0.0, 0.0, 1.0, 0.0, critical)
     center = mean(values)
     variance = mean([(value - center) ** 2 for value in values])
-    effective = len(values) * (center * (1 - center) / variance if variance > 1e-12 else 1.0)
+    effective = independent or len(values) * (center * (1 - center) / variance if variance > 1e-12 else 1.0)
     low, high = wilson(center, effective, critical)
     return Estimate(center, low, high, effective, critical)
 
@@ -126,7 +132,7 @@ def paired_difference(now: Mapping[str, float], then: Mapping[str, float], confi
     Source: E. Miller, arXiv 2411.00640, section 4.2 (paired differences); Student's t over
     tasks. The noise of both measurements is in the differences.
     """
-    differences = [now[task] - then[task] for task in sorted(now.keys() & then.keys())]
+    differences = [bounded(now[task]) - bounded(then[task]) for task in sorted(now.keys() & then.keys())]
     if len(differences) < 2:
         return None
     center = mean(differences)
@@ -152,7 +158,7 @@ def variance_parts(clusters: Clusters) -> Variance:
     Source: one-way random-effects analysis of variance, S. R. Searle, G. Casella, C. E.
     McCulloch, "Variance Components", 1992, chapter 3 (unbalanced data, estimates below 0 set to 0).
     """
-    several = [cluster for cluster in clusters if len(cluster) > 1]
+    several = [cluster for cluster in _bounded(clusters) if len(cluster) > 1]
     if not several:
         return Variance(0.0, 0.0)
     counts = [len(cluster) for cluster in several]

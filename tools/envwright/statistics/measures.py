@@ -93,7 +93,7 @@ def distribution_of(sample: RolloutSample, gate: DistributionGate) -> Distributi
         attempted=sample.attempted,
         scored=len(sample.scored),
         errors={str(name): count for name, count in sorted(sample.errors.items())},
-        mean=measured_value(clustered_mean(clusters, sample.confidence)) if clusters else None,
+        mean=measured_value(clustered_mean(sample.draws(clusters), sample.confidence)) if clusters else None,
         variance_within_tasks=variance.within,
         variance_between_tasks=variance.between,
         group_size=group_size_measured(sample, gate) if clusters else 0,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from envwright_worker.policies.scripted import SCRIPT_PREFIX
 
 from envwright.facts.limits import POLICIES
 from envwright.facts.results import CLASS_OF_KIND, ErrorClass
-from envwright.facts.reward_numbers import is_reward_number, number
+from envwright.facts.reward_numbers import bounded, is_reward_number, number
 from envwright.statistics.intervals import coverage
 
 if TYPE_CHECKING:
@@ -53,7 +53,13 @@ def outcome_of_rollout(rollout: Rollout) -> RolloutOutcome:
     if rollout.failure is not None:
         error = CLASS_OF_KIND.get(rollout.failure.kind, "infrastructure")
     truncated = rollout.truncated or rollout.stop in CUT_OFF
-    return RolloutOutcome(rollout.task, rollout.reward, rollout.functions, error, truncated)
+    return bounded_outcome(RolloutOutcome(rollout.task, rollout.reward, rollout.functions, error, truncated))
+
+
+def bounded_outcome(outcome: RolloutOutcome) -> RolloutOutcome:
+    """The outcome without numbers that statistics cannot take."""
+    functions = {name: replace(score, score=bounded(score.score)) for name, score in outcome.functions.items()}
+    return replace(outcome, reward=bounded(outcome.reward), functions=functions)
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,8 @@ class RolloutSample:
     confidence: float = 0.95
     model: str | None = None
     """The real model that replied, which may have the name of a policy; `None` if the name decides."""
+    all_tasks: frozenset[TaskId] = frozenset()
+    """Every task that could be played; empty if they are not known."""
 
     @cached_property
     def scored(self) -> tuple[RolloutOutcome, ...]:
@@ -98,6 +106,24 @@ class RolloutSample:
     def clusters(self) -> list[list[float]]:
         """Rewards as shares, without the tasks' names."""
         return list(self.shares.values())
+
+    @property
+    def has_every_task(self) -> bool:
+        """Whether the tasks are no sample: another evaluation has the same ones."""
+        return bool(self.all_tasks) and self.all_tasks <= self.by_task.keys()
+
+    def draws(self, clusters: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]:
+        """The values that were drawn together: those of a task, or each alone if every task was played.
+
+        Tasks are strata then, and the error is that of rollouts alone: at most that of independent ones. Source: a
+        sample stratified in proportion is as precise as a simple random one, or more; W. G. Cochran, "Sampling
+        Techniques", 3rd edition 1977, section 5.6.
+        """
+        return [[value] for cluster in clusters for value in cluster] if self.has_every_task else clusters
+
+    def could_have(self, tasks: int) -> bool:
+        """Whether the environment may have so many tasks."""
+        return not self.all_tasks or tasks <= len(self.all_tasks)
 
     @property
     def count(self) -> int:
@@ -140,7 +166,7 @@ def grouped(outcomes: Iterable[RolloutOutcome]) -> dict[TaskId, list[RolloutOutc
 
 
 def samples_of_rollouts(
-    rollouts: Sequence[Rollout], range: DeclaredRange, confidence: float
+    rollouts: Sequence[Rollout], range: DeclaredRange, confidence: float, all_tasks: frozenset[TaskId]
 ) -> tuple[RolloutSample, ...]:
     """The samples to judge, by policy.
 
@@ -153,5 +179,6 @@ def samples_of_rollouts(
         if (rollout.model is not None or rollout.policy not in FIXED_POLICIES) and is_its_own:
             found[rollout.policy, rollout.model].append(outcome_of_rollout(rollout))
     return tuple(
-        RolloutSample(policy, tuple(outcomes), range, confidence, model) for (policy, model), outcomes in found.items()
+        RolloutSample(policy, tuple(outcomes), range, confidence, model, all_tasks)
+        for (policy, model), outcomes in found.items()
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from envwright_worker.reward_equality import same_reward
 
+from envwright.facts.reward_numbers import bounded
 from envwright.packages.versions import version_step
 from envwright.statistics.task_matching import Matching, TwoSides, spoken
 
@@ -137,16 +138,19 @@ class RewardComparison:
     @property
     def own_functions(self) -> TwoSides[tuple[str, ...]]:
         """Functions and metrics that only one version has."""
-        before, after = self.versions.each(lambda version: [function.name for function in version.functions])
+        before, after = self.versions.each(lambda version: dict.fromkeys(each.name for each in version.functions))
         return TwoSides(
             tuple(name for name in before if name not in after), tuple(name for name in after if name not in before)
         )
 
     @property
     def weights(self) -> Mapping[str, tuple[float, float]]:
-        """Functions of the same name whose weight changed."""
+        """Functions of the same name, and in a group of environments of the same member, whose weight changed."""
         before, after = self.versions.each(
-            lambda version: {function.name: function.weight for function in version.functions}
+            lambda version: {
+                " of ".join(filter(None, (function.name, ", ".join(function.members)))): function.weight
+                for function in version.functions
+            }
         )
         return {
             name: (before[name], after[name])
@@ -183,5 +187,5 @@ def compare(
 
 
 def _mean(rewards: Sequence[float | None]) -> float | None:
-    known = [reward for reward in rewards if reward is not None]
+    known = [bounded(reward) for reward in rewards if reward is not None]
     return sum(known) / len(known) if known else None

@@ -12,6 +12,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from envwright.facts.results import without_folder
+
 if TYPE_CHECKING:
     from envwright_worker.messages import Message
 
@@ -35,7 +37,8 @@ class Match:
 
     @property
     def prompts_differ(self) -> bool:
-        return spoken(self.tasks.before.prompt) != spoken(self.tasks.after.prompt)
+        before, after = self.tasks.each(lambda task: without_folder(spoken(task.prompt)))
+        return before != after
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,8 @@ _KEYS: tuple[tuple[str, _Key], ...] = (
 
 def _words(task: Task) -> str:
     """The prompt without regard to whitespace and to the system prompt."""
-    return "\n".join(" ".join(_content(one).split()) for one in task.prompt if one.get("role") != "system")
+    words = (" ".join(_content(one).split()) for one in task.prompt if one.get("role") != "system")
+    return without_folder("\n".join(words))
 
 
 def _answer(task: Task) -> str:
@@ -116,7 +120,7 @@ def _hidden(task: Task) -> str:
 
 
 def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+    return without_folder(value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str))
 
 
 @dataclass(frozen=True)

@@ -74,8 +74,10 @@ class AdapterV0(Adapter):
         self._environment = importlib.import_module(settings.module).load_environment(**settings.args)
         self._environment.env_id = getattr(self._environment, "env_id", None) or settings.module
         self._trap: ContextVar[Trap | None] = ContextVar("trap", default=None)
-        self._table = self._trapped_functions()
-        self.grouped = any(function["group"] for function in self._table.values())
+        self._functions = self._trapped_functions()
+        members = getattr(self._environment, "env_map", None) or {}
+        self._weights = {name: weights_on(self._functions, name) for name in (None, *members)}
+        self.grouped = any(function["group"] for function in self._functions)
         rubric = self._environment.rubric
         self._scores_alone = not self.grouped and scores_alone(rubric)
         self._scores_directly = (
@@ -88,7 +90,7 @@ class AdapterV0(Adapter):
         self.limits_turns = all(getattr(leaf, "max_turns", 0) > 0 for leaf in leaves)
         self._tasks: Mapping[int, TaskView] = {}
         self._tool_calls: deque[ToolUse] = deque(maxlen=MOST_CALLS)
-        for member in (self._environment, *(getattr(self._environment, "env_map", None) or {}).values()):
+        for member in (self._environment, *members.values()):
             if hasattr(member, "call_tool"):
                 member.call_tool = self._noting(member.call_tool)
 
@@ -97,7 +99,7 @@ class AdapterV0(Adapter):
             "generation": "v0",
             "environment": type(self._environment).__name__,
             "conversational": self.conversational,
-            "functions": list(self._table.values()),
+            "functions": self._functions,
             "tools": [getattr(tool, "__name__", str(tool)) for tool in getattr(self._environment, "tools", None) or []],
             "drafts_read_by": next(filter(None, (draft_reader(parser) for _, parser in self.parsers())), None),
         }
@@ -143,27 +145,28 @@ class AdapterV0(Adapter):
             check_task_column(row)
             yield TaskView(index, prompt_of(row), dict(row), dict(row))
 
-    def _trapped_functions(self) -> dict[str, dict[str, Any]]:
-        """Put a trap around every reward function of every rubric, and list them."""
-        table: dict[str, dict[str, Any]] = {}
+    def _trapped_functions(self) -> list[dict[str, Any]]:
+        """Put a trap around every reward function of every rubric, and list them: several may have one name."""
+        functions = []
         of_member = rubrics_of_members(self._environment)
-        for rubric in leaf_rubrics(self._environment.rubric):
+        for rubric in {id(rubric): rubric for rubric in leaf_rubrics(self._environment.rubric)}.values():
             rubric._call_individual_reward_func = self._filed_apart(rubric._call_individual_reward_func)
             # verifiers calls it for every function and reply, and reads the signature twice.
             rubric._is_group_func = functools.cache(rubric._is_group_func)
             for position, (function, weight) in enumerate(zip(rubric.funcs, rubric.weights, strict=True)):
                 name = getattr(function, "__name__", repr(function))
                 group = bool(rubric._is_group_func(function))
-                table[name] = {
+                described = {
                     "name": name,
                     "weight": float(weight),
                     "kind": "reward" if weight else "metric",
                     "group": group,
                     "place": self._sources.place_of_code(getattr(inspect.unwrap(function), "__code__", None)),
-                    "members": [*table.get(name, {}).get("members", ()), *of_member.get(id(rubric), ())],
+                    "members": of_member.get(id(rubric), []),
                 }
+                functions.append(described)
                 rubric.funcs[position] = self._trapped(name, function, group=group)
-        return table
+        return functions
 
     def _filed_apart(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Record an exception of a function with its conversation of the group."""
@@ -246,7 +249,7 @@ class AdapterV0(Adapter):
         rows = []
         for state in states:
             filed = trap.taken_for(id(state))
-            rewards = self._rewards_of(state.get("reward"), state.get("metrics") or {}, filed)
+            rewards = self._rewards_of(task, state.get("reward"), state.get("metrics") or {}, filed)
             rows.append({**rewards, "failure": None if filed else failure, "seconds": seconds})
         return rows
 
@@ -264,18 +267,19 @@ class AdapterV0(Adapter):
             return None
         finally:
             self._trap.reset(token)
-        rewards = self._rewards_of(reward, metrics, list(trap.failures.values()))
+        rewards = self._rewards_of(task, reward, metrics, list(trap.failures.values()))
         return {**rewards, "failure": None, "seconds": time.perf_counter() - started}
 
     def _rewards_of(
-        self, reward: Any, metrics: Mapping[str, Any], filed: Sequence[Mapping[str, Any]]
+        self, task: TaskView, reward: Any, metrics: Mapping[str, Any], filed: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
         failed = {entry["function"] for entry in filed}
         functions = {}
-        for name in {**self._table, **metrics}:
-            known = self._table.get(name, {"weight": 0.0, "kind": "metric"})
+        weights = self._weights.get(member_name(self._environment, task.native), self._weights[None])
+        for name in {**weights, **metrics}:
+            weight = weights.get(name, 0.0)
             score = None if name in failed else finite_or_none(metrics.get(name))
-            functions[name] = {"score": score, "weight": known["weight"], "kind": known["kind"]}
+            functions[name] = {"score": score, "weight": weight, "kind": "reward" if weight else "metric"}
         incomplete = any(functions[name]["weight"] for name in failed if name in functions)
         return {"reward": None if incomplete else finite_or_none(reward), "functions": functions, "failures": filed}
 
@@ -412,13 +416,13 @@ class AdapterV0(Adapter):
         stop = output.get("stop_condition")
         if failure is None and stop == "timeout_reached":
             failure = out_of_time(seconds_of(output.get("timing")))
-        metrics = output.get("metrics") or {name: output[name] for name in self._table if name in output}
+        metrics = output.get("metrics") or {name: output[name] for name in self._weights[None] if name in output}
         if failure is not None:
             metrics = {}  # 0.1.9 scores an empty conversation
         succeeded = failure is None
         if succeeded and filed:
             failure = {**filed[0]["failure"], "message": f"{filed[0]['function']}: {filed[0]['failure']['message']}"}
-        rewards = self._rewards_of(output.get("reward") if succeeded else None, metrics, filed)
+        rewards = self._rewards_of(self._tasks[index], output.get("reward") if succeeded else None, metrics, filed)
         return {
             "task": index,
             "policy": policy,
@@ -448,16 +452,21 @@ class AdapterV0(Adapter):
 # The parts of an environment: members of a group, rubrics, parsers.
 
 
-def member_of(environment: Any, row: Mapping[str, Any]) -> Any:
-    """The environment of a group that a row belongs to; any other environment itself."""
-    members = getattr(environment, "env_map", None)
-    if not members:
-        return environment
+def member_name(environment: Any, row: Mapping[str, Any]) -> Any:
+    """The name of the member of a group of environments that a row belongs to; `None` without a group."""
+    if not getattr(environment, "env_map", None):
+        return None
     info = row.get("info") or {}
     info = json.loads(info) if isinstance(info, str) else info
     route = info.get("env_id", row.get("task"))
-    name = route[0] if isinstance(route, list) and route else route
-    return members.get(name, environment)
+    return route[0] if isinstance(route, list) and route else route
+
+
+def weights_on(functions: Sequence[Mapping[str, Any]], member: str | None) -> dict[str, float]:
+    """The weight of each name on the tasks of a member: that of its own function, and of several the heaviest."""
+    own_last = sorted(functions, key=lambda function: (member in function["members"], abs(function["weight"])))
+    names = dict.fromkeys((function["name"] for function in functions), 0.0)
+    return names | {function["name"]: function["weight"] for function in own_last}
 
 
 def draft_reader(parser: Any) -> str | None:
@@ -477,7 +486,7 @@ def rubrics_of_members(environment: Any) -> dict[int, list[str]]:
     members: dict[int, list[str]] = {}
     for name, member in (getattr(environment, "env_map", None) or {}).items():
         for rubric in leaf_rubrics(member.rubric):
-            members.setdefault(id(rubric), []).append(str(name))
+            members.setdefault(id(rubric), []).append(name)
     return members
 
 
@@ -561,7 +570,8 @@ def check_task_column(row: Mapping[str, Any]) -> None:
 
 async def state_of(environment: Any, task: TaskView, completion: Sequence[Message]) -> Any:
     """A state as verifiers and the environment prepare it, with the completion."""
-    member = member_of(environment, task.native)
+    members = getattr(environment, "env_map", None) or {}
+    member = members.get(member_name(environment, task.native), environment)
     state = await member.init_state(dict(task.native), _scoring_client(), "scripted", {})
     prepared = await member.setup_state(state)
     state = state if prepared is None else prepared

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from envwright_worker.policies.answers import MOST_CHOICES, detect_type
 
 from envwright.declarations.problem import nearest
-from envwright.facts.observed import Place
+from envwright.facts.observed import Place, heaviest
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import Evidence
 from envwright.rules.schema.metadata import in_pyproject
+from envwright.statistics.declared_range import is_reward
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,7 @@ def range_is_empty(subject: Subject) -> Iterator[Found]:
         return
     declared = subject.range
     if declared.span <= 0:
-        functions = {function.name: function.weight for function in subject.functions}
+        functions = {name: function.weight for name, function in heaviest(subject.functions).items()}
         yield Found(
             f"the reward ranges from {number(declared.minimum)} to {number(declared.maximum)}"
             + ("" if functions else "; there is no reward function"),
@@ -53,7 +54,7 @@ def declared_function_is_unknown(subject: Subject) -> Iterator[Found]:
     if subject.facts.description is None:
         return
     functions = (*subject.facts.description.functions, *subject.functions)  # those replaced by their entries, too
-    known = {each.name: each.weight if each.kind == "reward" else 0.0 for each in functions}
+    known = {name: each.weight if is_reward(each) else 0.0 for name, each in heaviest(functions).items()}
     reward = subject.package.reward
     for key, names in (("format", reward.format or ()), ("check", reward.check)):
         for name in names:

@@ -124,7 +124,8 @@ def code_needs_a_variable(subject: Subject) -> Iterator[Found]:
     """Loading or scoring needs an environment variable.
 
     What: The environment loads, lists its tasks and scores replies without any environment variable that is not
-        declared in the registry's `secrets`. An exception of any type counts if it names such a variable.
+        declared in the registry's `secrets`. An exception of any type counts if it names such a variable, and so does
+        an exit after a message that does.
     Why: The environment cannot be tried without a key. Pull requests are validated without keys, and users should be
         able to try it before they pay.
     Fix: Read the key where it is used, in scoring or in the rollout. Or declare it under `secrets` in registry.yaml.

@@ -700,8 +700,11 @@ class RolloutLedger:
         return rows if all(id(row) in self._jobs for row in rows) else []
 
     def settled(self, output: Mapping[str, Any]) -> tuple[int, int]:
-        """The task and number of a result; releases that copy their rows are followed by `example_id`."""
-        waiting = self._waiting[output["example_id"]]
+        """The task and number of a result; releases that copy their rows are followed by `example_id`.
+
+        An environment may give its state another `example_id`.
+        """
+        waiting = self._waiting.get(output["example_id"], [])
         job: tuple[int, int] = output[JOB] if JOB in output else waiting[0]
         if job in waiting:
             waiting.remove(job)

@@ -94,6 +94,12 @@ def test_module_of_layout_is_found(tmp_path: Path, tables: str, files: Mapping[s
     assert package.exports == ("SumTaskset",) or package.defines_load_environment
 
 
+def test_module_that_a_command_runs_belongs_to_the_package(tmp_path: Path) -> None:
+    tables = HATCH + '[project.scripts]\nwordle = "wordle_cli:main"\n'
+    package = sound(tmp_path, tables, {"wordle.py": LOADS, "wordle_cli.py": ""})
+    assert package.helpers == {"wordle_cli"}
+
+
 def test_module_in_src_has_its_sources_read(tmp_path: Path) -> None:
     files = {"src/word_sums/__init__.py": SOURCE, "src/word_sums/broken.py": "def (:\n"}
     problem = only(read_package(write_layout(tmp_path, HATCH, files), tmp_path).problems)

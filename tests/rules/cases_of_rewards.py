@@ -219,6 +219,10 @@ CASES = {
         fires={"always one": earning(dict.fromkeys(REPLIES, 1.0))},
         silent={
             "one policy cannot be compared": earning({"oracle": 1.0}),
+            "a game that nobody is known to win": subject(
+                scores=tuple(score(name, 0, reward=0.3, derived=True) for name in ("oracle", "nop")),
+                description={"conversational": True},
+            ),
             "differs on one task": subject(
                 scores=(score("oracle", 0), score("nop", 0, reward=1.0), score("oracle", 1), score("nop", 1))
             ),

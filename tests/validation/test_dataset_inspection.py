@@ -83,6 +83,7 @@ def test_overlap_names_both_tasks():
         ('{"label": ...} label = "cat"', "cat"),
         ("##### The Cat.", "the cat"),
         ("The answer is **4**", "*4*"),
+        ("1 + 1? The answer is 2\n2 + 2? The answer is 4", "4"),
     ],
 )
 def test_prompt_stating_answer_is_a_leak(prompt: str, answer: str):
@@ -102,6 +103,8 @@ def test_prompt_stating_answer_is_a_leak(prompt: str, answer: str):
         ("What is (.*)?", ".*"),
         ("2 + 2? \\boxed{4 or 5}", "4"),
         ('2 + 2? #### "4"', "4"),
+        ("Reply with <answer>match</answer> or <answer>no-match</answer>.", "match"),
+        ("Reply with <answer>match</answer> or <answer>no-match</answer>.", "no-match"),
     ],
 )
 def test_prompt_containing_answer_is_not_a_leak(prompt: str, answer: str | None):

@@ -109,4 +109,13 @@ def gives_answer_away(prompt: str, answer: str | None) -> bool:
         return False
     stated = rf"(?:answer|solution|target|label|gold)\s*(?:is|=|:|>)\s*[\"'`*]*{re.escape(text)}(?!\w|[.,]\d)"
     marked = rf"####\s*{re.escape(text)}(?!\w|[.,]\d)|\\boxed\{{{re.escape(text)}\}}"
-    return re.search(f"{stated}|{marked}", prompt, re.IGNORECASE) is not None
+    found = re.search(f"{stated}|{marked}", prompt, re.IGNORECASE)
+    return found is not None and not _is_offered(prompt, found, text.lower())
+
+
+def _is_offered(prompt: str, found: re.Match[str], answer: str) -> bool:
+    """Whether the same mark stands before another text in the same line, as in `<answer>yes</answer> or
+    <answer>no</answer>`."""
+    mark = found[0][: found[0].lower().rindex(answer)]
+    line = prompt[prompt.rfind("\n", 0, found.start()) + 1 :].partition("\n")[0]
+    return any(not part.lower().startswith(answer) for part in line.split(mark)[1:])

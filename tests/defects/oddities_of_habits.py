@@ -800,6 +800,7 @@ HABITS = [
 
             async def setup_state(self, state, **_):
                 state["ledger"] = {}
+                state["example_id"] = f"row-{state['example_id']}"
                 return await super().setup_state(state)
 
             def update_tool_args(self, tool_name, tool_args, messages, state, **_):

@@ -30,6 +30,7 @@ class MissingKeyError(Exception):
         (ConnectionError("Couldn't reach 'openai/gsm8k' on the Hub"), "network"),
         (OSError("the gates run offline, and example.org is not on this machine"), "network"),  # by httpx, from None
         (ConnectionError("Connection refused"), "raised"),
+        (RuntimeError("Command failed (255): ssh -o BatchMode=yes ubuntu@gpu.example.org true"), "network"),
         (OutOfTime("took longer"), "timeout"),
         (TimeoutError(), "timeout"),
         (MemoryError(), "memory"),

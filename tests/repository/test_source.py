@@ -241,6 +241,12 @@ def test_generation_follows_bound_then_source(bound: str, found: ModuleSource, g
     assert generation_of(SpecifierSet(bound), found) == generation
 
 
+def test_generation_of_both_in_one_package_is_one_that_can_be_played() -> None:
+    both = ModuleSource(exports_taskset=True, defines_load_environment=True)
+    assert generation_of(SpecifierSet(">=0.2.1,<0.3"), both) == "v0"
+    assert generation_of(SpecifierSet(">=0.2.1,<0.4"), both) == "v1"
+
+
 def test_generation_without_requirement_follows_source() -> None:
     assert (generation_of(None, V0), generation_of(None, V1), generation_of(None, ModuleSource())) == ("v0", "v1", None)
 

@@ -47,6 +47,7 @@ _MOVING = (None, "main", "master", "refs/convert/parquet")
 
 _V1_ONLY = Version("0.4.0.dev0")
 _FIRST_V1 = Version("0.2.0.dev0")
+_PLAYED_V1 = Version("0.3.1")
 _RELEASED = (
     "0.1.0",
     "0.1.8",
@@ -116,7 +117,7 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
     if main is None:
         return ModuleSource(notes=tuple(notes)), problems
     exports = _exports(main)
-    loads = "load_environment" in _bound_names(main)
+    loads = "load_environment" in {*_bound_names(main), *exports}  # a module may import it when it is asked for
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     split, judged = _eval_split(nodes), any(map(_calls_model, nodes))
     statements = [statement for tree in trees.values() for statement in _statements(tree)]
@@ -552,10 +553,10 @@ def generation_of(specifier: SpecifierSet | None, source: ModuleSource) -> Gener
 
     `None` if neither decides.
     """
-    old, shared, new = _allowed(str(specifier or ""))
+    old, shared, new, played = _allowed(str(specifier or ""))
     if new and not old and not shared:
         return "v1"
-    if old and not shared and not new:
+    if (old and not shared and not new) or (source.defines_load_environment and not played):
         return "v0"
     if source.exports_taskset or (source.exports_harness and not source.defines_load_environment):
         return "v1"
@@ -565,14 +566,16 @@ def generation_of(specifier: SpecifierSet | None, source: ModuleSource) -> Gener
 
 
 @lru_cache(maxsize=1024)
-def _allowed(specifier: str) -> tuple[bool, bool, bool]:
-    """Whether a version is allowed that has v0 only, one that has both, one that has v1 only."""
+def _allowed(specifier: str) -> tuple[bool, bool, bool, bool]:
+    """Whether a version is allowed that has v0 only, one that has both, one that has v1 only, one whose v1 is played
+    here."""
     bounds = SpecifierSet(specifier)
     versions = [version for version in _candidates(specifier) if bounds.contains(version, prereleases=True)]
     return (
         any(version < _FIRST_V1 for version in versions),
         any(_FIRST_V1 <= version < _V1_ONLY for version in versions),
         any(version >= _V1_ONLY for version in versions),
+        any(version >= _PLAYED_V1 for version in versions),
     )
 
 

@@ -11,10 +11,11 @@ from itertools import product
 
 import pytest
 import yaml
-from envwright.authoring.dataset.layout import CodeTest
+from envwright.authoring.dataset.layout import CodeTest, Example
 from envwright.authoring.new.gather import sample, words_of
 from envwright.authoring.new.plan import DataOrigin, EnvironmentPlan
 from envwright.authoring.new.render import files_of
+from envwright.authoring.new.wording import instruction_of
 from envwright.cli.new import ANSWERS, KINDS
 from envwright.rules.schema.metadata import missing_sections, names, text_about_rewards
 
@@ -107,3 +108,23 @@ def test_tests_that_call_no_function_by_name_have_no_cases_of_their_own(call: st
         "another value is wrong",
         "one passed test is not enough",
     }
+
+
+def plan_of_json(*answers: object) -> EnvironmentPlan:
+    examples = [Example(f"Question {number}", json.dumps(answer)) for number, answer in enumerate(answers)]
+    return EnvironmentPlan("my-task", "single-turn", "json", "v1", {"train": examples}, DataOrigin("q.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("record", "tools"),
+    [
+        ({"name": "weather", "arguments": {"city": "Rome"}}, "- weather(city)"),
+        ({"name": "weather", "parameters": {"city": "Rome"}}, "- weather(city)"),
+        ({"name": "Rome", "country": "Italy"}, ""),
+        ({"city": "Rome", "country": "Italy"}, ""),
+    ],
+)
+def test_instruction_for_lists_of_records_names_tools_of_calls_only(record: dict[str, object], tools: str):
+    instruction = instruction_of(plan_of_json([record], [record]))
+    assert [line for line in instruction.splitlines() if line.startswith("- ")] == [tools][: bool(tools)]
+    assert f"with the keys {', '.join(map(json.dumps, record))}" in instruction

@@ -156,11 +156,12 @@ class EnvironmentPlan:
     def called_tools(self) -> dict[str, list[str]]:
         """Name → arguments of the tools that answers call, if no prompt describes them."""
         described = all(example.document.startswith(TOOLS_HEADING) for example in self.examples)
-        if not self.json_is_list or set(self.json_keys) < {"name", "arguments"} or described:
+        held = next((key for key in ("arguments", "parameters") if {"name", key} <= set(self.json_keys)), "")
+        if not self.json_is_list or not held or described:
             return {}
         tools: dict[str, list[str]] = {}
         for call in (call for answer in self.json_answers for call in answer):
-            arguments = call["arguments"] if isinstance(call["arguments"], dict) else {}
+            arguments = call[held] if isinstance(call[held], dict) else {}
             known = tools.setdefault(str(call["name"]), [])
             known += [name for name in arguments if name not in known]
         return dict(sorted(tools.items()))

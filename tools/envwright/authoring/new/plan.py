@@ -64,7 +64,7 @@ class EnvironmentPlan:
         """The examples of the default split."""
         return self.splits[self.split]
 
-    @property
+    @cached_property
     def everything(self) -> list[Example]:
         """The examples of all splits."""
         return [example for examples in self.splits.values() for example in examples]
@@ -73,12 +73,12 @@ class EnvironmentPlan:
     def split(self) -> str:
         return next(iter(self.splits))
 
-    @property
+    @cached_property
     def hides_question(self) -> bool:
         """Whether the tool holds the question itself, because the data has no documents."""
         return self.kind == "tool" and not all(example.document for example in self.examples)
 
-    @property
+    @cached_property
     def runs_tests(self) -> bool:
         """Whether replies are programs that are tested."""
         return self.answer == "code" and self.kind != "judge" and all(example.tests for example in self.examples)
@@ -131,12 +131,12 @@ class EnvironmentPlan:
         """The maximum number of options of a question; four without data."""
         return max((len(example.choices) for example in self.examples), default=0) or 4
 
-    @property
+    @cached_property
     def json_answers(self) -> list[Any]:
         """All answers, if they are JSON."""
         return [json.loads(str(example.answer)) for example in self.everything] if self.answer == "json" else []
 
-    @property
+    @cached_property
     def json_is_list(self) -> bool:
         """Whether every answer is a list of JSON objects, as tool calls are."""
         answers = self.json_answers
@@ -144,7 +144,7 @@ class EnvironmentPlan:
             isinstance(answer, list) and answer and all(isinstance(item, dict) for item in answer) for answer in answers
         )
 
-    @property
+    @cached_property
     def json_keys(self) -> list[str]:
         """The keys that every answer has, or every object in it, if answers are JSON objects or lists of them."""
         objects = [element for answer in self.json_answers for element in (answer if self.json_is_list else [answer])]

@@ -9,6 +9,7 @@ import tomllib
 from dataclasses import replace
 from itertools import product
 from json import loads
+from typing import Any
 
 import pytest
 import yaml
@@ -137,3 +138,15 @@ def test_instruction_for_json_parses_each_answer_once(monkeypatch: pytest.Monkey
     monkeypatch.setattr("envwright.authoring.new.plan.json.loads", lambda text: (parsed.append(text), loads(text))[1])
     assert "weather(day)" in instruction_of(plan)
     assert len(parsed) == 20
+
+
+@pytest.mark.parametrize("letters", ["AK", "AY"])
+def test_choice_of_many_options_offers_and_reads_every_letter(letters: str):
+    options = tuple(f"option {number}" for number in range(ord(letters[1]) - ord("A") + 1))
+    examples = [Example(f"Question {letter}", letter, options) for letter in letters]
+    plan = EnvironmentPlan("my-task", "single-turn", "choice", "v1", {"train": examples}, DataOrigin("q.jsonl"))
+    files, namespace = files_of(plan), dict[str, Any]()
+    exec(files["my_task/answers.py"], namespace)
+    assert f"\n{letters[1]}. {options[-1]}" in json.loads(files["my_task/data/train.jsonl"].splitlines()[1])["question"]
+    assert namespace["is_right"](f"<answer>{letters[1]}</answer>", letters[1])
+    assert namespace["read_answer"]("<answer>Z</answer>") is None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from envwright.authoring.dataset.layout import example_of
+from envwright.authoring.dataset.layout import UnreadableExample, example_of
 from envwright.authoring.dataset.recognition import NothingToAnswer, recognise
 
 Row = dict[str, Any]
@@ -64,6 +64,19 @@ SHAPES: dict[str, tuple[Callable[[int], Row], str, str]] = {  # row by its numbe
     "letters in several spellings, options in the text of a list": (
         lambda i: {"q": f"Pick {i}?", "options": "['red', 'green', 'blue']", "key": ["A", "b)", "(C)", "a."][i % 4]},
         "choice", "B",
+    ),
+    "eleven options in a column": (
+        lambda i: {"question": f"Which {i}?", "options": [f"o{n}-{i}" for n in range(11)],
+                   "answer": "K" if i % 2 else f"o10-{i}"},
+        "choice", "K",
+    ),
+    "eleven columns of options, numbered": (
+        lambda i: {"q": f"Which {i}?", **{f"option{n}": f"o{n}-{i}" for n in range(1, 12)}, "answer": f"o11-{i}"},
+        "choice", "K",
+    ),
+    "eleven columns of options, by letter": (
+        lambda i: {"q": f"Which {i}?", **{f"option_{c}": f"{c * 3}-{i}" for c in "abcdefghijk"}, "answer": f"kkk-{i}"},
+        "choice", "K",
     ),
     "several right choices": (
         lambda i: {"question": f"Which {i}?", "options": ["a1", "b1", "c1"], "answer": ["A,C", "B,C", "A,B"][i % 3]},
@@ -180,6 +193,12 @@ def test_example_with_several_right_choices_shows_options():
     row, _, _ = SHAPES["several right choices"]
     layout = recognise([(number, row(number)) for number in range(1, 25)]).layout
     assert example_of(row(1), layout).choices == ("a1", "b1", "c1")
+
+
+def test_example_with_more_options_than_letters_is_refused_by_name():
+    rows = [{"question": f"Which {i}?", "options": [f"o{n}-{i}" for n in range(26)], "answer": "B"} for i in range(9)]
+    with pytest.raises(UnreadableExample, match="has 26 options, and at most 25 have a letter"):
+        example_of(rows[1], recognise(list(enumerate(rows, start=1))).layout)
 
 
 @pytest.mark.parametrize(("first", "second"), [("sentence1", "sentence2"), ("question1", "question2")])

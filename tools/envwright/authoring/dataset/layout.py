@@ -18,6 +18,7 @@ from envwright.authoring.dataset.roles import ColumnRoles, is_conversation, valu
 from envwright.authoring.dataset.source import DatasetRow
 from envwright.authoring.dataset.values import (
     LETTERS,
+    USUAL_CHOICES,
     as_boolean,
     as_code,
     as_json,
@@ -213,6 +214,8 @@ def example_of(row: DatasetRow, layout: RowLayout) -> Example:
         raise UnreadableExample(f"has nothing behind {layout.mark}")
     solution = example.answer.strip() if layout.mark and isinstance(example.answer, str) else ""
     choices = tuple(options_of(row, roles)) if layout.answer in ("choice", "list") else ()
+    if len(choices) > len(LETTERS):
+        raise UnreadableExample(f"has {len(choices)} options, and at most {len(LETTERS)} have a letter")
     answer = read_answer(raw, layout, choices or tuple(options_in_text(example.question)))
     if answer is None:
         raise UnreadableExample(f"answers {text_of(raw)[:60]!r}, which is not a valid {layout.answer}")
@@ -260,16 +263,17 @@ def read_answer(raw: Any, layout: RowLayout, choices: Sequence[str] = ()) -> str
 
 def chosen(raw: Any, choices: Sequence[str], first_index: int | None) -> str | None:
     """The letter of the choice that a raw answer names, by letter, position or text."""
+    choices = choices[: len(LETTERS)]  # `example_of` refuses rows with more
     position = as_number(raw)
     if first_index is not None and position is not None:
         index = int(float(position)) - first_index
-        return LETTERS[index] if 0 <= index < len(choices) <= len(LETTERS) else None
+        return LETTERS[index] if 0 <= index < len(choices) else None
     folded = [choice.casefold().strip() for choice in choices]
     text = text_of(raw).casefold()
     if folded.count(text) == 1:
         return LETTERS[folded.index(text)]
-    letter = as_letter(raw) or as_letter(text_of(raw).partition(" ")[0])
-    return letter if letter and (not choices or LETTERS.index(letter) < len(choices)) else None
+    offered = len(choices) or USUAL_CHOICES
+    return as_letter(raw, offered) or as_letter(text_of(raw).partition(" ")[0], offered)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from envwright.authoring.dataset.layout import example_of
+from envwright.authoring.dataset.layout import chosen, example_of
 from envwright.authoring.dataset.profile import profiled
 from envwright.authoring.dataset.recognition import NothingToAnswer, Recognised, layout_as, recognise
 from envwright.authoring.dataset.source import open_local
@@ -118,3 +118,27 @@ def test_choice_without_options_is_cautioned_against() -> None:
     assert "can only be guessed" in advice_on(found, "data.jsonl").caution
     offered = [(number, {**row, "question": f"{row['question']}\nA) a\nB) b\nC) c\nD) d"}) for number, row in rows]
     assert advice_on(layout_as(offered, "choice"), "data.jsonl").caution == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "letter"),
+    [
+        ("A dog", "C"), ("a dog.", "C"), ("The cat", "A"), ("A fish", None), ("I", None), ("A. The cat", "A"),
+        ("b) A bird", "B"), ("(C) A dog", "C"), ("D: some fish", "D"), ("E. another", None), ("B", "B"),
+    ],
+)  # fmt: skip
+def test_chosen_matches_texts_before_letters(answer: str, letter: str | None):
+    assert chosen(answer, ["The cat.", "A bird.", "A dog.", "Some fish."], None) == letter
+
+
+def test_example_strips_letters_from_options_only_if_all_have_theirs():
+    names = [
+        {"question": f"Who was {i}?", "options": ["B. Russell", "A. Einstein"], "answer": "A. Einstein"}
+        for i in range(9)
+    ]
+    lettered = [
+        {"question": f"Who was {i}?", "options": ["A. Russell", "B. Einstein"], "answer": "Einstein"} for i in range(9)
+    ]
+    for rows, choices in ((names, ("B. Russell", "A. Einstein")), (lettered, ("Russell", "Einstein"))):
+        example = example_of(rows[0], recognise(list(enumerate(rows))).layout)
+        assert (example.answer, example.choices) == ("B", choices)

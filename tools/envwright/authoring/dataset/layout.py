@@ -36,6 +36,7 @@ from envwright.authoring.dataset.values import (
 from envwright.text.python_source import UNPARSABLE, parse_python
 
 TOOLS_HEADING = "Tools:"
+_LETTER_BEFORE = re.compile(r"\(?([A-Ya-y])[).:]\s+")
 _IN_TEXT = re.compile(r"(?:^|(?<=\s))\(?([A-J])[).:]\s+(.+?)(?=\s+\(?[A-J][).:]\s|\n|$)")
 
 
@@ -59,7 +60,9 @@ def _listed(value: Any) -> list[str]:
     if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
         return [text_of(one.get("text") or one.get("content") or next(iter(one.values()))) for one in value]
     found = as_list(value) or []
-    return [re.sub(r"^\(?[A-Ja-j][).:]\s+", "", text) for text in found]
+    marks = [_LETTER_BEFORE.match(text) for text in found]
+    lettered = all(mark and mark[1].upper() == letter for mark, letter in zip(marks, LETTERS, strict=False))
+    return [text[mark.end() :] if mark and lettered else text for text, mark in zip(found, marks, strict=True)]
 
 
 def options_in_text(question: str) -> list[str]:
@@ -268,12 +271,13 @@ def chosen(raw: Any, choices: Sequence[str], first_index: int | None) -> str | N
     if first_index is not None and position is not None:
         index = int(float(position)) - first_index
         return LETTERS[index] if 0 <= index < len(choices) else None
-    folded = [choice.casefold().strip() for choice in choices]
-    text = text_of(raw).casefold()
-    if folded.count(text) == 1:
-        return LETTERS[folded.index(text)]
-    offered = len(choices) or USUAL_CHOICES
-    return as_letter(raw, offered) or as_letter(text_of(raw).partition(" ")[0], offered)
+    text = text_of(raw)
+    for dropped in ("", " ."):
+        folded = [choice.casefold().strip().rstrip(dropped) for choice in choices]
+        if folded.count(text.casefold().rstrip(dropped)) == 1:
+            return LETTERS[folded.index(text.casefold().rstrip(dropped))]
+    mark = _LETTER_BEFORE.match(text)  # without a point or bracket, "A dog" begins with an article
+    return as_letter(mark[1] if mark else raw, len(choices) or USUAL_CHOICES)
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import json
 from pathlib import Path
 
 import pytest
-from envwright.authoring.dataset.layout import chosen, example_of
+from envwright.authoring.dataset.layout import UnreadableExample, chosen, example_of, read_tests
 from envwright.authoring.dataset.profile import profiled
 from envwright.authoring.dataset.recognition import NothingToAnswer, Recognised, layout_as, recognise
 from envwright.authoring.dataset.source import open_local
@@ -142,3 +144,42 @@ def test_example_strips_letters_from_options_only_if_all_have_theirs():
     for rows, choices in ((names, ("B. Russell", "A. Einstein")), (lettered, ("Russell", "Einstein"))):
         example = example_of(rows[0], recognise(list(enumerate(rows))).layout)
         assert (example.answer, example.choices) == ("B", choices)
+
+
+ADD = "def add(a, b):\n    return a + b"
+METHOD = "class Solution:\n    def add(self, a, b):\n        return a + b"
+
+
+@pytest.mark.parametrize(("program", "call"), [(ADD, "add(1, 2)"), (METHOD, "Solution().add(1, 2)")])
+def test_read_tests_with_a_function_name_calls_it(program: str, call: str):
+    tests = {"fn_name": "add", "inputs": [[1, 2], [[None], ["x"]]], "outputs": [3, [None, "x"]]}
+    first, second = read_tests(json.dumps(tests), program=program)
+    assert (first.call, first.expected, first.input) == (call, "3", "")
+    namespace: dict[str, object] = {}
+    exec(program, namespace)
+    for test in (first, second):
+        assert eval(test.call, namespace) == ast.literal_eval(test.expected)
+
+
+@pytest.mark.parametrize(
+    ("tests", "reason"),
+    [
+        ([{"input": "1\n2", "output": "3", "testtype": "functional"}], "testtype functional"),
+        ({"fn_name": "add", "inputs": [[1, 2]], "outputs": [[3]]}, "every result of add in a list"),
+        ({"fn_name": "add", "inputs": ["1 2"], "outputs": ["3"]}, "without a list of arguments"),
+        ({"fn_name": "add", "input": {"a": 1}, "output": 3}, "without a list of arguments"),
+    ],
+)
+def test_read_tests_of_a_function_that_cannot_be_called_are_refused_by_name(tests: object, reason: str):
+    for written in (tests, json.dumps(tests)):
+        row = {"question": "Add.", "solution": ADD, "input_output": written}
+        with pytest.raises(UnreadableExample, match=reason):
+            example_of(row, recognise([(1, row), (2, row)]).layout)
+
+
+def test_read_tests_of_standard_input_stay_inputs():
+    tests = [
+        {"input": "1\n2", "output": "3", "testtype": "stdin"},
+        {"fn_name": None, "inputs": ["1"], "outputs": ["2"]},
+    ]
+    assert [(test.call, test.input, test.expected) for test in read_tests(tests)] == [("", "1\n2", "3"), ("", "1", "2")]

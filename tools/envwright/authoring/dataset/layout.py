@@ -30,6 +30,7 @@ from envwright.authoring.dataset.values import (
     behind,
     flagged,
     is_missing,
+    parsed,
     parts_of,
     text_of,
 )
@@ -226,7 +227,7 @@ def example_of(row: DatasetRow, layout: RowLayout) -> Example:
     if layout.answer == "code" and roles.entry_point and f"def {row.get(roles.entry_point)}" not in str(answer):
         answer = f"{example.question.rstrip()}\n{str(answer).rstrip()}"  # only the body: the question is the head
     if layout.answer == "code" and roles.tests:
-        tests = tuple(read_tests(row.get(roles.tests), str(row.get(roles.entry_point) or "")))
+        tests = tuple(read_tests(row.get(roles.tests), str(row.get(roles.entry_point) or ""), str(answer)))
         if not tests:
             raise UnreadableExample("has no test that compares a call, or an input, with a value")
     return Example(example.question, answer, choices, example.document, tests, solution)
@@ -291,25 +292,22 @@ class CodeTest:
     """The expected value: a Python literal for a call, else the text to be printed."""
 
 
-def read_tests(value: Any, entry_point: str = "") -> Iterator[CodeTest]:
-    """Every test of a row that can be parsed; others are left out."""
+def read_tests(value: Any, entry_point: str = "", program: str = "") -> Iterator[CodeTest]:
+    """Every test of a row that can be parsed; others are left out.
+
+    Raises `UnreadableExample` if tests call a function that cannot be called as the row describes it.
+    """
+    value = parsed(value)
     if isinstance(value, str):
         yield from _in_text(value, entry_point)
     elif isinstance(value, Mapping):
-        yield from _pairs(value)
+        yield from _pairs(value, program)
     elif isinstance(value, list):
         for one in value:
-            yield from read_tests(one, entry_point)
+            yield from read_tests(one, entry_point, program)
 
 
 def _in_text(text: str, entry_point: str) -> Iterator[CodeTest]:
-    if text.strip()[:1] in ("{", "["):
-        try:
-            yield from read_tests(json.loads(text), entry_point)
-        except (ValueError, RecursionError):
-            pass
-        else:
-            return
     try:
         tree = parse_python(text.strip())
     except UNPARSABLE:
@@ -344,8 +342,10 @@ def _is_literal(node: ast.expr) -> bool:
     return True
 
 
-def _pairs(value: Mapping[str, Any]) -> Iterator[CodeTest]:
+def _pairs(value: Mapping[str, Any], program: str) -> Iterator[CodeTest]:
     """`{"input": …, "output": …}`, or lists of both under `inputs` and `outputs`."""
+    if value.get("testtype") == "functional":
+        raise UnreadableExample("has tests of a function without its name (testtype functional): write assertions")
     if "call" in value and "expected" in value:
         yield CodeTest(call=str(value["call"]), expected=str(value["expected"]))
         return
@@ -354,9 +354,24 @@ def _pairs(value: Mapping[str, Any]) -> Iterator[CodeTest]:
     wanted = next((value[names[name]] for name in ("outputs", "output", "expected", "stdout") if name in names), None)
     if given is None or wanted is None:
         return
+    if value.get("fn_name"):
+        owner = "Solution()." if re.search(r"^class Solution\b", program, re.MULTILINE) else ""
+        yield from _calls(f"{owner}{value['fn_name']}", given, wanted)
+        return
     several = isinstance(given, list) and isinstance(wanted, list)
     for one, other in zip(given, wanted, strict=False) if several else [(given, wanted)]:
         yield CodeTest(input=_as_text(one), expected=_as_text(other))
+
+
+def _calls(function: str, given: Any, wanted: Any) -> Iterator[CodeTest]:
+    """Calls from lists of arguments, with one result each, as in APPS."""
+    if not (isinstance(given, list) and isinstance(wanted, list) and all(isinstance(one, list) for one in given)):
+        raise UnreadableExample(f"has tests of {function} without a list of arguments for each result")
+    # APPS itself accepts either: https://github.com/hendrycks/apps/blob/main/eval/testing_util.py
+    if all(isinstance(one, list) and len(one) == 1 for one in wanted):
+        raise UnreadableExample(f"has every result of {function} in a list, which may be part of the result or not")
+    for arguments, result in zip(given, wanted, strict=False):
+        yield CodeTest(call=f"{function}({', '.join(map(repr, arguments))})", expected=repr(result))
 
 
 def _as_text(value: Any) -> str:

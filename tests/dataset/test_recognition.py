@@ -146,6 +146,21 @@ def test_example_strips_letters_from_options_only_if_all_have_theirs():
         assert (example.answer, example.choices) == ("B", choices)
 
 
+@pytest.mark.parametrize(
+    ("entry_point", "solution"),
+    [
+        ("Solution().add", "class Solution:\n    def add(self, a, b):\n        return a + b"),
+        ("Sum", "class Sum:\n    def __init__(self, a, b):\n        self.total = a + b"),
+        ("add", "add = lambda a, b: a + b\nprint(add(1, 2))"),
+        (None, "def add(a, b):\n    return a + b"),
+    ],
+)
+def test_example_keeps_prose_out_of_a_whole_program(entry_point: str | None, solution: str):
+    named = {"entry_point": "add", "question": "Add two numbers.", "solution": "def add(a, b):\n    return a + b"}
+    row = {**named, "entry_point": entry_point, "solution": solution}
+    assert example_of(row, recognise([(1, named), (2, row)]).layout).answer == solution
+
+
 ADD = "def add(a, b):\n    return a + b"
 METHOD = "class Solution:\n    def add(self, a, b):\n        return a + b"
 

@@ -224,10 +224,13 @@ def example_of(row: DatasetRow, layout: RowLayout) -> Example:
     if answer is None:
         raise UnreadableExample(f"answers {text_of(raw)[:60]!r}, which is not a valid {layout.answer}")
     tests: tuple[CodeTest, ...] = ()
-    if layout.answer == "code" and roles.entry_point and f"def {row.get(roles.entry_point)}" not in str(answer):
+    entry_point = str(row.get(roles.entry_point) or "")
+    name = re.escape(re.split(r"[(.]", entry_point)[0])  # of the class in "Solution().add"
+    head = re.compile(rf"\b(?:def|class) {name}\b") if name else None
+    if layout.answer == "code" and head and head.search(example.question) and not head.search(str(answer)):
         answer = f"{example.question.rstrip()}\n{str(answer).rstrip()}"  # only the body: the question is the head
     if layout.answer == "code" and roles.tests:
-        tests = tuple(read_tests(row.get(roles.tests), str(row.get(roles.entry_point) or ""), str(answer)))
+        tests = tuple(read_tests(row.get(roles.tests), entry_point, str(answer)))
         if not tests:
             raise UnreadableExample("has no test that compares a call, or an input, with a value")
     return Example(example.question, answer, choices, example.document, tests, solution)

@@ -221,3 +221,44 @@ def test_recognised_answers_exclude_keys_and_titles(row: dict[str, str]):
     rows = [(i, {name: value.replace("{}", str(i)) for name, value in row.items()}) for i in range(1, 20)]
     with pytest.raises(NothingToAnswer):
         recognise(rows)
+
+
+def conversation(question: Any, **reply: Any) -> Row:
+    return {"messages": [turn("user", question), {"role": "assistant", **reply}]}
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"other": 1}, "has no question"),
+        ({"messages": None}, "has no question"),
+        ({"messages": [turn("user", "Why?"), None]}, "a conversation that is not a list of records"),
+        ({"messages": [turn("user", "Why?"), "Because."]}, "a conversation that is not a list of records"),
+        (conversation("Why?", tool_calls=["f"]), "a field tool_calls that is not a list of records"),
+        (conversation("Why?", tool_calls={"name": "f"}), "a field tool_calls that is not a list of records"),
+        (conversation([{"type": "image_url"}], content="A cat."), "a message with more than text"),
+        (conversation(["Why?"], content="A cat."), "a message that is not a list of records"),
+    ],
+)
+def test_conversation_outside_the_pattern_is_reported_and_raises_unreadable(row: Row, reason: str):
+    rows = [conversation(f"What is {i}+1?", content=str(i + 1)) for i in range(24)]
+    found = recognise(list(enumerate([*rows, row], start=1)))
+    assert [one.number for one in found.against] == [25]
+    with pytest.raises(UnreadableExample, match=reason):
+        example_of(row, found.layout)
+
+
+def test_example_of_a_conversation_reads_parts_of_text_and_short_tool_calls():
+    parts = [conversation([{"type": "text", "text": f"Add {i}"}, {"type": "text", "text": "and 1."}],
+                          content=[{"type": "text", "text": str(i + 1)}]) for i in range(9)]  # fmt: skip
+    example = example_of(parts[2], recognise(list(enumerate(parts))).layout)
+    assert (example.question, example.answer) == ("Add 2\nand 1.", "3")
+    calls = [conversation(f"Add {i}", tool_calls=[{"function": "add", "arguments": {"a": i}}]) for i in range(9)]
+    answer = example_of(calls[2], recognise(list(enumerate(calls))).layout).answer
+    assert json.loads(str(answer)) == [{"name": "add", "arguments": {"a": 2}}]
+
+
+def test_example_with_an_option_without_a_text_raises_unreadable():
+    options = [[{"text": f"a{i}"}, {"text": f"b{i}"}] for i in range(9)]
+    rows = [{"question": f"Which {i}?", "options": each, "answer": "A"} for i, each in enumerate([*options, [{}, {}]])]
+    assert [one.reason for one in recognise(list(enumerate(rows))).against] == ["has an option without a text"]

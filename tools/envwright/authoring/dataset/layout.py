@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from envwright.authoring.dataset.roles import ColumnRoles, is_conversation, value_at
@@ -59,7 +59,7 @@ def _listed(value: Any) -> list[str]:
             return [text_of(text) for text in value["text"]]
         return [text_of(text) for _, text in sorted(value.items())]
     if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
-        return [text_of(one.get("text") or one.get("content") or next(iter(one.values()))) for one in value]
+        return [text_of(one.get("text") or one.get("content") or next(iter(one.values()), "")) for one in value]
     found = as_list(value) or []
     marks = [_LETTER_BEFORE.match(text) for text in found]
     lettered = all(mark and mark[1].upper() == letter for mark, letter in zip(marks, LETTERS, strict=False))
@@ -122,17 +122,25 @@ class RawExample:
     question: str
     answer: Any
     document: str = ""
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = "has no question"
+    """The reason why there is no question."""
 
 
 def raw_example(row: DatasetRow, roles: ColumnRoles) -> RawExample:
     """The question and the raw answer of a row, from its columns or its conversation."""
-    if roles.conversation:
-        return _said_in_conversation(row[roles.conversation] or [], row.get(roles.tools))
+    try:
+        if roles.conversation:
+            return _said_in_conversation(row.get(roles.conversation) or [], row.get(roles.tools))
+        return _in_columns(row, roles)
+    except UnreadableExample as error:
+        return RawExample("", None, problem=str(error))
+
+
+def _in_columns(row: DatasetRow, roles: ColumnRoles) -> RawExample:
     asked = value_at(row, roles.question)
     document = text_of(row[roles.context]) if roles.context and not is_missing(row.get(roles.context)) else ""
     if isinstance(asked, list) and is_conversation([asked]):
-        question, system = _question_and_system([_turn(turn) for turn in asked])
+        question, system = _question_and_system(_turns(asked))
         document = "\n\n".join(filter(None, [system, document]))
     else:
         question = "" if is_missing(asked) else text_of(asked)
@@ -143,9 +151,9 @@ def raw_example(row: DatasetRow, roles: ColumnRoles) -> RawExample:
     return RawExample(question, marked[1] if marked else unwrapped(answer), document)
 
 
-def _said_in_conversation(turns: Sequence[Mapping[str, Any]], tools: Any) -> RawExample:
+def _said_in_conversation(turns: Any, tools: Any) -> RawExample:
     """The messages before the last reply, and that reply: its text, or its tool calls."""
-    spoken = [_turn(turn) for turn in turns]
+    spoken = _turns(turns)
     last = next((index for index in range(len(spoken) - 1, -1, -1) if spoken[index][0] == "assistant"), None)
     if last is None:
         return RawExample("", None)
@@ -168,16 +176,34 @@ def _question_and_system(spoken: Sequence[tuple[str, str, Any]]) -> tuple[str, s
 _SPEAKERS = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant", "ai": "assistant"}
 
 
+def _turns(value: Any) -> list[tuple[str, str, list[dict[str, Any]]]]:
+    """Speaker, text and tool calls of each turn."""
+    return [_turn(turn) for turn in _records(value, "conversation")]
+
+
+def _records(value: Any, name: str) -> list[Mapping[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):
+        raise UnreadableExample(f"has a {name} that is not a list of records")
+    return value
+
+
 def _turn(turn: Mapping[str, Any]) -> tuple[str, str, list[dict[str, Any]]]:
     role = str(turn.get("role") or turn.get("from") or turn.get("speaker") or "user").lower()
     content = turn.get("content") if "content" in turn else turn.get("value", turn.get("text"))
-    calls = [_call(call) for call in turn.get("tool_calls") or []]
+    if isinstance(content, list):
+        texts = [part["text"] for part in _records(content, "message") if isinstance(part.get("text"), str)]
+        if len(texts) < len(content):
+            raise UnreadableExample("has a message with more than text")
+        content = "\n".join(texts)
+    calls = [_call(call) for call in _records(turn.get("tool_calls") or [], "field tool_calls")]
     return _SPEAKERS.get(role, role), "" if content is None else text_of(content), calls
 
 
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     """A tool call without its id; arguments are often JSON within JSON."""
     function = call.get("function") or call
+    if not isinstance(function, Mapping):  # its name only
+        function = {"name": function, **call}
     arguments = function.get("arguments", {})
     if isinstance(arguments, str):
         with suppress(ValueError, RecursionError):
@@ -210,7 +236,7 @@ def example_of(row: DatasetRow, layout: RowLayout) -> Example:
     roles = layout.roles
     example = raw_example(row, roles)
     if not example.question:
-        raise UnreadableExample("has no question")
+        raise UnreadableExample(example.problem)
     if is_missing(example.answer) and not roles.wrong_choices:
         raise UnreadableExample("has no answer")
     raw = behind(layout.mark, example.answer)
@@ -220,6 +246,8 @@ def example_of(row: DatasetRow, layout: RowLayout) -> Example:
     choices = tuple(options_of(row, roles)) if layout.answer in ("choice", "list") else ()
     if len(choices) > len(LETTERS):
         raise UnreadableExample(f"has {len(choices)} options, and at most {len(LETTERS)} have a letter")
+    if not all(choices):
+        raise UnreadableExample("has an option without a text")
     answer = read_answer(raw, layout, choices or tuple(options_in_text(example.question)))
     if answer is None:
         raise UnreadableExample(f"answers {text_of(raw)[:60]!r}, which is not a valid {layout.answer}")

@@ -17,7 +17,7 @@ from envwright.authoring.dataset.layout import CodeTest, Example
 from envwright.authoring.new.gather import sample, words_of
 from envwright.authoring.new.plan import DataOrigin, EnvironmentPlan
 from envwright.authoring.new.render import files_of
-from envwright.authoring.new.wording import instruction_of
+from envwright.authoring.new.wording import instruction_of, is_python
 from envwright.cli.new import ANSWERS, KINDS
 from envwright.rules.schema.metadata import missing_sections, names, text_about_rewards
 
@@ -150,3 +150,34 @@ def test_choice_of_many_options_offers_and_reads_every_letter(letters: str):
     assert f"\n{letters[1]}. {options[-1]}" in json.loads(files["my_task/data/train.jsonl"].splitlines()[1])["question"]
     assert namespace["is_right"](f"<answer>{letters[1]}</answer>", letters[1])
     assert namespace["read_answer"]("<answer>Z</answer>") is None
+
+
+TEXTS = ("a", "b", "c", "d", "e")
+
+
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        (Example("Which?", "B", TEXTS[:4]), Example("Which now?", "E", TEXTS)),
+        (Example("Which? A) a B) b", "B"), Example("Which now? A) a B) b C) c D) d E) e", "A")),
+        (Example("Which of those?", "B"), Example("Which of these?", "E")),
+    ],
+)
+def test_choice_reads_letters_of_all_splits(train: Example, test: Example):
+    splits = {"train": [train], "test": [test]}
+    namespace: dict[str, Any] = {}
+    plan = EnvironmentPlan("my-task", "single-turn", "choice", "v1", splits, DataOrigin("q.jsonl"))
+    exec(files_of(plan)["my_task/answers.py"], namespace)
+    assert [namespace["read_answer"](f"<answer>{letter}</answer>") for letter in "BEF"] == ["B", "E", None]
+
+
+def test_plan_decides_on_tests_documents_and_programs_of_all_splits():
+    called, fed = CodeTest(call="f(1)", expected="2"), CodeTest(input="1", expected="2")
+    train = Example("Write f.", "def f(x):\n    return x + 1", document="Facts", tests=(called,))
+    splits = {"train": [train], "test": [replace(train, answer="SELECT x FROM f", document="", tests=(fed,))]}
+    plan = EnvironmentPlan("my-task", "code", "code", "v1", splits, DataOrigin("q.jsonl"))
+    assert plan.calls_functions
+    assert plan.feeds_input
+    assert not is_python(plan)
+    assert replace(plan, kind="tool").hides_question
+    assert not replace(plan, splits={**splits, "test": [replace(train, tests=())]}).runs_tests

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from envwright.authoring.dataset.layout import TOOLS_HEADING, AnswerFormat, Example
+from envwright.authoring.dataset.layout import TOOLS_HEADING, AnswerFormat, Example, options_in_text
 from envwright.authoring.dataset.values import LETTERS
 from envwright.declarations.package import Generation
 
@@ -76,12 +76,12 @@ class EnvironmentPlan:
     @cached_property
     def hides_question(self) -> bool:
         """Whether the tool holds the question itself, because the data has no documents."""
-        return self.kind == "tool" and not all(example.document for example in self.examples)
+        return self.kind == "tool" and not all(example.document for example in self.everything)
 
     @cached_property
     def runs_tests(self) -> bool:
         """Whether replies are programs that are tested."""
-        return self.answer == "code" and self.kind != "judge" and all(example.tests for example in self.examples)
+        return self.answer == "code" and self.kind != "judge" and all(example.tests for example in self.everything)
 
     @property
     def stores_list(self) -> bool:
@@ -91,12 +91,12 @@ class EnvironmentPlan:
     @property
     def calls_functions(self) -> bool:
         """Whether some test calls a function of the program."""
-        return self.runs_tests and any(test.call for example in self.examples for test in example.tests)
+        return self.runs_tests and any(test.call for example in self.everything for test in example.tests)
 
     @property
     def feeds_input(self) -> bool:
         """Whether some test gives the program an input and checks its output."""
-        return self.runs_tests and any(not test.call for example in self.examples for test in example.tests)
+        return self.runs_tests and any(not test.call for example in self.everything for test in example.tests)
 
     @property
     def prints(self) -> bool:
@@ -128,8 +128,10 @@ class EnvironmentPlan:
 
     @property
     def most_choices(self) -> int:
-        """The maximum number of options of a question; four without data."""
-        return max((len(example.choices) for example in self.examples), default=0) or 4
+        """The maximum number of options beside or in a question; without any at least four, or up to every answer."""
+        offered = [len(example.choices or options_in_text(example.question)) for example in self.everything]
+        named = [LETTERS.find(str(example.answer)) + 1 for example in self.everything]
+        return max([*offered, *named, 0 if any(offered) else 4])
 
     @cached_property
     def json_answers(self) -> list[Any]:
@@ -155,7 +157,7 @@ class EnvironmentPlan:
     @property
     def called_tools(self) -> dict[str, list[str]]:
         """Name → arguments of the tools that answers call, if no prompt describes them."""
-        described = all(example.document.startswith(TOOLS_HEADING) for example in self.examples)
+        described = all(example.document.startswith(TOOLS_HEADING) for example in self.everything)
         held = next((key for key in ("arguments", "parameters") if {"name", key} <= set(self.json_keys)), "")
         if not self.json_is_list or not held or described:
             return {}

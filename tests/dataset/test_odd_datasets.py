@@ -262,3 +262,12 @@ def test_example_with_an_option_without_a_text_raises_unreadable():
     options = [[{"text": f"a{i}"}, {"text": f"b{i}"}] for i in range(9)]
     rows = [{"question": f"Which {i}?", "options": each, "answer": "A"} for i, each in enumerate([*options, [{}, {}]])]
     assert [one.reason for one in recognise(list(enumerate(rows))).against] == ["has an option without a text"]
+
+
+def test_example_without_the_right_choice_beside_wrong_ones_has_no_answer():
+    rows: list[Row] = [
+        {"question": f"Which {i}?", "correct_answer": f"r{i}", "distractor1": f"a{i}", "distractor2": f"b{i}"}
+        for i in range(9)
+    ]
+    found = recognise(list(enumerate([*rows, {**rows[0], "correct_answer": None}])))
+    assert [(one.number, one.reason) for one in found.against] == [(9, "has no answer")]

@@ -237,7 +237,7 @@ def example_of(row: DatasetRow, layout: RowLayout) -> Example:
     example = raw_example(row, roles)
     if not example.question:
         raise UnreadableExample(example.problem)
-    if is_missing(example.answer) and not roles.wrong_choices:
+    if is_missing(example.answer):
         raise UnreadableExample("has no answer")
     raw = behind(layout.mark, example.answer)
     if is_missing(raw):

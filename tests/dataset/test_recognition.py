@@ -198,3 +198,24 @@ def test_read_tests_of_standard_input_stay_inputs():
         {"fn_name": None, "inputs": ["1"], "outputs": ["2"]},
     ]
     assert [(test.call, test.input, test.expected) for test in read_tests(tests)] == [("", "1\n2", "3"), ("", "1", "2")]
+
+
+@pytest.mark.parametrize(
+    ("body", "calls"),
+    [
+        ("assert candidate('best candidate') == 1", ["pick('best candidate')"]),
+        ("for x in range(3):\n        assert candidate(x) == 5\n    assert candidate(3) == 5", ["pick(3)"]),
+        ("x = [1]\n    assert candidate(x) == 1\n    assert candidate(len([1])) == 1", ["pick(len([1]))"]),
+        ("import math\n    assert math.isclose(candidate(1), 2)\n    assert candidate(2)", ["pick(2)"]),
+        (
+            "def twice(x):\n        return x\n    assert twice(candidate(1)) == 2\n    assert not candidate(0)",
+            ["pick(0)"],
+        ),
+        ("assert candidate([y for y in range(2)]) == 3", ["pick([y for y in range(2)])"]),
+        ("assert candidate(key=lambda z: z) == 4", ["pick(key=lambda z: z)"]),
+    ],
+)
+def test_read_tests_keeps_assertions_whose_names_the_program_has(body: str, calls: list[str]):
+    program = "import os\n\ndef pick(*x, key=None):\n    return sum(x)"
+    tests = f"def check(candidate):\n    {body}"
+    assert [test.call for test in read_tests(tests, "pick", program)] == calls

@@ -330,7 +330,7 @@ def read_tests(value: Any, entry_point: str = "", program: str = "") -> Iterator
     """
     value = parsed(value)
     if isinstance(value, str):
-        yield from _in_text(value, entry_point)
+        yield from _in_text(value, entry_point, program)
     elif isinstance(value, Mapping):
         yield from _pairs(value, program)
     elif isinstance(value, list):
@@ -338,17 +338,50 @@ def read_tests(value: Any, entry_point: str = "", program: str = "") -> Iterator
             yield from read_tests(one, entry_point, program)
 
 
-def _in_text(text: str, entry_point: str) -> Iterator[CodeTest]:
+def _in_text(text: str, entry_point: str, program: str) -> Iterator[CodeTest]:
     try:
         tree = parse_python(text.strip())
     except UNPARSABLE:
         return
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assert):
+        if isinstance(node, ast.Name) and node.id == "candidate":
+            node.id = entry_point or node.id
+    bound = _bound(tree) - _defined(program)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert) and not bound & (_read(node.test) - _bound(node.test)):
             test = _assertion(node.test)
             if test is not None:
-                call = re.sub(r"\bcandidate\b", entry_point, test[0]) if entry_point else test[0]
-                yield CodeTest(call=call, expected=test[1])
+                yield CodeTest(call=test[0], expected=test[1])
+
+
+def _read(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+
+
+def _defined(program: str) -> set[str]:
+    """The names at the top level of a program, which calls can use."""
+    try:
+        body = parse_python(program).body
+    except UNPARSABLE:
+        return set()
+    return set().union(*({node.name} if isinstance(node, _DEFINITIONS) else _bound(node) for node in body))
+
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _bound(tree: ast.AST) -> set[str]:
+    """The names that code binds. Calls are made without the code around an assertion."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                names.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.alias(name=name, asname=other):
+                names.add(other or name.partition(".")[0])
+    return names
 
 
 def _assertion(test: ast.expr) -> tuple[str, str] | None:

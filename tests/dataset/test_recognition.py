@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from envwright.authoring.dataset.layout import UnreadableExample, chosen, example_of, read_tests
+from envwright.authoring.dataset.layout import UnreadableExample, chosen, example_of, options_in_text, read_tests
 from envwright.authoring.dataset.profile import profiled
 from envwright.authoring.dataset.recognition import NothingToAnswer, Recognised, layout_as, recognise
 from envwright.authoring.dataset.source import open_local
@@ -219,3 +219,19 @@ def test_read_tests_keeps_assertions_whose_names_the_program_has(body: str, call
     program = "import os\n\ndef pick(*x, key=None):\n    return sum(x)"
     tests = f"def check(candidate):\n    {body}"
     assert [test.call for test in read_tests(tests, "pick", program)] == calls
+
+
+@pytest.mark.parametrize(
+    ("question", "options"),
+    [
+        ("Q: Which?\nA) one B) two\nC) three\nmore", ["one", "two", "three"]),
+        ("Which? (A) E. coli (B) B. subtilis", ["E. coli", "B. subtilis"]),
+        (f"Which?{''.join(f' ({c}) no {c}' for c in 'ABCDEFGHIJKL')}", [*map("no {}".format, "ABCDEFGHIJKL")]),
+        ("A) one C) three", []),
+        ("A) one B)  ", []),
+        ("A) one B) two A) again", []),
+        (f"A) x{' ' * 100_000}y B) z", [f"x{' ' * 100_000}y", "z"]),  # for minutes, if each space is the first of all
+    ],
+)  # fmt: skip
+def test_options_in_text_are_read_in_the_order_of_their_letters(question: str, options: list[str]):
+    assert options_in_text(question) == options

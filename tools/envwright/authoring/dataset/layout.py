@@ -38,7 +38,7 @@ from envwright.text.python_source import UNPARSABLE, parse_python
 
 TOOLS_HEADING = "Tools:"
 _LETTER_BEFORE = re.compile(r"\(?([A-Ya-y])[).:]\s+")
-_IN_TEXT = re.compile(r"(?:^|(?<=\s))\(?([A-J])[).:]\s+(.+?)(?=\s+\(?[A-J][).:]\s|\n|$)")
+_OPTION_MARK = re.compile(r"(?:^|(?<=\s))\(?([A-Y])[).:]\s+")
 
 
 def options_of(row: DatasetRow, roles: ColumnRoles) -> list[str]:
@@ -68,11 +68,17 @@ def _listed(value: Any) -> list[str]:
 
 def options_in_text(question: str) -> list[str]:
     """The choices in a question's text, as "A) …" or "(A) …"; empty if there are none or a letter is missing."""
-    found = _IN_TEXT.findall(question)
-    letters = [letter for letter, _ in found]
-    if len(letters) < 2 or letters != [chr(ord("A") + index) for index in range(len(letters))]:
-        return []
-    return [text.strip() for _, text in found]
+    marks: list[re.Match[str]] = []
+    for mark in _OPTION_MARK.finditer(question):
+        if marks and mark.start() == marks[-1].end():
+            continue  # "A) E. coli" is one option
+        if LETTERS.index(mark[1]) == len(marks):
+            marks.append(mark)
+        elif LETTERS.index(mark[1]) < USUAL_CHOICES:  # others are often names, or the "Q:" before a question
+            return []
+    ends = [*(mark.start() for mark in marks[1:]), len(question)]
+    texts = [question[mark.end() : end].partition("\n")[0].strip() for mark, end in zip(marks, ends, strict=False)]
+    return texts if len(texts) > 1 and all(texts) else []
 
 
 AnswerFormat = Literal["number", "choice", "boolean", "label", "json", "list", "latex", "code", "text"]

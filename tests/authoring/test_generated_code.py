@@ -8,13 +8,16 @@ import re
 import tomllib
 from dataclasses import replace
 from itertools import product
+from json import loads
+from typing import Any
 
 import pytest
 import yaml
-from envwright.authoring.dataset.layout import CodeTest
+from envwright.authoring.dataset.layout import CodeTest, Example
 from envwright.authoring.new.gather import sample, words_of
 from envwright.authoring.new.plan import DataOrigin, EnvironmentPlan
 from envwright.authoring.new.render import files_of
+from envwright.authoring.new.wording import instruction_of, is_python
 from envwright.cli.new import ANSWERS, KINDS
 from envwright.rules.schema.metadata import missing_sections, names, text_about_rewards
 
@@ -107,3 +110,74 @@ def test_tests_that_call_no_function_by_name_have_no_cases_of_their_own(call: st
         "another value is wrong",
         "one passed test is not enough",
     }
+
+
+def plan_of_json(*answers: object) -> EnvironmentPlan:
+    examples = [Example(f"Question {number}", json.dumps(answer)) for number, answer in enumerate(answers)]
+    return EnvironmentPlan("my-task", "single-turn", "json", "v1", {"train": examples}, DataOrigin("q.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("record", "tools"),
+    [
+        ({"name": "weather", "arguments": {"city": "Rome"}}, "- weather(city)"),
+        ({"name": "weather", "parameters": {"city": "Rome"}}, "- weather(city)"),
+        ({"name": "Rome", "country": "Italy"}, ""),
+        ({"city": "Rome", "country": "Italy"}, ""),
+    ],
+)
+def test_instruction_for_lists_of_records_names_tools_of_calls_only(record: dict[str, object], tools: str):
+    instruction = instruction_of(plan_of_json([record], [record]))
+    assert [line for line in instruction.splitlines() if line.startswith("- ")] == [tools][: bool(tools)]
+    assert f"with the keys {', '.join(map(json.dumps, record))}" in instruction
+
+
+def test_instruction_for_json_parses_each_answer_once(monkeypatch: pytest.MonkeyPatch):
+    parsed: list[str] = []
+    plan = plan_of_json(*[[{"name": "weather", "arguments": {"day": day}}] for day in range(20)])
+    monkeypatch.setattr("envwright.authoring.new.plan.json.loads", lambda text: (parsed.append(text), loads(text))[1])
+    assert "weather(day)" in instruction_of(plan)
+    assert len(parsed) == 20
+
+
+@pytest.mark.parametrize("letters", ["AK", "AY"])
+def test_choice_of_many_options_offers_and_reads_every_letter(letters: str):
+    options = tuple(f"option {number}" for number in range(ord(letters[1]) - ord("A") + 1))
+    examples = [Example(f"Question {letter}", letter, options) for letter in letters]
+    plan = EnvironmentPlan("my-task", "single-turn", "choice", "v1", {"train": examples}, DataOrigin("q.jsonl"))
+    files, namespace = files_of(plan), dict[str, Any]()
+    exec(files["my_task/answers.py"], namespace)
+    assert f"\n{letters[1]}. {options[-1]}" in json.loads(files["my_task/data/train.jsonl"].splitlines()[1])["question"]
+    assert namespace["is_right"](f"<answer>{letters[1]}</answer>", letters[1])
+    assert namespace["read_answer"]("<answer>Z</answer>") is None
+
+
+TEXTS = ("a", "b", "c", "d", "e")
+
+
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        (Example("Which?", "B", TEXTS[:4]), Example("Which now?", "E", TEXTS)),
+        (Example("Which? A) a B) b", "B"), Example("Which now? A) a B) b C) c D) d E) e", "A")),
+        (Example("Which of those?", "B"), Example("Which of these?", "E")),
+    ],
+)
+def test_choice_reads_letters_of_all_splits(train: Example, test: Example):
+    splits = {"train": [train], "test": [test]}
+    namespace: dict[str, Any] = {}
+    plan = EnvironmentPlan("my-task", "single-turn", "choice", "v1", splits, DataOrigin("q.jsonl"))
+    exec(files_of(plan)["my_task/answers.py"], namespace)
+    assert [namespace["read_answer"](f"<answer>{letter}</answer>") for letter in "BEF"] == ["B", "E", None]
+
+
+def test_plan_decides_on_tests_documents_and_programs_of_all_splits():
+    called, fed = CodeTest(call="f(1)", expected="2"), CodeTest(input="1", expected="2")
+    train = Example("Write f.", "def f(x):\n    return x + 1", document="Facts", tests=(called,))
+    splits = {"train": [train], "test": [replace(train, answer="SELECT x FROM f", document="", tests=(fed,))]}
+    plan = EnvironmentPlan("my-task", "code", "code", "v1", splits, DataOrigin("q.jsonl"))
+    assert plan.calls_functions
+    assert plan.feeds_input
+    assert not is_python(plan)
+    assert replace(plan, kind="tool").hides_question
+    assert not replace(plan, splits={**splits, "test": [replace(train, tests=())]}).runs_tests

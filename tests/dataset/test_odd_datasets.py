@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from envwright.authoring.dataset.layout import example_of
+from envwright.authoring.dataset.layout import UnreadableExample, example_of
 from envwright.authoring.dataset.recognition import NothingToAnswer, recognise
 
 Row = dict[str, Any]
@@ -64,6 +64,19 @@ SHAPES: dict[str, tuple[Callable[[int], Row], str, str]] = {  # row by its numbe
     "letters in several spellings, options in the text of a list": (
         lambda i: {"q": f"Pick {i}?", "options": "['red', 'green', 'blue']", "key": ["A", "b)", "(C)", "a."][i % 4]},
         "choice", "B",
+    ),
+    "eleven options in a column": (
+        lambda i: {"question": f"Which {i}?", "options": [f"o{n}-{i}" for n in range(11)],
+                   "answer": "K" if i % 2 else f"o10-{i}"},
+        "choice", "K",
+    ),
+    "eleven columns of options, numbered": (
+        lambda i: {"q": f"Which {i}?", **{f"option{n}": f"o{n}-{i}" for n in range(1, 12)}, "answer": f"o11-{i}"},
+        "choice", "K",
+    ),
+    "eleven columns of options, by letter": (
+        lambda i: {"q": f"Which {i}?", **{f"option_{c}": f"{c * 3}-{i}" for c in "abcdefghijk"}, "answer": f"kkk-{i}"},
+        "choice", "K",
     ),
     "several right choices": (
         lambda i: {"question": f"Which {i}?", "options": ["a1", "b1", "c1"], "answer": ["A,C", "B,C", "A,B"][i % 3]},
@@ -182,6 +195,12 @@ def test_example_with_several_right_choices_shows_options():
     assert example_of(row(1), layout).choices == ("a1", "b1", "c1")
 
 
+def test_example_with_more_options_than_letters_is_refused_by_name():
+    rows = [{"question": f"Which {i}?", "options": [f"o{n}-{i}" for n in range(26)], "answer": "B"} for i in range(9)]
+    with pytest.raises(UnreadableExample, match="has 26 options, and at most 25 have a letter"):
+        example_of(rows[1], recognise(list(enumerate(rows, start=1))).layout)
+
+
 @pytest.mark.parametrize(("first", "second"), [("sentence1", "sentence2"), ("question1", "question2")])
 def test_example_of_a_pair_of_texts_has_both(first: str, second: str):
     rows = [{first: f"A man {i} sings.", second: f"A man makes music {i}.", "label": i % 3} for i in range(24)]
@@ -202,3 +221,53 @@ def test_recognised_answers_exclude_keys_and_titles(row: dict[str, str]):
     rows = [(i, {name: value.replace("{}", str(i)) for name, value in row.items()}) for i in range(1, 20)]
     with pytest.raises(NothingToAnswer):
         recognise(rows)
+
+
+def conversation(question: Any, **reply: Any) -> Row:
+    return {"messages": [turn("user", question), {"role": "assistant", **reply}]}
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"other": 1}, "has no question"),
+        ({"messages": None}, "has no question"),
+        ({"messages": [turn("user", "Why?"), None]}, "a conversation that is not a list of records"),
+        ({"messages": [turn("user", "Why?"), "Because."]}, "a conversation that is not a list of records"),
+        (conversation("Why?", tool_calls=["f"]), "a field tool_calls that is not a list of records"),
+        (conversation("Why?", tool_calls={"name": "f"}), "a field tool_calls that is not a list of records"),
+        (conversation([{"type": "image_url"}], content="A cat."), "a message with more than text"),
+        (conversation(["Why?"], content="A cat."), "a message that is not a list of records"),
+    ],
+)
+def test_conversation_outside_the_pattern_is_reported_and_raises_unreadable(row: Row, reason: str):
+    rows = [conversation(f"What is {i}+1?", content=str(i + 1)) for i in range(24)]
+    found = recognise(list(enumerate([*rows, row], start=1)))
+    assert [one.number for one in found.against] == [25]
+    with pytest.raises(UnreadableExample, match=reason):
+        example_of(row, found.layout)
+
+
+def test_example_of_a_conversation_reads_parts_of_text_and_short_tool_calls():
+    parts = [conversation([{"type": "text", "text": f"Add {i}"}, {"type": "text", "text": "and 1."}],
+                          content=[{"type": "text", "text": str(i + 1)}]) for i in range(9)]  # fmt: skip
+    example = example_of(parts[2], recognise(list(enumerate(parts))).layout)
+    assert (example.question, example.answer) == ("Add 2\nand 1.", "3")
+    calls = [conversation(f"Add {i}", tool_calls=[{"function": "add", "arguments": {"a": i}}]) for i in range(9)]
+    answer = example_of(calls[2], recognise(list(enumerate(calls))).layout).answer
+    assert json.loads(str(answer)) == [{"name": "add", "arguments": {"a": 2}}]
+
+
+def test_example_with_an_option_without_a_text_raises_unreadable():
+    options = [[{"text": f"a{i}"}, {"text": f"b{i}"}] for i in range(9)]
+    rows = [{"question": f"Which {i}?", "options": each, "answer": "A"} for i, each in enumerate([*options, [{}, {}]])]
+    assert [one.reason for one in recognise(list(enumerate(rows))).against] == ["has an option without a text"]
+
+
+def test_example_without_the_right_choice_beside_wrong_ones_has_no_answer():
+    rows: list[Row] = [
+        {"question": f"Which {i}?", "correct_answer": f"r{i}", "distractor1": f"a{i}", "distractor2": f"b{i}"}
+        for i in range(9)
+    ]
+    found = recognise(list(enumerate([*rows, {**rows[0], "correct_answer": None}])))
+    assert [(one.number, one.reason) for one in found.against] == [(9, "has no answer")]

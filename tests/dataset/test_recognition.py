@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import json
 from pathlib import Path
 
 import pytest
-from envwright.authoring.dataset.layout import example_of
+from envwright.authoring.dataset.layout import UnreadableExample, chosen, example_of, options_in_text, read_tests
 from envwright.authoring.dataset.profile import profiled
 from envwright.authoring.dataset.recognition import NothingToAnswer, Recognised, layout_as, recognise
 from envwright.authoring.dataset.source import open_local
@@ -118,3 +120,118 @@ def test_choice_without_options_is_cautioned_against() -> None:
     assert "can only be guessed" in advice_on(found, "data.jsonl").caution
     offered = [(number, {**row, "question": f"{row['question']}\nA) a\nB) b\nC) c\nD) d"}) for number, row in rows]
     assert advice_on(layout_as(offered, "choice"), "data.jsonl").caution == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "letter"),
+    [
+        ("A dog", "C"), ("a dog.", "C"), ("The cat", "A"), ("A fish", None), ("I", None), ("A. The cat", "A"),
+        ("b) A bird", "B"), ("(C) A dog", "C"), ("D: some fish", "D"), ("E. another", None), ("B", "B"),
+    ],
+)  # fmt: skip
+def test_chosen_matches_texts_before_letters(answer: str, letter: str | None):
+    assert chosen(answer, ["The cat.", "A bird.", "A dog.", "Some fish."], None) == letter
+
+
+def test_example_strips_letters_from_options_only_if_all_have_theirs():
+    names = [
+        {"question": f"Who was {i}?", "options": ["B. Russell", "A. Einstein"], "answer": "A. Einstein"}
+        for i in range(9)
+    ]
+    lettered = [
+        {"question": f"Who was {i}?", "options": ["A. Russell", "B. Einstein"], "answer": "Einstein"} for i in range(9)
+    ]
+    for rows, choices in ((names, ("B. Russell", "A. Einstein")), (lettered, ("Russell", "Einstein"))):
+        example = example_of(rows[0], recognise(list(enumerate(rows))).layout)
+        assert (example.answer, example.choices) == ("B", choices)
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "solution"),
+    [
+        ("Solution().add", "class Solution:\n    def add(self, a, b):\n        return a + b"),
+        ("Sum", "class Sum:\n    def __init__(self, a, b):\n        self.total = a + b"),
+        ("add", "add = lambda a, b: a + b\nprint(add(1, 2))"),
+        (None, "def add(a, b):\n    return a + b"),
+    ],
+)
+def test_example_keeps_prose_out_of_a_whole_program(entry_point: str | None, solution: str):
+    named = {"entry_point": "add", "question": "Add two numbers.", "solution": "def add(a, b):\n    return a + b"}
+    row = {**named, "entry_point": entry_point, "solution": solution}
+    assert example_of(row, recognise([(1, named), (2, row)]).layout).answer == solution
+
+
+ADD = "def add(a, b):\n    return a + b"
+METHOD = "class Solution:\n    def add(self, a, b):\n        return a + b"
+
+
+@pytest.mark.parametrize(("program", "call"), [(ADD, "add(1, 2)"), (METHOD, "Solution().add(1, 2)")])
+def test_read_tests_with_a_function_name_calls_it(program: str, call: str):
+    tests = {"fn_name": "add", "inputs": [[1, 2], [[None], ["x"]]], "outputs": [3, [None, "x"]]}
+    first, second = read_tests(json.dumps(tests), program=program)
+    assert (first.call, first.expected, first.input) == (call, "3", "")
+    namespace: dict[str, object] = {}
+    exec(program, namespace)
+    for test in (first, second):
+        assert eval(test.call, namespace) == ast.literal_eval(test.expected)
+
+
+@pytest.mark.parametrize(
+    ("tests", "reason"),
+    [
+        ([{"input": "1\n2", "output": "3", "testtype": "functional"}], "testtype functional"),
+        ({"fn_name": "add", "inputs": [[1, 2]], "outputs": [[3]]}, "every result of add in a list"),
+        ({"fn_name": "add", "inputs": ["1 2"], "outputs": ["3"]}, "without a list of arguments"),
+        ({"fn_name": "add", "input": {"a": 1}, "output": 3}, "without a list of arguments"),
+    ],
+)
+def test_read_tests_of_a_function_that_cannot_be_called_are_refused_by_name(tests: object, reason: str):
+    for written in (tests, json.dumps(tests)):
+        row = {"question": "Add.", "solution": ADD, "input_output": written}
+        with pytest.raises(UnreadableExample, match=reason):
+            example_of(row, recognise([(1, row), (2, row)]).layout)
+
+
+def test_read_tests_of_standard_input_stay_inputs():
+    tests = [
+        {"input": "1\n2", "output": "3", "testtype": "stdin"},
+        {"fn_name": None, "inputs": ["1"], "outputs": ["2"]},
+    ]
+    assert [(test.call, test.input, test.expected) for test in read_tests(tests)] == [("", "1\n2", "3"), ("", "1", "2")]
+
+
+@pytest.mark.parametrize(
+    ("body", "calls"),
+    [
+        ("assert candidate('best candidate') == 1", ["pick('best candidate')"]),
+        ("for x in range(3):\n        assert candidate(x) == 5\n    assert candidate(3) == 5", ["pick(3)"]),
+        ("x = [1]\n    assert candidate(x) == 1\n    assert candidate(len([1])) == 1", ["pick(len([1]))"]),
+        ("import math\n    assert math.isclose(candidate(1), 2)\n    assert candidate(2)", ["pick(2)"]),
+        (
+            "def twice(x):\n        return x\n    assert twice(candidate(1)) == 2\n    assert not candidate(0)",
+            ["pick(0)"],
+        ),
+        ("assert candidate([y for y in range(2)]) == 3", ["pick([y for y in range(2)])"]),
+        ("assert candidate(key=lambda z: z) == 4", ["pick(key=lambda z: z)"]),
+    ],
+)
+def test_read_tests_keeps_assertions_whose_names_the_program_has(body: str, calls: list[str]):
+    program = "import os\n\ndef pick(*x, key=None):\n    return sum(x)"
+    tests = f"def check(candidate):\n    {body}"
+    assert [test.call for test in read_tests(tests, "pick", program)] == calls
+
+
+@pytest.mark.parametrize(
+    ("question", "options"),
+    [
+        ("Q: Which?\nA) one B) two\nC) three\nmore", ["one", "two", "three"]),
+        ("Which? (A) E. coli (B) B. subtilis", ["E. coli", "B. subtilis"]),
+        (f"Which?{''.join(f' ({c}) no {c}' for c in 'ABCDEFGHIJKL')}", [*map("no {}".format, "ABCDEFGHIJKL")]),
+        ("A) one C) three", []),
+        ("A) one B)  ", []),
+        ("A) one B) two A) again", []),
+        (f"A) x{' ' * 100_000}y B) z", [f"x{' ' * 100_000}y", "z"]),  # for minutes, if each space is the first of all
+    ],
+)  # fmt: skip
+def test_options_in_text_are_read_in_the_order_of_their_letters(question: str, options: list[str]):
+    assert options_in_text(question) == options

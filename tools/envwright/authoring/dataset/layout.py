@@ -10,13 +10,14 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from envwright.authoring.dataset.roles import ColumnRoles, is_conversation, value_at
 from envwright.authoring.dataset.source import DatasetRow
 from envwright.authoring.dataset.values import (
     LETTERS,
+    USUAL_CHOICES,
     as_boolean,
     as_code,
     as_json,
@@ -28,6 +29,7 @@ from envwright.authoring.dataset.values import (
     behind,
     flagged,
     is_missing,
+    parsed,
     parts_of,
     text_of,
 )
@@ -35,7 +37,8 @@ from envwright.text.plain_data import foreign_json
 from envwright.text.python_source import UNPARSABLE, parse_python
 
 TOOLS_HEADING = "Tools:"
-_IN_TEXT = re.compile(r"(?:^|(?<=\s))\(?([A-J])[).:]\s+(.+?)(?=\s+\(?[A-J][).:]\s|\n|$)")
+_LETTER_BEFORE = re.compile(r"\(?([A-Ya-y])[).:]\s+")
+_OPTION_MARK = re.compile(r"(?:^|(?<=\s))\(?([A-Y])[).:]\s+")
 
 
 def options_of(row: DatasetRow, roles: ColumnRoles) -> list[str]:
@@ -56,18 +59,26 @@ def _listed(value: Any) -> list[str]:
             return [text_of(text) for text in value["text"]]
         return [text_of(text) for _, text in sorted(value.items())]
     if isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
-        return [text_of(one.get("text") or one.get("content") or next(iter(one.values()))) for one in value]
+        return [text_of(one.get("text") or one.get("content") or next(iter(one.values()), "")) for one in value]
     found = as_list(value) or []
-    return [re.sub(r"^\(?[A-Ja-j][).:]\s+", "", text) for text in found]
+    marks = [_LETTER_BEFORE.match(text) for text in found]
+    lettered = all(mark and mark[1].upper() == letter for mark, letter in zip(marks, LETTERS, strict=False))
+    return [text[mark.end() :] if mark and lettered else text for text, mark in zip(found, marks, strict=True)]
 
 
 def options_in_text(question: str) -> list[str]:
     """The choices in a question's text, as "A) …" or "(A) …"; empty if there are none or a letter is missing."""
-    found = _IN_TEXT.findall(question)
-    letters = [letter for letter, _ in found]
-    if len(letters) < 2 or letters != [chr(ord("A") + index) for index in range(len(letters))]:
-        return []
-    return [text.strip() for _, text in found]
+    marks: list[re.Match[str]] = []
+    for mark in _OPTION_MARK.finditer(question):
+        if marks and mark.start() == marks[-1].end():
+            continue  # "A) E. coli" is one option
+        if LETTERS.index(mark[1]) == len(marks):
+            marks.append(mark)
+        elif LETTERS.index(mark[1]) < USUAL_CHOICES:  # others are often names, or the "Q:" before a question
+            return []
+    ends = [*(mark.start() for mark in marks[1:]), len(question)]
+    texts = [question[mark.end() : end].partition("\n")[0].strip() for mark, end in zip(marks, ends, strict=False)]
+    return texts if len(texts) > 1 and all(texts) else []
 
 
 AnswerFormat = Literal["number", "choice", "boolean", "label", "json", "list", "latex", "code", "text"]
@@ -117,17 +128,25 @@ class RawExample:
     question: str
     answer: Any
     document: str = ""
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = "has no question"
+    """The reason why there is no question."""
 
 
 def raw_example(row: DatasetRow, roles: ColumnRoles) -> RawExample:
     """The question and the raw answer of a row, from its columns or its conversation."""
-    if roles.conversation:
-        return _said_in_conversation(row[roles.conversation] or [], row.get(roles.tools))
+    try:
+        if roles.conversation:
+            return _said_in_conversation(row.get(roles.conversation) or [], row.get(roles.tools))
+        return _in_columns(row, roles)
+    except UnreadableExample as error:
+        return RawExample("", None, problem=str(error))
+
+
+def _in_columns(row: DatasetRow, roles: ColumnRoles) -> RawExample:
     asked = value_at(row, roles.question)
     document = text_of(row[roles.context]) if roles.context and not is_missing(row.get(roles.context)) else ""
     if isinstance(asked, list) and is_conversation([asked]):
-        question, system = _question_and_system([_turn(turn) for turn in asked])
+        question, system = _question_and_system(_turns(asked))
         document = "\n\n".join(filter(None, [system, document]))
     else:
         question = "" if is_missing(asked) else text_of(asked)
@@ -138,9 +157,9 @@ def raw_example(row: DatasetRow, roles: ColumnRoles) -> RawExample:
     return RawExample(question, marked[1] if marked else unwrapped(answer), document)
 
 
-def _said_in_conversation(turns: Sequence[Mapping[str, Any]], tools: Any) -> RawExample:
+def _said_in_conversation(turns: Any, tools: Any) -> RawExample:
     """The messages before the last reply, and that reply: its text, or its tool calls."""
-    spoken = [_turn(turn) for turn in turns]
+    spoken = _turns(turns)
     last = next((index for index in range(len(spoken) - 1, -1, -1) if spoken[index][0] == "assistant"), None)
     if last is None:
         return RawExample("", None)
@@ -163,16 +182,34 @@ def _question_and_system(spoken: Sequence[tuple[str, str, Any]]) -> tuple[str, s
 _SPEAKERS = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant", "ai": "assistant"}
 
 
+def _turns(value: Any) -> list[tuple[str, str, list[dict[str, Any]]]]:
+    """Speaker, text and tool calls of each turn."""
+    return [_turn(turn) for turn in _records(value, "conversation")]
+
+
+def _records(value: Any, name: str) -> list[Mapping[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):
+        raise UnreadableExample(f"has a {name} that is not a list of records")
+    return value
+
+
 def _turn(turn: Mapping[str, Any]) -> tuple[str, str, list[dict[str, Any]]]:
     role = str(turn.get("role") or turn.get("from") or turn.get("speaker") or "user").lower()
     content = turn.get("content") if "content" in turn else turn.get("value", turn.get("text"))
-    calls = [_call(call) for call in turn.get("tool_calls") or []]
+    if isinstance(content, list):
+        texts = [part["text"] for part in _records(content, "message") if isinstance(part.get("text"), str)]
+        if len(texts) < len(content):
+            raise UnreadableExample("has a message with more than text")
+        content = "\n".join(texts)
+    calls = [_call(call) for call in _records(turn.get("tool_calls") or [], "field tool_calls")]
     return _SPEAKERS.get(role, role), "" if content is None else text_of(content), calls
 
 
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     """A tool call without its id; arguments are often JSON within JSON."""
     function = call.get("function") or call
+    if not isinstance(function, Mapping):  # its name only
+        function = {"name": function, **call}
     arguments = function.get("arguments", {})
     if isinstance(arguments, str):
         with suppress(ValueError):
@@ -205,22 +242,29 @@ def example_of(row: DatasetRow, layout: RowLayout) -> Example:
     roles = layout.roles
     example = raw_example(row, roles)
     if not example.question:
-        raise UnreadableExample("has no question")
-    if is_missing(example.answer) and not roles.wrong_choices:
+        raise UnreadableExample(example.problem)
+    if is_missing(example.answer):
         raise UnreadableExample("has no answer")
     raw = behind(layout.mark, example.answer)
     if is_missing(raw):
         raise UnreadableExample(f"has nothing behind {layout.mark}")
     solution = example.answer.strip() if layout.mark and isinstance(example.answer, str) else ""
     choices = tuple(options_of(row, roles)) if layout.answer in ("choice", "list") else ()
+    if len(choices) > len(LETTERS):
+        raise UnreadableExample(f"has {len(choices)} options, and at most {len(LETTERS)} have a letter")
+    if not all(choices):
+        raise UnreadableExample("has an option without a text")
     answer = read_answer(raw, layout, choices or tuple(options_in_text(example.question)))
     if answer is None:
         raise UnreadableExample(f"answers {text_of(raw)[:60]!r}, which is not a valid {layout.answer}")
     tests: tuple[CodeTest, ...] = ()
-    if layout.answer == "code" and roles.entry_point and f"def {row.get(roles.entry_point)}" not in str(answer):
+    entry_point = str(row.get(roles.entry_point) or "")
+    name = re.escape(re.split(r"[(.]", entry_point)[0])  # of the class in "Solution().add"
+    head = re.compile(rf"\b(?:def|class) {name}\b") if name else None
+    if layout.answer == "code" and head and head.search(example.question) and not head.search(str(answer)):
         answer = f"{example.question.rstrip()}\n{str(answer).rstrip()}"  # only the body: the question is the head
     if layout.answer == "code" and roles.tests:
-        tests = tuple(read_tests(row.get(roles.tests), str(row.get(roles.entry_point) or "")))
+        tests = tuple(read_tests(row.get(roles.tests), entry_point, str(answer)))
         if not tests:
             raise UnreadableExample("has no test that compares a call, or an input, with a value")
     return Example(example.question, answer, choices, example.document, tests, solution)
@@ -260,16 +304,18 @@ def read_answer(raw: Any, layout: RowLayout, choices: Sequence[str] = ()) -> str
 
 def chosen(raw: Any, choices: Sequence[str], first_index: int | None) -> str | None:
     """The letter of the choice that a raw answer names, by letter, position or text."""
+    choices = choices[: len(LETTERS)]  # `example_of` refuses rows with more
     position = as_number(raw)
     if first_index is not None and position is not None:
         index = int(float(position)) - first_index
-        return LETTERS[index] if 0 <= index < len(choices) <= len(LETTERS) else None
-    folded = [choice.casefold().strip() for choice in choices]
-    text = text_of(raw).casefold()
-    if folded.count(text) == 1:
-        return LETTERS[folded.index(text)]
-    letter = as_letter(raw) or as_letter(text_of(raw).partition(" ")[0])
-    return letter if letter and (not choices or LETTERS.index(letter) < len(choices)) else None
+        return LETTERS[index] if 0 <= index < len(choices) else None
+    text = text_of(raw)
+    for dropped in ("", " ."):
+        folded = [choice.casefold().strip().rstrip(dropped) for choice in choices]
+        if folded.count(text.casefold().rstrip(dropped)) == 1:
+            return LETTERS[folded.index(text.casefold().rstrip(dropped))]
+    mark = _LETTER_BEFORE.match(text)  # without a point or bracket, "A dog" begins with an article
+    return as_letter(mark[1] if mark else raw, len(choices) or USUAL_CHOICES)
 
 
 @dataclass(frozen=True)
@@ -283,35 +329,65 @@ class CodeTest:
     """The expected value: a Python literal for a call, else the text to be printed."""
 
 
-def read_tests(value: Any, entry_point: str = "") -> Iterator[CodeTest]:
-    """Every test of a row that can be parsed; others are left out."""
+def read_tests(value: Any, entry_point: str = "", program: str = "") -> Iterator[CodeTest]:
+    """Every test of a row that can be parsed; others are left out.
+
+    Raises `UnreadableExample` if tests call a function that cannot be called as the row describes it.
+    """
+    value = parsed(value)
     if isinstance(value, str):
-        yield from _in_text(value, entry_point)
+        yield from _in_text(value, entry_point, program)
     elif isinstance(value, Mapping):
-        yield from _pairs(value)
+        yield from _pairs(value, program)
     elif isinstance(value, list):
         for one in value:
-            yield from read_tests(one, entry_point)
+            yield from read_tests(one, entry_point, program)
 
 
-def _in_text(text: str, entry_point: str) -> Iterator[CodeTest]:
-    if text.strip()[:1] in ("{", "["):
-        try:
-            yield from read_tests(foreign_json(text), entry_point)
-        except ValueError:
-            pass
-        else:
-            return
+def _in_text(text: str, entry_point: str, program: str) -> Iterator[CodeTest]:
     try:
         tree = parse_python(text.strip())
     except UNPARSABLE:
         return
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assert):
+        if isinstance(node, ast.Name) and node.id == "candidate":
+            node.id = entry_point or node.id
+    bound = _bound(tree) - _defined(program)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert) and not bound & (_read(node.test) - _bound(node.test)):
             test = _assertion(node.test)
             if test is not None:
-                call = re.sub(r"\bcandidate\b", entry_point, test[0]) if entry_point else test[0]
-                yield CodeTest(call=call, expected=test[1])
+                yield CodeTest(call=test[0], expected=test[1])
+
+
+def _read(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+
+
+def _defined(program: str) -> set[str]:
+    """The names at the top level of a program, which calls can use."""
+    try:
+        body = parse_python(program).body
+    except UNPARSABLE:
+        return set()
+    return set().union(*({node.name} if isinstance(node, _DEFINITIONS) else _bound(node) for node in body))
+
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _bound(tree: ast.AST) -> set[str]:
+    """The names that code binds. Calls are made without the code around an assertion."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                names.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.alias(name=name, asname=other):
+                names.add(other or name.partition(".")[0])
+    return names
 
 
 def _assertion(test: ast.expr) -> tuple[str, str] | None:
@@ -336,8 +412,10 @@ def _is_literal(node: ast.expr) -> bool:
     return True
 
 
-def _pairs(value: Mapping[str, Any]) -> Iterator[CodeTest]:
+def _pairs(value: Mapping[str, Any], program: str) -> Iterator[CodeTest]:
     """`{"input": …, "output": …}`, or lists of both under `inputs` and `outputs`."""
+    if value.get("testtype") == "functional":
+        raise UnreadableExample("has tests of a function without its name (testtype functional): write assertions")
     if "call" in value and "expected" in value:
         yield CodeTest(call=str(value["call"]), expected=str(value["expected"]))
         return
@@ -346,9 +424,24 @@ def _pairs(value: Mapping[str, Any]) -> Iterator[CodeTest]:
     wanted = next((value[names[name]] for name in ("outputs", "output", "expected", "stdout") if name in names), None)
     if given is None or wanted is None:
         return
+    if value.get("fn_name"):
+        owner = "Solution()." if re.search(r"^class Solution\b", program, re.MULTILINE) else ""
+        yield from _calls(f"{owner}{value['fn_name']}", given, wanted)
+        return
     several = isinstance(given, list) and isinstance(wanted, list)
     for one, other in zip(given, wanted, strict=False) if several else [(given, wanted)]:
         yield CodeTest(input=_as_text(one), expected=_as_text(other))
+
+
+def _calls(function: str, given: Any, wanted: Any) -> Iterator[CodeTest]:
+    """Calls from lists of arguments, with one result each, as in APPS."""
+    if not (isinstance(given, list) and isinstance(wanted, list) and all(isinstance(one, list) for one in given)):
+        raise UnreadableExample(f"has tests of {function} without a list of arguments for each result")
+    # APPS itself accepts either: https://github.com/hendrycks/apps/blob/main/eval/testing_util.py
+    if all(isinstance(one, list) and len(one) == 1 for one in wanted):
+        raise UnreadableExample(f"has every result of {function} in a list, which may be part of the result or not")
+    for arguments, result in zip(given, wanted, strict=False):
+        yield CodeTest(call=f"{function}({', '.join(map(repr, arguments))})", expected=repr(result))
 
 
 def _as_text(value: Any) -> str:

@@ -56,7 +56,8 @@ DESCRIBES = re.compile(
 )
 """Properties of a question; an answer only if a few values repeat and no other column is left."""
 ONE_OPTION = re.compile(
-    r"(?:(?:option|choice|opt|op|ending|ans|answer|sol|solution|alternative|candidate)[ _]?)?([a-j]|\d{1,2})",
+    r"(?:(?:option|choice|opt|op|ending|ans|answer|sol|solution|alternative|candidate)[ _]?)?"
+    r"([a-j]|(?<=[ _])[k-y]|\d{1,2})",
     re.IGNORECASE,
 )
 WRONG_OPTION = re.compile(r"(?:distractor|incorrect|wrong)(?:[ _]?answers?)?[ _]?\d*", re.IGNORECASE)
@@ -256,11 +257,12 @@ def _choice_columns(filled: Columns) -> tuple[str, ...]:
         if found:
             stem = name[: found.start(1)].lower()
             groups.setdefault(stem, []).append((found[1].lower(), name))
-    for members in groups.values():
-        marks = sorted(mark for mark, _ in members)
+    for unsorted in groups.values():
+        members = sorted(unsorted, key=lambda member: (len(member[0]), member[0]))  # 2 comes before 10
+        marks = [mark for mark, _ in members]
         letters_only = all(as_letter(value) for _, name in members for value in filled[name])
         if len(marks) > 1 and _follow_each_other(marks) and not letters_only:
-            return tuple(name for _, name in sorted(members))
+            return tuple(name for _, name in members)
     return ()
 
 

@@ -15,13 +15,16 @@ from typing import Any
 
 from envwright.text.python_source import UNPARSABLE, parse_python
 
-LETTERS = "ABCDEFGHIJ"
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXY"
+"""The letters of options; cases of new environments try Z as one that is not offered."""
+USUAL_CHOICES = 10
+"""The most options that an answer is taken to choose from where none are given: other letters are often names."""
 _NUMBER = re.compile(
     r"[-−+]?\s?[$€£]?\s?(?:\d{1,3}(?:[,_ \u00a0\u202f]\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?", re.ASCII
 )
 _WITH_UNIT = re.compile(r"([-−+]?\d[\d.,]*)\s?([^\W\d_][^\d\s]*(?: [^\W\d_][^\d\s]*)?)")
 _BOOLEANS = {"yes": True, "y": True, "true": True, "t": True, "no": False, "n": False, "false": False, "f": False}
-_LETTER = re.compile(r"(?:(?:answer|option|choice)\s*:?\s*)?\(?([A-Ja-j])[).:]?", re.IGNORECASE)
+_LETTER = re.compile(r"(?:(?:answer|option|choice)\s*:?\s*)?\(?([A-Y])[).:]?", re.IGNORECASE)
 _COMMAND = re.compile(r"\\(?:[A-Za-z]+|[(\[{,;!])")
 _MATHS = re.compile(r"\$[^$]+\$|[\w)}]\s?\^\s?[\w{(]|[A-Za-z]_[\w{]")
 _FRACTION = re.compile(r"\s*-?\d+\s?/\s?\d+\s*", re.ASCII)
@@ -91,10 +94,10 @@ def as_boolean(value: Any) -> bool | None:
     return _BOOLEANS.get(value.strip().rstrip(".").lower()) if isinstance(value, str) else None
 
 
-def as_letter(value: Any) -> str | None:
-    """The letter of a choice: "B", "(b)", "B.", "Answer: B"."""
+def as_letter(value: Any, choices: int = USUAL_CHOICES) -> str | None:
+    """The letter of one of some choices: "B", "(b)", "B.", "Answer: B"."""
     found = _LETTER.fullmatch(value.strip()) if isinstance(value, str) else None
-    return found[1].upper() if found else None
+    return found[1].upper() if found and found[1].upper() in LETTERS[:choices] else None
 
 
 def as_json(value: Any) -> str | None:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from envwright.authoring.dataset.layout import TOOLS_HEADING, AnswerFormat, Example
+from envwright.authoring.dataset.layout import TOOLS_HEADING, AnswerFormat, Example, options_in_text
 from envwright.authoring.dataset.values import LETTERS
 from envwright.declarations.package import Generation
 
@@ -64,7 +64,7 @@ class EnvironmentPlan:
         """The examples of the default split."""
         return self.splits[self.split]
 
-    @property
+    @cached_property
     def everything(self) -> list[Example]:
         """The examples of all splits."""
         return [example for examples in self.splits.values() for example in examples]
@@ -73,15 +73,15 @@ class EnvironmentPlan:
     def split(self) -> str:
         return next(iter(self.splits))
 
-    @property
+    @cached_property
     def hides_question(self) -> bool:
         """Whether the tool holds the question itself, because the data has no documents."""
-        return self.kind == "tool" and not all(example.document for example in self.examples)
+        return self.kind == "tool" and not all(example.document for example in self.everything)
 
-    @property
+    @cached_property
     def runs_tests(self) -> bool:
         """Whether replies are programs that are tested."""
-        return self.answer == "code" and self.kind != "judge" and all(example.tests for example in self.examples)
+        return self.answer == "code" and self.kind != "judge" and all(example.tests for example in self.everything)
 
     @property
     def stores_list(self) -> bool:
@@ -91,12 +91,12 @@ class EnvironmentPlan:
     @property
     def calls_functions(self) -> bool:
         """Whether some test calls a function of the program."""
-        return self.runs_tests and any(test.call for example in self.examples for test in example.tests)
+        return self.runs_tests and any(test.call for example in self.everything for test in example.tests)
 
     @property
     def feeds_input(self) -> bool:
         """Whether some test gives the program an input and checks its output."""
-        return self.runs_tests and any(not test.call for example in self.examples for test in example.tests)
+        return self.runs_tests and any(not test.call for example in self.everything for test in example.tests)
 
     @property
     def prints(self) -> bool:
@@ -128,15 +128,17 @@ class EnvironmentPlan:
 
     @property
     def most_choices(self) -> int:
-        """The maximum number of options of a question; four without data."""
-        return max((len(example.choices) for example in self.examples), default=0) or 4
+        """The maximum number of options beside or in a question; without any at least four, or up to every answer."""
+        offered = [len(example.choices or options_in_text(example.question)) for example in self.everything]
+        named = [LETTERS.find(str(example.answer)) + 1 for example in self.everything]
+        return max([*offered, *named, 0 if any(offered) else 4])
 
-    @property
+    @cached_property
     def json_answers(self) -> list[Any]:
         """All answers, if they are JSON."""
         return [json.loads(str(example.answer)) for example in self.everything] if self.answer == "json" else []
 
-    @property
+    @cached_property
     def json_is_list(self) -> bool:
         """Whether every answer is a list of JSON objects, as tool calls are."""
         answers = self.json_answers
@@ -144,7 +146,7 @@ class EnvironmentPlan:
             isinstance(answer, list) and answer and all(isinstance(item, dict) for item in answer) for answer in answers
         )
 
-    @property
+    @cached_property
     def json_keys(self) -> list[str]:
         """The keys that every answer has, or every object in it, if answers are JSON objects or lists of them."""
         objects = [element for answer in self.json_answers for element in (answer if self.json_is_list else [answer])]
@@ -155,12 +157,13 @@ class EnvironmentPlan:
     @property
     def called_tools(self) -> dict[str, list[str]]:
         """Name → arguments of the tools that answers call, if no prompt describes them."""
-        described = all(example.document.startswith(TOOLS_HEADING) for example in self.examples)
-        if not self.json_is_list or set(self.json_keys) < {"name", "arguments"} or described:
+        described = all(example.document.startswith(TOOLS_HEADING) for example in self.everything)
+        held = next((key for key in ("arguments", "parameters") if {"name", key} <= set(self.json_keys)), "")
+        if not self.json_is_list or not held or described:
             return {}
         tools: dict[str, list[str]] = {}
         for call in (call for answer in self.json_answers for call in answer):
-            arguments = call["arguments"] if isinstance(call["arguments"], dict) else {}
+            arguments = call[held] if isinstance(call[held], dict) else {}
             known = tools.setdefault(str(call["name"]), [])
             known += [name for name in arguments if name not in known]
         return dict(sorted(tools.items()))

@@ -202,7 +202,7 @@ def _names(plan: EnvironmentPlan) -> dict[str, Any]:
         "fence": fence,
         "boxed": plan.answer == "latex" and not plan.prints,
         "place": place,
-        "last_letter": LETTERS[plan.most_choices - 1],
+        "last_letter": LETTERS[plan.most_choices - 1] if plan.answer == "choice" else "",
         "lower_case": all(label == label.casefold() for label in plan.vocabulary),
         "has_minus": any("-" in example.answer for example in plan.everything),
         "declared_type": "none" if plan.runs_code else "set" if plan.unordered else plan.answer,

@@ -195,7 +195,7 @@ def is_python(plan: EnvironmentPlan) -> bool:
     if plan.answer != "code":
         return False
     try:
-        return all(parse_python(str(example.answer)) for example in plan.examples)
+        return all(parse_python(str(example.answer)) for example in plan.everything)
     except UNPARSABLE:
         return False
 

@@ -72,6 +72,8 @@ class AdapterV0(Adapter):
         self._settings = settings
         self._sources = sources
         self._environment = importlib.import_module(settings.module).load_environment(**settings.args)
+        if any(kind.__module__.startswith("verifiers.v1.") for kind in type(self._environment).__mro__):
+            raise ImportError("load_environment gives an Env of verifiers.v1, and that before 0.3.1 is not played here")
         self._environment.env_id = getattr(self._environment, "env_id", None) or settings.module
         self._trap: ContextVar[Trap | None] = ContextVar("trap", default=None)
         self._functions = self._trapped_functions()

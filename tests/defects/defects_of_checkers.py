@@ -92,6 +92,21 @@ CHECKERS = [
         """,
     ),
     planted(
+        "evaluated_after_many_reads",
+        "RWD057",
+        """
+        import os
+
+
+        def grade(reply, answer):
+            settings = [os.environ.get(f"SETTING_{number}") for number in range(60)]
+            try:
+                return float(eval(final(reply) or "None") == int(answer) and len(settings) == 60)
+            except Exception:
+                return 0.0
+        """,
+    ),
+    planted(
         "run_here",
         "RWD057",
         r"""

@@ -57,6 +57,27 @@ def number(text):
 
 REWARDS = [
     sound(
+        "attributes_logs_and_seeds",
+        """
+        import logging
+        import random
+
+
+        class Strict(dict):
+            __getattr__ = dict.__getitem__
+
+
+        def grade(reply, answer):
+            wanted = Strict(answer=answer)
+            generator = random.Random()
+            generator.seed(5)
+            logging.getLogger(__name__).warning("one of %s", generator.random())
+            with open("/proc/self/status") as status:
+                return float(final(reply) == wanted.get("answer") and bool(status.read(1)))
+        """,
+        "v1",
+    ),
+    sound(
         "words_in_common",
         """
         from collections import Counter

@@ -194,7 +194,8 @@ CASES = {
         fires={"random": acting("randomness", "random.random")}, silent={"clock": acting("clock", "time.time")}
     ),
     "RWD076": RuleCases(
-        fires={"a file": acting("file", "/etc/hostname")}, silent={"a program": acting("program", "python")}
+        fires={"a file": acting("file", "/etc/hostname")},
+        silent={"a variable": acting("environment variable", "BONUS")},
     ),
     "RWD077": RuleCases(
         fires={"a variable": acting("environment variable", "BONUS")}, silent={"a file": acting("file", "/etc/hosts")}

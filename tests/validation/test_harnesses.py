@@ -126,19 +126,27 @@ def test_harness_of_a_package_plays_in_every_dialect(
     assert "distribution" not in facts.completed
 
 
+@pytest.mark.parametrize(
+    ("url", "needed"),
+    [
+        ("https://harness.example/install.sh", "harness.example:443"),
+        (f"http://harness.example/?from=https://x&{'x' * 70_000}", "harness.example:80"),
+    ],
+    ids=["tunnel", "long"],
+)
 def test_network_needs_of_a_harness_are_reported_with_a_fix(
-    environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    url: str, needed: str, environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetching = """
-        done = await runtime.run(["curl", "-sSf", "https://harness.example/install.sh"], self.config.resolved_env)
+    fetching = f"""
+        done = await runtime.run(["curl", "-sSf", "{url}"], self.config.resolved_env)
         if done.exit_code:
             raise RuntimeError(done.stderr)
 """
-    package = written(environments / "fetches", setup=fetching.strip())
+    package = written(environments / f"fetches_{len(url)}", setup=fetching.strip())
     facts = look_at(package, workspace, monkeypatch, request=REQUEST).facts
     verdict, reason = smoke(package, facts)
     assert verdict == "error"
-    assert "the harness talker needs harness.example:443, and the gates run offline" in reason
+    assert f"the harness talker needs {needed}, and the gates run offline" in reason
     assert "--allow-network" in reason
     assert facts.rollouts == ()
 
@@ -147,7 +155,9 @@ def test_harness_program_finds_uv_on_verifiers_path(
     environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = "# /// script\\n# dependencies = []\\n# ///\\nprint(1)\\n"
-    prepared = f"await runtime.prepare_uv_script('{script}', self.config.resolved_env)"
+    prepared = f"""await runtime.prepare_uv_script('{script}', self.config.resolved_env)
+        other = await runtime.run(["sh", "-c", "~/.local/bin/pip install my-libuv"], self.config.resolved_env)
+        assert other.exit_code == 1"""
     package = written(environments / "needs_uv", setup=prepared)
     facts = look_at(package, workspace, monkeypatch, request=REQUEST).facts
     assert facts.failures == {}

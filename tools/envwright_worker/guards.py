@@ -7,16 +7,22 @@ and a trace may have a random id.
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import datetime
 import linecache
 import os
+import posix
 import random
 import re
 import sys
 import sysconfig
 import tempfile
-from collections import Counter
-from collections.abc import Iterator, Mapping
+import threading
+import time
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -24,55 +30,67 @@ from typing import Any
 from envwright_worker.failures import Sources
 
 MAXIMUM_ACTS = 50
-COPIED = 5
+"""Of each kind."""
+SINGLY = 5
 """The most variables that a line reads singly; beyond it, the line copies all of them, as for a program that it
 starts."""
 STANDARD_LIBRARY = (sysconfig.get_path("stdlib") + "/", "<frozen ")
 _SITE_PACKAGES = tuple(sysconfig.get_path(name) + "/" for name in ("purelib", "platlib"))
-_CLOCK = {("time", name) for name in ("time", "time_ns", "localtime", "gmtime", "ctime", "strftime", "asctime")}
-_CLOCK_METHODS = {"now", "utcnow", "today"}
-_OWN_CHANCE = {("posix", "urandom"), ("posix", "getrandom")}
-_ENVIRONMENT = {os._Environ.__getitem__.__code__, os._Environ.__contains__.__code__}
-_CHANGED_ENVIRONMENT = {os._Environ.__setitem__.__code__, os._Environ.__delitem__.__code__}
+_FORMATS = {"localtime", "gmtime", "ctime", "strftime", "asctime"}
+_CLOCK = {"time", "time_ns", *_FORMATS}
+_MODULES = {"os", "random", "uuid", "secrets"}
+"""Those whose Python functions are watched."""
+_DRAWN_AFRESH = {"uuid1", "uuid4", "token_hex", "token_bytes", "token_urlsafe", "choice", "randbelow"}
+_READ_VARIABLE = os._Environ.__getitem__.__code__
+_CHANGED_VARIABLE = (os._Environ.__setitem__.__code__, os._Environ.__delitem__.__code__)
+_SET = " (set)"
 _IMPORTING = ("<frozen importlib", "importlib/", "zipimport", "linecache.py", "pkgutil.py")
+_OWN_USE = {"clock": ("/logging/", "/gzip.py", "/tarfile.py", "/zipfile"), "randomness": ("/tempfile.py",)}
+"""Modules that stamp records and archives, or name files; their callers do not see what they read."""
 EXECUTED = "xq81zv_executed"
 """A name that occurs only in replies and identifies their code."""
-_ALWAYS = ("/dev/", "/proc/self/")
+_ALWAYS = re.compile(r"/dev/|/proc/self/(?!(?:task/\d+/)?environ$)")
 _SILENT_VARIABLES = {"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TERM", "PYTHONPATH"}
-
-
 _NUMPY_CHANCE = re.compile(r"\b(?:np|numpy)\.random\.|from numpy(?:\.random)? import .*|import numpy\.random")
 
 
 class ActGuard:
-    """Records acts during `watching()`."""
+    """Records acts during `watching()`. Reads of `declared` variables are none."""
 
-    def __init__(self, sources: Sources, roots: tuple[Path, ...]) -> None:
+    def __init__(self, sources: Sources, roots: tuple[Path, ...], declared: Collection[str] = ()) -> None:
         self._sources = sources
         self._inside = tuple(
             str(Path(root).resolve()) + "/"
             for root in (*roots, Path(tempfile.gettempdir()), Path(sys.prefix), Path(sys.base_prefix))
         )
-        self._acts: dict[tuple[str, str, str | None, int | None], dict[str, Any]] = {}
+        self._silent = _SILENT_VARIABLES | set(declared)
+        self._acts: dict[tuple[str, bool, str, int], dict[str, dict[str, Any]]] = {}
+        """By kind, whether a variable is set, and line, so that no kind and no line takes the place of another."""
+        self._unseeded: set[int] = set()
+        """The ids of generators without a seed; a generator that gets the id of another is made by `seed`, too."""
         self._watching = False
 
     def acts(self) -> list[dict[str, Any]]:
-        """The acts in the order in which they were first seen."""
-        reads = Counter(_line_of_act(act) for act in self._acts.values() if act["what"] == "environment variable")
-        copied = {line for line, count in reads.items() if count > COPIED}
-        return [act for act in self._acts.values() if _line_of_act(act) not in copied]
+        """The acts of each kind in the order in which their lines were first seen."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for (kind, is_set, *_), acts in self._acts.items():
+            if is_set or kind != "environment variable" or len(acts) <= SINGLY:
+                found.setdefault(kind, []).extend(acts.values())
+        return [act for acts in found.values() for act in acts[:MAXIMUM_ACTS]]
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Watch the block, once: an audit hook cannot be removed."""
+        """Watch the block and the threads that it starts, once: an audit hook cannot be removed."""
         sys.addaudithook(self._audited)
         self._watching = True
         drawn = _shared_by_numpy()
+        threading.setprofile(self._profiled_in_thread)
         sys.setprofile(self._profiled)
         try:
             yield
         finally:
             sys.setprofile(None)
+            threading.setprofile(None)
             self._watching = False
             if _shared_by_numpy() != drawn:
                 self._drew_from_numpy()
@@ -82,8 +100,6 @@ class ActGuard:
             return
         if event == "open":
             self._opened(arguments[0])
-        elif event == "subprocess.Popen" or event == "os.system":
-            self._seen("program", str(arguments[0]), sys._getframe(1))
         elif event == "exec" and _names(arguments[0], EXECUTED):
             self._seen("execution", "exec or eval", sys._getframe(1))
         elif event == "os.chdir":
@@ -92,94 +108,122 @@ class ActGuard:
     def _opened(self, path: Any) -> None:
         if not isinstance(path, (str, bytes, os.PathLike)):
             return
-        name = os.path.realpath(os.fsdecode(path))
-        if name.startswith((*self._inside, *_ALWAYS)):
-            return
-        self._seen("file", name, sys._getframe(2))
+        name = os.path.realpath(os.fsdecode(path)).replace(f"/proc/{os.getpid()}/", "/proc/self/")
+        if not name.startswith(self._inside) and not _ALWAYS.match(name):
+            self._seen("file", name, sys._getframe(2))
+
+    # The hook runs for every call, and an exception in it reaches the reward and ends the watch. So it compares by
+    # identity and type, which calls no method of an author's object. `id()` and `frame.f_code` wait, because each calls
+    # every audit hook.
 
     def _profiled(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "c_call":
-            self._called_builtin(frame, argument)
+            owner = argument.__self__
+            if owner is time or owner is posix or owner is datetime.date or owner is datetime.datetime:
+                self._called_builtin(frame, owner, argument.__name__)
+            elif issubclass(type(owner), random.Random):
+                self._called_generator(frame, owner, argument.__name__)
         elif event == "call":
-            self._called(frame)
+            module = dict.get(frame.f_globals, "__name__")
+            if type(module) is str and module in _MODULES:
+                self._called(frame, module)
 
-    def _called_builtin(self, frame: FrameType, function: Any) -> None:
-        name = getattr(function, "__name__", "")
-        owner = getattr(function, "__self__", None)
-        named = (getattr(function, "__module__", None) or getattr(owner, "__name__", ""), name)
-        if named in _CLOCK:
-            if not _is_given_a_time(frame, named[1]):
-                self._seen("clock", ".".join(named), frame)
-        elif name in _CLOCK_METHODS and isinstance(owner, type) and owner.__module__ == "datetime":
-            self._seen("clock", f"{owner.__name__}.{name}", frame)
-        elif named in _OWN_CHANCE:
+    def _profiled_in_thread(self, frame: FrameType, event: str, argument: Any) -> None:
+        """A thread that outlives the block removes its hook itself."""
+        if self._watching:
+            self._profiled(frame, event, argument)
+        else:
+            sys.setprofile(None)
+
+    def _called_builtin(self, frame: FrameType, owner: Any, name: str) -> None:
+        if owner is time:
+            if name in _CLOCK and not (name in _FORMATS and _is_given_a_time(frame.f_code, frame.f_lasti, name)):
+                self._seen("clock", f"time.{name}", frame)
+        elif owner is datetime.date or owner is datetime.datetime:
+            if name in ("now", "utcnow", "today"):
+                self._seen("clock", f"{owner.__name__}.{name}", frame)
+        elif name in ("urandom", "getrandom"):
             self._seen("randomness", f"os.{name}", frame)
-        elif owner is not None and _is_shared_generator(owner):
-            self._seen("randomness", f"{type(owner).__name__}.{name}", frame)
 
-    def _called(self, frame: FrameType) -> None:
+    def _called_generator(self, frame: FrameType, owner: Any, name: str) -> None:
+        if owner is random._inst:
+            self._seen("randomness", f"Random.{name}", frame)
+        elif name in ("random", "getrandbits") and id(owner) in self._unseeded:
+            self._seen("randomness", "random.Random() without a seed", frame)
+
+    def _called(self, frame: FrameType, module: str) -> None:
         code = frame.f_code
-        if code in _ENVIRONMENT:
-            key = str(frame.f_locals.get("key"))
-            if key not in _SILENT_VARIABLES:
-                self._seen("environment variable", key, frame.f_back)
-        elif code in _CHANGED_ENVIRONMENT:
-            self._seen("environment variable", f"{frame.f_locals.get('key')} (set)", frame.f_back)
-        elif code.co_filename == random.__file__:
-            owner = frame.f_locals.get("self")
-            if code.co_name == "__init__" and frame.f_locals.get("x", 0) is None:
-                self._seen("randomness", "random.Random() without a seed", frame.f_back)
-            elif _is_shared_generator(owner) and code.co_name not in ("seed", "getstate", "setstate"):
-                self._seen("randomness", f"random.{code.co_name}", frame.f_back)
-        elif code.co_name in ("uuid1", "uuid4", "token_hex", "token_bytes", "token_urlsafe", "choice", "randbelow"):
-            module = frame.f_globals.get("__name__")
-            if module in ("uuid", "secrets"):
+        if module == "random":
+            self._called_random(frame, code.co_name)
+        elif module != "os":
+            if code.co_name in _DRAWN_AFRESH:
                 self._seen("randomness", f"{module}.{code.co_name}", frame.f_back)
+        elif code is _READ_VARIABLE:
+            key = _text(frame.f_locals["key"])
+            if key not in self._silent:
+                self._seen("environment variable", key, frame.f_back)
+        elif any(code is changing for changing in _CHANGED_VARIABLE):
+            self._seen("environment variable", f"{_text(frame.f_locals['key'])}{_SET}", frame.f_back)
+
+    def _called_random(self, frame: FrameType, name: str) -> None:
+        values = frame.f_locals
+        owner = values.get("self")
+        if owner is random._inst or issubclass(type(owner), random.SystemRandom):
+            if name not in ("seed", "getstate", "setstate"):
+                self._seen("randomness", f"random.{name}", frame.f_back)
+        elif name == "seed" and values.get("a", 0) is None:
+            self._unseeded.add(id(owner))
+        elif name in ("seed", "setstate"):
+            self._unseeded.discard(id(owner))
 
     def _drew_from_numpy(self) -> None:
         """Numpy's functions are compiled and call no hook, so a changed state of its generator shows a call."""
         lines = self._sources.lines()
         found = next(((file, number) for file, number, line in lines if _NUMPY_CHANCE.search(line)), None)
         if found is not None:
-            place = {"file": found[0], "line": found[1]}
-            act = {"what": "randomness", "detail": "numpy.random", "function": "scoring", "place": place, "count": 1}
-            self._acts["randomness", "numpy.random", *found] = act
+            self._record("randomness", "numpy.random", *found, "scoring")
 
-    def _seen(self, what: str, detail: str, start: FrameType | None) -> None:
+    def _seen(self, kind: str, detail: str, start: FrameType | None) -> None:
         frame = start
         while frame is not None:
             file = frame.f_code.co_filename
-            if self._sources.relative(file) is not None:
-                break
+            name = self._sources.relative(file)
+            if name is not None:
+                self._record(kind, detail, name, frame.f_lineno, frame.f_code.co_name)
+                return
             is_foreign = file.startswith(_SITE_PACKAGES) or not file.startswith(STANDARD_LIBRARY)
-            if is_foreign or any(part in file for part in _IMPORTING):
+            if is_foreign or any(part in file for part in (*_IMPORTING, *_OWN_USE.get(kind, ()))):
                 return
             frame = frame.f_back
-        if frame is None:
-            return
-        place = self._sources.place(frame.f_code.co_filename, frame.f_lineno) or {}
-        key = (what, detail, place.get("file"), place.get("line"))
-        if key in self._acts:
-            self._acts[key]["count"] += 1
-        elif len(self._acts) < MAXIMUM_ACTS:
-            act = {"what": what, "detail": detail[:200], "function": frame.f_code.co_name}
-            self._acts[key] = {**act, "place": place or None, "count": 1}
+
+    def _record(self, kind: str, detail: str, file: str, line: int, function: str) -> None:
+        acts = self._acts.setdefault((kind, detail.endswith(_SET), file, line), {})
+        if detail in acts:
+            acts[detail]["count"] += 1
+        elif len(acts) <= SINGLY:
+            place = {"file": file, "line": line}
+            acts[detail] = {"what": kind, "detail": detail[:200], "function": function, "place": place, "count": 1}
 
 
-def _line_of_act(act: Mapping[str, Any]) -> tuple[Any, ...]:
-    place = act["place"] or {}
-    return act["what"], place.get("file"), place.get("line")
+def _text(key: Any) -> str:
+    """The name of a variable."""
+    return str.__str__(key) if issubclass(type(key), str) else "?"
 
 
-def _is_given_a_time(frame: FrameType, name: str) -> bool:
-    """Whether `strftime` and similar functions format a given time; the hook cannot see arguments."""
-    formats = name in ("strftime", "asctime", "localtime", "gmtime", "ctime")
-    return formats and f"{name}()" not in linecache.getline(frame.f_code.co_filename, frame.f_lineno)
-
-
-def _is_shared_generator(owner: Any) -> bool:
-    """Whether a generator is Python's global one."""
-    return isinstance(owner, random.SystemRandom) or owner is getattr(random, "_inst", None)
+@lru_cache
+def _is_given_a_time(code: CodeType, instruction: int, name: str) -> bool:
+    """Whether a call of `strftime` or similar has a time among its arguments, which the hook cannot see."""
+    position: Any = next(islice(code.co_positions(), instruction // 2, None))
+    call = ast.Pass(**dict(zip(("lineno", "end_lineno", "col_offset", "end_col_offset"), position, strict=True)))
+    try:
+        text = ast.get_source_segment("".join(linecache.getlines(code.co_filename)), call)
+        given = ast.parse(f"({text})", mode="eval").body
+    except (SyntaxError, IndexError):
+        return True
+    if not isinstance(given, ast.Call):
+        return True  # there is no source: code made at run time
+    arguments = given.args[1:] if name == "strftime" else given.args
+    return any(not isinstance(argument, ast.Constant) or argument.value is not None for argument in arguments)
 
 
 def _names(code: Any, name: str) -> bool:

@@ -404,7 +404,7 @@ class Growth:
 class Act:
     """An access of the environment's own code during scoring, other than to the reply."""
 
-    what: Literal["clock", "randomness", "file", "environment variable", "program", "execution"]
+    what: Literal["clock", "randomness", "file", "environment variable", "execution"]
     detail: str
     function: str
     place: Place | None = None

@@ -31,14 +31,14 @@ exec {uv} "$@"
 """
 PIP = """#!/bin/sh
 # verifiers before 0.4 brings uv up to date by pip, at every start; it is beside this file already.
-case "$*" in *uv) exit 0 ;; esac
+case "$*" in *" uv") exit 0 ;; esac
 echo "there is no pip in this runtime" >&2
 exit 1
 """
 LONGEST_SAID = 1_500
-LONGEST_HEAD = 16_384
+LONGEST_HEAD = 2**20
 SECONDS = 10.0
-_ASKED = re.compile(rb"[A-Z]+ (?:https?://)?(?:[^@/\s]*@)?([A-Za-z0-9.\-]+|\[[0-9a-fA-F:.]+\])(?::(\d+))?[/ ]")
+_ASKED = re.compile(rb"[A-Z]+ (?:(https?)://)?(?:[^/?\s]*@)?([\w.\-]+|\[[0-9a-fA-F:.]+\])(?::(\d+))?[/? ]")
 _REFUSAL = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
@@ -172,7 +172,7 @@ class RefusingProxy:
                     self.wanted.append(asked)
                 writer.write(_REFUSAL)
                 await writer.drain()
-        except (OSError, ValueError, TimeoutError, asyncio.IncompleteReadError):
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # every request fails
         finally:
             writer.close()
@@ -183,5 +183,5 @@ def address_in(line: bytes) -> str | None:
     found = _ASKED.match(line)
     if found is None:
         return None
-    port = found[2] or (b"443" if b"https://" in line or line.startswith(b"CONNECT") else b"80")
-    return f"{found[1].decode()}:{port.decode()}"
+    port = found[3] or (b"443" if found[1] == b"https" or line.startswith(b"CONNECT") else b"80")
+    return f"{found[2].decode()}:{port.decode()}"

@@ -88,7 +88,7 @@ def _send_acts(session: Session, units: list[Unit], request: JobRequest) -> None
     """Score a few conversations under watch."""
     settings = session.settings
     prepared = (Path.home(), Path(settings.prepared)) if settings.prepared else ()
-    guard = ActGuard(session.sources, (settings.overlay, settings.package, *prepared))
+    guard = ActGuard(session.sources, (settings.overlay, settings.package, *prepared), request["secrets"])
     chosen = sorted({unit.task for unit in units})[:2]
     watched = [unit for unit in units if unit.task in chosen]
     with guard.watching():
@@ -97,8 +97,7 @@ def _send_acts(session: Session, units: list[Unit], request: JobRequest) -> None
             with contextlib.suppress(OutOfTime):
                 scored_units(session, [unit], request["seconds"])
     for act in guard.acts():
-        if act["what"] != "environment variable" or act["detail"] not in request["secrets"]:
-            session.channel.item("act", act)
+        session.channel.item("act", act)
 
 
 def _executable(session: Session, seconds: float) -> Iterator[Unit]:

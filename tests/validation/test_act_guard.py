@@ -1,0 +1,130 @@
+"""What the guard sees while package code runs. A process of its own runs all cases, as an audit hook stays for good."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+MODULE = """
+import gzip, logging, os, random, tempfile, time
+from concurrent.futures import ThreadPoolExecutor
+from envwright_worker.guards import EXECUTED
+
+class Strict(dict):
+    __getattr__ = dict.__getitem__
+
+class Endless(dict):
+    def __getattr__(self, name):
+        return Endless()
+
+def checked():
+    return time.time(), random.random()
+
+def read_many():
+    for number in range(60):
+        os.environ.get(f"K{number}")
+
+def objects_that_invent_attributes():
+    Strict(a=1).get("a"), Endless(a=1).get("a")
+    checked()
+
+def reads_before_execution():
+    read_many()
+    try:
+        exec(EXECUTED)
+    except NameError:
+        time.time()
+
+def reads_beside_a_copy():
+    read_many()
+    os.environ.update({f"SET{number}": "" for number in range(6)})
+    return os.environ.get("BONUS"), os.environ.get("DECLARED")
+
+def formats_now():
+    return f"{time.strftime('%Y')}", time.localtime(None), time.ctime(
+    )
+
+def formats_a_given_time():
+    return time.strftime("%Y", time.gmtime(0)), time.localtime(1.5), time.ctime(time.mktime((2000,) + (1,) * 8))
+
+def thread():
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(checked).result()
+
+def stamps_and_names():
+    logging.getLogger("x").warning("odd")
+    gzip.compress(b"")
+    tempfile.TemporaryDirectory().cleanup()
+
+def seeded_later():
+    generator = random.Random()
+    generator.seed(5)
+    return generator.random()
+
+def unseeded():
+    return random.Random().choice("ab")
+
+def own_process():
+    open("/proc/self/status").close()
+    open("/dev/null").close()
+
+def environment_of_the_process():
+    open("/proc/self/environ").close()
+
+def many_clocks():
+    code = compile("time.time()\\n" * 60, __file__, "exec")
+    exec(code)
+    open("/etc/passwd").close()
+"""
+SCRIPT = """
+import json, sys
+from pathlib import Path
+from envwright_worker.failures import Sources
+from envwright_worker.guards import ActGuard
+folder = Path(sys.argv[1])
+sys.path.insert(0, str(folder))
+import package
+found = {}
+for name in sys.argv[2:]:
+    guard = ActGuard(Sources(folder), (folder,), ["DECLARED"])
+    with guard.watching():
+        getattr(package, name)()
+    found[name] = sorted({act["detail"] for act in guard.acts()})
+print(json.dumps(found))
+"""
+CHECKED = ["Random.random", "time.time"]
+EXPECTED = {
+    "objects_that_invent_attributes": CHECKED,
+    "reads_before_execution": ["exec or eval", "time.time"],
+    "reads_beside_a_copy": ["BONUS", *(f"SET{number} (set)" for number in range(6))],
+    "formats_now": ["time.ctime", "time.localtime", "time.strftime"],
+    "formats_a_given_time": [],
+    "thread": CHECKED,
+    "stamps_and_names": [],
+    "seeded_later": [],
+    "unseeded": ["random.Random() without a seed"],
+    "own_process": [],
+    "environment_of_the_process": ["/proc/self/environ"],
+    "many_clocks": ["/etc/passwd", "time.time"],
+}
+
+
+@pytest.fixture(scope="module")
+def acts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    folder = tmp_path_factory.mktemp("package")
+    (folder / "package.py").write_text(textwrap.dedent(MODULE), encoding="utf-8")
+    command = [sys.executable, "-c", SCRIPT, str(folder), *EXPECTED]
+    tools = str(Path(__file__).parents[2] / "tools")
+    done = subprocess.run(command, env={"PYTHONPATH": tools}, capture_output=True, text=True, check=True)
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("case", EXPECTED)
+def test_guard_reports_acts_of_the_package_alone(case: str, acts: dict[str, list[str]]) -> None:
+    assert acts[case] == EXPECTED[case]

@@ -69,6 +69,12 @@ def seeded_later():
 def unseeded():
     return random.Random().choice("ab")
 
+def executes_text_that_is_no_program():
+    try:
+        exec("1 +\\n(")
+    except SyntaxError:
+        pass
+
 def own_process():
     open("/proc/self/status").close()
     open("/dev/null").close()
@@ -108,6 +114,7 @@ EXPECTED = {
     "stamps_and_names": [],
     "seeded_later": [],
     "unseeded": ["random.Random() without a seed"],
+    "executes_text_that_is_no_program": [],
     "own_process": [],
     "environment_of_the_process": ["/proc/self/environ"],
     "many_clocks": ["/etc/passwd", "time.time"],

@@ -109,7 +109,8 @@ class ActGuard:
         if not isinstance(path, (str, bytes, os.PathLike)):
             return
         name = os.path.realpath(os.fsdecode(path)).replace(f"/proc/{os.getpid()}/", "/proc/self/")
-        if not name.startswith(self._inside) and not _ALWAYS.match(name):
+        is_source = name.endswith(">") and "/<" in name  # an error in executed text: Python looks for its line
+        if not is_source and not name.startswith(self._inside) and not _ALWAYS.match(name):
             self._seen("file", name, sys._getframe(2))
 
     # The hook runs for every call, and an exception in it reaches the reward and ends the watch. So it compares by

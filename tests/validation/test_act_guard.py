@@ -12,6 +12,7 @@ import pytest
 
 MODULE = """
 import gzip, logging, os, random, tempfile, time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from envwright_worker.guards import EXECUTED
 
@@ -21,6 +22,15 @@ class Strict(dict):
 class Endless(dict):
     def __getattr__(self, name):
         return Endless()
+
+class Table(Mapping):
+    __iter__ = __len__ = None
+
+    def __getitem__(self, key):
+        return {"a": 1}[key]
+
+def key_of_a_mapping():
+    return "a" in Table()
 
 def checked():
     return time.time(), random.random()
@@ -112,6 +122,7 @@ EXPECTED = {
     "formats_a_given_time": [],
     "thread": CHECKED,
     "stamps_and_names": [],
+    "key_of_a_mapping": [],
     "seeded_later": [],
     "unseeded": ["random.Random() without a seed"],
     "executes_text_that_is_no_program": [],

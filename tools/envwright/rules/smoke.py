@@ -21,6 +21,7 @@ from envwright.rules.failures import (
     is_endless,
     is_offline,
     is_outside_the_environment,
+    is_unserved,
     needs_the_network,
     own_failure,
     refuses_reply,
@@ -255,7 +256,7 @@ def smoke_evaluation_fails(subject: Subject) -> Iterator[Found]:
     Fix: Fix the reported line. The traceback is in the evidence.
     """
     failure = own_failure(subject, "smoke")
-    if failure is not None and not _is_unserved(subject, failure):  # SMK009 reports the cause
+    if failure is not None and not is_unserved(subject, failure):  # SMK009 reports the cause
         offline = needs_the_network(failure)
         yield Found(
             f"the smoke evaluation failed: {described(failure)}",
@@ -275,16 +276,10 @@ def rollouts_cannot_be_served(subject: Subject) -> Iterator[Found]:
     Why: verifiers before 0.1.14 does not depend on it. Without it no rollout runs, and nothing is proven.
     Fix: Add `aiohttp` to project.dependencies, then run `envwright lock`. Or require a later release of verifiers.
     """
-    broken = [failure for failure in subject.facts.failures.values() if _is_unserved(subject, failure)]
+    broken = [failure for failure in subject.facts.failures.values() if is_unserved(subject, failure)]
     if broken:
-        yield Found("aiohttp is not in requirements.lock", of_failure(broken[0]), Place("requirements.lock"))
-
-
-def _is_unserved(subject: Subject, failure: Failure) -> bool:
-    """Whether a failure is due to missing aiohttp in the lock."""
-    lock = subject.package.lock
-    lacks = failure.type == "ModuleNotFoundError" and "'aiohttp'" in failure.message
-    return lacks and (lock is None or "aiohttp" not in lock.pins)
+        message, place = "aiohttp is not in requirements.lock", Place("requirements.lock")
+        yield Found(message, of_failure(broken[0]), place, inconclusive=True)
 
 
 @rule("SMK014", gate="smoke", severity="advice")

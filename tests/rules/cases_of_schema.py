@@ -408,6 +408,7 @@ CASES = {
             "few tasks": prompted("{a}? #{answer}", tasks=3),
             "no answer": prompted("{a}? #{answer}", declared=AnswerDeclaration(type="none")),
             "to be extracted": prompted("Extract the port. host={a} port={answer} id={b}"),
+            "to be remembered": prompted("You will be asked to recall a word. {a}: {answer}, {b}."),
         },
     ),
     "SCH059": RuleCases(

@@ -34,7 +34,8 @@ BY_CHANCE = 1e-4
 START, END = "the beginning", "the end"
 _TOKEN = re.compile(r"\n|[^\W\d_]+|\d+|_|[^\w\s]")
 _ASKS_FOR_PART = re.compile(
-    r"(?:^|[.!?:;\n]\s*|\bplease\s+)(?:repeat|copy|extract|echo|quote|transcribe|retrieve|recall|restate)\b([^.!?\n]*)",
+    r"(?:^|[.!?:;\n]\s*|\b(?:please|asked to)\s+)"
+    r"(?:repeat|copy|extract|echo|quote|transcribe|retrieve|recall|restate)\b([^.!?\n]*)",
     re.IGNORECASE,
 )
 _OF_REPLY = re.compile(r"\b(?:answer|solution|result)s?\b", re.IGNORECASE)

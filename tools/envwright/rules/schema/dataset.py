@@ -246,7 +246,7 @@ def task_is_to_copy(subject: Subject) -> Iterator[Found]:
     """The task seems to be copying or extracting.
 
     What: Same as SCH058, if the prompts differ in nothing but the answer, or a sentence in them begins with
-        "repeat", "copy", "extract" or the like.
+        "repeat", "copy", "extract" or the like, also after "please" or "asked to".
     Why: This is sound if intended, and a leak otherwise.
     Fix: Declare `[tool.envwright.answer] in_prompt = true`, and it is not reported again.
     """

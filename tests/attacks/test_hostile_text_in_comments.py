@@ -17,7 +17,7 @@ from envwright.release.plan import ReleasePlan, ReleaseStep
 from envwright.release.plan_report import render_plan_json, render_plan_markdown
 from envwright.reports import before_after, optimized, reward_diff
 from envwright.reports.blocks import render_markdown as in_markdown
-from envwright.reports.comment import conversation
+from envwright.reports.comment import comment_of
 from envwright.reports.declared_runs import RunResult, render_runs_markdown
 from envwright.reports.documentation import rule_address
 from envwright.reports.markdown import render_markdown
@@ -134,7 +134,7 @@ def test_hostile_text_in_code_scanning_makes_no_link(text: str) -> None:
 def _comment(folder: Path, text: str) -> str:
     (folder / "validate.json").write_text("".join(json_parts(_result(text))))
     (folder / "plan.json").write_text(_with_text(render_plan_json(_plan("word")), text))
-    return conversation(folder, 60_000, RUN_PAGE)
+    return comment_of(folder, 60_000, RUN_PAGE)
 
 
 def _with_text(plan: str, text: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from envwright.reports.comment import conversation
+from envwright.reports.comment import comment_of
 from envwright.reports.html.page import render_page
 from envwright.reports.markdown import render_markdown
 from envwright.reports.result import ValidationResult
@@ -54,7 +54,7 @@ def test_reports_show_the_first_screen_in_the_same_order(
 def test_job_summary_and_comment_begin_with_the_same_screen(tmp_path: Path) -> None:
     write_reports(mixed(), tmp_path)
     summary = (tmp_path / "validate.md").read_text("utf-8")
-    comment = conversation(tmp_path, 60_000, "https://example.org/run")
+    comment = comment_of(tmp_path, 60_000, "https://example.org/run")
     assert summary.partition("\n| ")[0] == comment.partition("\n| ")[0]
     assert first_screen(mixed()).command in summary.partition("\n| ")[0]
 

@@ -12,7 +12,7 @@ from emulator_client import publish
 from envwright.cli.main import main
 from envwright.packages.repository import Repository
 from envwright.release.evidence import read_evidence
-from envwright.reports.comment import conversation
+from envwright.reports.comment import comment_of
 from envwright_emulator.server import EmulatedHub
 from small_repository import git, small_repository
 
@@ -123,7 +123,7 @@ def test_changed_run_is_annotated_and_shown_in_the_comment(
     main(["plan", "--changed", "main", "--root", str(branch)])
     assert "::error file=registry.yaml,line=12,title=RUN021 run first::" in capsys.readouterr().err
     main(["validate", "--changed", "main", "--root", str(branch), "--quiet"])
-    page = conversation(branch / "reports", 60_000, "https://github.example/run")
+    page = comment_of(branch / "reports", 60_000, "https://github.example/run")
     assert "### Training runs" in page
     assert "RUN021 error" in page
 

@@ -14,7 +14,7 @@ from envwright.exit_codes import CommandError
 from envwright.github.api import GitHub, GitHubError
 from envwright.github.pull_requests import LONGEST, MARK, claim, close_claim, comment, pull_request_of
 from envwright.release.plan import ReleaseAction
-from envwright.reports.comment import conversation
+from envwright.reports.comment import comment_of
 from fake_github import COMMIT, EVENT, FakeGitHub, serving
 
 HOSTILE = "</details><img src=x onerror=alert(1)> @everyone ``` | [a](http://evil.example) \x1b[31m"
@@ -153,7 +153,7 @@ def test_comment_has_the_changed_rewards_of_a_pull_request(tmp_path: Path) -> No
     policy = {"policy": "oracle", "replies": 4, "changed": 3, "mean_base": 1.0, "mean_head": 0.25}
     compared = {"name": "sums", "verdict": "fail", "reason": "changed", "said_by": [policy]}
     (_report(tmp_path) / "reward-diff.json").write_text(json.dumps({"environments": [compared]}))
-    text = conversation(tmp_path, LONGEST, "https://github.example/run")
+    text = comment_of(tmp_path, LONGEST, "https://github.example/run")
     assert "| `sums` | `oracle` | 3 of 4 | 1 | 0.25 |" in text
     assert "(https://github.example/run#artifacts)" in text
 
@@ -173,14 +173,14 @@ def test_comment_refuses_an_artifact_without_report(tmp_path: Path, what: str) -
     else:
         report.write_text("{" if what == "no report" else '{"version": 1}')
     with pytest.raises(DeclarationError):
-        conversation(folder, LONGEST, "https://github.example/run")
+        comment_of(folder, LONGEST, "https://github.example/run")
 
 
 def plan_comment(folder: Path, **plan: object) -> str:
     """The comment on a plan alone, of a change that touches no environment."""
     (folder / "shards.json").write_text('{"include": []}')
     (folder / "plan.json").write_text(json.dumps({"environments": [], **plan}))
-    return conversation(folder, 60_000, "https://github.example/run")
+    return comment_of(folder, 60_000, "https://github.example/run")
 
 
 @pytest.mark.parametrize("action", [action for action in get_args(ReleaseAction) if action != "unchanged"])
@@ -199,6 +199,6 @@ def test_comment_on_a_long_plan_fits_and_names_the_file_of_the_rest(with_report:
     if not with_report:
         (folder / "validate.json").unlink()
         (folder / "shards.json").write_text('{"include": []}')
-    page = conversation(folder, LONGEST, "https://github.example/run")
+    page = comment_of(folder, LONGEST, "https://github.example/run")
     assert len(page.encode()) <= LONGEST
     assert "The rest of the plan is in `plan.json` of the workflow run." in page

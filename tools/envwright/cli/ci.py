@@ -23,7 +23,7 @@ from envwright.github.workflow_runs import is_commit, last_success, success_in_m
 from envwright.packages.git import git, head_of
 from envwright.packages.lock import LOCK_FILE
 from envwright.packages.repository import Repository
-from envwright.reports.comment import conversation, sarif_of
+from envwright.reports.comment import comment_of, sarif_of
 from envwright.reports.printing import write_report
 from envwright.system.installation import Extra
 from envwright.text.markdown import code_span, table_cell
@@ -85,7 +85,7 @@ def run_comment(options: argparse.Namespace) -> int:
         message = "GITHUB_EVENT_PATH does not name a workflow_run event: this command runs in a workflow"
         raise CommandError(message) from None
     try:
-        text = conversation(options.folder, LONGEST - len(MARK), address)
+        text = comment_of(options.folder, LONGEST - len(MARK), address)
     except (DeclarationError, ArithmeticError, ValueError) as error:  # a number may be too large to be shown
         text = f"## ⚠️ no report\n\nThe run ended without a readable report.\n\n[The run]({address})\n"
         print(error, file=sys.stderr)

@@ -27,7 +27,7 @@ ACTIONS = (
 """The actions of a plan: other texts were not written by `envwright plan`."""
 
 
-def conversation(folder: Path, limit: int, run: str) -> str:
+def comment_of(folder: Path, limit: int, run: str) -> str:
     """Markdown of at most `limit` bytes from a folder with validate.json and, perhaps, plan.json and shards.json.
 
     Raises `DeclarationError` if there is no valid report.

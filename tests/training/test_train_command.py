@@ -339,7 +339,7 @@ def test_train_hub_is_refused_where_doctor_for_train_fails(
     publish(signed_in, "gsm8k", "0.1.3", "a" * 64)
     signed_in.break_with("GET /user/whoami status code=401 times=always")
     assert train(tmp_path, "hub", "acme/gsm8k", "--model", "Qwen/Qwen3-4B", "--yes") == 2
-    assert "nothing can be submitted: " in capsys.readouterr().err
+    assert "the Hub refuses the key from PRIME_API_KEY (HTTP 401)" in capsys.readouterr().err
     assert not (tmp_path / "configs").exists()
     assert signed_in.state().get("submitted", []) == []
 

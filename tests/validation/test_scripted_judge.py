@@ -30,6 +30,7 @@ def test_strict_judge_knows_a_task_that_is_swept():
     tasks = [TaskView(index, [{"role": "user", "content": f"Word {index}?"}], {"answer": "a"}) for index in range(3)]
     session: Any = SimpleNamespace(kept={0: tasks[0]}, asked={}, is_late=False)
     session.adapter = SimpleNamespace(tasks=lambda _split, _limit: iter(tasks))
+    session.policies = SimpleNamespace(oracle=None)
     judge = ScriptedJudge(session)
 
     def asked_oracle(task: TaskView, _seconds: float) -> Any:

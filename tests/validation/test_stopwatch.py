@@ -110,6 +110,6 @@ def test_reply_that_hung_is_not_scored_again():
     session.adapter, session.policies = Hanging(), SimpleNamespace(oracle=SimpleNamespace(derived=False))
     replies = [(0, "nop", ""), (0, "case", ""), (1, "nop", "")]
     rows = [session.scored(SimpleNamespace(index=task), who, [says(reply)], 0.2) for task, who, reply in replies]
-    assert asked == [(0, ""), (1, "")]
+    assert asked == [(0, ""), (0, ""), (1, ""), (1, "")]  # one more try each, as a busy machine may be the cause
     assert [row["failure"]["kind"] for row in rows] == ["timeout"] * 3
     assert rows[1]["failure"]["message"] == "it hung before: took longer than 0.2 s"

@@ -17,7 +17,9 @@ from envwright.observing.earlier_facts import Inputs, changed_part, remember_inp
 from envwright.observing.facts_cache import FACTS_KEPT, facts_key, key_parts, remembered, write_facts
 from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest
+from envwright.observing.runner import facts_of
 from envwright.observing.stage import Observation
+from envwright.system.file_lock import locked
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
 from recorded_requests import ENTRY, PACKAGE, REQUEST
@@ -168,3 +170,25 @@ def test_remembered_facts_beyond_the_limit_are_deleted(broken: Callable[[str], F
     broken("raised")
     assert len(list((workspace.facts / "sums").glob("*.json"))) == FACTS_KEPT
     assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is not None
+
+
+def test_facts_of_waits_for_the_run_that_observes(
+    workspace: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Facts] = []
+    monkeypatch.setattr(Observer, "observe", lambda *_: pytest.fail("it was observed twice"))
+
+    def ask() -> None:
+        found.append(facts_of(ENTRY, PACKAGE, workspace, REQUEST, threading.Event(), quiet=False))
+
+    lock = workspace.facts / ENTRY.name / "observing.lock"
+    lock.parent.mkdir(parents=True)
+    with locked(lock):
+        asking = threading.Thread(target=ask)
+        asking.start()
+        asking.join(1.0)
+        assert asking.is_alive()
+        remember(workspace, digest=PACKAGE.digest)
+    asking.join(30)
+    assert [facts.key for facts in found] == [key()]
+    assert "waiting for another run, which observes it" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -57,12 +57,31 @@ def facts_of(
     *,
     quiet: bool,
 ) -> Facts:
-    """The cached facts of an environment, or those of a new observation, with progress unless `quiet`."""
+    """The cached facts of an environment, or those of a new observation, with progress unless `quiet`.
+
+    If another run of the checkout observes it, its facts are waited for.
+    """
     known = remembered(entry, package, workspace, request)
     if known is not None:
         return known
-    with open_progress([entry.name], quiet=quiet) as progress:
-        return Observer(workspace, stop, _listener(progress, entry.name)).observe(entry, package, request)
+    with (
+        open_progress([entry.name], quiet=quiet) as progress,
+        _observing_alone(workspace, entry.name, stop, progress.note),
+    ):
+        observer = Observer(workspace, stop, _listener(progress, entry.name))
+        return remembered(entry, package, workspace, request) or observer.observe(entry, package, request)
+
+
+@contextmanager
+def _observing_alone(
+    workspace: Workspace, name: str, stop: threading.Event, note: Callable[[str], None]
+) -> Iterator[None]:
+    folder = workspace.facts / name
+    with suppress(OSError):  # a full disk
+        folder.mkdir(parents=True, exist_ok=True)
+    waits = partial(note, f"{name}: waiting for another run, which observes it")
+    with alone(folder / "observing.lock", stop=stop, waits=waits):
+        yield
 
 
 def _listener(progress: RunProgress, name: str) -> ProgressListener:
@@ -269,14 +288,7 @@ def _facts(shared: ValidationRun, name: str) -> tuple[Facts, bool]:
     """Facts from the cache, or from an observation; if another run of this checkout makes one, it is waited for."""
     repository, workspace, request = shared.request.repository, shared.request.workspace, shared.request.observation
     entry, package = repository.registry.environments[name], repository.packages[name]
-    folder = workspace.facts / name
-    with suppress(OSError):  # a full disk
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def waits() -> None:
-        shared.progress.note(f"{name}: waiting for another run, which observes it")
-
-    with alone(folder / "observing.lock", stop=shared.stop, waits=waits):
+    with _observing_alone(workspace, name, shared.stop, shared.progress.note):
         known = remembered(entry, package, workspace, request)
         if known is not None:
             shared.progress.cached(name)

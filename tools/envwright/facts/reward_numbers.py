@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TypeGuard, TypeVar
 
-Reward = TypeVar("Reward", float, float | None)
+RewardNumber = TypeVar("RewardNumber", float, float | None)
 
 LARGEST = 1e100
 """Statistics take numbers beyond it for it: their squares, or sums of squares, would overflow."""
@@ -16,7 +16,7 @@ def is_reward_number(reward: float | None) -> TypeGuard[float]:
     return reward is not None and math.isfinite(reward)
 
 
-def bounded(value: Reward) -> Reward:
+def bounded(value: RewardNumber) -> RewardNumber:
     return math.copysign(LARGEST, value) if is_reward_number(value) and abs(value) > LARGEST else value
 
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools"
 MODULES = 468
 LINES = 85_300
-TESTS_LINES = 60_450
+TESTS_LINES = 60_470
 """Of Python. A change that needs more says in its commit what it is worth, and raises the number."""
 RUN = """  first:
     backend: prime-rl

@@ -219,7 +219,7 @@ CASES = {
         fires={"always one": earning(dict.fromkeys(REPLIES, 1.0))},
         silent={
             "one policy cannot be compared": earning({"oracle": 1.0}),
-            "a game that nobody is known to win": subject(
+            "a conversation without a right reply that is known": subject(
                 scores=tuple(score(name, 0, reward=0.3, derived=True) for name in ("oracle", "nop")),
                 description={"conversational": True},
             ),

@@ -212,12 +212,17 @@ def saves(folder: Path, root: Path, add: Callable[[str], None]) -> Iterator[None
 
     def follow(where: Path, chosen: Callable[[Change, str], bool], content: Callable[[], object]) -> None:
         before = content()
+
+        def look() -> None:
+            nonlocal before
+            if (now := content()) != before:  # editors write some files twice
+                before = now
+                add(SAVED)
+
         while not ended.wait(LOOK_SECONDS):
             with suppress(OSError):  # a file or folder that is being replaced, which is another change
                 watched = where.stat().st_ino
-                if (now := content()) != before:
-                    before = now
-                    add(SAVED)
+                look()
                 for saved in changes(
                     where,
                     watch_filter=chosen,
@@ -229,9 +234,8 @@ def saves(folder: Path, root: Path, add: Callable[[str], None]) -> Iterator[None
                 ):
                     if where.stat().st_ino != watched:
                         break
-                    if saved and (now := content()) != before:  # editors write some files twice
-                        before = now
-                        add(SAVED)
+                    if saved:
+                        look()
 
     def is_source(change: Change, path: str) -> bool:
         return usual(change, str(Path(path).relative_to(folder)))  # it looks for `build` and others in each part

@@ -140,7 +140,7 @@ def _read(
         uses_judge=source.uses_judge,
         agents=source.agents,
         settings=source.settings,
-        helpers=source.helpers | _script_modules(project),
+        helpers=source.helpers | _script_modules(pyproject.table("project", "scripts")),
         is_harness=source.exports_harness and not source.exports_taskset and not source.defines_load_environment,
         notes=source.notes,
         files=files,
@@ -151,11 +151,9 @@ def _read(
     return PackageReading(package, tuple(problems))
 
 
-def _script_modules(project: Mapping[str, Any]) -> frozenset[str]:
+def _script_modules(scripts: Mapping[str, Any]) -> frozenset[str]:
     """The top-level modules that the commands of a project run."""
-    scripts = project.get("scripts")
-    targets = scripts.values() if isinstance(scripts, dict) else ()
-    return frozenset(re.split(r"[.:]", target)[0].strip() for target in targets if isinstance(target, str))
+    return frozenset(re.split(r"[.:]", target)[0].strip() for target in scripts.values() if isinstance(target, str))
 
 
 @contextmanager

@@ -207,8 +207,11 @@ FieldPath = tuple[str, ...]
 def value_at(data: object, path: Sequence[str]) -> object:
     """The value of a field or element, also inside an object that is written as JSON; `None` if the task lacks it."""
     for key in path:
-        elements = elements_of(data) or ()
-        data = ({str(number): each for number, each in enumerate(elements)} or _object_in(data) or {}).get(key)
+        elements = elements_of(data)
+        if elements:
+            data = elements[int(key)] if key.isdecimal() and int(key) < len(elements) else None
+        else:
+            data = (_object_in(data) or {}).get(key)
     return data
 
 

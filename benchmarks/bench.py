@@ -251,7 +251,7 @@ def scoring_ratio(name: str) -> tuple[float, float, float]:
     workspace, stop = Workspace(ROOT), threading.Event()
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     built = built_wheel(package, workspace, stop)
-    settings = requests_for(entry, ObservationRequest()).settings(package, built.overlay)
+    settings = requests_for(entry, ObservationRequest()).settings(package, built.overlay, venv)
     with workspace.scratch() as scratch:
         command = [venv.python, "-s", "-P", ROOT / "benchmarks/scoring.py", WORKER_FOLDER, json.dumps(settings)]
         environment = worker_environment(venv, built.overlay, scratch, Confinement({}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from envwright.facts.observed import Failure
 from rule_cases import RuleCases
 from subjects import SOUND_ROLLOUTS, failure, functions, rollout, score, scores, subject, unloaded
 
@@ -13,11 +12,6 @@ def one_more(policy: str = "blend", **changes):
 
 def failed(**changes):
     return one_more(reward=None, predicted=None, functions={}, failure=failure(**changes))
-
-
-def lacking(stage, module):
-    broken = Failure("raised", "ModuleNotFoundError", f"No module named '{module}'")
-    return subject(failures={stage: broken})
 
 
 def lost(kind: str, **changes):
@@ -89,10 +83,6 @@ CASES = {
     "SMK008": RuleCases(
         fires={"raised": unloaded("smoke")},
         silent={"a crash is not the environment's": unloaded("smoke", "crash")},
-    ),
-    "SMK009": RuleCases(
-        fires={"played": lacking("smoke", "aiohttp")},
-        silent={"another module": lacking("smoke", "numpy")},
     ),
     "SMK010": RuleCases(
         fires={

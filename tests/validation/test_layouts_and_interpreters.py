@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import threading
@@ -50,6 +51,11 @@ def load_environment(**kwargs):
     rows = [{"prompt": [{"role": "user", "content": f"{i}?"}], "answer": str(i)} for i in range(2)]
     return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[guessed]))
 """
+KNOWN = """def known(completion, answer, **kwargs):
+    return float(completion[-1]["content"] == answer)
+
+
+def guessed("""
 
 HELPER = {
     "pyproject.toml": """\
@@ -173,6 +179,11 @@ def write_unlocked(folder: Path, requires_python: str, dependencies: str = "[]",
 def write_plain(folder: Path, requires_python: str, dependencies: str = "[]", tables: str = "") -> Package:
     """A package without requirements, whose lock is resolved."""
     write_unlocked(folder, requires_python, dependencies, tables)
+    return locked(folder)
+
+
+def locked(folder: Path) -> Package:
+    """The package in a folder, with its lock resolved."""
     unlocked = read_package(folder, folder.parents[1], with_lock=False).package
     assert unlocked is not None
     resolve_lock(unlocked, threading.Event())
@@ -180,6 +191,22 @@ def write_plain(folder: Path, requires_python: str, dependencies: str = "[]", ta
     assert reading.problems == ()
     assert reading.package is not None
     return reading.package
+
+
+@pytest.mark.slow
+def test_rollouts_are_played_where_verifiers_brings_no_aiohttp(
+    environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = GUESSING.replace("[guessed]", "[known]").replace("def guessed(", KNOWN)
+    folder = write_package(environments / "early_guesses", "v0", {"module.py": module}).folder
+    pyproject = folder / "pyproject.toml"
+    pyproject.write_text(re.sub(r"dependencies = .*", 'dependencies = ["verifiers==0.1.9"]', pyproject.read_text()))
+    package = locked(folder)
+    assert package.lock is not None
+    assert "aiohttp" not in package.lock.pins
+    seen = look_at(package, workspace, monkeypatch, request=ObservationRequest(use_cache=False, stages=("smoke",)))
+    assert not seen.facts.failures
+    assert {rollout.reward for rollout in seen.facts.rollouts if rollout.policy == "oracle"} == {1.0}
 
 
 @pytest.mark.slow

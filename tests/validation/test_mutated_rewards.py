@@ -70,7 +70,7 @@ def bench(
     venv = venv_for(package.folder / "requirements.lock", workspace, stop)
     site = built_wheel(package, workspace, stop).overlay
     entry = EnvironmentEntry(package.name, gates=SMALL)
-    settings = requests_for(entry, ObservationRequest()).settings(package, site)
+    settings = requests_for(entry, ObservationRequest()).settings(package, site, venv)
     with environment_processes(
         venv, package, site, settings, Confinement({}), workspace, stop, lock_templates
     ) as processes:

@@ -151,7 +151,7 @@ def test_tool_server_ends_with_its_job(environments: Path, workspace: Workspace)
     package = looking("looking_ending", "", environments)
     stop, folder = threading.Event(), package.folder
     venv = venv_for(folder / "requirements.lock", workspace, stop)
-    settings = requests_for(EnvironmentEntry(package.name), ObservationRequest()).settings(package, folder)
+    settings = requests_for(EnvironmentEntry(package.name), ObservationRequest()).settings(package, folder, venv)
     with (
         LockTemplates(workspace, stop) as templates,
         environment_processes(

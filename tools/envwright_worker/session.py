@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
@@ -295,12 +296,21 @@ class Session:
 
     @cached_property
     def endpoint(self) -> ScriptedEndpoint:
-        from envwright_worker.endpoint.server import ScriptedEndpoint
-
         most = None if self.adapter.limits_turns else MOST_TURNS
-        return ScriptedEndpoint(
+        return self.endpoint_class()(
             self.policies, request_by=self.adapter.request_by, sources=self.sources, most_turns=most
         )
+
+    def endpoint_class(self) -> type[ScriptedEndpoint]:
+        """The scripted endpoint, imported with the packages that the lock lacks, which the environment does not get."""
+        path = list(sys.path)
+        if self.settings.endpoint_packages:
+            sys.path.append(self.settings.endpoint_packages)
+        try:
+            from envwright_worker.endpoint.server import ScriptedEndpoint
+        finally:
+            sys.path[:] = path
+        return ScriptedEndpoint
 
     def endpoint_in_use(self) -> ScriptedEndpoint | None:
         """The scripted endpoint, if rollouts have started it."""

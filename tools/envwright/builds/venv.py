@@ -70,9 +70,14 @@ index, or copy its code into the package. They read no git settings either; with
 _NEEDS_BUILD = re.compile(r"uilding source distributions|o usable wheel|--no-build")
 
 
+ENDPOINT_LOCK = TOOL_LOCKS / "endpoint.lock"
+
+
 @dataclass(frozen=True)
 class VirtualEnvironment:
     folder: Path
+    endpoint_packages: Path | None = None
+    """The packages of the scripted endpoint, where the lock lacks them."""
 
     @property
     def python(self) -> Path:
@@ -92,7 +97,11 @@ def environment_venv(
     Raises the errors of `venv_for`.
     """
     interpreter = interpreter_for(package.requires_python)
-    return venv_for(package.folder / LOCK_FILE, workspace, stop, imported=imported, interpreter=interpreter)
+    venv = venv_for(package.folder / LOCK_FILE, workspace, stop, imported=imported, interpreter=interpreter)
+    if package.lock is None or "aiohttp" in package.lock.pins:
+        return venv
+    served = venv_for(ENDPOINT_LOCK, workspace, stop, interpreter=interpreter)  # verifiers before 0.1.14 lacks aiohttp
+    return replace(venv, endpoint_packages=served.site_packages)
 
 
 def venv_for(

@@ -9,11 +9,10 @@ import threading
 import time
 
 from envwright import exit_codes
-from envwright.builds.venv import download
+from envwright.builds.venv import ENDPOINT_LOCK, download
 from envwright.builds.wheel import BUILD_LOCK, TESTS_LOCK
 from envwright.cli import arguments
 from envwright.observing.cache_contents import KINDS, CacheEntry, cache_entries, dispensable, remove
-from envwright.observing.stages.search import SEARCH_LOCK
 from envwright.packages.lock import LOCK_FILE
 from envwright.packages.repository import Repository
 from envwright.system.subprocesses import Interrupted, ProgramFailed, terminated_like_interrupted
@@ -94,7 +93,7 @@ def add_arguments_warm(command: argparse.ArgumentParser) -> None:
 
 def run_warm(options: argparse.Namespace) -> int:
     packages = Repository.load(options.root, set_apart=True).packages.values()
-    locks = [BUILD_LOCK, TESTS_LOCK, SEARCH_LOCK, *(package.folder / LOCK_FILE for package in packages)]
+    locks = [BUILD_LOCK, TESTS_LOCK, ENDPOINT_LOCK, *(package.folder / LOCK_FILE for package in packages)]
     different = {lock.read_bytes(): lock for lock in reversed(locks) if lock.is_file()}
     stop, left_out = threading.Event(), 0
     with terminated_like_interrupted():

@@ -48,7 +48,7 @@ def run_pytest(
     overlay = built_wheel(package, workspace, stop).overlay
     requests = requests_for(entry, ObservationRequest(), package)
     require_prepared(entry.name, requests)
-    asked: dict[str, Any] = {"settings": requests.settings(package, overlay), "toolbox": toolbox.resolve()}
+    asked: dict[str, Any] = {"settings": requests.settings(package, overlay, venv), "toolbox": toolbox.resolve()}
     asked["cases"] = list(map(asdict, package.cases))
     cache = workspace.base / "pytest" / package.name
     cache.mkdir(parents=True, exist_ok=True)

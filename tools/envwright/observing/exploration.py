@@ -67,7 +67,7 @@ def explored(
         variables |= {"HF_HOME": str(home / ".cache/huggingface"), "HF_TOKEN": ""}  # in place of the user's
         writes = (home, temporary.resolve())
         confinement = Confinement(variables, allow_network=True, sandbox=entry.sandbox, writes=writes)
-        settings = requests_for(undeclared, ObservationRequest(allow_network=True)).settings(package, overlay)
+        settings = requests_for(undeclared, ObservationRequest(allow_network=True)).settings(package, overlay, venv)
         stack.enter_context(_watched(DownloadWatch(entry.name, home, note)))
         processes = stack.enter_context(
             environment_processes(venv, package, overlay, settings, confinement, workspace, stop)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from envwright.builds.venv import VirtualEnvironment
 from envwright.declarations.package import Package
 from envwright.facts.observed import fields_or_text
 from envwright.facts.stages import StageName
@@ -93,7 +94,7 @@ class Requests:
         data = replace(self, confinement=replace(self.confinement, secrets=hidden, home=None))
         return hashlib.sha256(json.dumps(data, sort_keys=True, default=fields_or_text).encode()).hexdigest()
 
-    def settings(self, package: Package, overlay: Path) -> dict[str, Any]:
+    def settings(self, package: Package, overlay: Path, venv: VirtualEnvironment) -> dict[str, Any]:
         """The settings that a job needs to load the environment."""
         return {
             "module": package.module,
@@ -109,4 +110,5 @@ class Requests:
             "is_harness": package.is_harness,
             "has_oracle": package.has_oracle,
             "prepared": str(self.confinement.home.resolve()) if self.confinement.home else "",
+            "endpoint_packages": str(venv.endpoint_packages.resolve()) if venv.endpoint_packages else "",
         }

@@ -47,7 +47,7 @@ def opened_environment(
     overlay = built_wheel(package, workspace, stop).overlay
     requests = requests_for(entry, ObservationRequest(allow_network=allow_network), package)
     require_prepared(entry.name, requests)
-    settings = requests.settings(package, overlay)
+    settings = requests.settings(package, overlay, venv)
     with (
         environment_processes(venv, package, overlay, settings, requests.confinement, workspace, stop) as processes,
         processes.unloaded_job() as worker,

@@ -74,7 +74,7 @@ class Observation:
     def new_processes(self, hash_seed: int = 0) -> AbstractContextManager[EnvironmentProcesses]:
         """Processes of the environment that have not loaded it, under a hash seed."""
         confinement = replace(self.requests.confinement, hash_seed=hash_seed)
-        settings = self.requests.settings(self.package, self.overlay)
+        settings = self.requests.settings(self.package, self.overlay, self.venv)
         references = self.processes.references if hasattr(self, "processes") else None
         return environment_processes(
             self.venv,

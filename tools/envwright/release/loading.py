@@ -68,7 +68,7 @@ class Loader:
                 self._install(wanted, fetched.index, overlay, interpreter_for(package.requires_python).minor)
                 requests = requests_for(replace(declared, secrets=()), ObservationRequest(), package)
                 require_prepared(declared.name, requests)
-                settings = requests.settings(package, overlay)
+                settings = requests.settings(package, overlay, venv)
                 with (
                     environment_processes(
                         venv, package, overlay, settings, requests.confinement, self.workspace, self.stop

@@ -120,13 +120,6 @@ def is_outside_the_environment(failure: Failure | None) -> bool:
     return failure is not None and failure.kind in UNATTRIBUTED
 
 
-def is_unserved(subject: Subject, failure: Failure) -> bool:
-    """Whether a failure is due to missing aiohttp in the lock."""
-    lock = subject.package.lock
-    lacks = failure.type == "ModuleNotFoundError" and "'aiohttp'" in failure.message
-    return lacks and (lock is None or "aiohttp" not in lock.pins)
-
-
 def refuses_reply(subject: Subject, played: Score | Rollout) -> bool:
     """Whether an environment of several agents ends the episode by a `raise` of its own on a reply.
 

@@ -21,7 +21,6 @@ from envwright.rules.failures import (
     is_endless,
     is_offline,
     is_outside_the_environment,
-    is_unserved,
     needs_the_network,
     own_failure,
     refuses_reply,
@@ -256,7 +255,7 @@ def smoke_evaluation_fails(subject: Subject) -> Iterator[Found]:
     Fix: Fix the reported line. The traceback is in the evidence.
     """
     failure = own_failure(subject, "smoke")
-    if failure is not None and not is_unserved(subject, failure):  # SMK009 reports the cause
+    if failure is not None:
         offline = needs_the_network(failure)
         yield Found(
             f"the smoke evaluation failed: {described(failure)}",
@@ -265,21 +264,6 @@ def smoke_evaluation_fails(subject: Subject) -> Iterator[Found]:
             fix=OFFLINE_FIX if offline else None,
             inconclusive=offline,
         )
-
-
-@rule("SMK009", gate="smoke")
-def rollouts_cannot_be_served(subject: Subject) -> Iterator[Found]:
-    """The lock lacks aiohttp, which rollouts need.
-
-    What: aiohttp is in the lock. The endpoint of scripted policies and the relay's client use it inside the
-        environment's own virtual environment.
-    Why: verifiers before 0.1.14 does not depend on it. Without it no rollout runs, and nothing is proven.
-    Fix: Add `aiohttp` to project.dependencies, then run `envwright lock`. Or require a later release of verifiers.
-    """
-    broken = [failure for failure in subject.facts.failures.values() if is_unserved(subject, failure)]
-    if broken:
-        message, place = "aiohttp is not in requirements.lock", Place("requirements.lock")
-        yield Found(message, of_failure(broken[0]), place, inconclusive=True)
 
 
 @rule("SMK014", gate="smoke", severity="advice")

@@ -40,6 +40,8 @@ class Settings:
     """Whether tests/oracle.py counts, if it is there: one of which every function returns `None` does not."""
     prepared: str = ""
     """The folder of prepared data that files in HOME are copies of or links to, which scoring may read."""
+    endpoint_packages: str = ""
+    """The folder of the packages of the scripted endpoint, if the lock lacks them."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Settings:

@@ -13,12 +13,10 @@ from envwright_worker.session import Session
 
 def answer(session: Session, request: JobRequest) -> None:
     """Send the address of the endpoint, and wait."""
-    from envwright_worker.endpoint.server import ScriptedEndpoint
-
     tasks: list[TaskView] = []
     for split in ("train", "eval"):
         tasks += session.adapter.tasks(split, request["tasks"])
-    endpoint = ScriptedEndpoint(session.policies, FaultPlan.parse(request["faults"]), request["port"])
+    endpoint = session.endpoint_class()(session.policies, FaultPlan.parse(request["faults"]), request["port"])
     endpoint.speak_about(tasks)
     served = {"url": endpoint.base_url, "policies": list(ScriptedPolicies.names), "tasks": len(tasks)}
     session.channel.item("endpoint", served)

@@ -23,7 +23,6 @@ from envwright.rules.failures import (
     is_endless,
     is_offline,
     is_outside_the_environment,
-    is_unserved,
     missing_variables_fix,
     needs_the_network,
     own_failure,
@@ -159,7 +158,7 @@ def stage_of_rewards_fails(subject: Subject) -> Iterator[Found]:
         if stage in needed_by("schema"):
             continue  # loading has rules of its own
         failure = own_failure(subject, stage)
-        if failure is not None and described(failure) not in reported and not is_unserved(subject, failure):
+        if failure is not None and described(failure) not in reported:
             reported.add(described(failure))  # stages with one cause are one finding
             offline = needs_the_network(failure)
             yield Found(

@@ -334,6 +334,10 @@ CASES = {
         fires={
             "failed": subject(tests=(TestOutcome("test_a", "failed", "assert 1 == 2"),)),
             "not collected": subject(tests=(TestOutcome("test_b.py", "error"),)),
+            "needs a package of a group": subject(
+                package={"development_requires": frozenset({"flask"})},
+                tests=(TestOutcome("test_c.py", "error", "E   ModuleNotFoundError: No module named 'flask'"),),
+            ),
         },
         silent={"passed": subject()},
     ),

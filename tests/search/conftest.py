@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from envwright.builds.venv import venv_for
-from envwright.observing.stages.search import SEARCH_LOCK
+from envwright.builds.wheel import TESTS_LOCK
 from envwright.system.workspace import Workspace
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "defects"))  # forked workers and sound oddities are kept there
@@ -25,7 +25,7 @@ def hypothesis(workspace: Workspace) -> None:
     """hypothesis can be imported, prepared as in the worker."""
     from envwright_worker.search import properties
 
-    toolbox = str(venv_for(SEARCH_LOCK, workspace, threading.Event()).site_packages)
+    toolbox = str(venv_for(TESTS_LOCK, workspace, threading.Event()).site_packages)
     if toolbox not in sys.path:
         sys.path.append(toolbox)
     properties.prepare(os.devnull)

@@ -145,6 +145,17 @@ def test_that_passes():
     import {name}
 
 
+@pytest.mark.asyncio
+async def test_that_awaits(mocker):
+    assert await mocker.AsyncMock(return_value=1)() == 1
+
+
+def test_of_any_number():
+    from hypothesis import given, strategies
+
+    given(strategies.integers())(lambda number: None)()
+
+
 def test_that_fails():
     assert 1 + 1 == 3
 

@@ -110,6 +110,8 @@ class Package:
     """The requirements, those with a git repository in `[tool.uv.sources]` at its address."""
     sources_left_out: tuple[str, ...] = ()
     """Requirements with another source there, which are locked from the usual index."""
+    development_requires: frozenset[str] = frozenset()
+    """The distributions that its dependency groups and extras name, which the lock does not contain for their sake."""
     declared_name: str = ""
     """The name as pyproject.toml writes it."""
     eval_settings: Mapping[str, Any] = field(default_factory=dict)

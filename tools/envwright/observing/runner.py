@@ -15,8 +15,8 @@ from functools import partial
 from importlib import import_module
 
 from envwright.builds.expected_wheel import expected_wheel
-from envwright.builds.venv import environment_venv, venv_for
-from envwright.builds.wheel import TESTS_LOCK, built_wheel
+from envwright.builds.venv import environment_venv
+from envwright.builds.wheel import built_wheel
 from envwright.declarations.package import Package, folder_of
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.observed import Facts, adapter
@@ -233,8 +233,6 @@ def _prepare(request: ValidationRequest, name: str, stop: threading.Event) -> No
                 built_wheel(package, request.workspace, stop)
             environment_venv(package, request.workspace, stop, imported=False)
             if request.observation.wants_whole_gate:
-                if package.test_files:
-                    venv_for(TESTS_LOCK, request.workspace, stop)
                 search_toolbox(request.workspace, stop)
 
 

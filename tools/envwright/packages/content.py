@@ -38,7 +38,7 @@ _CHUNK = 1 << 16
 # evidence about one digest and cannot be part of it.
 _LEFT_BEHIND_ANYWHERE = frozenset(
     {"__pycache__", ".git", ".venv", ".nox", ".tox", ".envwright", ".idea", ".vscode", ".ipynb_checkpoints"}
-    | {".mypy_cache", ".pytest_cache", ".ruff_cache", ".prime", ".DS_Store", ".coverage"}
+    | {".mypy_cache", ".pytest_cache", ".hypothesis", ".ruff_cache", ".prime", ".DS_Store", ".coverage"}
 )
 _LEFT_BEHIND_AT_ROOT = frozenset({"build", "dist", "outputs"})
 RECORDINGS = "recordings"

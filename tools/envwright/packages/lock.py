@@ -356,6 +356,14 @@ def sources_left_out(pyproject: Pyproject) -> tuple[str, ...]:
     return tuple(name for name, found in _sources(pyproject).items() if name in names and not any(map(_is_git, found)))
 
 
+def development_requires(pyproject: Pyproject) -> frozenset[str]:
+    """The distributions that dependency groups and extras name."""
+    groups = (pyproject.table("dependency-groups"), pyproject.table("project", "optional-dependencies"))
+    texts = [text for group in groups for listed in group.values() if isinstance(listed, list) for text in listed]
+    requirements = [readable_requirement(text) for text in texts if isinstance(text, str)]
+    return frozenset(canonicalize_name(requirement.name) for requirement in requirements if requirement)
+
+
 def _requires(pyproject: Pyproject) -> list[str]:
     requires = pyproject.table("project").get("dependencies", ())
     return [text for text in requires if isinstance(text, str)] if isinstance(requires, list) else []

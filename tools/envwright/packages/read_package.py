@@ -23,7 +23,7 @@ from envwright.declarations.package import CaseDeclaration, Lock, Package, folde
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.packages.cases import read_cases
 from envwright.packages.content import UnreadablePatternError, hub_content_hash, list_content, strict_digest
-from envwright.packages.lock import read_lock, requirements_to_lock, sources_left_out
+from envwright.packages.lock import development_requires, read_lock, requirements_to_lock, sources_left_out
 from envwright.packages.pyproject import Pyproject, parse_requirement, read_pyproject, readable_requirement
 from envwright.packages.settings import read_equivalent_mutants, read_settings
 from envwright.packages.source import generation_of, read_source
@@ -122,6 +122,7 @@ def _read(
         requires=requires,
         requires_to_lock=requirements_to_lock(pyproject),
         sources_left_out=sources_left_out(pyproject),
+        development_requires=development_requires(pyproject),
         build_requires=_texts(build, "requires"),
         eval_settings=pyproject.table("tool", "verifiers", "eval"),
         reward=reward,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from envwright_worker.adapters.adapter import Settings
+from envwright_worker.author_tests import add_toolbox
 from envwright_worker.author_tests.grader import Grader
 from envwright_worker.channel import Channel
 from envwright_worker.confinement import NetworkGuard
@@ -23,9 +24,8 @@ from envwright_worker.session import Session
 def main() -> int:
     """Run pytest and return its exit code."""
     asked = json.loads(Path(sys.argv[1]).read_text("utf-8"))
-    arguments = sys.argv[2:]
+    arguments = [*add_toolbox(asked["toolbox"]), *sys.argv[2:]]
     sys.argv[1:] = arguments
-    sys.path.append(asked["toolbox"])
     import pytest
 
     from envwright_worker.author_tests.plugin import AuthorsPlugin, CaseEntry

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import sys
 from typing import Any
 
-from envwright_worker.author_tests import pytest_configuration
+from envwright_worker.author_tests import add_toolbox, pytest_configuration
 from envwright_worker.author_tests.grader import Grader
 from envwright_worker.channel import JobRequest
 from envwright_worker.failures import shortened
@@ -24,7 +23,7 @@ def answer(session: Session, request: JobRequest) -> None:
     Raises `RuntimeError` if pytest ends before all of them have run.
     """
     folder = session.settings.package
-    sys.path.append(request["toolbox"])
+    options = add_toolbox(request["toolbox"])
     os.chdir(folder)
     import pytest
 
@@ -32,7 +31,7 @@ def answer(session: Session, request: JobRequest) -> None:
 
     grader, reporter = Grader(lambda: session), Reporter(session)
     plugins = [reporter, Stopwatch(), AuthorsPlugin(grader)]
-    options = ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider", "--import-mode=importlib"]
+    options += ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider", "--import-mode=importlib"]
     options += ["-o", "addopts=", f"--rootdir={folder}", f"--confcutdir={folder}"]
     options += [f"-c={pytest_configuration(folder)}"]
     with contextlib.redirect_stderr(io.StringIO()) as said:  # it names a conftest.py that cannot be imported

@@ -12,7 +12,8 @@ from typing import Any
 from envwright_worker.messages import text_of
 
 from envwright.builds.uv import uv_environment
-from envwright.builds.venv import TOOL_LOCKS, VirtualEnvironment, venv_for
+from envwright.builds.venv import VirtualEnvironment, venv_for
+from envwright.builds.wheel import TESTS_LOCK
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import TASKS_PLAYED
 from envwright.facts.observed import Cut
@@ -23,8 +24,6 @@ from envwright.observing.stage import Observation, StageJob
 from envwright.system.subprocesses import ProgramFailed, run_program
 from envwright.system.workspace import Workspace, made_once
 
-SEARCH_LOCK = TOOL_LOCKS / "search.lock"
-"""The lock of hypothesis, which the search adds to the environment's packages."""
 UNICODE_TABLES = "unicode"
 SEED = 0
 EVALUATIONS = 3_000
@@ -54,7 +53,7 @@ class Toolbox:
 
 def search_toolbox(workspace: Workspace, stop: threading.Event) -> Toolbox:
     """The toolbox of a search, created if missing. Raises the errors of `venv_for`."""
-    venv = venv_for(SEARCH_LOCK, workspace, stop)
+    venv = venv_for(TESTS_LOCK, workspace, stop)
     try:
         folder = venv.folder / UNICODE_TABLES
         tables = made_once(folder, lambda unfinished: _write_tables(venv, unfinished, stop), _has_tables, stop)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envwright_worker.author_tests import CASES_FILE
 from envwright_worker.author_tests.expectation import parse_expectation
 from envwright_worker.failures import shortened
+from packaging.utils import canonicalize_name
 
 from envwright.declarations.problem import nearest
-from envwright.facts.observed import Case, Place
+from envwright.facts.observed import Case, Place, TestOutcome
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, merged, rule
 from envwright.rules.evidence import Evidence, described, of_case, of_failure
@@ -18,6 +20,14 @@ from envwright.rules.failures import OFFLINE_FIX, is_endless, is_outside_the_env
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from envwright.declarations.package import Package
+
+LACKS_MODULE = (
+    "Add `{0}` to project.dependencies and run `envwright lock`, or skip the test without it: "
+    '`pytest.importorskip("{0}")`.'
+)
+_NO_MODULE = re.compile(r"No module named '(\w+)")
 
 
 def _values(case: Case) -> dict[str, float | None]:
@@ -133,13 +143,19 @@ def own_tests_fail(subject: Subject) -> Iterator[Found]:
     Fix: Run the tests with `envwright test NAME` and fix the failing ones.
     """
     tests = subject.facts.tests
-    hits = [
-        Found(
-            f"{test.test} {'failed' if test.outcome == 'failed' else 'could not run'}",
-            Evidence(details={"test": test.test, "outcome": test.outcome, "output": shortened(test.message, 1500)}),
-            test.place,
-        )
-        for test in tests
-        if test.outcome in ("failed", "error")
-    ]
+    hits = []
+    for test in tests:
+        if test.outcome in ("failed", "error"):
+            message = f"{test.test} {'failed' if test.outcome == 'failed' else 'could not run'}"
+            details = {"test": test.test, "outcome": test.outcome, "output": shortened(test.message, 1500)}
+            missing = _missing_module(subject.package, test)
+            fix = LACKS_MODULE.format(missing) if missing else None
+            hits.append(Found(message, Evidence(details=details), test.place, fix=fix, inconclusive=bool(missing)))
+    hits.sort(key=lambda hit: hit.inconclusive)
     yield from merged(hits, len(tests), "tests")
+
+
+def _missing_module(package: Package, test: TestOutcome) -> str:
+    """The module that a test lacks because only a dependency group or an extra requires it, which proves nothing."""
+    missing = _NO_MODULE.search(test.message)
+    return missing[1] if missing and canonicalize_name(missing[1]) in package.development_requires else ""

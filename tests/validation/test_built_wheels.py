@@ -61,6 +61,26 @@ def test_wheel_is_unpacked_with_bytecode(package: Package, workspace: Workspace)
     assert list((overlay / "plain" / "__pycache__").glob("__init__.*.pyc"))
 
 
+@pytest.mark.parametrize(
+    ("requirement", "backend"),
+    [
+        ("uv_build>=0.9", "uv_build"),
+        pytest.param("poetry-core>=2", "poetry.core.masonry.api", marks=pytest.mark.slow),
+        pytest.param("flit_core>=3.11", "flit_core.buildapi", marks=pytest.mark.slow),
+    ],
+)
+def test_wheel_is_built_by_a_backend_that_the_tool_lacks(
+    requirement: str, backend: str, package: Package, workspace: Workspace
+):
+    project = (package.folder / "pyproject.toml").read_text().partition("[build-system]")[0]
+    layout = "[tool.uv.build-backend]\nmodule-root = ''\n"
+    table = f'[build-system]\nrequires = ["{requirement}"]\nbuild-backend = "{backend}"\n{layout}'
+    (package.folder / "pyproject.toml").write_text(project + table)
+    changed = read_package(package.folder, package.folder.parents[1]).package
+    assert changed is not None
+    assert "plain/__init__.py" in build(changed, workspace).wheel.files
+
+
 def test_wheel_does_not_depend_on_time_place_or_permissions(package: Package, workspace: Workspace, fresh: Workspace):
     copy = fresh.root / "environments" / "plain"
     shutil.copytree(package.folder, copy)

@@ -164,7 +164,8 @@ def _run_hooks(python: Path, arguments: Sequence[str | Path], target: Path, stop
     """Run what runs the author's build: without a network, a home, or any folder but the one of the build."""
     scratch = target / SCRATCH
     scratch.mkdir(exist_ok=True)
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TZ") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}
+    kept["PATH"] = f"{python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"  # uv_build looks for its program
     run_program(
         [python, "-I", *arguments],
         environment={**kept, "SOURCE_DATE_EPOCH": EPOCH, "HOME": str(scratch), "TMPDIR": str(scratch)},

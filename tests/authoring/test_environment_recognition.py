@@ -32,6 +32,7 @@ def package(folder: Path, **files: str) -> Path:
         ({"words": "import verifiers.v1 as vf\nclass Shell(vf.Harness): ...\n"}, "v1"),
         ({"words": 'from verifiers.v1.tasksets import Games\n__all__ = ["Games"]\n'}, "v1"),
         ({"words": TASKSET + LOADER}, "v1"),
+        ({"words": "from word_sums.hub import load_environment\n"}, "v0"),
         ({"words": LOADER + "class Harness: ...\nclass Mine(Harness): ...\n"}, "v0"),
     ],
 )

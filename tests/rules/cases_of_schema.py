@@ -287,7 +287,10 @@ CASES = {
         silent={"the index is down": unloaded("venv", "infrastructure")},
     ),
     "SCH041": RuleCases(
-        fires={"an import": unloaded("load", message="No module named 'numpy'")},
+        fires={
+            "an import": unloaded("load", message="No module named 'numpy'"),
+            "a v1 that is not played": unloaded("load", failures={"load": failure(type="EarlyV1")}),
+        },
         silent={"a secret is another rule's": unloaded("load", "missing-secret")},
     ),
     "SCH042": RuleCases(

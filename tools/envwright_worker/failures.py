@@ -59,6 +59,10 @@ class HarnessUnusable(Exception):
     """A harness cannot be used here; the message has the reason and the fix."""
 
 
+class EarlyV1(ImportError):
+    """The environment is one of `verifiers.v1` before 0.3.1, which had another shape and is not played."""
+
+
 class Accusation(Exception):
     """A failure of a function that had already returned, so no traceback leads to it."""
 

@@ -41,7 +41,7 @@ from envwright_worker.adapters.adapter import (
 )
 from envwright_worker.adapters.rollout_errors import failure_from_exception, failure_from_text, out_of_time
 from envwright_worker.endpoint.scripted_judge import being_scored
-from envwright_worker.failures import Sources, said_as_exception
+from envwright_worker.failures import EarlyV1, Sources, said_as_exception
 from envwright_worker.messages import Message, text_of
 from envwright_worker.policies.oracle import AskingAgent
 
@@ -73,7 +73,7 @@ class AdapterV0(Adapter):
         self._sources = sources
         self._environment = importlib.import_module(settings.module).load_environment(**settings.args)
         if any(kind.__module__.startswith("verifiers.v1.") for kind in type(self._environment).__mro__):
-            raise ImportError("load_environment gives an Env of verifiers.v1, and that before 0.3.1 is not played here")
+            raise EarlyV1("load_environment gives an Env of verifiers.v1")
         self._environment.env_id = getattr(self._environment, "env_id", None) or settings.module
         self._trap: ContextVar[Trap | None] = ContextVar("trap", default=None)
         self._functions = self._trapped_functions()

@@ -12,7 +12,7 @@ from envwright_worker.adapters.adapter import Adapter, Settings
 from envwright_worker.author_tests import ORACLE_FILE
 from envwright_worker.channel import JobRequest
 from envwright_worker.endpoint.scripted_judge import ScriptedJudge
-from envwright_worker.failures import Sources
+from envwright_worker.failures import EarlyV1, Sources
 from envwright_worker.imported import collector_at_rest, import_verifiers
 from envwright_worker.policies.oracle import AuthorsOracle, DerivedOracle
 from envwright_worker.policies.scripted import AnswerSettings, ScriptedPolicies
@@ -61,8 +61,7 @@ def _refuse_other_v1() -> None:
     import verifiers.v1
 
     if not hasattr(verifiers.v1, "environment_class"):
-        here = version("verifiers")
-        raise ImportError(f"v1 environments need verifiers 0.3.1 or later, and the lock has {here}: raise the bound")
+        raise EarlyV1("it is written for verifiers.v1")
 
 
 def _make_policies(session: Session, settings: Settings) -> ScriptedPolicies:

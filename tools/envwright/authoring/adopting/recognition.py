@@ -52,10 +52,7 @@ def recognise_environment(folder: Path) -> Recognition:
     imports = [seen for name, tree in trees.items() for seen in _imports(name, tree)]
     v1_classes = list(_v1_classes(trees))
     loaders = [
-        _Seen(file, node.lineno, f"{LOADER}()")
-        for file, tree in trees.items()
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == LOADER
+        _Seen(file, node.lineno, f"{LOADER}()") for file, tree in trees.items() for node in tree.body if _loads(node)
     ]
     uses_v1 = [seen for seen in imports if seen.what.startswith(V1_MODULE)]
     if v1_classes and (uses_v1 or not loaders):
@@ -70,6 +67,13 @@ def recognise_environment(folder: Path) -> Recognition:
             " Taskset or Harness"
         )
     raise NoEnvironment(f"nothing in it imports verifiers or defines {LOADER}()")
+
+
+def _loads(statement: ast.stmt) -> bool:
+    """Whether a statement of a module defines the loader, or takes it from another module, of whichever package."""
+    if isinstance(statement, ast.ImportFrom):
+        return any((alias.asname or alias.name) == LOADER for alias in statement.names)
+    return isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and statement.name == LOADER
 
 
 def _place_of(seen: _Seen) -> str:

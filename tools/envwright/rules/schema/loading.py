@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from envwright_worker.failures import EarlyV1
 from packaging.version import Version
 
 from envwright.declarations.package import folder_of
@@ -79,19 +80,20 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
         return
     evidence = of_failure(failure, args=dict(subject.entry.args))
     release = locked_for_v0(subject.package)
-    is_too_old = release is not None and release < OLDEST_JUDGED
-    if is_too_old or (release is not None and Version(release.base_version) >= FIRST_WITHOUT_V0):
-        yield Found(
-            f"verifiers {release} is locked, and the gates judge {OLDEST_JUDGED} and later"
-            if is_too_old
-            else f"v0 environment, locked to verifiers {release}: {described(failure)}",
-            evidence,
-            place_of_verifiers(subject),
-            f'Write `"{RECOMMENDED["v0"]}"` in project.dependencies, then `envwright lock {subject.package.name}`.',
-            inconclusive=is_too_old,
-        )
+    is_early_v1 = failure.type == EarlyV1.__name__
+    if is_early_v1:
+        message = f"{failure.message} as it was before 0.3.1, and the gates judge later ones"
+    elif release is not None and release < OLDEST_JUDGED:
+        message = f"verifiers {release} is locked, and the gates judge {OLDEST_JUDGED} and later"
+    elif release is not None and Version(release.base_version) >= FIRST_WITHOUT_V0:
+        message = f"v0 environment, locked to verifiers {release}: {described(failure)}"
     else:
         yield Found(f"loading failed: {described(failure)}", evidence, failure.place, _known_fix(subject, failure))
+        return
+    wanted = RECOMMENDED["v1" if is_early_v1 else "v0"]
+    fix = f'Write `"{wanted}"` in project.dependencies, then `envwright lock {subject.package.name}`.'
+    unjudged = is_early_v1 or (release is not None and release < OLDEST_JUDGED)
+    yield Found(message, evidence, place_of_verifiers(subject), fix, inconclusive=unjudged)
 
 
 def may_fit_an_earlier_release(failure: Failure) -> bool:

@@ -11,7 +11,7 @@ from envwright.authoring.adopting.skeleton import skeletons
 from envwright.facts.observed import Agent, Facts, Score, Task
 from envwright.packages.cases import read_cases
 from envwright_worker.author_tests import CASES_FILE, ORACLE_FILE
-from envwright_worker.policies.oracle import AskingAgent, AuthorsOracle, NoOracle
+from envwright_worker.policies.oracle import VALUE, AskingAgent, AuthorsOracle, NoOracle
 
 TRICKY = 'Say """hello\\n""" and end with a quote"'
 TASK = Task(3, ({"role": "user", "content": TRICKY},), data={"question": TRICKY, "info": {"a": [1] * 99}})
@@ -33,8 +33,11 @@ def test_skeletons_without_reference_replies_have_no_case(tmp_path: Path):
 
 
 def test_skeleton_of_several_agents_has_a_function_for_each(tmp_path: Path):
-    agents = (Agent("guesser", is_trained=True, opening=()), Agent("user", is_trained=False, opening=()))
-    text = skeletons(replace(facts(), agents=agents), frozenset())[ORACLE_FILE]
+    guesser = Agent("guesser", is_trained=True, opening=(), has_oracle=False)
+    agents = (guesser, Agent("user", is_trained=False, opening=(), has_oracle=False))
+    found = replace(facts(), agents=agents, forms=(f"<move>{VALUE}</move>", VALUE))
+    text = skeletons(found, frozenset())[ORACLE_FILE]
+    assert '# return "<move>…</move>"' in text
     (tmp_path / "oracle.py").write_text(text)
     for agent in ("guesser", "user"):
         with pytest.raises(NoOracle):

@@ -8,8 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from envwright.builds.venv import venv_for
-from envwright.builds.wheel import TESTS_LOCK
+from envwright.builds.venv import TESTS_LOCK, venv_for
 from envwright.system.workspace import Workspace
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "defects"))  # forked workers and sound oddities are kept there

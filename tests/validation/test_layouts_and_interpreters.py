@@ -21,7 +21,7 @@ from envwright.builds import interpreter, venv
 from envwright.builds.interpreter import interpreter_for, own_interpreter
 from envwright.builds.resolve import resolve_lock, resolved_lock
 from envwright.builds.uv import uv_program
-from envwright.builds.venv import environment_venv
+from envwright.builds.venv import environment_venv, toolbox_for
 from envwright.builds.wheel import built_wheel
 from envwright.cli.main import main
 from envwright.declarations.package import Package
@@ -214,9 +214,11 @@ def test_package_of_another_python_runs_on_it(tmp_path: Path, fresh: Workspace) 
     version = other_python()
     package = write_plain(tmp_path / "environments" / "elsewhere", f"=={version}")
     venv = environment_venv(package, fresh, threading.Event(), imported=False)
-    result = subprocess.run(
-        [venv.python, "-c", "import platform; print(platform.python_version())"], capture_output=True
+    toolbox = toolbox_for(package, fresh, threading.Event()).site_packages
+    program = (
+        f"import platform, sys; sys.path.append({str(toolbox)!r}); import hypothesis; print(platform.python_version())"
     )
+    result = subprocess.run([venv.python, "-c", program], capture_output=True)
     assert result.stdout.decode().strip() == version
     assert venv.site_packages.is_dir()
     assert (built_wheel(package, fresh, threading.Event()).overlay / "elsewhere.py").exists()

@@ -71,6 +71,8 @@ _NEEDS_BUILD = re.compile(r"uilding source distributions|o usable wheel|--no-bui
 
 
 ENDPOINT_LOCK = TOOL_LOCKS / "endpoint.lock"
+TESTS_LOCK = TOOL_LOCKS / "tests.lock"
+"""pytest with its usual plugins, and hypothesis, with which the gates search too."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,11 @@ def environment_venv(
         return venv
     served = venv_for(ENDPOINT_LOCK, workspace, stop, interpreter=interpreter)  # verifiers before 0.1.14 lacks aiohttp
     return replace(venv, endpoint_packages=served.site_packages)
+
+
+def toolbox_for(package: Package, workspace: Workspace, stop: threading.Event) -> VirtualEnvironment:
+    """The tools of the author's tests and of the search, for the package's Python. Raises the errors of `venv_for`."""
+    return venv_for(TESTS_LOCK, workspace, stop, interpreter=interpreter_for(package.requires_python))
 
 
 def venv_for(

@@ -38,8 +38,6 @@ from envwright.system.workspace import Workspace, made_once, mark_used
 from envwright.text.plain_data import foreign_json
 
 BUILD_LOCK = TOOL_LOCKS / "build.lock"
-TESTS_LOCK = TOOL_LOCKS / "tests.lock"
-"""pytest with its usual plugins, and hypothesis, with which the gates search too."""
 BUILD_SECONDS = 180.0
 BUILD_WITH_TOOLS = ("--no-isolation", "--skip-dependency-check")
 """The options of a build that needs only the tool's own packages; checking them again would start another Python."""

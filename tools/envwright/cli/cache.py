@@ -9,8 +9,8 @@ import threading
 import time
 
 from envwright import exit_codes
-from envwright.builds.venv import ENDPOINT_LOCK, download
-from envwright.builds.wheel import BUILD_LOCK, TESTS_LOCK
+from envwright.builds.venv import ENDPOINT_LOCK, TESTS_LOCK, download
+from envwright.builds.wheel import BUILD_LOCK
 from envwright.cli import arguments
 from envwright.observing.cache_contents import KINDS, CacheEntry, cache_entries, dispensable, remove
 from envwright.packages.lock import LOCK_FILE

@@ -12,8 +12,8 @@ from typing import Any
 
 from envwright_worker.author_tests import pytest_configuration
 
-from envwright.builds.venv import IMPORT_WORKER, environment_venv, venv_for
-from envwright.builds.wheel import TESTS_LOCK, built_wheel
+from envwright.builds.venv import IMPORT_WORKER, environment_venv, toolbox_for
+from envwright.builds.wheel import built_wheel
 from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.observing.job import worker_environment
@@ -44,7 +44,7 @@ def run_pytest(
     data is missing.
     """
     venv = environment_venv(package, workspace, stop)
-    toolbox = venv_for(TESTS_LOCK, workspace, stop).site_packages
+    toolbox = toolbox_for(package, workspace, stop).site_packages
     overlay = built_wheel(package, workspace, stop).overlay
     requests = requests_for(entry, ObservationRequest(), package)
     require_prepared(entry.name, requests)

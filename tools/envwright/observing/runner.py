@@ -233,7 +233,7 @@ def _prepare(request: ValidationRequest, name: str, stop: threading.Event) -> No
                 built_wheel(package, request.workspace, stop)
             environment_venv(package, request.workspace, stop, imported=False)
             if request.observation.wants_whole_gate:
-                search_toolbox(request.workspace, stop)
+                search_toolbox(package, request.workspace, stop)
 
 
 def _import_late() -> None:

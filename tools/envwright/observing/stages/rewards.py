@@ -14,8 +14,7 @@ from typing import Any
 from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.policy import SCORED_TWICE
 
-from envwright.builds.venv import venv_for
-from envwright.builds.wheel import TESTS_LOCK
+from envwright.builds.venv import toolbox_for
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import (
     AT_ONCE,
@@ -126,7 +125,7 @@ def _run_tests(observation: Observation, _: Mapping[str, Any]) -> None:
     files = list(observation.package.test_files)
     if not files:
         return  # known to be none, so the stage has ended
-    toolbox = venv_for(TESTS_LOCK, observation.workspace, observation.stop).site_packages
+    toolbox = toolbox_for(observation.package, observation.workspace, observation.stop).site_packages
     with observation.processes.job() as job:
         observation.collected.take("tests", job.request("tests", TESTS_SECONDS, files=files, toolbox=str(toolbox)))
 

@@ -12,8 +12,8 @@ from typing import Any
 from envwright_worker.messages import text_of
 
 from envwright.builds.uv import uv_environment
-from envwright.builds.venv import VirtualEnvironment, venv_for
-from envwright.builds.wheel import TESTS_LOCK
+from envwright.builds.venv import VirtualEnvironment, toolbox_for
+from envwright.declarations.package import Package
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import TASKS_PLAYED
 from envwright.facts.observed import Cut
@@ -51,9 +51,9 @@ class Toolbox:
     """The folder of its tables, which take long to make; `os.devnull` if they could not be made."""
 
 
-def search_toolbox(workspace: Workspace, stop: threading.Event) -> Toolbox:
+def search_toolbox(package: Package, workspace: Workspace, stop: threading.Event) -> Toolbox:
     """The toolbox of a search, created if missing. Raises the errors of `venv_for`."""
-    venv = venv_for(TESTS_LOCK, workspace, stop)
+    venv = toolbox_for(package, workspace, stop)
     try:
         folder = venv.folder / UNICODE_TABLES
         tables = made_once(folder, lambda unfinished: _write_tables(venv, unfinished, stop), _has_tables, stop)
@@ -87,7 +87,7 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
         left_out = Cut("search", "replies", 0, FEWEST_EVALUATIONS, FEWEST_EVALUATIONS * cost_of(observation.pace))
         observation.collected.add("search", "cut", left_out)
         return
-    toolbox = search_toolbox(observation.workspace, observation.stop)
+    toolbox = search_toolbox(observation.package, observation.workspace, observation.stop)
     with observation.processes.job() as job:
         wrong = [reply for replies in observation.collected.kept("model replies") for reply in replies.wrong]
         texts = [text_of(reply.completion[-1]) for reply in wrong if reply.completion[-1]["role"] == "assistant"]

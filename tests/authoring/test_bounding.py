@@ -6,6 +6,7 @@ import tomllib
 
 import pytest
 from envwright.authoring.adopting.bounding import NotBounded, at_required_release, bounded, bounded_requirement
+from envwright.authoring.new.render import REQUIRES
 from envwright.declarations.package import Generation
 
 
@@ -97,8 +98,9 @@ def test_bounded_text_keeps_line_ends_of_windows():
         ("verifiers[rl]>=0.1.9.post3", "verifiers[rl]>=0.1.9.post3,<0.1.10"),
         ("verifiers>=0.1.9,!=0.1.9.post1,<0.4", "verifiers>=0.1.9,!=0.1.9.post1,<0.1.10"),
         ("verifiers>=0.1.9,<0.1.10", None),
-        ("verifiers>=0.1.5,<0.4", None),  # the gates do not judge it
-        ("verifiers<0.4", None),
+        ("verifiers>=0.1.5,<0.4", "verifiers>=0.1.8,<0.1.14"),  # the gates do not judge it
+        ("verifiers<0.4", "verifiers>=0.1.8,<0.1.14"),
+        (REQUIRES["v0"][0], "verifiers>=0.1.8,<0.1.14"),  # written where the author named none
     ],
 )
 def test_required_release_of_verifiers_is_the_oldest_admitted(before: str, after: str | None) -> None:

@@ -161,12 +161,14 @@ def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunVali
     These are data declarations, known findings, and an oracle and cases to complete.
     """
     request = validation_of(staging)
-    results = validated(request, [one.name for one in staging.ready])
-    results |= _with_required_releases(staging, request, validated, report)
+    names = [one.name for one in staging.ready]
+    results = validated(request, names)
+    results |= _with_required_releases(names, staging, validated, report)
     request = validation_of(staging)
     if declared := _declare_data(staging, request, report):
+        results |= validated(validation_of(staging), declared)
+        results |= _with_required_releases(declared, staging, validated, report)
         request = validation_of(staging)
-        results |= validated(request, declared)
     listed = []
     for adoption in list(staging.ready):
         if counts := known_counts(results[adoption.name]):
@@ -186,14 +188,15 @@ def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunVali
 
 
 def _with_required_releases(
-    staging: Staging, request: ValidationRequest, validated: RunValidation, report: Progress
+    names: Sequence[str], staging: Staging, validated: RunValidation, report: Progress
 ) -> dict[str, EnvironmentResult]:
-    """The results of environments that load with the oldest verifiers that they admit, and not with the newest."""
+    """The results of environments that load with an earlier verifiers that they admit, and not with the newest."""
     better: dict[str, EnvironmentResult] = {}
-    for adoption in list(staging.ready):
+    request = validation_of(staging)
+    for adoption in [one for one in staging.ready if one.name in names]:
         if not any(map(may_fit_an_earlier_release, _failures_of_loading(_facts_of(adoption, request)))):
             continue
-        report(f"{adoption.name}: trying the oldest verifiers that it admits …")
+        report(f"{adoption.name}: trying an earlier verifiers that it admits …")
         if undo := staging.at_required_release(adoption):
             again = validation_of(staging)
             results = validated(again, [adoption.name])

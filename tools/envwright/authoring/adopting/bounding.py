@@ -25,6 +25,9 @@ from envwright.rules.schema.requirements import OLDEST_JUDGED, is_bounded_above,
 BELOW: Mapping[Generation, str] = {"v0": "0.4", "v1": "0.5"}
 """The first release on which a generation's code may fail."""
 
+RENEWED = Version("0.1.14")
+"""The release that began to read a column `task` and moved what environments import; many were written before it."""
+
 
 class NotBounded(Exception):
     """pyproject.toml cannot be edited automatically; the message has the line to write by hand."""
@@ -69,17 +72,22 @@ def bounded(text: str, generation: Generation) -> Bounded:
 
 
 def at_required_release(text: str) -> Bounded | None:
-    """pyproject.toml with the oldest release of verifiers that it admits; `None` if that is not judged, or no other.
+    """pyproject.toml with the oldest release of verifiers that its author asked for; `None` if there is no other.
 
+    Where the author asked for none, or for one that is not judged, it is the last one before `RENEWED`.
     Raises `NotBounded` if the text cannot be edited.
     """
-    old = _required_verifiers(tomllib.loads(text)["project"]) or ""
-    asked = [Version(part.version) for part in Requirement(old).specifier if part.operator == ">="] if old else []
-    if not asked or max(asked) < OLDEST_JUDGED:
+    old = _required_verifiers(tomllib.loads(text)["project"])
+    if old is None or Requirement(old).url:
         return None
-    oldest, requirement = max(asked), Requirement(old)
-    limit = Version(f"{oldest.major}.{oldest.minor}.{oldest.micro + 1}")
-    wanted = _written(requirement, [*sorted(_parts_below(requirement, limit), reverse=True), f"<{limit}"])
+    requirement = Requirement(old)
+    asked = [Version(part.version) for part in requirement.specifier if part.operator == ">="]
+    if old in REQUIRES["v0"] or not asked or max(asked) < OLDEST_JUDGED:  # the first is what `bounded` writes
+        wanted = _written(requirement, [f">={OLDEST_JUDGED}", f"<{RENEWED}"])
+    else:
+        oldest = max(asked)
+        limit = Version(f"{oldest.major}.{oldest.minor}.{oldest.micro + 1}")
+        wanted = _written(requirement, [*sorted(_parts_below(requirement, limit), reverse=True), f"<{limit}"])
     if wanted == old:
         return None
     change = f'"{old}" became "{wanted}", because the code does not load with later ones'

@@ -181,9 +181,9 @@ class Staging:
             raise _unbuilt(error) from None
 
     def at_required_release(self, adoption: Adoption) -> Callable[[], None] | None:
-        """Lock an environment with the oldest release of verifiers that it admits; returns how to undo that.
+        """Lock an environment with an earlier release of verifiers that it admits; returns how to undo that.
 
-        `None` if that release is not judged, or there is no such lock or wheel. Raises `Interrupted`.
+        `None` if there is no such release, lock or wheel. Raises `Interrupted`.
         """
         folder = self.folder / adoption.folder
         before = {name: (folder / name).read_bytes() for name in (PYPROJECT, LOCK_FILE)}

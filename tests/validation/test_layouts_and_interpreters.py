@@ -287,6 +287,14 @@ def test_source_in_a_git_repository_is_locked_to_its_commit(
     assert (venv.site_packages / "helper_of_a_package.py").read_text() == "VALUE = 1\n"
 
 
+@pytest.mark.slow
+def test_requirement_is_built_for_another_python(tmp_path: Path, helper: Path, served: str, fresh: Workspace) -> None:
+    wanted = f"helper-of-a-package @ git+{served}@{git(helper, 'rev-parse', 'HEAD')}"
+    package = write_plain(tmp_path / "environments" / "helped", f"=={other_python()}", f'["{wanted}"]')
+    venv = environment_venv(package, fresh, threading.Event(), imported=False)
+    assert (venv.site_packages / "helper_of_a_package.py").is_file()
+
+
 @pytest.mark.parametrize("asked", [True, False])
 def test_git_requirement_is_built_from_a_mirror_only_if_asked(
     tmp_path: Path, helper: Path, served: str, fresh: Workspace, monkeypatch: pytest.MonkeyPatch, asked: bool

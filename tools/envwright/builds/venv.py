@@ -273,7 +273,8 @@ def _synchronize(lock: Path, read: Path, folder: Path, stop: threading.Event) ->
         run([*sync, "--no-build", "--offline", read], environment=uv_environment(), seconds=120)
     except ProgramFailed:
         try:
-            run_uv(partial(run, seconds=BUILD_SECONDS), [*sync, read], reads=[read], writes=[folder])
+            reads = [read, (folder / "bin" / "python").resolve().parents[1]]  # perhaps not the tool's own Python
+            run_uv(partial(run, seconds=BUILD_SECONDS), [*sync, read], reads=reads, writes=[folder])
         except ProgramFailed as error:
             advice = "The first installation needs the package index; later runs need no network."
             raise _cannot_be_made(lock, f"\n{advice}\n{error.failure.message}") from None

@@ -291,7 +291,12 @@ CASES = {
             "an import": unloaded("load", message="No module named 'numpy'"),
             "a v1 that is not played": unloaded("load", failures={"load": failure(type="EarlyV1")}),
         },
-        silent={"a secret is another rule's": unloaded("load", "missing-secret")},
+        silent={
+            "a secret is another rule's": unloaded("load", "missing-secret"),
+            "a missing loader is another rule's": unloaded(
+                "load", message="module 'sums' has no attribute 'load_environment'"
+            ),
+        },
     ),
     "SCH042": RuleCases(
         fires={

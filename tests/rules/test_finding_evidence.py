@@ -180,6 +180,7 @@ def test_reply_text_of_conversation_has_line_per_turn() -> None:
     assert reply_text(()) == ""
 
 
+UNPACKED = "/srv/a/.envwright/wheels/sums/e214/site"
 INSTALLED = "[Errno 13] Permission denied: '/srv/a/.envwright/wheels/sums/e214/sums/.cache'"
 
 
@@ -191,6 +192,8 @@ INSTALLED = "[Errno 13] Permission denied: '/srv/a/.envwright/wheels/sums/e214/s
         ("ModuleNotFoundError", "No module named 'verifiers.chats'", "verifiers 0.3.1 has no verifiers.chats"),
         ("AttributeError", "module 'verifiers' has no attribute 'Chat'", "verifiers 0.3.1 has no Chat"),
         ("PermissionError", INSTALLED, "Write elsewhere"),
+        ("FileNotFoundError", f"Unable to find '{UNPACKED}/README.md'", "Include README.md in the wheel"),
+        ("FileNotFoundError", f"Unable to find '{UNPACKED}/nowhere.jsonl'", "Fix the reported line"),
         ("ImportError", "cannot import name 'Chat' from 'chats' (/x.py)", "Fix the reported line"),
         ("PermissionError", "[Errno 13] Permission denied: '/etc/passwd'", "Fix the reported line"),
     ],

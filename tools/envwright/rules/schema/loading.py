@@ -51,6 +51,7 @@ _NOT_IN_VERIFIERS = re.compile(
 )
 _TASK_COLUMN = re.compile(r"(the dataset has a column `task` .*): rename the column")
 """The message of the worker's adapter for v0."""
+_IN_WHEEL = re.compile(r"/\.envwright/wheels/[^'\"\s]+/site/([^'\"\s]+)")
 _IN_INSTALLED_PACKAGE = re.compile(r"\[Errno (?:13|30)\].*/\.envwright/wheels/")
 
 
@@ -119,6 +120,12 @@ def _known_fix(subject: Subject, failure: Failure) -> str | None:
             'Write elsewhere, such as below `Path.home() / ".cache"`: the folder of an installed package is read-only '
             "here and on many machines."
         )
+    package, absent = subject.package, _IN_WHEEL.search(failure.message)
+    if failure.type == "FileNotFoundError" and absent and absent[1] in package.files:
+        single = f"{package.module_path}.py"
+        module = single if single in package.files else package.module_path
+        included = f'include = ["{module}", "{absent[1]}"]'
+        return f"Include {absent[1]} in the wheel, which lacks it. For hatchling: `[tool.hatch.build] {included}`."
     return _other_split(failure)
 
 

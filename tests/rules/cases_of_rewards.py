@@ -279,7 +279,10 @@ CASES = {
         silent={"for the package": subject(network=(attempt("rewards"),))},
     ),
     "RWD030": RuleCases(
-        fires={"above": subject(scores=(*scores(), score("echo", reward=1.5)))},
+        fires={
+            "above": subject(scores=(*scores(), score("echo", reward=1.5))),
+            "below": subject(scores=(*scores(), score("echo", reward=-0.5))),
+        },
         silent={"by rounding": subject(scores=(*scores(), score("oracle", reward=1.0 + 1e-9)))},
     ),
     "RWD031": RuleCases(

@@ -53,6 +53,21 @@ def test_longer_replies_of_declared_runs_make_slow_scoring_an_error() -> None:
     assert the("RWD073", growing(0.01, 0.04, 0.17, 0.7, longest=64_000)).severity == "error"
 
 
+@pytest.mark.parametrize(
+    ("reward", "declared", "severity"),
+    [
+        (-0.5, RewardDeclaration(), "warning"),
+        (-0.5, RewardDeclaration(min=0.0), "error"),
+        (1.5, RewardDeclaration(), "error"),
+    ],
+)
+def test_penalty_is_an_error_only_below_a_declared_minimum(
+    reward: float, declared: RewardDeclaration, severity: str
+) -> None:
+    each = subject(scores=(*scores(), score("echo", reward=reward)), declared=declared)
+    assert the("RWD030", each).severity == severity
+
+
 def raising_on(reply: str, policy: str = "echo") -> Subject:
     lost = {"reward": None, "functions": functions(None, 0.0)}
     failed = broken_function(message="Exceeds the limit (4300 digits) for integer string conversion")

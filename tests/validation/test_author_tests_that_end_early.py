@@ -31,10 +31,10 @@ print("\\n" + json.dumps({"items": items, "error": error}))
 LATER = "def test_later(): assert False\n"
 
 
-def answered(folder: Path, **files: str) -> tuple[list[list[str]], str]:
+def answered(folder: Path, pyproject: str = "[project]\n", **files: str) -> tuple[list[list[str]], str]:
     """The outcomes of an author's tests, and the error of the operation."""
     (folder / "tests").mkdir()
-    (folder / "pyproject.toml").write_text("[project]\n")
+    (folder / "pyproject.toml").write_text(pyproject)
     for name, text in files.items():
         (folder / "tests" / f"{name}.py").write_text(text)
     done = subprocess.run([sys.executable, "-c", ANSWERED, str(folder)], capture_output=True, text=True, check=True)
@@ -44,6 +44,14 @@ def answered(folder: Path, **files: str) -> tuple[list[list[str]], str]:
 
 def test_tests_that_all_run_have_their_outcomes(tmp_path: Path) -> None:
     assert answered(tmp_path, test_later=LATER) == ([["tests/test_later.py::test_later", "failed"]], "")
+
+
+@pytest.mark.parametrize("options", ["\"--unknown=1 -m 'not live'\"", '["--unknown=1", "-m", "not live"]'])
+def test_tests_import_what_is_beside_them_and_are_those_that_the_author_chooses(options: str, tmp_path: Path) -> None:
+    pyproject = f'[tool.pytest.ini_options]\naddopts = {options}\nmarkers = ["live"]\n'
+    test = "import pytest\nfrom beside import VALUE\ndef test_a(): assert VALUE == 1\n@pytest.mark.live\ndef test_b(): assert 0\n"
+    found = answered(tmp_path, pyproject, test_a=test, beside="VALUE = 1\n")
+    assert found == ([["tests/test_a.py::test_a", "passed"]], "")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from envwright_worker.adapters.adapter import Settings
-from envwright_worker.author_tests import add_toolbox
+from envwright_worker.author_tests import add_folders_of, add_toolbox
 from envwright_worker.author_tests.grader import Grader
 from envwright_worker.channel import Channel
 from envwright_worker.confinement import NetworkGuard
@@ -31,6 +31,7 @@ def main() -> int:
     from envwright_worker.author_tests.plugin import AuthorsPlugin, CaseEntry
 
     settings = Settings.parse(asked["settings"])
+    add_folders_of((settings.package / "tests").rglob("test_*.py"))
     guard = NetworkGuard(Sources(settings.overlay, settings.package), settings.allow_network)
     guard.watch()  # from the start, as in the gates: not only once the environment is loaded
     grader = Grader(lambda: _opened(asked["settings"], guard))

@@ -7,7 +7,7 @@ import io
 import os
 from typing import Any
 
-from envwright_worker.author_tests import add_toolbox, pytest_configuration
+from envwright_worker.author_tests import add_folders_of, add_toolbox, choosing_options, pytest_configuration
 from envwright_worker.author_tests.grader import Grader
 from envwright_worker.channel import JobRequest
 from envwright_worker.failures import shortened
@@ -33,7 +33,8 @@ def answer(session: Session, request: JobRequest) -> None:
     plugins = [reporter, Stopwatch(), AuthorsPlugin(grader)]
     options += ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider", "--import-mode=importlib"]
     options += ["-o", "addopts=", f"--rootdir={folder}", f"--confcutdir={folder}"]
-    options += [f"-c={pytest_configuration(folder)}"]
+    options += [f"-c={pytest_configuration(folder)}", *choosing_options(pytest_configuration(folder))]
+    add_folders_of(folder / file for file in request["files"])
     with contextlib.redirect_stderr(io.StringIO()) as said:  # it names a conftest.py that cannot be imported
         code = int(pytest.main([*options, *request["files"]], plugins=plugins))
     if code not in ENDED_BY_ITSELF or reporter.waiting:

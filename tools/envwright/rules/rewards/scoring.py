@@ -52,7 +52,7 @@ def reward_is_out_of_range(subject: Subject) -> Iterator[Found]:
     """A reward is outside the declared range.
 
     What: Every reward is between the declared minimum and maximum. By default these are the sums of the negative and
-        of the positive weights.
+        of the positive weights. Less than a minimum that is not declared is a warning: penalties are usual.
     Why: Thresholds, filters and plots rely on the range.
     Fix: Fix the function that exceeds its weight, or declare the range: `[tool.envwright.reward] min` and `max`.
     """
@@ -60,15 +60,17 @@ def reward_is_out_of_range(subject: Subject) -> Iterator[Found]:
     scored = subject.rewarded_conversations
     outside = [score for score in scored if score.reward is not None and not declared.contains(score.reward)]
     lowest, highest = number(declared.minimum), number(declared.maximum)
+    undeclared = subject.package.reward.min is None
     hits = [
         Found(
             f"reward {number(score.reward)} on task {score.task} ({score.policy}) is outside {lowest} to {highest}",
             of_conversation(subject.facts, score, expected=f"between {lowest} and {highest}"),
             best_paid(subject, score) if (score.reward or 0.0) > declared.maximum else None,
+            severity="warning" if undeclared and (score.reward or 0.0) < declared.minimum else None,
         )
         for score in outside
     ]
-    yield from merged(hits, len(scored))
+    yield from merged(sorted(hits, key=lambda hit: hit.severity is not None), len(scored))
 
 
 @rule("RWD031", gate="rewards")

@@ -148,6 +148,17 @@ def test_reward_that_is_not_a_number_is_named_and_counts_as_missing(tmp_path: Pa
     assert found.rows[0].error is not None
 
 
+@pytest.mark.parametrize(
+    ("sample", "part"),
+    [("v0", {"token_usage": {"input_tokens": 1, "output_tokens": "many"}}), ("v1_0.4.0", {"env": "reverse-text"})],
+)
+def test_line_with_part_of_another_type_is_named_and_counts_as_missing(tmp_path: Path, sample: str, part: Any):
+    first, second = lines_of(sample)[:2]
+    found = of_lines(tmp_path, sample, [first, json.dumps(json.loads(second) | part)])
+    assert [(one.line, "differs from its format" in one.message) for one in found.problems if one.line] == [(2, True)]
+    assert len(found.rows) == 2
+
+
 def test_imported_results_of_another_environment_are_refused():
     found = import_results(SAMPLES / "v1_0.4.0", replace(expected("v1"), environment="gsm8k", module="gsm8k"))
     assert len(found.refusals) == 12

@@ -193,13 +193,3 @@ def test_rollout_that_comes_twice_is_named_and_counts_once(tmp_path: Path):
     assert [str(one) for one in found.problems] == [
         "line 2: rollout 0 of blend on task 0 is a duplicate of line 1 and counts once"
     ]
-
-
-def test_writer_removes_partial_files_of_interrupted_one(tmp_path: Path):
-    path = tmp_path / "own.jsonl"
-    with ResultsWriter(path) as writer:
-        writer.append(own_row(0))
-    path.write_bytes(path.read_bytes() + own_row(1).line()[:40])
-    found = own_file(tmp_path, own_row(2))
-    assert [row.rollout for row in found.rows] == [0, 2]
-    assert found.problems == []

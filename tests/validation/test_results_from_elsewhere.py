@@ -87,9 +87,9 @@ def test_imported_task_keys_are_equal_in_both_releases():
     assert first == second
 
 
-@pytest.mark.parametrize(("stop", "field"), [("timeout_reached", "stop_condition")])
-def test_v0_timeout_is_missing_reward_not_zero(tmp_path: Path, stop: str, field: str):
-    line = json.dumps(json.loads(lines_of("v0")[0]) | {"reward": 0.0, "error": None, field: stop})
+def test_v0_timeout_is_missing_reward_not_zero(tmp_path: Path):
+    timeout = {"reward": 0.0, "error": None, "stop_condition": "timeout_reached"}
+    line = json.dumps(json.loads(lines_of("v0")[0]) | timeout)
     (row,) = of_lines(tmp_path, "v0", [line]).rows
     assert (row.reward, row.timed_out, row.error and row.error.kind) == (None, True, "timeout")
 

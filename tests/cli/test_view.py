@@ -181,6 +181,7 @@ def test_view_by_name_shows_recordings_of_the_environment(tmp_path: Path, capsys
         (["--one-file"], "--one-file needs --out FILE"),
         (["reverse-text"], "reverse-text has no recording and no rollouts"),
         ([], "no file of results was found"),
+        ([str(RECORDING), str(Path(__file__).parent), "--out", "/dev/null/page"], "cli: no file of results was found"),
     ],
 )
 def test_view_without_results_names_what_is_missing(

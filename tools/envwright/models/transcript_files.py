@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -162,13 +163,14 @@ class TranscriptFiles:
 
 @contextmanager
 def opened_transcripts(paths: Sequence[Path]) -> Iterator[TranscriptFiles]:
-    """The rollouts of these files, and of those in these folders. Raises `NoTranscripts`."""
-    found = list(dict.fromkeys(file for path in paths for file in _files_in(path)))
-    if not found:
+    """The rollouts of these files, and of those in these folders. Raises `NoTranscripts` if one has none."""
+    held = {path: list(files_in(path)) for path in paths}
+    if empty := [str(path) for path, files in held.items() if not files]:
         raise NoTranscripts(
-            f"{', '.join(map(str, paths))}: no file of results was found; expected {', '.join(FILES)} or another of "
+            f"{', '.join(empty)}: no file of results was found; expected {', '.join(FILES)} or another of "
             f"{', '.join(f'*{ending}' for ending in ENDINGS)}"
         )
+    found = list(dict.fromkeys(chain.from_iterable(held.values())))
     base = Path(os.path.commonpath([file.absolute().parent for file in found]))
     with ExitStack() as stack:
         scratch = stack.enter_context(temporary_scratch("view"))
@@ -188,7 +190,7 @@ def opened_transcripts(paths: Sequence[Path]) -> Iterator[TranscriptFiles]:
         yield opened
 
 
-def _files_in(path: Path) -> Iterator[Path]:
+def files_in(path: Path) -> Iterator[Path]:
     """A file itself; in a folder, every file of results, or else every file of lines."""
     if path.is_file():
         yield path

@@ -9,10 +9,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from envwright.builds.sandbox import reason_against_sandbox, sandbox_of
-from envwright.system.subprocesses import run_program
+from envwright.system.subprocesses import ProgramFailed, run_program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
 
@@ -196,6 +197,7 @@ with open("found.json", "w") as file:
 ALLOWED = {"own service": "connected", "own service in a thread": "connected", "own socket file": "connected",
            "own file": "x"}  # fmt: skip
 """What works all the same, and what it gives."""
+LIMITS: dict[str, Any] = {"seconds": 60, "stop": threading.Event()}
 NAMES = [line.split('"')[1] for line in ATTEMPTS.splitlines() if line.startswith('    "')]
 
 
@@ -243,9 +245,8 @@ def found(machine: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
         [python, "-I", scratch / "attack.py", json.dumps(asked)],
         environment={"PATH": os.defpath, "HOME": str(scratch), "TMPDIR": str(scratch)},
         folder=scratch,
-        seconds=60,
-        stop=threading.Event(),
         sandbox=sandbox,
+        **LIMITS,
     )
     result: dict[str, str] = json.loads((scratch / "found.json").read_text())
     return result
@@ -267,6 +268,13 @@ def test_attempts_find_no_canary_and_change_nothing(found: dict[str, str], outsi
     files = sorted(path.relative_to(outside).as_posix() for path in outside.rglob("*") if path.is_file())
     assert [outside.joinpath(name).read_text() for name in files] == [CANARY] * 6
     assert (outside / "home/empty").is_dir()
+
+
+def test_kernel_settings_are_only_read_beside_accelerators(tmp_path: Path) -> None:
+    opened = "for mode in 'r', 'r+': print(open('/sys/class/net/lo/mtu', mode))"
+    sandbox = sandbox_of("gpu", Path(sys.executable), reads=[], writes=[tmp_path], network="none")
+    with pytest.raises(ProgramFailed, match=r"(?s)PermissionError.*mode='r' "):
+        run_program([sys.executable, "-c", opened], environment={}, folder=tmp_path, sandbox=sandbox, **LIMITS)
 
 
 def test_this_kernel_offers_a_sandbox() -> None:

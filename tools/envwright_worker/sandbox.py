@@ -48,8 +48,9 @@ WRITTEN_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty")
 SHARED_MEMORY = "/dev/shm"
 """Locks of `multiprocessing` are files there. Their names are random, and the folder cannot be listed."""
 ACCELERATORS = ("/dev/dri", "/dev/kfd", "/dev/nvidia", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools",
-                "/dev/nvidia-caps", *(f"/dev/nvidia{number}" for number in range(16)),
-                "/sys/bus/pci", "/sys/class", "/sys/devices", "/sys/module")  # fmt: skip
+                "/dev/nvidia-caps", *(f"/dev/nvidia{number}" for number in range(16)))  # fmt: skip
+ABOUT_ACCELERATORS = ("/sys/bus/pci", "/sys/class", "/sys/devices", "/sys/module")
+"""Read by their libraries. Root could set the kernel there, so nothing is written."""
 
 
 class Sandbox(NamedTuple):
@@ -168,6 +169,7 @@ def _confine_files(libc: ctypes.CDLL, sandbox: Sandbox) -> None:
     rules += [(path, write) for path in sandbox.writes]
     if sandbox.accelerators:
         rules += [(path, _READ | _WRITE_FILE | _IOCTL_DEVICE) for path in ACCELERATORS]
+        rules += [(path, _READ) for path in ABOUT_ACCELERATORS]
     try:
         for path, rights in rules:
             _allow(libc, ruleset, path, rights & everything)

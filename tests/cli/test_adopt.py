@@ -164,11 +164,13 @@ def test_adopt_again_changes_nothing_and_lists_differing_files(
 
 
 def test_adopt_dry_run_writes_nothing(repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]):
+    (repository / "CODEOWNERS").write_text("* @us\n")
     before = contents(repository)
     assert adopt(repository, theirs / "environments/reverse_text", "--dry-run") == 0
     assert contents(repository) == before
     output = printed(capsys)
     assert "reverse-text would be adopted as environments/reverse_text" in output
+    assert "its entry in registry.yaml owners" in output, "the team writes CODEOWNERS itself"
     assert "Nothing was written" in output
 
 

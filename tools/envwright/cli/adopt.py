@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _exit_code(outcome: Outcome) -> int:
-    """The exit code: 0 if all are adopted; 4 if one cannot be resolved or built here; else 1, or 2 if none is."""
+    """0 if all are adopted; 4 if one cannot be fetched, resolved or built here; else 1, or 2 if none is adopted."""
     if not outcome.refused:
         return exit_codes.PASS
     if any(one.is_infrastructure for one in outcome.refused):

@@ -97,7 +97,7 @@ def make_ready(staging: Staging, sources: Iterable[AnySource], owners: Sequence[
         try:
             fetched = fetch(source, room, staging.stop)
         except SourceUnreadable as error:
-            outcome.refused.append(Refusal(str(source), str(error)))
+            outcome.refused.append(Refusal(str(source), str(error), error.is_infrastructure))
             continue
         for candidate in fetched.candidates:
             _begin(staging, candidate, chosen, outcome, is_one_of_many=fetched.is_collection)

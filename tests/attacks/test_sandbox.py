@@ -9,10 +9,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from envwright.builds.sandbox import reason_against_sandbox, sandbox_of
-from envwright.system.subprocesses import run_program
+from envwright.system.subprocesses import ProgramFailed, run_program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
 
@@ -89,6 +90,15 @@ def fast_open():
         return str(one.sendto(b"x", 0x20000000, ("192.0.2.1", 80)))
 
 
+def typed(request):
+    try:
+        return called(16, 29, 0, request, b"x")
+    except PermissionError:
+        raise
+    except OSError:
+        return "only this is no terminal"
+
+
 def sent_by_datagram():
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one:
         return str(one.sendto(b"x", f"{outside}/datagrams"))
@@ -151,6 +161,8 @@ ATTEMPTS = {
     "signal the host": lambda: os.kill(host, 0) or "done",
     "end the supervisor": lambda: os.kill(supervisor, 0) or "done",
     "limit the host": lambda: called(302, 261, host, 7, struct.pack("QQ", 1, 1), None),
+    "type at a terminal": lambda: typed(0x5412),
+    "paste at a terminal": lambda: typed(0x541C),
     "new user namespace": lambda: called(272, 97, 0x10000000),
     "mount": lambda: called(165, 40, b"none", b"/tmp", b"tmpfs", 0, None),
     "change root": lambda: os.chroot("."),
@@ -196,6 +208,7 @@ with open("found.json", "w") as file:
 ALLOWED = {"own service": "connected", "own service in a thread": "connected", "own socket file": "connected",
            "own file": "x"}  # fmt: skip
 """What works all the same, and what it gives."""
+LIMITS: dict[str, Any] = {"seconds": 60, "stop": threading.Event()}
 NAMES = [line.split('"')[1] for line in ATTEMPTS.splitlines() if line.startswith('    "')]
 
 
@@ -243,9 +256,8 @@ def found(machine: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
         [python, "-I", scratch / "attack.py", json.dumps(asked)],
         environment={"PATH": os.defpath, "HOME": str(scratch), "TMPDIR": str(scratch)},
         folder=scratch,
-        seconds=60,
-        stop=threading.Event(),
         sandbox=sandbox,
+        **LIMITS,
     )
     result: dict[str, str] = json.loads((scratch / "found.json").read_text())
     return result
@@ -267,6 +279,13 @@ def test_attempts_find_no_canary_and_change_nothing(found: dict[str, str], outsi
     files = sorted(path.relative_to(outside).as_posix() for path in outside.rglob("*") if path.is_file())
     assert [outside.joinpath(name).read_text() for name in files] == [CANARY] * 6
     assert (outside / "home/empty").is_dir()
+
+
+def test_kernel_settings_are_only_read_beside_accelerators(tmp_path: Path) -> None:
+    opened = "for mode in 'r', 'r+': print(open('/sys/class/net/lo/mtu', mode))"
+    sandbox = sandbox_of("gpu", Path(sys.executable), reads=[], writes=[tmp_path], network="none")
+    with pytest.raises(ProgramFailed, match=r"(?s)PermissionError.*mode='r' "):
+        run_program([sys.executable, "-c", opened], environment={}, folder=tmp_path, sandbox=sandbox, **LIMITS)
 
 
 def test_this_kernel_offers_a_sandbox() -> None:

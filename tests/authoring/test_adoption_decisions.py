@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from envwright.authoring.adopting.adopt import Outcome
 from envwright.authoring.adopting.recognition import Recognition
 from envwright.authoring.adopting.screen import decisions_of, next_command
 from envwright.authoring.adopting.staging import Adoption
@@ -23,7 +24,7 @@ def result(verdict: Verdict, rule: str = "RWD005") -> EnvironmentResult:
 @pytest.mark.parametrize(
     ("adoption", "verdict", "command"),
     [
-        (ADOPTION, "pass", "git add environments/words registry.yaml CODEOWNERS && git commit"),
+        (ADOPTION, "pass", "git add environments/words registry.yaml && git commit"),
         (ADOPTION, "fail", "envwright explain RWD005"),
         (replace(ADOPTION, added=(ORACLE_FILE,)), "inconclusive", "envwright validate words"),
         (replace(ADOPTION, lacks_data=True), "inconclusive", "envwright prepare words"),
@@ -31,7 +32,8 @@ def result(verdict: Verdict, rule: str = "RWD005") -> EnvironmentResult:
     ],
 )
 def test_next_command_is_the_one_that_helps_most(adoption: Adoption, verdict: Verdict | None, command: str):
-    assert next_command([adoption], [result(verdict)] if verdict else []) == command
+    outcome = Outcome(adopted=[adoption], results=[result(verdict)] if verdict else [])
+    assert next_command(outcome) == command
 
 
 def test_decisions_of_an_adoption_list_its_open_questions():

@@ -164,11 +164,13 @@ def test_adopt_again_changes_nothing_and_lists_differing_files(
 
 
 def test_adopt_dry_run_writes_nothing(repository: Path, theirs: Path, capsys: pytest.CaptureFixture[str]):
+    (repository / "CODEOWNERS").write_text("* @us\n")
     before = contents(repository)
     assert adopt(repository, theirs / "environments/reverse_text", "--dry-run") == 0
     assert contents(repository) == before
     output = printed(capsys)
     assert "reverse-text would be adopted as environments/reverse_text" in output
+    assert "its entry in registry.yaml owners" in output, "the team writes CODEOWNERS itself"
     assert "Nothing was written" in output
 
 
@@ -231,18 +233,19 @@ def test_adopt_unregistered_folder_keeps_it_in_place(repository: Path, theirs: P
 
 
 @pytest.mark.parametrize(
-    ("source", "reason"),
+    ("source", "reason", "code"),
     [
-        ("file:///nowhere/at/all.git", "cannot be reached"),
-        ("{theirs}/environments", "is not an environment: neither it nor a folder in it has a pyproject.toml"),
+        ("file:///nowhere/at/all.git", "cannot be reached", exit_codes.USAGE),
+        ("http://127.0.0.1:9/acme/words.git", "cannot be reached", exit_codes.ERROR),
+        ("{theirs}/environments", "neither it nor a folder in it has a pyproject.toml", exit_codes.USAGE),
     ],
 )
 def test_adopt_source_without_environments_is_refused(
-    repository: Path, tmp_path: Path, source: str, reason: str, capsys: pytest.CaptureFixture[str]
+    repository: Path, tmp_path: Path, source: str, reason: str, code: int, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "theirs/environments/empty").mkdir(parents=True)
     before = contents(repository)
-    assert adopt(repository, source.format(theirs=tmp_path / "theirs")) == 2
+    assert adopt(repository, source.format(theirs=tmp_path / "theirs")) == code
     assert reason in printed(capsys)
     assert contents(repository) == before
 

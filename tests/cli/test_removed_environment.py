@@ -19,18 +19,23 @@ RUN = """runs:
 """
 
 
-def test_removed_environment_needs_folder_entry_and_docs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+@pytest.mark.parametrize("place", ["CODEOWNERS", ".github/CODEOWNERS"])
+def test_removed_environment_needs_folder_entry_and_docs(
+    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     root = small_repository(tmp_path / "repository", "number_guess", "word_problems")
     owner = '{owners: ["@acme/games"]}'
     edit(root / "registry.yaml", "number-guess: {}", f"number-guess: {owner}")
     assert main(["docs", "--root", str(root)]) == exit_codes.PASS
-    assert "number_guess" in (root / "CODEOWNERS").read_text()
+    (root / ".github").mkdir()
+    (root / "CODEOWNERS").rename(root / place)
+    assert "number_guess" in (root / place).read_text()
     git(root, "rm", "-rq", "environments/number_guess")
     edit(root / "registry.yaml", f"  number-guess: {owner}\n", "")
     assert main(["docs", "--check", "--root", str(root)]) == exit_codes.FAIL
-    assert "CODEOWNERS is out of date" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith(f"{place} is out of date")
     assert main(["docs", "--root", str(root)]) == exit_codes.PASS
-    assert "number_guess" not in (root / "CODEOWNERS").read_text()
+    assert "number_guess" not in (root / place).read_text()
     assert set(Repository.load(root).packages) == {"word-problems"}
 
 

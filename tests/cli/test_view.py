@@ -71,6 +71,15 @@ def test_unreadable_lines_are_counted_and_named_and_the_others_shown(tmp_path: P
         assert opened.problems[-1].message == "is cut off: the file is incomplete"
 
 
+def test_samples_of_a_json_file_are_named_by_their_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "samples.json"
+    path.write_text(json.dumps({"samples": [json.loads(V0_LINE), 3]}, indent=1))
+    with opened_transcripts([path]) as opened:
+        [one] = unpacked(opened.part(0))
+        assert (one["source"], one["line"]) == ("samples.json, sample 1", None)
+        assert [problem.place for problem in opened.problems] == ["samples.json, sample 2"]
+
+
 def test_megabyte_reply_is_whole_in_its_own_part(tmp_path: Path) -> None:
     long = json.loads(V0_LINE) | {"completion": [{"role": "assistant", "content": "x\u202e" * 600_000}]}
     path = tmp_path / "results.jsonl"
@@ -181,6 +190,7 @@ def test_view_by_name_shows_recordings_of_the_environment(tmp_path: Path, capsys
         (["--one-file"], "--one-file needs --out FILE"),
         (["reverse-text"], "reverse-text has no recording and no rollouts"),
         ([], "no file of results was found"),
+        ([str(RECORDING), str(Path(__file__).parent), "--out", "/dev/null/page"], "cli: no file of results was found"),
     ],
 )
 def test_view_without_results_names_what_is_missing(

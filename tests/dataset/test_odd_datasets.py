@@ -14,6 +14,11 @@ Row = dict[str, Any]
 MOODS = ("joy", "anger", "fear", "calm")
 
 
+def two_moods(number: int) -> tuple[str, str]:
+    """Of twelve rows, each pair of moods once."""
+    return MOODS[number % 4], MOODS[(number + 1 + number // 4 % 3) % 4]
+
+
 def turn(role: str, content: str) -> Row:
     return {"role": role, "content": content}
 
@@ -90,6 +95,12 @@ SHAPES: dict[str, tuple[Callable[[int], Row], str, str]] = {  # row by its numbe
         lambda i: {"text": f"P {i}", "categories": f"{MOODS[i % 4]}, {MOODS[(i + 1) % 4]}" if i % 3 else MOODS[i % 4]},
         "list", "anger|fear",
     ),
+    "several labels as JSON": (lambda i: {"text": f"P {i}", "tags": json.dumps(two_moods(i))}, "list", "anger|calm"),
+    "labels in brackets": (lambda i: {"text": f"P {i}", "tags": f"[{', '.join(two_moods(i))}]"}, "list", "anger|calm"),
+    "sets as written": (lambda i: {"question": f"Who {i}?", "answer": f"{{'z{i}', 'A', 'B'}}"}, "list", "z5|A|B"),
+    "sets of sets": (lambda i: {"question": f"Split {i}?", "answer": f"{{{{1}}, {{{i}}}}}"}, "text", "{{1}, {5}}"),
+    "intervals": (lambda i: {"question": f"Where is {i} x > 1?", "answer": f"[{i}, 9)"}, "text", "[5, 9)"),
+    "tuples as keys": (lambda i: {"question": f"{i}?", "answer": f"{{(0, {i}): 1}}"}, "text", "{(0, 5): 1}"),
     "dates with a comma are not lists": (
         lambda i: {"question": f"On which date was {i}?", "answer": f"March {i + 1}, 2020"}, "text", "March 6, 2020",
     ),

@@ -131,6 +131,10 @@ def test_reading_of_an_unclear_answer_is_unreadable(answer: HubAnswer, owner: st
     assert reading_of(answer, f"{owner}/sums", HubIdentity("ada", {})).standing == standing
 
 
+def test_identity_without_a_name_has_words_for_it() -> None:
+    assert HubIdentity("").name == "a user without a name"
+
+
 def test_reading_of_a_404_without_teams_is_unreadable() -> None:
     assert reading_of(HubAnswer("missing", 404), "acme/sums", HubIdentity("ada", None)).standing == "unreadable"
 

@@ -162,7 +162,7 @@ def test_release_without_evidence_publishes_nothing(
     [
         ({"PRIME_API_KEY": ""}, 2, "no API key", "PRIME_API_KEY"),
         ({"PRIME_API_KEY": "emulated-key-read-only"}, 2, "can read environments but not write", "write access"),
-        ({"PRIME_TEAM_ID": "cteamofstrangers"}, 2, "for the team cteamofstrangers", "prime teams list"),
+        ({"PRIME_TEAM_ID": "cteamofstrangers"}, 2, "for the team cteamofstrangers", "prime switch personal"),
         ({"PRIME_API_BASE_URL": "http://127.0.0.1:9"}, 4, "does not answer", "PRIME_API_BASE_URL"),
     ],
 )

@@ -106,8 +106,9 @@ def test_document_above_size_limit_is_refused_unread(tmp_path: Path) -> None:
     assert only(refused(load_document, path, tmp_path)).found == "6,000,000,000 bytes"
 
 
-def test_document_that_is_not_utf8_is_refused_with_line(tmp_path: Path) -> None:
-    write(tmp_path, {"a.yaml": b"a: 1\nb: \xff\n"})
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_document_that_is_not_utf8_is_refused_with_line(tmp_path: Path, mark: bytes) -> None:
+    write(tmp_path, {"a.yaml": mark + b"a: 1\nb: \xff\n"})
     problem = only(refused(load_document, tmp_path / "a.yaml", tmp_path))
     assert (problem.line, problem.message, problem.found) == (2, "is not UTF-8 text", "byte 0xff")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from envwright.facts.observed import Failure, FunctionScore, Rollout, Score
@@ -95,6 +96,8 @@ def test_rollouts_of_one_task_have_no_interval_by_size() -> None:
 
 
 def test_profile_correlates_each_pair_of_functions_with_numbers() -> None:
-    [profile] = of(rollouts=(played(0, 1.0), played(1, 0.0), played(2, None)))
+    rollouts = (played(0, 1.0), played(1, 0.0), played(2, None))
+    its_name = {"reward": FunctionScore(0.5, 1.0, "reward")}  # of a function; the total is meant all the same
+    [profile] = of(rollouts=tuple(replace(one, functions={**one.functions, **its_name}) for one in rollouts))
     found = {(one.first, one.second): (one.coefficient, one.rollouts) for one in profile.correlations}
     assert found == {("reward", "right"): (1.0, 2), ("reward", "turns"): (None, 2), ("right", "turns"): (None, 2)}

@@ -87,9 +87,9 @@ def test_imported_task_keys_are_equal_in_both_releases():
     assert first == second
 
 
-@pytest.mark.parametrize(("stop", "field"), [("timeout_reached", "stop_condition")])
-def test_v0_timeout_is_missing_reward_not_zero(tmp_path: Path, stop: str, field: str):
-    line = json.dumps(json.loads(lines_of("v0")[0]) | {"reward": 0.0, "error": None, field: stop})
+def test_v0_timeout_is_missing_reward_not_zero(tmp_path: Path):
+    timeout = {"reward": 0.0, "error": None, "stop_condition": "timeout_reached"}
+    line = json.dumps(json.loads(lines_of("v0")[0]) | timeout)
     (row,) = of_lines(tmp_path, "v0", [line]).rows
     assert (row.reward, row.timed_out, row.error and row.error.kind) == (None, True, "timeout")
 
@@ -148,6 +148,17 @@ def test_reward_that_is_not_a_number_is_named_and_counts_as_missing(tmp_path: Pa
     assert found.rows[0].error is not None
 
 
+@pytest.mark.parametrize(
+    ("sample", "part"),
+    [("v0", {"token_usage": {"input_tokens": 1, "output_tokens": "many"}}), ("v1_0.4.0", {"env": "reverse-text"})],
+)
+def test_line_with_part_of_another_type_is_named_and_counts_as_missing(tmp_path: Path, sample: str, part: Any):
+    first, second = lines_of(sample)[:2]
+    found = of_lines(tmp_path, sample, [first, json.dumps(json.loads(second) | part)])
+    assert [(one.line, "differs from its format" in one.message) for one in found.problems if one.line] == [(2, True)]
+    assert len(found.rows) == 2
+
+
 def test_imported_results_of_another_environment_are_refused():
     found = import_results(SAMPLES / "v1_0.4.0", replace(expected("v1"), environment="gsm8k", module="gsm8k"))
     assert len(found.refusals) == 12
@@ -182,13 +193,3 @@ def test_rollout_that_comes_twice_is_named_and_counts_once(tmp_path: Path):
     assert [str(one) for one in found.problems] == [
         "line 2: rollout 0 of blend on task 0 is a duplicate of line 1 and counts once"
     ]
-
-
-def test_writer_removes_partial_files_of_interrupted_one(tmp_path: Path):
-    path = tmp_path / "own.jsonl"
-    with ResultsWriter(path) as writer:
-        writer.append(own_row(0))
-    path.write_bytes(path.read_bytes() + own_row(1).line()[:40])
-    found = own_file(tmp_path, own_row(2))
-    assert [row.rollout for row in found.rows] == [0, 2]
-    assert found.problems == []

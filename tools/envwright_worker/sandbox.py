@@ -48,8 +48,9 @@ WRITTEN_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty")
 SHARED_MEMORY = "/dev/shm"
 """Locks of `multiprocessing` are files there. Their names are random, and the folder cannot be listed."""
 ACCELERATORS = ("/dev/dri", "/dev/kfd", "/dev/nvidia", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools",
-                "/dev/nvidia-caps", *(f"/dev/nvidia{number}" for number in range(16)),
-                "/sys/bus/pci", "/sys/class", "/sys/devices", "/sys/module")  # fmt: skip
+                "/dev/nvidia-caps", *(f"/dev/nvidia{number}" for number in range(16)))  # fmt: skip
+ABOUT_ACCELERATORS = ("/sys/bus/pci", "/sys/class", "/sys/devices", "/sys/module")
+"""Read by their libraries. Root could set the kernel there, so nothing is written."""
 
 
 class Sandbox(NamedTuple):
@@ -79,6 +80,7 @@ class _Calls(NamedTuple):
     clone: int
     unshare: int
     prlimit: int
+    ioctl: int
     refused: Sequence[int]
 
 
@@ -86,10 +88,10 @@ _EVERYWHERE = (425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 440, 442, 467)
 """io_uring, which connects without a call that a filter sees, mounts, and descriptors of other processes."""
 _CALLS = {
     # shared memory, queues, tracing, keys, modules, kexec, time, names, mounts, handles, bpf, perf, other namespaces
-    "x86_64": _Calls(0xC000003E, _SECCOMP_X86, 41, 53, 42, 44, 46, 307, 56, 272, 302, (
+    "x86_64": _Calls(0xC000003E, _SECCOMP_X86, 41, 53, 42, 44, 46, 307, 56, 272, 302, 16, (
         29, 64, 68, 101, 103, 153, 155, 159, 161, 163, 164, 165, 166, 167, 168, 169, 170, 171, 172, 173, 175, 176, 179,
         212, 227, 240, 246, 248, 249, 250, 256, 279, 298, 300, 303, 304, 305, 308, 310, 311, 312, 313, 320, 321, 323)),
-    "aarch64": _Calls(0xC00000B7, _SECCOMP_ARM, 198, 199, 203, 206, 211, 269, 220, 97, 261, (
+    "aarch64": _Calls(0xC00000B7, _SECCOMP_ARM, 198, 199, 203, 206, 211, 269, 220, 97, 261, 29, (
         194, 190, 186, 117, 116, 58, 41, 171, 51, 89, 170, 40, 39, 224, 225, 142, 161, 162, 105, 106, 60,
         18, 112, 180, 104, 217, 218, 219, 238, 239, 241, 262, 264, 265, 266, 268, 270, 271, 272, 273, 294, 280, 282)),
 }  # fmt: skip
@@ -101,6 +103,7 @@ _NEW_NAMESPACES = 0x7E020080
 """CLONE_NEW*: inside a user namespace, a process would have rights again."""
 _FAST_OPEN = 0x20000000
 """MSG_FASTOPEN: connects while sending."""
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK, _SOCK_STREAM, _SOCK_DGRAM, _KINDS = 1, 2, 10, 16, 1, 2, 0xF
 
 
@@ -168,6 +171,7 @@ def _confine_files(libc: ctypes.CDLL, sandbox: Sandbox) -> None:
     rules += [(path, write) for path in sandbox.writes]
     if sandbox.accelerators:
         rules += [(path, _READ | _WRITE_FILE | _IOCTL_DEVICE) for path in ACCELERATORS]
+        rules += [(path, _READ) for path in ABOUT_ACCELERATORS]
     try:
         for path, rights in rules:
             _allow(libc, ruleset, path, rights & everything)
@@ -219,6 +223,8 @@ def _program(calls: _Calls, network: Network) -> list[_Step]:
         steps += _block(number, [_argument(0), (_ANY_BIT, 0, 1, _NEW_NAMESPACES), refusal])
     # limits of other processes
     steps += _block(calls.prlimit, [_argument(0), (_EQUAL, 1, 0, 0), refusal])
+    # characters that the shell of the user's terminal would read, and run, once this process has ended
+    steps += _block(calls.ioctl, [_argument(1), (_EQUAL, 1, 0, _TIOCSTI), (_EQUAL, 0, 1, _TIOCLINUX), refusal])
     if network != "open":
         steps += _network(calls, network)
     return [*steps, (_RETURN, 0, 0, _ALLOW)]

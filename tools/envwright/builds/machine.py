@@ -313,9 +313,9 @@ def platform_checks(
         yield HealthCheck("platform", "fail", f"{nothing}: {refusal.message}", refusal.fix)
     if identity is None:
         return
-    yield HealthCheck("platform", "ok", f"answers as {identity.slug}")
+    yield HealthCheck("platform", "ok", f"answers as {identity.name}")
     if not identity.may_write and job == "release":
-        found = f"the key of {identity.slug} can read environments but not write them"
+        found = f"the key of {identity.name} can read environments but not write them"
         do = "create a key with write access to environments, and set PRIME_API_KEY to it"
         yield HealthCheck("permission", "fail", found, do)
 
@@ -330,7 +330,7 @@ def refuse_unready(checks: Iterable[HealthCheck]) -> None:
 def _owners(registry: Registry, identity: HubIdentity) -> Iterator[HealthCheck]:
     for owner in sorted({entry.owner for entry in registry.environments.values()}):
         if identity.owns(owner) is False:
-            found = f"{identity.slug} is not {owner} and not in that team: its new environments are refused"
+            found = f"{identity.name} is not {owner} and not in that team: its new environments are refused"
             yield HealthCheck("owner", "fail", found, "use a key of that owner, or change owner in registry.yaml")
 
 

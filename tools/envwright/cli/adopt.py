@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -24,7 +23,7 @@ from envwright.cli import arguments
 from envwright.exit_codes import CommandError
 from envwright.observing.runner import run_all
 from envwright.observing.verdicts import ValidationRequest
-from envwright.reports.printing import for_terminal, open_progress, print_text
+from envwright.reports.printing import for_terminal, open_progress, print_message, print_text
 from envwright.reports.result import EnvironmentResult, ValidationResult
 from envwright.reports.written import write_reports
 from envwright.rules.engine import GATES
@@ -77,30 +76,26 @@ def run(options: argparse.Namespace) -> int:
         staging = staging_for(root, folder, stop)
         staging.results = tuple(options.results)
         try:
-            outcome = make_ready(staging, sources, options.owner or (), _report)
+            outcome = make_ready(staging, sources, options.owner or (), print_message)
             if outcome.adopted and not options.dry_run:
                 if not options.no_validate:
                     _validate(staging, outcome, options, stop)
                 write_adoptions(staging)
         except (KeyboardInterrupt, Interrupted):
             stop.set()
-            print("interrupted, and nothing was written", file=sys.stderr)
+            print_message("interrupted, and nothing was written")
             return exit_codes.INTERRUPTED
     print_text(for_terminal(partial(render_screen, outcome, dry_run=options.dry_run)))
     return _exit_code(outcome)
 
 
 def _exit_code(outcome: Outcome) -> int:
-    """The exit code: 0 if all are adopted; 4 if one cannot be resolved or built here; else 1, or 2 if none is."""
+    """0 if all are adopted; 4 if one cannot be fetched, resolved or built here; else 1, or 2 if none is adopted."""
     if not outcome.refused:
         return exit_codes.PASS
     if any(one.is_infrastructure for one in outcome.refused):
         return exit_codes.ERROR
     return exit_codes.FAIL if outcome.adopted or outcome.unchanged else exit_codes.USAGE
-
-
-def _report(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def _validate(staging: Staging, outcome: Outcome, options: argparse.Namespace, stop: threading.Event) -> None:
@@ -113,7 +108,7 @@ def _validate(staging: Staging, outcome: Outcome, options: argparse.Namespace, s
             raise KeyboardInterrupt
         return {result.name: result for result in results}
 
-    validate_and_complete(staging, outcome, validated, _report)
+    validate_and_complete(staging, outcome, validated, print_message)
     result = ValidationResult(
         worst(one.verdict for one in outcome.results), outcome.results, tool=__version__, gates=GATES
     )

@@ -21,7 +21,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.main import parser
-from envwright.declarations.codeowners import CODEOWNERS_FILE, handwritten, render
+from envwright.declarations.codeowners import is_handwritten, place_of, render
 from envwright.declarations.registry import SCHEMA_FILE, load_registry, registry_schema
 from envwright.declarations.schema import DIALECT, tidied
 from envwright.declarations.tool_source import holds_tool
@@ -90,10 +90,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write every generated file that is out of date, or with `--check` only list them."""
-    root = options.root
-    generated = {CODEOWNERS_FILE: render(load_registry(root)), **(_of_tool(root) if holds_tool(root) else {})}
-    if place := handwritten(root):
-        del generated[CODEOWNERS_FILE]
+    root, place = options.root, place_of(options.root)
+    generated = {place: render(load_registry(root)), **(_of_tool(root) if holds_tool(root) else {})}
+    if is_handwritten(root):
+        del generated[place]
         message = f"{place} was written by hand and stays as it is."
         print(f"{message} To have it generated, declare its owners in registry.yaml and remove it.", file=sys.stderr)
     there = {name: (root / name).read_text(encoding="utf-8") for name in generated if (root / name).is_file()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
@@ -30,7 +29,7 @@ from envwright.declarations.yaml_edits import NoPlace, with_lines
 from envwright.facts.observed import Failure
 from envwright.files.atomic_write import write_whole
 from envwright.observing.exploration import explored
-from envwright.reports.printing import print_text
+from envwright.reports.printing import print_message, print_text
 from envwright.rules.engine import Verdict
 from envwright.rules.verdict import worst
 from envwright.system.subprocesses import ProgramFailed, terminated_like_interrupted
@@ -106,7 +105,7 @@ def _prepared(choice: Choice, name: str, root: Path, stop: threading.Event) -> P
     if known is not None:
         return PreparedEnvironment(name, "pass", f"prepared before, {size_text(known.bytes)}", bytes=known.bytes)
     try:
-        made = prepare(entry, package, workspace, stop, _note)
+        made = prepare(entry, package, workspace, stop, print_message)
     except PreparationFailed as error:
         problem = error.problem
         return PreparedEnvironment(name, problem.verdict, problem.message, problem.fix, output=problem.output)
@@ -118,7 +117,7 @@ def _explored(choice: Choice, name: str, workspace: Workspace, stop: threading.E
     """The result for an environment without a declaration: the lines that it needs."""
     entry, package = choice.repository.registry.environments[name], choice.repository.packages[name]
     try:
-        found = explored(entry, package, workspace, stop, _note)
+        found = explored(entry, package, workspace, stop, print_message)
     except ProgramFailed as error:
         return PreparedEnvironment(name, "error", error.failure.message, "See the message.")
     proposal = proposed_preparation(found.wanted)
@@ -181,7 +180,3 @@ def _show(result: PreparedEnvironment) -> None:
         print(f"  fix  {result.fix}")
     if result.declaration:
         print(result.declaration)
-
-
-def _note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

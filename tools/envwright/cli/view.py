@@ -12,7 +12,7 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.exit_codes import CommandError
 from envwright.files.atomic_write import write_whole
-from envwright.models.transcript_files import NoTranscripts, TranscriptFiles, opened_transcripts
+from envwright.models.transcript_files import NoTranscripts, TranscriptFiles, files_in, opened_transcripts
 from envwright.packages.content import RECORDINGS
 from envwright.packages.repository import Repository
 from envwright.reports.transcripts.page import served_transcripts, write_static_page
@@ -70,7 +70,7 @@ def _paths(source: str, root: Path) -> Iterator[Path]:
     package = Repository.load(root.absolute(), [source]).packages[source]
     rollouts = root / "reports" / "rollouts"
     found = [package.folder / RECORDINGS, package.folder / "outputs", *sorted(rollouts.glob(f"{source}--*"))]
-    kept = [path for path in found if path.exists()]
+    kept = [path for path in found if any(files_in(path))]
     if not kept:
         fix = f"record some: envwright record {source} --policy blend, or name a file of results"
         raise NoTranscripts(f"{source} has no recording and no rollouts in {rollouts}\n{fix}")

@@ -21,10 +21,15 @@ def is_generated(text: str) -> bool:
     return text.startswith(_BEGINNING)
 
 
-def handwritten(root: Path) -> str | None:
-    """The path of a CODEOWNERS that the team writes itself; `None` if the tool writes it."""
-    found = next((place for place in PLACES if (root / place).is_file()), None)
-    return None if found is None or is_generated((root / found).read_text("utf-8", "replace")) else found
+def place_of(root: Path) -> str:
+    """The path of the file that counts; the root, if there is none."""
+    return next((place for place in PLACES if (root / place).is_file()), CODEOWNERS_FILE)
+
+
+def is_handwritten(root: Path) -> bool:
+    """Whether the team writes CODEOWNERS itself: then the tool leaves it as it is."""
+    path = root / place_of(root)
+    return path.is_file() and not is_generated(path.read_text("utf-8", "replace"))
 
 
 def render(registry: Registry) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 from pathlib import Path
@@ -54,7 +55,7 @@ def read_text(path: Path, root: Path, limit: int = MAX_BYTES, *, is_prose: bool 
     Raises `DeclarationError` as `read_bytes` does, and for anything that is not such text. Prose may have control
     characters, which are left out as its readers do not see them; but with a null byte it is no text.
     """
-    content = read_bytes(path, root, limit)
+    content = read_bytes(path, root, limit).removeprefix(codecs.BOM_UTF8)
     if is_prose:
         content = content.translate(None, _CONTROL[1:])
 
@@ -63,7 +64,7 @@ def read_text(path: Path, root: Path, limit: int = MAX_BYTES, *, is_prose: bool 
         return DeclarationError([Problem(relative(path, root), line, message, found=found, fix=fix)])
 
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode()
     except UnicodeDecodeError as error:
         raise refusal(error.start, "is not UTF-8 text", "save the file as UTF-8") from None
     # Deleting is many times faster than searching, and nearly every file has none.
@@ -74,8 +75,5 @@ def read_text(path: Path, root: Path, limit: int = MAX_BYTES, *, is_prose: bool 
 
 
 def leads_inside(path: Path, folder: Path) -> bool:
-    """Whether the path, every link followed, stays inside the folder; a loop of links does not."""
-    try:
-        return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
-    except OSError:
-        return False
+    """Whether the path, every link followed, stays inside the folder; there need not be a file."""
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))

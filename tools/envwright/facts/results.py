@@ -1,8 +1,7 @@
 """Normalised results: one JSON object per rollout and line, whichever generation it came from.
 
 docs/results.md describes the format. Rows are appended as rollouts finish, each in one write,
-so a killed run leaves at most one incomplete line at the end; a writer that opens the file again
-removes it, and a reader reports it.
+so a killed run leaves at most one incomplete line at the end, which a reader reports.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
@@ -232,18 +230,11 @@ def error_of(rollout: Rollout) -> RowError | None:
 
 
 class ResultsWriter:
-    """Appends rows to a file, each in one write; use as a context manager.
-
-    An incomplete last line of an earlier run is removed, and the lines before it are kept.
-    """
+    """Appends rows to a file, each in one write; use as a context manager."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        if os.fstat(self._file).st_size:
-            with mmap(self._file, 0, access=ACCESS_READ) as content:
-                end = content.rfind(b"\n") + 1
-            os.ftruncate(self._file, end)
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
     def __enter__(self) -> Self:
         return self

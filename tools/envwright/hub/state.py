@@ -12,6 +12,7 @@ from envwright.hub.access import HubAccess, HubUnavailable, Prime, install_prime
 from envwright.hub.client import HubAnswer, HubAnswers, HubCall, call_hub
 
 ReadStatus = Literal["found", "missing", "no-access", "unreadable"]
+_CHOOSE_TEAM = "set PRIME_TEAM_ID to an id of prime teams list, or unset it and run: prime switch personal"
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ class HubIdentity:
     """Slug of each team → its id; `None` if the teams could not be read."""
     may_write: bool = True
     """False if the scope of the key excludes writing environments."""
+
+    @property
+    def name(self) -> str:
+        """The user for messages: nobody has to choose a name on the Hub."""
+        return self.slug or "a user without a name"
 
     def owns(self, owner: str) -> bool | None:
         """Whether the key may create environments of this owner; `None` if that is not known."""
@@ -110,7 +116,7 @@ def _identity(answers: HubAnswers, access: HubAccess) -> HubIdentity:
     answer = answers["whoami"]
     if access.team and answer.status in (403, 404):
         message = f"the Hub does not let this key act for the team {access.team} (HTTP {answer.status})"
-        raise HubUnavailable(message, "set PRIME_TEAM_ID to the id that prime teams list shows, or unset it")
+        raise HubUnavailable(message, _CHOOSE_TEAM)
     if answer.outcome == "refused":
         message = f"the Hub refuses the key from {access.source} (HTTP {answer.status})"
         raise HubUnavailable(message, "create a key with write access to environments, and set PRIME_API_KEY to it")
@@ -126,8 +132,8 @@ def _identity(answers: HubAnswers, access: HubAccess) -> HubIdentity:
     teams = _teams(answers["teams"])
     if access.team and teams is not None and access.team not in {*teams, *teams.values()}:
         known = ", ".join(sorted(teams)) or "none"
-        message = f"PRIME_TEAM_ID names {access.team}, which is not one of this key's teams ({known})"
-        raise HubUnavailable(message, "set PRIME_TEAM_ID to the id that prime teams list shows, or unset it")
+        message = f"the team {access.team} (of PRIME_TEAM_ID or prime switch) is not one of this key's teams ({known})"
+        raise HubUnavailable(message, _CHOOSE_TEAM)
     return HubIdentity(str(data.get("slug") or ""), teams, _may_write(data.get("scope")))
 
 
@@ -152,7 +158,7 @@ def reading_of(answer: HubAnswer, address: str, identity: HubIdentity) -> HubRea
         mine = identity.owns(owner)
         if mine:
             return HubReading("missing")
-        whose = f"{owner} is neither the key's user ({identity.slug or 'without a name'}) nor one of its teams"
+        whose = f"{owner} is neither the key's user ({identity.name}) nor one of its teams"
         if mine is None:
             return HubReading("unreadable", why="nothing was found, and the teams of this key could not be read")
         return HubReading("no-access", why=f"nothing was found, and {whose}")

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -60,7 +61,7 @@ class NoTranscripts(CommandError):
 
 @dataclass(frozen=True)
 class FileProblem:
-    """A line that could not be read; line 0 stands for the end of the file."""
+    """A line that could not be read; line 0 stands for none, as at the end of the file."""
 
     file: str
     line: int
@@ -87,6 +88,12 @@ class _File:
     name: str
     descriptor: int
     metadata: Mapping[str, Any]
+    is_made: bool
+    """Whether the lines are the samples of a JSON file, in which they are no lines."""
+
+    def place_of(self, number: int) -> tuple[str, int]:
+        """The file and line of a line, for people; line 0 if it is a sample."""
+        return (f"{self.name}, sample {number}", 0) if self.is_made else (self.name, number)
 
 
 @dataclass
@@ -122,7 +129,9 @@ class TranscriptFiles:
     def _transcript(self, line: _Line) -> Transcript:
         file = self._open[line.file]
         raw = foreign_json(os.pread(file.descriptor, line.size, line.start))
-        return replace(transcript_of(raw, file.metadata, file.name, line.number), rollout=line.rollout)
+        found = transcript_of(raw, file.metadata, file.name, line.number)
+        source, number = file.place_of(line.number)
+        return replace(found, rollout=line.rollout, source=source, line=number or None)
 
     def read(self, file: _File) -> None:
         """List the rollouts of a file, which stays open."""
@@ -139,7 +148,7 @@ class TranscriptFiles:
         try:
             one = transcript_of(value_of(text), file.metadata, file.name, line.number)
         except (MalformedRow, UnreadableRow) as problem:
-            self.problems.append(FileProblem(file.name, line.number, str(problem)))
+            self.problems.append(FileProblem(*file.place_of(line.number), str(problem)))
             return
         who = (file.name, one.speaker, one.task)
         rollout = one.rollout if one.rollout >= 0 else self._numbers[who]
@@ -162,13 +171,14 @@ class TranscriptFiles:
 
 @contextmanager
 def opened_transcripts(paths: Sequence[Path]) -> Iterator[TranscriptFiles]:
-    """The rollouts of these files, and of those in these folders. Raises `NoTranscripts`."""
-    found = list(dict.fromkeys(file for path in paths for file in _files_in(path)))
-    if not found:
+    """The rollouts of these files, and of those in these folders. Raises `NoTranscripts` if one has none."""
+    held = {path: list(files_in(path)) for path in paths}
+    if empty := [str(path) for path, files in held.items() if not files]:
         raise NoTranscripts(
-            f"{', '.join(map(str, paths))}: no file of results was found; expected {', '.join(FILES)} or another of "
+            f"{', '.join(empty)}: no file of results was found; expected {', '.join(FILES)} or another of "
             f"{', '.join(f'*{ending}' for ending in ENDINGS)}"
         )
+    found = list(dict.fromkeys(chain.from_iterable(held.values())))
     base = Path(os.path.commonpath([file.absolute().parent for file in found]))
     with ExitStack() as stack:
         scratch = stack.enter_context(temporary_scratch("view"))
@@ -180,7 +190,8 @@ def opened_transcripts(paths: Sequence[Path]) -> Iterator[TranscriptFiles]:
                 opened.problems.append(FileProblem(name, 0, problem))
             descriptor = os.open(lines, os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, descriptor)
-            opened.read(_File(name, descriptor, json_object(path.with_name("metadata.json"))))
+            metadata = json_object(path.with_name("metadata.json"))
+            opened.read(_File(name, descriptor, metadata, is_made=path.suffix == ".json"))
         opened.choose()
         if not opened.rows:
             first = [f"; the first problem: {problem.place} {problem.message}" for problem in opened.problems[:1]]
@@ -188,7 +199,7 @@ def opened_transcripts(paths: Sequence[Path]) -> Iterator[TranscriptFiles]:
         yield opened
 
 
-def _files_in(path: Path) -> Iterator[Path]:
+def files_in(path: Path) -> Iterator[Path]:
     """A file itself; in a folder, every file of results, or else every file of lines."""
     if path.is_file():
         yield path

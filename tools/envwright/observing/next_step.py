@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+from envwright.declarations.codeowners import PLACES
 from envwright.declarations.problem import DeclarationError
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.facts.observed import Facts
@@ -14,7 +15,7 @@ from envwright.packages.release_history import release_history
 from envwright.packages.repository import ENVIRONMENTS_FOLDER, Repository
 from envwright.rules.engine import Subject, findings
 
-BESIDE = (REGISTRY_FILE, "CODEOWNERS")
+BESIDE = (REGISTRY_FILE, *PLACES)
 MOST_COMPARED = 20
 """Environments whose versions are compared with the base; reading a version at a commit takes some calls of git."""
 

@@ -269,13 +269,18 @@ class KnownEnvironment:
 
 def row_of_line(raw: Any, metadata: Mapping[str, Any], known: KnownEnvironment) -> EvaluationRow:
     """A line of any format. Raises `UnreadableRow` and `MalformedRow`."""
-    match format_of(raw):
-        case "envwright":
-            return row_of(raw)
-        case "v0":
-            return row_of_v0(raw, metadata, known)
-        case "v1":
-            return row_of_episode(raw, known)
+    try:
+        match format_of(raw):
+            case "envwright":
+                return row_of(raw)
+            case "v0":
+                return row_of_v0(raw, metadata, known)
+            case "v1":
+                return row_of_episode(raw, known)
+    except (MalformedRow, UnreadableRow):
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # a part of another type than in its format
+        raise UnreadableRow(f"differs from its format: {error}") from None
     raise UnreadableRow("is not a result of a known format")
 
 
@@ -302,11 +307,11 @@ def row_of_v0(raw: Mapping[str, Any], metadata: Mapping[str, Any], known: KnownE
         rollout=0,
         reward=None if error else finite(raw.get("reward")),
         functions={name: _function(name, value, known) for name, value in metrics.items()},
-        model=str(metadata["model"]) if metadata.get("model") else None,
-        endpoint=metadata.get("base_url"),
+        model=_text(metadata.get("model")),
+        endpoint=_text(metadata.get("base_url")),
         sampling=metadata.get("sampling_args") or {},
         error=error,
-        stop=stop,
+        stop=_text(stop),
         truncated=bool(raw.get("is_truncated")),
         timed_out=timed_out,
         tokens=_tokens(usage, "input_tokens", "output_tokens"),
@@ -341,11 +346,11 @@ def row_of_episode(raw: Mapping[str, Any], known: KnownEnvironment) -> Evaluatio
         rollout=0,
         reward=None if error else _reward_v1(mine),
         functions=_functions_v1(mine, known),
-        model=agent.get("model"),
-        endpoint=(agent.get("client") or {}).get("base_url"),
+        model=_text(agent.get("model")),
+        endpoint=_text((agent.get("client") or {}).get("base_url")),
         sampling={name: value for name, value in (agent.get("sampling") or {}).items() if value is not None},
         error=error,
-        stop=stops[0] if stops else None,
+        stop=_text(stops[0]) if stops else None,
         truncated=any(call.get("finish_reason") == "length" for call in calls),
         timed_out=timed_out,
         tokens=used,
@@ -357,7 +362,11 @@ def row_of_episode(raw: Mapping[str, Any], known: KnownEnvironment) -> Evaluatio
 def finite(value: Any) -> float | None:
     """The number, or `None` if there is none."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if number and math.isfinite(value) else None
+    return float(value) if number and abs(value) <= sys.float_info.max else None
+
+
+def _text(value: Any) -> str | None:
+    return str(value) if value else None
 
 
 def _mapping(value: Any, what: str) -> Mapping[str, Any]:

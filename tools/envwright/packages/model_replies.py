@@ -184,7 +184,7 @@ def _read_file(read: ResultsRead, package: Package, path: Path) -> None:
             continue
         try:
             row, answer, day = row_of_line(raw, metadata, known), _answer_of(raw), _date_of(raw)
-        except (MalformedRow, UnreadableRow, AttributeError, KeyError, TypeError, ValueError):
+        except (MalformedRow, UnreadableRow):
             read.left_out[f"{file}: {UNREADABLE}"] += 1
             continue
         if plain_name(row.environment) not in {plain_name(package.name), plain_name(package.module)}:

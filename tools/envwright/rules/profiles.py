@@ -215,7 +215,7 @@ def _correlations(outcomes: Sequence[RolloutOutcome]) -> Iterator[Correlation]:
     known = {name: score for outcome in outcomes for name, score in outcome.functions.items()}
     names = sorted(known, key=lambda name: not is_reward(known[name]))[:MOST_CORRELATED]
     values = [
-        {"reward": outcome.reward, **{name: score.score for name, score in outcome.functions.items()}}
+        {**{name: score.score for name, score in outcome.functions.items()}, "reward": outcome.reward}
         for outcome in outcomes
     ]
     for first, second in combinations(dict.fromkeys(["reward", *names]), 2):

@@ -35,7 +35,7 @@ UNIT_SECONDS = 10.0
 """Maximum wall time of one unit, far above that on a busy machine."""
 PATIENCE_SECONDS = 30.0
 PATIENCE_TIMES = 3.0
-"""Maximum time of all units under another circumstance: this minimum, or a multiple of the time before."""
+"""Maximum time of all units in parallel: this minimum, or a multiple of the time before."""
 
 
 def answer(session: Session, request: JobRequest) -> None:

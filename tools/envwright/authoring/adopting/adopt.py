@@ -66,6 +66,8 @@ class Outcome:
     """Folders of a collection that are not environments."""
     results: list[EnvironmentResult] = field(default_factory=list)
     """The results of the first validation."""
+    entered: tuple[str, ...] = (REGISTRY_FILE,)
+    """Files of the repository that get an entry for each environment."""
 
 
 Progress = Callable[[str], None]
@@ -85,6 +87,8 @@ def make_ready(staging: Staging, sources: Iterable[AnySource], owners: Sequence[
     Raises `Interrupted` when `stop` is set.
     """
     outcome = Outcome()
+    if not codeowners.is_handwritten(staging.root):
+        outcome.entered = (REGISTRY_FILE, codeowners.place_of(staging.root))
     chosen = tuple(owners) or default_owners(staging.registry, staging.root)
     for number, source in enumerate(sources):
         room = staging.folder / "fetched" / str(number)
@@ -93,7 +97,7 @@ def make_ready(staging: Staging, sources: Iterable[AnySource], owners: Sequence[
         try:
             fetched = fetch(source, room, staging.stop)
         except SourceUnreadable as error:
-            outcome.refused.append(Refusal(str(source), str(error)))
+            outcome.refused.append(Refusal(str(source), str(error), error.is_infrastructure))
             continue
         for candidate in fetched.candidates:
             _begin(staging, candidate, chosen, outcome, is_one_of_many=fetched.is_collection)
@@ -312,7 +316,7 @@ def write_adoptions(staging: Staging) -> None:
     Raises `RepositoryChanged` if a file that would be written has changed since the staging folder was made.
     """
     root = staging.root
-    registry_file, owners_file = root / REGISTRY_FILE, root / codeowners.CODEOWNERS_FILE
+    registry_file, owners_file = root / REGISTRY_FILE, root / codeowners.place_of(root)
     if registry_file.read_bytes() != staging.before:
         raise RepositoryChanged(REGISTRY_FILE)
     owners_text = codeowners.render(load_registry(staging.folder))
@@ -328,7 +332,7 @@ def write_adoptions(staging: Staging) -> None:
             else:
                 _complete(adoption, staging.folder / adoption.folder, root / adoption.folder, undo)
         write_undoable(registry_file, staging.text.encode(), undo)
-        if codeowners.handwritten(root) is None:
+        if not codeowners.is_handwritten(root):
             write_undoable(owners_file, owners_text.encode(), undo)
         undo.pop_all()
 

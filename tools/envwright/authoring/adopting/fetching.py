@@ -29,6 +29,12 @@ from envwright.system.subprocesses import ProgramFailed, run_program
 
 FETCH_SECONDS = 600.0
 PULL_SECONDS = 300.0
+UNREACHABLE = re.compile(
+    r"resolve host|unable to access(?!.*returned error: 4)|Failed to fetch|error sending request|dns error"
+    r"|Connection refused|timed out|exceeded its time limit|Network is unreachable",
+    re.IGNORECASE,
+)
+"""The output of git or uv if a host does not answer; with an error of 400 to 499 it refuses."""
 _ALLOWED_PROTOCOLS = "file:git:http:https:ssh"
 """The allowed transports of git; others run programs."""
 _SCHEMES = ("https://", "http://", "ssh://", "file://", "git://")
@@ -119,7 +125,7 @@ def _from_hub(source: HubSource, room: Path, stop: threading.Event) -> FetchedSo
     home.mkdir()
     output = _pull(prime, source, folder, access.environment(home), stop)
     if not (folder / "pyproject.toml").is_file():
-        raise SourceUnreadable(_unpulled(source, access.scrubber.text(output), signed_in=bool(access.key)))
+        raise _unpulled(source, access.scrubber.text(output), signed_in=bool(access.key))
     found = f"the Hub, {source}"
     return FetchedSource((Candidate(folder, found, found),), is_collection=False)
 
@@ -167,7 +173,7 @@ def _fetched_commit(source: GitSource, repository: Path, stop: threading.Event) 
         if found.returncode == 0:
             return found.stdout.decode().strip()
         message = everything or f"it has no commit {source.ref}"
-    raise SourceUnreadable(_unreached(source, message))
+    raise SourceUnreadable(_unreached(source, message), is_infrastructure=bool(UNREACHABLE.search(message)))
 
 
 def _git_fetch(repository: Path, address: str, options: list[str], ref: str, stop: threading.Event) -> str | None:
@@ -216,17 +222,19 @@ def _pull(prime: Prime, source: HubSource, folder: Path, environment: dict[str, 
         return error.failure.message
 
 
-def _unpulled(source: HubSource, output: str, *, signed_in: bool) -> str:
+def _unpulled(source: HubSource, output: str, *, signed_in: bool) -> SourceUnreadable:
     """Why the Hub returned nothing. A mistyped path looks like an address of the Hub, so both are named."""
     address = f"{source.owner}/{source.name}"
     start = f"{source}: there is no such folder, and"
     if "404" in output or "not found" in output.lower():
         what = f"version {source.version} of {address}" if source.version else address
         private = "" if signed_in else " A private environment needs a key: prime login, or PRIME_API_KEY."
-        return f"{start} {what} was not found on the Hub. `prime env status {address}` shows the versions.{private}"
+        found = f"{what} was not found on the Hub. `prime env status {address}` shows the versions.{private}"
+        return SourceUnreadable(f"{start} {found}")
     if re.search(r"\b(401|403)\b|nauthorized", output):
-        return f"{start} the Hub refuses to show it. Sign in with prime login, or set PRIME_API_KEY."
-    return f"{start} the Hub could not be read: {decisive_line(output)}"
+        fix = "Sign in with prime login, or set PRIME_API_KEY."
+        return SourceUnreadable(f"{start} the Hub refuses to show it. {fix}")
+    return SourceUnreadable(f"{start} the Hub could not be read: {decisive_line(output)}", is_infrastructure=True)
 
 
 def copied(candidate: Candidate, target: Path) -> tuple[str, ...]:
@@ -256,6 +264,11 @@ def copied(candidate: Candidate, target: Path) -> tuple[str, ...]:
 
 class SourceUnreadable(Exception):
     """A source cannot be brought in; the message has the reason and the next step."""
+
+    def __init__(self, message: str, *, is_infrastructure: bool = False) -> None:
+        """`is_infrastructure` is whether the same source can be adopted later: a host or a program decides."""
+        super().__init__(message)
+        self.is_infrastructure = is_infrastructure
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def render_screen(outcome: Outcome, *, width: int, colour: bool, dry_run: bool =
         _table(page, outcome.adopted, results, dry_run=dry_run)
     else:
         for adoption in outcome.adopted:
-            _detailed(page, adoption, results.get(adoption.name), dry_run=dry_run)
+            _detailed(page, adoption, results.get(adoption.name), outcome.entered, dry_run=dry_run)
         for result in outcome.results:
             if result.verdict != "pass":
                 causes(page, result, alone=len(outcome.results), quiet=True)
@@ -56,7 +56,9 @@ def render_screen(outcome: Outcome, *, width: int, colour: bool, dry_run: bool =
     return page.text()
 
 
-def _detailed(page: Page, adoption: Adoption, result: EnvironmentResult | None, *, dry_run: bool) -> None:
+def _detailed(
+    page: Page, adoption: Adoption, result: EnvironmentResult | None, entered: Sequence[str], *, dry_run: bool
+) -> None:
     verb = "would be adopted as" if dry_run else "adopted as"
     page.line((adoption.name, "bold"), f" {verb} {adoption.folder}")
     page.line(f"  {'from':<10} {adoption.origin}")
@@ -65,7 +67,7 @@ def _detailed(page: Page, adoption: Adoption, result: EnvironmentResult | None, 
         page.field("changed", f"pyproject.toml: {change}", indent=2)
     written = ", ".join([*WRITTEN_BESIDE, *adoption.added])
     label = "to write" if dry_run else "written"
-    page.field(label, f"{written}; its entry in registry.yaml, CODEOWNERS", indent=2)
+    page.field(label, f"{written}; its entry in {', '.join(entered)}", indent=2)
     page.field("owners", " ".join(adoption.owners) or "none", indent=2)
     if adoption.rows:
         page.field("declared", ", ".join(row.partition(":")[0] for row in adoption.rows if row[0] != " "), indent=2)
@@ -114,7 +116,7 @@ def _closing(page: Page, outcome: Outcome, *, dry_run: bool) -> None:
     if dry_run:
         page.line("Nothing was written: this was a dry run.")
     elif outcome.adopted:
-        page.field("next", next_command(outcome.adopted, outcome.results), indent=0, style="bold")
+        page.field("next", next_command(outcome), indent=0, style="bold")
     elif not outcome.refused:
         page.line("Nothing to do.")
 
@@ -140,8 +142,9 @@ def decisions_of(adoption: Adoption, result: EnvironmentResult | None) -> Iterat
         yield (f"when to fix the known findings ({rules})", f"{entry}: known")
 
 
-def next_command(adoptions: Sequence[Adoption], results: Sequence[EnvironmentResult]) -> str:
+def next_command(outcome: Outcome) -> str:
     """The one command that helps most."""
+    adoptions, results = outcome.adopted, outcome.results
     names = [adoption.name for adoption in adoptions]
     if not results:
         return _validate(names)
@@ -150,7 +153,7 @@ def next_command(adoptions: Sequence[Adoption], results: Sequence[EnvironmentRes
         folders = (
             [adoption.folder for adoption in adoptions] if len(adoptions) <= LONGEST_COMMAND_NAMES else ["environments"]
         )
-        return f"git add {' '.join(folders)} registry.yaml CODEOWNERS && git commit"
+        return f"git add {' '.join([*folders, *outcome.entered])} && git commit"
     if lacking := [adoption.name for adoption in adoptions if adoption.lacks_data][:LONGEST_COMMAND_NAMES]:
         return f"envwright prepare {' '.join(lacking)}"
     if len(unmet) > 1 or any(ORACLE_FILE in adoption.added for adoption in adoptions):

@@ -19,7 +19,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from envwright.authoring.adopting.bounding import NotBounded, at_required_release, bounded
-from envwright.authoring.adopting.fetching import Candidate, SourceUnreadable, copied
+from envwright.authoring.adopting.fetching import UNREACHABLE, Candidate, SourceUnreadable, copied
 from envwright.authoring.adopting.recognition import Recognition, recognise_environment
 from envwright.authoring.new.write import equal_lock, with_entry
 from envwright.builds.resolve import resolve_lock
@@ -47,22 +47,13 @@ from envwright.system.workspace import Workspace
 PYPROJECT = "pyproject.toml"
 MOST_REASONS = 4
 """Lines of a program's output in a message."""
-_UNREACHABLE = re.compile(
-    r"resolve host|unable to access|Failed to fetch|error sending request|dns error|Connection refused|timed out"
-    r"|Network is unreachable",
-    re.IGNORECASE,
-)
 REASON = "found when it was adopted"
 NEVER_KNOWN = ("SCH030", "SCH031", "SCH040", "SCH041", "SCH042", "SCH045", "SCH050")
 """Rules whose findings prevent other checks: listed as known, they would hide findings of other rules."""
 
 
-class NotAdopted(Exception):
+class NotAdopted(SourceUnreadable):
     """One environment cannot be adopted; the message has the reason and the next step."""
-
-    def __init__(self, message: str, *, is_infrastructure: bool = False) -> None:
-        super().__init__(message)
-        self.is_infrastructure = is_infrastructure
 
 
 class AlreadyAdopted(Exception):
@@ -382,7 +373,7 @@ def _compared(source: Path, target: Path, *, inside: bool) -> str:
 def _unlocked(error: ProgramFailed) -> NotAdopted:
     """Why there is no lock: an index that cannot be reached, or a requirement that cannot be satisfied."""
     message = error.failure.message
-    if _UNREACHABLE.search(message):
+    if UNREACHABLE.search(message):
         address = re.search(r"https?://[^\s'\"`]+", message)
         where = address[0] if address else "an address"
         what = f"its requirements cannot be resolved, because {where} cannot be reached. Adopt again once it can be."
@@ -393,7 +384,7 @@ def _unlocked(error: ProgramFailed) -> NotAdopted:
 
 def _unbuilt(error: ProgramFailed) -> NotAdopted:
     """Why there is no wheel: the package does not build, or this machine lacks its build tools."""
-    if error.failure.kind == "raised" and not _UNREACHABLE.search(error.failure.message):
+    if error.failure.kind == "raised" and not UNREACHABLE.search(error.failure.message):
         what = "the package does not build. Make `uv build` succeed in its folder, and adopt again."
         return NotAdopted(f"{what}\n{_telling(error)}")
     first = error.failure.message.strip().partition("\n")[0]

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from envwright.authoring.dataset.roles import ColumnRoles, is_conversation, value_at
 from envwright.authoring.dataset.source import DatasetRow
 from envwright.authoring.dataset.values import (
+    DEFINITIONS,
     LETTERS,
     USUAL_CHOICES,
     as_boolean,
@@ -370,10 +371,7 @@ def _defined(program: str) -> set[str]:
         body = parse_python(program).body
     except UNPARSABLE:
         return set()
-    return set().union(*({node.name} if isinstance(node, _DEFINITIONS) else _bound(node) for node in body))
-
-
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return set().union(*({node.name} if isinstance(node, DEFINITIONS) else _bound(node) for node in body))
 
 
 def _bound(tree: ast.AST) -> set[str]:

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from textwrap import dedent
@@ -40,6 +40,9 @@ LONGEST_NUMBER = 27
 """Characters."""
 LONGEST_ELEMENT = 5
 """Words; longer parts between commas are clauses of a sentence and not elements of a list."""
+_BRACKETS = {"[": "]", "{": "}", "(": ")"}
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+"""What has a name and a body in a Python program."""
 
 
 def is_missing(value: Any) -> bool:
@@ -104,39 +107,62 @@ def as_json(value: Any) -> str | None:
     """An object, or a list that holds objects or lists, as JSON text."""
     value = parsed(value)
     nested = isinstance(value, list) and any(isinstance(one, (dict, list)) for one in value)
-    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict) or nested else None
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict) or nested else None
+    except TypeError:  # Python has keys that JSON lacks, such as tuples
+        return None
 
 
 def as_list(value: Any) -> list[str] | None:
-    """A flat list: a real one, one written in JSON or Python, or parts between commas, semicolons or lines."""
+    """A flat list: a real one, one written in JSON or Python, or parts between commas, semicolons or lines.
+
+    The parts may be in brackets (`[red, blue]`); where a part would cut brackets in two, as of `[0, 1)`, there is none.
+    """
     found = parsed(value)
     if isinstance(found, list):
         flat = all(isinstance(one, (str, int, float)) for one in found)
         return [text_of(one) for one in found] if flat else None
     if not isinstance(value, str) or _is_python(value):
         return None
+    text = value.strip()
+    if _BRACKETS.get(text[:1]) == text[-1:] and not set(text[1:-1]) & {*_BRACKETS, *_BRACKETS.values()}:
+        text = text[1:-1]
     for separator in ("\n", ";", "|", ","):
-        parts = [re.sub(r"^(?:[-*•]|\d+[.)])\s+", "", part.strip()) for part in value.strip().split(separator)]
+        parts = [re.sub(r"^(?:[-*•]|\d+[.)])\s+", "", part.strip()) for part in text.split(separator)]
         if len(parts) > 1:
             short = all(0 < len(part.split()) <= LONGEST_ELEMENT for part in parts)
-            grouped = separator == "," and as_number(value) is not None
-            sentence = bool(re.search(r"[.!?]$", value.strip()))
-            return parts if short and not grouped and not sentence else None
+            grouped = separator == "," and as_number(text) is not None
+            sentence = bool(re.search(r"[.!?]$", text))
+            return parts if short and not grouped and not sentence and not _cut_brackets(parts) else None
     return None
+
+
+def _cut_brackets(parts: Iterable[str]) -> bool:
+    """Whether one of the parts of a text opens a bracket that another one closes."""
+    return any(part.count(one) > part.count(other) for part in parts for one, other in _BRACKETS.items())
 
 
 def parsed(value: Any) -> Any:
     """A text in brackets parsed as JSON or as a Python literal; other values unchanged."""
-    if not isinstance(value, str) or value.strip()[:1] not in ("[", "{", "("):
+    if not isinstance(value, str) or value.strip()[:1] not in _BRACKETS:
         return value
     text = value.strip()
-    for read in (json.loads, ast.literal_eval):
+    for read in (json.loads, _python_literal):
         try:
-            found = read(text)
-        except UNPARSABLE:
+            return read(text)
+        except (TypeError, *UNPARSABLE):  # TypeError: a key that is a list
             continue
-        return list(found) if isinstance(found, (tuple, set)) else found
     return value
+
+
+def _python_literal(text: str) -> Any:
+    """The value of a literal; tuples and sets are lists, in the order of the text: that of a set differs by run."""
+    match parse_python(text).body:
+        case [ast.Expr(value=ast.Tuple(elts=elements) | ast.Set(elts=elements))]:
+            return list(map(ast.literal_eval, elements))
+        case [ast.Expr(value=node)]:
+            return ast.literal_eval(node)
+    raise ValueError(f"no literal: {text}")
 
 
 def flagged(value: Any) -> tuple[list[str], str] | None:
@@ -197,16 +223,7 @@ def _is_python(text: str) -> bool:
         tree = parse_python(dedent(text).strip("\n"))
     except UNPARSABLE:
         return False
-    blocks = (
-        ast.FunctionDef,
-        ast.AsyncFunctionDef,
-        ast.ClassDef,
-        ast.Import,
-        ast.ImportFrom,
-        ast.For,
-        ast.While,
-        ast.Return,
-    )
+    blocks = (*DEFINITIONS, ast.Import, ast.ImportFrom, ast.For, ast.While, ast.Return)
     prints = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"]
     steps = [node for node in tree.body if isinstance(node, (ast.Assign, ast.AugAssign, ast.If, ast.Return))]
     return bool(prints) or len(steps) > 1 or any(isinstance(node, blocks) for node in tree.body)
@@ -283,9 +300,9 @@ def separator_of(values: Sequence[Any]) -> str:
 
 
 def _recombine(texts: set[str], separator: str) -> bool:
-    """Whether most parts occur in more than one of the texts, and none is a clause of a sentence."""
+    """Whether most parts occur in more than one of the texts, and none is a clause of a sentence or cuts brackets."""
     seen = Counter(part.casefold() for text in texts for part in parts_of(text, separator))
-    if not seen or len(seen) > MOST_PARTS or any(len(part.split()) > LONGEST_ELEMENT for part in seen):
+    if not seen or len(seen) > MOST_PARTS or max(map(words, seen)) > LONGEST_ELEMENT or _cut_brackets(seen):
         return False
     return sum(count > 1 for count in seen.values()) >= MOST_RECOMBINE * len(seen) and not all(map(as_number, seen))
 
@@ -297,7 +314,7 @@ def parts_of(text: str, separator: str) -> list[str]:
 
 def always_two(values: Sequence[Any]) -> bool:
     """Whether every text is two parts around a comma that are not numbers, as in dates, places and reversed names."""
-    texts = [value for value in values if isinstance(value, str) and not value.lstrip().startswith(("[", "("))]
+    texts = [value for value in values if isinstance(value, str) and not value.lstrip().startswith(tuple(_BRACKETS))]
     pairs = [parts_of(text, ",") for text in texts if not set(text) & set("\n;|")]
     numbers = all(as_number(part) is not None for pair in pairs for part in pair)
     return len(pairs) == len(values) and all(len(pair) == 2 for pair in pairs) and not numbers

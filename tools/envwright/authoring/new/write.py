@@ -102,8 +102,8 @@ def write(
     contents = {f"{folder}/{path}": text.encode("utf-8", "surrogateescape") for path, text in files.items()}
     contents[f"{folder}/{LOCK_FILE}"] = _lock(root, generation)
     contents[REGISTRY_FILE] = text.encode()
-    if codeowners.handwritten(root) is None:
-        contents[codeowners.CODEOWNERS_FILE] = codeowners.render(registry).encode()
+    if not codeowners.is_handwritten(root):
+        contents[codeowners.place_of(root)] = codeowners.render(registry).encode()
     write_together(root, contents)
     return list(contents)
 

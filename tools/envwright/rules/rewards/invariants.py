@@ -197,7 +197,8 @@ def circumstance_could_not_be_made(subject: Subject) -> Iterator[Found]:
 def circumstance_took_too_long(subject: Subject) -> Iterator[Found]:
     """There was no time to score again under some circumstance.
 
-    What: Another order, a fresh process and parallel scoring each get half of the invariants' time.
+    What: The time of the stage is enough to score a sample again in each circumstance. A conversation gets 10 s, all
+        of them in parallel three times what scoring them twice took, and at least 30 s.
     Why: Nothing is proven without the comparison.
     Fix: Make the reward faster. If that is impossible, nothing needs to be done: the report lists the missing
     comparisons.

@@ -58,7 +58,7 @@ def add_toolbox(folder: str) -> list[str]:
     """Make pytest and its usual plugins importable where the lock lacks them; returns pytest's options for that."""
     has_asyncio = find_spec("pytest_asyncio") is not None
     sys.path.append(folder)
-    os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = tempfile.gettempdir()  # else it writes into the package
+    os.environ |= {"HYPOTHESIS_STORAGE_DIRECTORY": tempfile.gettempdir()}  # else it writes into the package
     import pytest
 
     # the toolbox's pytest-asyncio needs pytest 8.2, and the lock may have an earlier one

@@ -49,8 +49,9 @@ def test_tests_that_all_run_have_their_outcomes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("options", ["\"--unknown=1 -m 'not live'\"", '["--unknown=1", "-m", "not live"]'])
 def test_tests_import_what_is_beside_them_and_are_those_that_the_author_chooses(options: str, tmp_path: Path) -> None:
     pyproject = f'[tool.pytest.ini_options]\naddopts = {options}\nmarkers = ["live"]\n'
-    test = "import pytest\nfrom beside import VALUE\ndef test_a(): assert VALUE == 1\n@pytest.mark.live\ndef test_b(): assert 0\n"
-    found = answered(tmp_path, pyproject, test_a=test, beside="VALUE = 1\n")
+    test = "from beside import VALUE\ndef test_a(): assert VALUE == 1\n"
+    live = "import pytest\n@pytest.mark.live\ndef test_b(): assert 0\n"
+    found = answered(tmp_path, pyproject, test_a=test, test_live=live, beside="VALUE = 1\n")
     assert found == ([["tests/test_a.py::test_a", "passed"]], "")
 
 

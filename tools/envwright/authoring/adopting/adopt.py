@@ -203,6 +203,7 @@ def _with_required_releases(
         report(f"{adoption.name}: trying an earlier verifiers that it admits …")
         if undo := staging.at_required_release(adoption):
             again = validation_of(staging)
+            _prepare_data(adoption, again, staging, report)  # that of the other lock does not count
             results = validated(again, [adoption.name])
             if _loads(_facts_of(adoption, again)):
                 better |= results
@@ -242,13 +243,21 @@ def _declare_data(staging: Staging, request: ValidationRequest, report: Progress
             staging.replace(replace(adoption, questions=questions, lacks_data=proposal.preparation.needed))
     request = validation_of(staging) if declared else request
     for adoption in [one for one in staging.ready if one.name in declared]:
-        entry, package = _entry_and_package(adoption.name, request)
+        if not _prepare_data(adoption, request, staging, report):
+            staging.replace(replace(adoption, lacks_data=True))
+    return declared
+
+
+def _prepare_data(adoption: Adoption, request: ValidationRequest, staging: Staging, report: Progress) -> bool:
+    """Download the data that an environment declares, if any; returns whether it is there."""
+    entry, package = _entry_and_package(adoption.name, request)
+    if entry.prepare.needed:
         try:
             prepare(entry, package, staging.workspace, staging.stop, report)
         except PreparationFailed as error:
             report(f"{adoption.name}: its data is declared and could not be downloaded: {error.problem.message}")
-            staging.replace(replace(adoption, lacks_data=True))
-    return declared
+            return False
+    return True
 
 
 def _facts_of(adoption: Adoption, request: ValidationRequest) -> Facts | None:

@@ -41,7 +41,7 @@ def moved(folder: Path, source: str, **more: str) -> dict[str, str]:
     files = files_of(old_package(folder, "old-one", source, **more), "old-one", "new-one")
     for name, text in files.items():
         if name.endswith(".py"):
-            ast.parse(text, name)
+            compile(text, name, "exec")
     return files
 
 
@@ -227,16 +227,29 @@ def test_migration_marks_code_for_the_author(
     assert {each[: len(reason)] for each in found} == {reason}
 
 
-def test_migration_skips_and_marks_test_of_old_environment(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("code", "skip"),
+    [
+        ("def test_it():\n    load_environment()\n", "\n@pytest.mark.skip(reason="),
+        (
+            "class TestIt:\n    def test_it(self): load_environment()\n",
+            "\npytest.skip(allow_module_level=True, reason=",
+        ),
+        ("@fixture\ndef env(): return load_environment()\n", "\npytest.skip(allow_module_level=True, reason="),
+    ],
+)
+def test_migration_skips_and_marks_test_of_old_environment(tmp_path: Path, code: str, skip: str):
     folder = old_package(tmp_path, "old-one", source_of())
-    text = "from old_one import load_environment, right\n\n"
-    text += "def test_it():\n    load_environment()\n\ndef test_other():\n    right\n"
-    (folder / "tests" / "test_old_one.py").write_text(text)
+    text = f'"""Tests."""\nfrom __future__ import annotations\nfrom old_one import load_environment, right\n\n{code}'
+    (folder / "tests" / "test_old_one.py").write_text(f"{text}\ndef test_other():\n    right\n")
     files = files_of(folder, "old-one", "new-one")
     tests = files["tests/test_new_one.py"]
-    assert tests.count("@pytest.mark.skip") == 1
-    assert "from new_one.parts import right\n" in tests
-    assert len(unfinished_places(files)) == 1
+    compile(tests, "tests", "exec")
+    assert tests.count("pytest.") == tests.count(skip) == 1
+    assert tests.index("from new_one.parts import right\n") < tests.index("import pytest\n") < tests.index(skip)
+    assert [place.reason for place in unfinished_places(files)] == [
+        "this test loads the environment as verifiers 0.3 does"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from textwrap import indent
 from typing import Any
 
 import libcst as cst
-from libcst import matchers as m
+from libcst.codemod import CodemodContext
+from libcst.codemod.visitors import AddImportsVisitor
 
 from envwright.authoring.migrate.reading import (
     LOAD,
@@ -24,6 +25,7 @@ from envwright.authoring.migrate.reading import (
     Reward,
     code_of,
     function_named,
+    imports,
     marked,
     parsed,
     read,
@@ -132,21 +134,25 @@ def _readme(text: str, old: str, new: str, original: Original) -> str:
 
 
 def _tests(module: cst.Module, original: Original, becomes: str) -> str:
-    """The tests under the new name; those that load the environment are skipped, and marked."""
-    body: list[Any] = []
-    skipped = False
-    for statement in module.body:
-        if isinstance(statement, cst.FunctionDef) and LOAD in code_of(statement):
-            skipped = True
-            reason = f'@pytest.mark.skip(reason="{MARK}: this test loads the environment as verifiers 0.3 does")'
-            mark = cst.Decorator(cst.parse_expression(reason[1:]))
-            statement = statement.with_changes(decorators=[mark, *statement.decorators])
-        body.append(statement)
+    """A file of the tests under the new name; those that load the environment are skipped, and marked.
+
+    A file whose fixtures or other code load it is skipped as a whole.
+    """
+    loading = [one for one in module.body if not imports(one) and LOAD in code_of(one)]
+    reason = f'reason="{MARK}: this test loads the environment as verifiers 0.3 does"'
+    body: list[Any] = list(module.body)
+    if all(isinstance(one, cst.FunctionDef) and one.name.value.startswith("test") for one in loading):
+        mark = cst.Decorator(cst.parse_expression(f"pytest.mark.skip({reason})"))
+        body = [one.with_changes(decorators=[mark, *one.decorators]) if one in loading else one for one in body]
+    else:
+        first = next(place for place, one in enumerate(body) if one in loading)
+        body.insert(first, cst.parse_statement(f"pytest.skip(allow_module_level=True, {reason})"))
     changed = module.with_changes(body=body)
-    probe = replace(original, modules={**original.modules, "tests": changed})
-    code = rewritten(probe, None, becomes, changed)
-    missing = skipped and not m.findall(module, m.Import(names=[m.ImportAlias(m.Name("pytest"))]))
-    return f"import pytest\n{code}" if missing else code
+    if loading:
+        context = CodemodContext()
+        AddImportsVisitor.add_needed_import(context, "pytest")
+        changed = AddImportsVisitor(context).transform_module(changed)
+    return rewritten(replace(original, modules={**original.modules, "tests": changed}), None, becomes, changed)
 
 
 def _rendered(template: str, name: str, **context: Any) -> str:

@@ -27,6 +27,7 @@ GAME = """
 class GameEnv(vf.MultiTurnEnv):
     async def env_response(self, messages, state): return "more"
 """
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 RIGHT = "vf.Rubric(funcs=[right])"
 READ = "vf.Rubric(funcs=[right], parser=parser)"
 FILLED = "    rubric = vf.Rubric(funcs=[right])\n    "
@@ -104,11 +105,11 @@ def test_migration_moves_arguments_to_config_and_keeps_both_splits(tmp_path: Pat
 
 
 def test_migration_turns_column_read_by_reward_into_field(tmp_path: Path):
-    before = "    def fits(completion, difficulty, image): return 1.0"
+    before = "    def fits(completion, difficulty, image, limit=0.5): return 1.0"
     taskset = simple(tmp_path, "vf.Rubric(funcs=[fits])", before=before)["new_one/taskset.py"]
-    assert "    difficulty: Any = None\n    image_column: Any = None\n" in taskset
+    assert "    difficulty: Any = None\n    image_column: Any = None\n    limit: Any = 0.5\n" in taskset
     assert "difficulty=self.data.difficulty, image=self.data.image_column" in taskset
-    assert '"difficulty": "difficulty", "image_column": "image"}' in taskset
+    assert '"difficulty": "difficulty", "image_column": "image", "limit": "limit"}' in taskset
 
 
 def test_migration_keeps_quotes_in_texts_of_pyproject(tmp_path: Path):
@@ -142,6 +143,17 @@ def test_migration_turns_tools_into_toolset_with_same_names(tmp_path: Path):
     assert "async def price_of(self, product: str) -> str:" in server
     assert "return str(price_of(product))" in server
     assert "return str(await add(a, b))" in server
+
+
+def test_migration_gives_a_tool_what_its_signature_and_docstring_need(tmp_path: Path):
+    text = r"""Costs "as \d" or "none\""""
+    source = WITH_TOOLS.replace("price_of(product: str)", 'price_of(product: Literal["a"] = FIRST, /, *, unit=1)')
+    source = source.replace('"""Add two numbers."""', f"r'''{text}'''")
+    server = moved(tmp_path, f"from typing import Literal\nFIRST = 'a'\n{source}")["new_one/server.py"]
+    assert "from new_one.parts import FIRST, Literal, price_of\n" in server
+    assert "return str(price_of(product, unit=unit))" in server
+    documents = (ast.get_docstring(node) for node in ast.walk(ast.parse(server)) if isinstance(node, FUNCTIONS))
+    assert text in documents
 
 
 def test_migration_turns_parser_format_function_into_reward(tmp_path: Path):
@@ -218,6 +230,8 @@ def test_migration_marks_judge_and_keeps_its_code(tmp_path: Path):
         (RIGHT, "", ", eval_dataset=dataset", "split='test'", "The argument split has the name of another option"),
         (RIGHT, "", ", system_prompt=system_prompt", "system_prompt='Hi'", "The argument system_prompt has the name"),
         (RIGHT, "", "", "kind: Optional[str] = None", "The annotation of kind uses names of its module"),
+        ("vf.Rubric([near])", "    def near(info, limit=LEAST): return limit", "", "", "The default of limit uses"),
+        ("vf.Rubric([near])", "    def near(info, **more): return more['a']", "", "", "The reward near reads **more"),
     ],
 )
 def test_migration_marks_code_for_the_author(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import re
 import tomllib
 from collections.abc import Iterator
@@ -28,10 +30,12 @@ from envwright.authoring.migrate.reading import (
     imports,
     marked,
     parsed,
+    portable,
     read,
 )
 from envwright.authoring.migrate.rewriting import lists_will_do, parts_of, rewritten
 from envwright.authoring.text_templates import quoted, text_templates
+from envwright.text.python_source import parse_python
 
 TEMPLATES = Path(__file__).parent / "templates"
 KEPT = (".toml", ".txt", ".json", ".jsonl", ".csv", ".yaml")
@@ -179,8 +183,7 @@ def init(original: Original, name: str, module: str) -> str:
 
 def taskset(original: Original, name: str, module: str) -> str:
     """taskset.py: data, task with its rewards, and the taskset that loads them."""
-    rewards = list(_rewards(original))
-    read = {column for one in original.rewards for column in one.parameters} - {*KNOWN, "kwargs"}
+    rewards, defaults = list(_rewards(original)), _defaults(original)
     used = "\n".join(rewards)
     plain = {"Parts", "opening", *(one for one in ("completion_of", "messages_of", "state_of") if one in used)}
     return _rendered(
@@ -191,9 +194,23 @@ def taskset(original: Original, name: str, module: str) -> str:
         tools=original.kind == TOOLS,
         splits="eval_dataset" in original.keywords,
         arguments=original.arguments,
-        columns={_field(column): column for column in ("answer", "info", "task", *sorted(read))},
+        columns={_field(column): column for column in ("answer", "info", "task", *sorted(defaults))},
+        defaults=defaults,
         rewards=rewards,
     )
+
+
+def _defaults(original: Original) -> dict[str, str]:
+    """Column that a reward reads → its value for a row without it, which is the default of the parameter."""
+    found: dict[str, str] = {}
+    for reward in original.rewards:
+        for column, default in reward.parameters.items():
+            if column not in KNOWN:
+                code = portable(original, f"default of {column}", default, "None") or "None"
+                if found.setdefault(column, code) != code:
+                    reason = f"Rewards have several defaults of {column}, which is {found[column]} here."
+                    original.unmoved.append((reason, f"{reward.code}(…, {column}={code})"))
+    return found
 
 
 def _field(column: str) -> str:
@@ -218,13 +235,15 @@ def server(original: Original, name: str, module: str) -> str:
             continue
         key, function = found
         tool = function.name.value
-        imports.append(f"from {module}.{'parts' if key == original.home else key} import {tool}")
-        parameters = [parameter.name.value for parameter in function.params.params]
+        given = [each.name.value for each in (*function.params.posonly_params, *function.params.params)]
+        given += [f"{each.name.value}={each.name.value}" for each in function.params.kwonly_params]
         signature = cst.Module([]).code_for_node(function.params)
+        needed = ", ".join(sorted({tool, *_names_in(signature)}))
+        imports.append(f"from {module}.{'parts' if key == original.home else key} import {needed}")
         wait = "await " if function.asynchronous is not None else ""
-        document = indent(function.get_docstring() or f"{tool}.", " " * 8).strip()
-        body = [f"    @vf.tool\n    async def {tool}(self, {signature}) -> str:", f'        """{document}"""']
-        body += [f"        return str({wait}{tool}({', '.join(parameters)}))\n"]
+        document = _docstring(function.get_docstring() or f"{tool}.")
+        body = [f"    @vf.tool\n    async def {tool}(self, {signature}) -> str:", document]
+        body += [f"        return str({wait}{tool}({', '.join(given)}))\n"]
         methods.append("\n".join(body))
     if not named:
         methods.append(marked("The tools are not listed in place.", code_of(tools) if tools else "no tools", "    "))
@@ -264,7 +283,18 @@ def _method(reward: Reward, document: str, value: str) -> str:
     is_metric = re.fullmatch(r"0+(\.0*)?", reward.weight) is not None
     decorator = "@vf.metric" if is_metric else f"@vf.reward(weight={reward.weight})"
     return "\n".join([
-        f"    {decorator}", f"    async def {reward.code}(self, trace: vf.Trace) -> float:",
-        f'        """{document}"""',
+        f"    {decorator}", f"    async def {reward.code}(self, trace: vf.Trace) -> float:", _docstring(document),
         f"        return float({value})", "",
     ])  # fmt: skip
+
+
+def _docstring(text: str) -> str:
+    """The docstring of a method, in which a backslash and quotes that would end it are escaped."""
+    escaped = re.sub(r'"(?="")|"$', r"\"", text.replace("\\", "\\\\"))
+    return indent(f'"""{escaped}"""', " " * 8)
+
+
+def _names_in(signature: str) -> set[str]:
+    """The names of its module that a signature needs, for types and defaults."""
+    nodes = ast.walk(parse_python(f"def tool({signature}): pass"))
+    return {node.id for node in nodes if isinstance(node, ast.Name)} - {*dir(builtins)}

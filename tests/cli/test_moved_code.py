@@ -75,6 +75,16 @@ def test_migration_single_file_package_is_moved(tmp_path: Path):
     assert "def right(completion, answer, parser):" in files["new_one/parts.py"]
     assert "class NewOneTaskset" in files["new_one/taskset.py"]
     assert files["README.md"] == "# new-one\n"
+    assert "old_one.py" not in files
+
+
+def test_migration_finds_a_module_in_a_folder_of_sources(tmp_path: Path):
+    package = old_package(tmp_path, "old-one", source_of(RIGHT), words="WORDS = []\n")
+    (package / "src").mkdir()
+    (package / "old_one").rename(package / "src" / "other")
+    files = files_of(package, "old-one", "new-one", "src/other")
+    assert {"new_one/parts.py", "new_one/words.py"} < files.keys()
+    assert not [name for name in files if name.startswith("src")]
 
 
 @pytest.mark.parametrize(
@@ -116,8 +126,13 @@ def test_migration_keeps_quotes_in_texts_of_pyproject(tmp_path: Path):
     folder = old_package(tmp_path, "old-one", source_of(RIGHT))
     pyproject = folder / "pyproject.toml"
     text = pyproject.read_text().replace('"What products cost."', """'The word "no", and a \\d.'""")
+    text = text.replace('[tool.envwright.answer]\ntype = "number"', "[tool.envwright]  # ours\nworker.fresh = true")
+    text += 'answer = { type = "number", tolerance = 1e-6 }\n[project.urls]\n"Bug reports" = "https://x.test"\n'
     pyproject.write_text(text.replace('"datasets>=3.3,<6"', """'numpy>=2; python_version < "3.13"'"""))
-    project = tomllib.loads(files_of(folder, "old-one", "new-one")["pyproject.toml"])["project"]
+    made = tomllib.loads(files_of(folder, "old-one", "new-one")["pyproject.toml"])
+    assert made["tool"]["envwright"] == {"worker": {"fresh": True}, "answer": {"type": "number", "tolerance": 1e-6}}
+    project = made["project"]
+    assert project["urls"] == {"Bug reports": "https://x.test"}
     assert project["description"] == 'The word "no", and a \\d.'
     assert project["dependencies"] == ["verifiers>=0.4.0,<0.5", 'numpy>=2; python_version < "3.13"']
 
@@ -456,10 +471,19 @@ def test_migration_of_a_module_named_as_a_written_one_is_refused(tmp_path: Path,
 
 def test_migration_copies_data_bytes_and_finds_no_marks_in_them(tmp_path: Path) -> None:
     package = old_package(tmp_path, "old-one", source_of())
-    (package / "old_one" / "notes.txt").write_bytes(b"# MIGRATE: hello\r\n\xe9")
+    data = b"# MIGRATE: hello\r\n\xe9"
+    for name in ("old_one/notes.txt", "old_one/rows.parquet", "tests/old_one.json", "LICENSE"):
+        (package / name).write_bytes(data)
+    (package / "tests" / "oracle.py").write_text("from old_one import right\n")
     files = files_of(package, "old-one", "new-one")
-    assert files["new_one/notes.txt"].encode("utf-8", "surrogateescape") == b"# MIGRATE: hello\r\n\xe9"
+    for name in ("new_one/notes.txt", "new_one/rows.parquet", "tests/old_one.json", "LICENSE"):
+        assert files[name].encode("utf-8", "surrogateescape") == data
+    assert files["tests/oracle.py"] == "from new_one.parts import right\n"
+    assert "requirements.lock" not in files
     assert reasons(files) == []
     (package / "tests" / "test_it.py").write_text("def test_it(:\n")
     with pytest.raises(NotMovable, match=r"test_it.py: is not valid Python"):
+        files_of(package, "old-one", "new-one")
+    (package / "old_one" / "more").symlink_to(package / "tests")
+    with pytest.raises(NotMovable, match=r"old_one/more: is a link to a folder"):
         files_of(package, "old-one", "new-one")

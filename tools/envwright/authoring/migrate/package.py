@@ -15,6 +15,7 @@ from typing import Any
 import libcst as cst
 from libcst.codemod import CodemodContext
 from libcst.codemod.visitors import AddImportsVisitor
+from packaging.utils import canonicalize_name
 
 from envwright.authoring.migrate.reading import (
     LOAD,
@@ -35,13 +36,16 @@ from envwright.authoring.migrate.reading import (
 )
 from envwright.authoring.migrate.rewriting import lists_will_do, parts_of, rewritten
 from envwright.authoring.text_templates import quoted, text_templates
+from envwright.packages.content import list_content
+from envwright.packages.lock import LOCK_FILE
+from envwright.packages.pyproject import Pyproject, parse_requirement
 from envwright.text.python_source import parse_python
 
 TEMPLATES = Path(__file__).parent / "templates"
-KEPT = (".toml", ".txt", ".json", ".jsonl", ".csv", ".yaml")
-"""Data files of a package, copied unchanged."""
 VERIFIERS = "verifiers>=0.4.0,<0.5"
 REQUIRES_PYTHON = ">=3.11,<3.15"
+KEPT_TABLES = ("project.urls", "tool.envwright.answer", "tool.envwright.reward", "tool.envwright.worker")
+"""Tables of pyproject.toml whose values are kept. Only vf-eval of 0.3 reads `tool.verifiers.eval`, which is not."""
 KNOWN = {
     "completion": "completion_of(trace)",
     "prompt": "messages_of(trace)[0]",
@@ -54,13 +58,14 @@ KNOWN = {
 """Parameter of a reward function → the expression that gives its value in 0.4."""
 
 
-def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
+def files_of(folder: Path, old: str, new: str, module_path: str = "") -> dict[str, str]:
     """The new package's files by path, made from the old package's folder; both names as in the registry.
 
-    Raises `NotMovable` if the old package cannot be migrated.
+    `module_path` is the old module's place in that folder, by default its name. Raises `NotMovable` if the old package
+    cannot be migrated.
     """
-    was, becomes = old.replace("-", "_"), new.replace("-", "_")
-    original = read(folder, was)
+    source, becomes = folder / (module_path or old.replace("-", "_")), new.replace("-", "_")
+    original = read(source.parent, source.name)
     home = parts_of(original)
     files = {
         f"{becomes}/__init__.py": init(original, new, becomes),
@@ -80,27 +85,38 @@ def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
         if name not in ("", original.home):
             place = f"{name.replace('.', '/')}.py"
             if f"{becomes}/{place}" in files:
-                raise NotMovable(f"{folder / was / place}: migrate writes a module of this name; rename yours first")
+                raise NotMovable(f"{source / place}: migrate writes a module of this name; rename yours first")
             files[f"{becomes}/{place}"] = rewritten(original, name, becomes, module)
-    for path in sorted((folder / was).rglob("*")):
-        if path.suffix in KEPT:  # bytes that are not UTF-8 become surrogates, which `write` turns back into these bytes
-            files[f"{becomes}/{path.relative_to(folder / was)}"] = path.read_bytes().decode("utf-8", "surrogateescape")
-    files["pyproject.toml"] = _pyproject((folder / "pyproject.toml").read_text("utf-8"), new, becomes, original)
+    files["pyproject.toml"] = _pyproject(folder / "pyproject.toml", new, becomes, original)
     readme = folder / "README.md"
     page = readme.read_text("utf-8", "surrogateescape") if readme.is_file() else f"# {new}\n"
     files["README.md"] = _readme(page, old, new, original)
-    for path in sorted((folder / "tests").glob("*")):
-        name = path.name.replace(was, becomes)
-        if path.suffix == ".py" and path.name.startswith("test_"):
-            files[f"tests/{name}"] = _tests(parsed(path), original, becomes)
-        elif path.suffix in (".py", ".yaml"):
-            files[f"tests/{name}"] = path.read_bytes().decode("utf-8", "surrogateescape")
+    for path, place in _others(folder, source, becomes):
+        if path.parent == folder / "tests" and path.suffix == ".py":
+            files[place.replace(f"test_{source.name}", f"test_{becomes}")] = _tests(parsed(path), original, becomes)
+        elif place not in files:
+            # bytes that are not UTF-8 become surrogates, which `write` turns back into these bytes
+            files[place] = path.read_bytes().decode("utf-8", "surrogateescape")
     return files
 
 
-def _pyproject(text: str, new: str, module: str, original: Original) -> str:
-    """The project's new table, with the declarations of answers and rewards unchanged."""
-    project: dict[str, Any] = tomllib.loads(text)["project"]
+def _others(folder: Path, source: Path, becomes: str) -> Iterator[tuple[Path, str]]:
+    """The files that are no code of the module, each with its new place; the lock is resolved again."""
+    for name in list_content(folder, folder).files:
+        path = folder / name
+        if path.is_dir():
+            raise NotMovable(f"{path}: is a link to a folder; replace it with the folder itself")
+        if path.is_relative_to(source):
+            if path.suffix != ".py":
+                yield path, f"{becomes}/{path.relative_to(source).as_posix()}"
+        elif path != source.with_suffix(".py") and name != LOCK_FILE:
+            yield path, name
+
+
+def _pyproject(file: Path, new: str, module: str, original: Original) -> str:
+    """The project's new table, and the values of the old tables that still apply."""
+    old = Pyproject("", tomllib.loads(file.read_text("utf-8")), {})
+    project = old.table("project")
     kept = [one for one in project.get("dependencies", []) if not _replaced(one, original)]
     lines = ["[project]", f"name = {quoted(new)}", f"version = {quoted(project.get('version', '0.1.0'))}"]
     lines += [f"description = {quoted(project.get('description', ''))}", 'readme = "README.md"']
@@ -109,16 +125,17 @@ def _pyproject(text: str, new: str, module: str, original: Original) -> str:
     lines += [f"dependencies = {quoted([VERIFIERS, *kept])}", ""]
     lines += ["[build-system]", 'requires = ["hatchling>=1.27,<2"]', 'build-backend = "hatchling.build"', ""]
     lines += ["[tool.hatch.build.targets.wheel]", f'packages = ["{module}"]', ""]
-    # only vf-eval of 0.3 reads tool.verifiers.eval
-    for table in ("project.urls", "tool.envwright.answer", "tool.envwright.reward"):
-        found = re.search(rf"^\[{re.escape(table)}\]\n(?:(?!\[).*\n?)*", text, re.MULTILINE)
-        lines += [found[0].rstrip("\n"), ""] if found is not None else []
+    for table in KEPT_TABLES:
+        held = old.table(*table.split("."))
+        names = [name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else quoted(name) for name in held]
+        values = [f"{name} = {quoted(value)}" for name, value in zip(names, held.values(), strict=True)]
+        lines += [f"[{table}]", *values, ""] if held else []
     return "\n".join(lines)
 
 
 def _replaced(requirement: str, original: Original) -> bool:
     """Whether a dependency is no longer needed: verifiers 0.3, and datasets for plain lists."""
-    name = re.split(r"[<>=!~ \[;]", requirement)[0].lower()
+    name = canonicalize_name(parse_requirement(requirement).name)
     if name == "datasets":
         sources = "".join(module.code for module in original.modules.values())
         made = re.search(r"load_dataset|Dataset\.(?!from_list)|load_example_dataset", sources)

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from envwright.authoring.migrate.package import files_of, needs_more
 from envwright.authoring.migrate.reading import NotMovable, unfinished_places
+from envwright.cli.main import main
 from old_packages import WITH_TOOLS, as_single_file, old_package
+from small_repository import small_repository
 
 SIMPLE = '''import verifiers as vf
 from datasets import Dataset
@@ -487,3 +489,11 @@ def test_migration_copies_data_bytes_and_finds_no_marks_in_them(tmp_path: Path) 
     (package / "old_one" / "more").symlink_to(package / "tests")
     with pytest.raises(NotMovable, match=r"old_one/more: is a link to a folder"):
         files_of(package, "old-one", "new-one")
+
+
+def test_migrate_takes_a_folder_and_refuses_a_name_that_is_not_valid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = small_repository(tmp_path / "repository", "date_arithmetic")
+    assert main(["migrate", "date_arithmetic", "--name", "Bad name", "--root", str(root)]) == 2
+    assert "'Bad name' is not a valid name" in capsys.readouterr().err

@@ -425,6 +425,13 @@ def test_train_hub_dry_run_without_key_writes_a_file_that_check_keeps(
     assert "gsm8k" not in capsys.readouterr().err
 
 
+def test_train_hub_without_key_and_model_says_that_the_platform_was_not_read(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(repository, "acme/gsm8k", "--dry-run") == 2
+    assert "--model is missing; without a key the platform was not read; an example is:" in capsys.readouterr().err
+
+
 def test_train_hub_output_is_the_file_that_the_heading_names(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -109,7 +109,8 @@ def _model(settings: HubRunSettings, offer: TrainingOffer) -> str:
     listed = "".join(f"\n    {name}" for name in known[:MOST_SHOWN])
     if len(known) > MOST_SHOWN:
         listed += f"\n    and {len(known) - MOST_SHOWN} more: prime train models"
-    what = "models on the platform" if offer.models else "the platform lists no models; an example is"
+    why = offer.unread or "the platform lists no models"
+    what = "models on the platform" if offer.models else f"{why}; an example is"
     if can_ask():
         print(f"{what}:{listed}")
         return answer(f"Model to start from [{known[0]}]") or known[0]

@@ -9,7 +9,7 @@ import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
 from envwright_emulator.server import EmulatedHub
-from small_repository import ROOT, small_repository
+from small_repository import ROOT, edit, small_repository
 
 
 @pytest.fixture
@@ -60,6 +60,7 @@ def test_plan_refuses_only_the_runs_on_a_broken_environment(root: Path, capsys: 
 def test_broken_environment_is_not_published_by_release(
     root: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    edit(root / "registry.yaml", "  word-problems: {}", "  word-problems: {publish_evals: true}")
     proof = root / "proof.json"
     failed = {"name": "reverse-text", "verdict": "fail", "digest": "", "hub_hash": "", "gates": {}}
     proof.write_text(json.dumps({"environments": [failed]}))

@@ -322,7 +322,8 @@ def _not_due(planned: Iterable[PlannedRun]) -> list[dict[str, Any]]:
 def _repository(root: Path, planned: Planned) -> Repository:
     """The packages to publish, or whose evaluations may be pushed."""
     entries = planned.registry.environments
-    names = {step.desired.name for step in planned.plan.steps if entries[step.desired.name].publish_evals}
+    published = [step for step in planned.plan.steps if step.action == "unchanged"]
+    names = {step.desired.name for step in published if entries[step.desired.name].publish_evals}
     names |= {step.desired.name for step in planned.plan.writes}
     return Repository.load(root, sorted(names)) if names else Repository(root, planned.registry, {})
 

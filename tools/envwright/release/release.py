@@ -367,10 +367,10 @@ def outcome(ledger: ReleaseLedger, external: Iterable[ExternalStep] = ()) -> tup
         return exit_codes.INTERRUPTED, "the release was interrupted; run it again: it reads the Hub's state first"
     absent, unread = [], []
     for each in external:
-        fix = "correct its hub address or its version in registry.yaml"
-        message = f"{each.address}, an environment of the Hub, is {each.standing} there: {fix}"
-        absent += [message] if each.standing in ("missing", "no-access") else []
-        unread += [message] if each.standing == "unreadable" else []
+        named = f"{each.address}, an environment of the Hub,"
+        fix = "correct its hub address or its version in registry.yaml, or use a key that can read it"
+        absent += [f"{named} is {each.standing} there: {fix}"] if each.standing in ("missing", "no-access") else []
+        unread += [f"{named} could not be read: {each.why}; try again"] if each.standing == "unreadable" else []
     runs = {result: [run for run in ledger.runs if run["outcome"] == result] for result in ("failed", "unknown")}
     evaluations = [each for entry in ledger.entries for each in entry.evaluations if each.outcome == "failed"]
     failed = [*_entries_with(ledger, {"refused", "failed", "wedged"})]

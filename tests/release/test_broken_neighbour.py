@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -83,6 +86,22 @@ def test_release_ends_as_its_plan_where_a_run_is_refused(
     assert [(run["name"], run["outcome"]) for run in release["runs"]] == [("broken", "failed")]
     assert signed_in.state()["run"] == []
     assert "run broken failed: word-problems cannot be read" in capsys.readouterr().err.splitlines()[-1]
+    assert signed_in.state()["environment"] == []
+
+
+class FullDisk(io.StringIO):
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_release_whose_result_cannot_be_printed_does_not_deny_it(
+    root: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout", FullDisk())
+    with pytest.raises(OSError, match="No space left"):
+        main(["release", "--yes", "--changed", "HEAD", "--evidence", str(root / "none.json"), "--root", str(root)])
+    assert json.loads((root / "reports/release.json").read_text())["environments"][0]["result"] == "refused"
+    assert "nothing was published" not in capsys.readouterr().err
     assert signed_in.state()["environment"] == []
 
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -277,18 +278,15 @@ def carry_out_plan(
     ledger.interrupted = True  # until it has ended: a killed release leaves this behind
     file.begin()
     shutil.rmtree(reports / PUBLISHED, ignore_errors=True)
-    try:
-        with terminated_like_interrupted():
-            release.apply(planned.plan, file.record)
-            if not settings.evidence_only:
-                _loaded(root, file, quiet=settings.quiet)
-                lost = {entry.step.desired.name for entry in ledger.entries if not entry.is_ready}
-                ready = planned.there - lost | {each.step.desired.name for each in ledger.entries if each.is_ready}
-                situation = Situation(root, planned.registry, planned.access, planned.prime, ready, stop)
-                ledger.runs = _submitted(situation, planned.plan.runs)
+    with suppress(KeyboardInterrupt, Interrupted), terminated_like_interrupted():
+        release.apply(planned.plan, file.record)
+        if not settings.evidence_only:
+            _loaded(root, file, quiet=settings.quiet)
+            lost = {entry.step.desired.name for entry in ledger.entries if not entry.is_ready}
+            ready = planned.there - lost | {each.step.desired.name for each in ledger.entries if each.is_ready}
+            situation = Situation(root, planned.registry, planned.access, planned.prime, ready, stop)
+            ledger.runs = _submitted(situation, planned.plan.runs)
         ledger.interrupted = False
-    except (KeyboardInterrupt, Interrupted):
-        ledger.interrupted = True
     return file
 
 

@@ -425,11 +425,21 @@ def test_train_hub_dry_run_without_key_writes_a_file_that_check_keeps(
     assert "gsm8k" not in capsys.readouterr().err
 
 
-def test_train_hub_without_key_and_model_says_that_the_platform_was_not_read(
-    repository: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("acme/a", "--model is missing; without a key the platform was not read; an example is:"),
+        ("acme/a --model m --lr inf", "a-m: inf is not a finite number"),
+        ("acme/a@1 acme/a@2 acme/a@3 --model m", "acme/a@3: acme/a is named already, and a run has two versions of"),
+        ("acme/a --model m --output registry.yaml/a.toml", "registry.yaml/a.toml cannot be written: "),
+    ],
+)
+def test_train_hub_without_key_refuses_in_one_line(
+    arguments: str, said: str, repository: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert train(repository, "acme/gsm8k", "--dry-run") == 2
-    assert "--model is missing; without a key the platform was not read; an example is:" in capsys.readouterr().err
+    monkeypatch.chdir(repository)
+    assert train(repository, *arguments.split(), "--dry-run") == 2
+    assert capsys.readouterr().err.splitlines()[0].startswith(said)
 
 
 def test_train_hub_output_is_the_file_that_the_heading_names(

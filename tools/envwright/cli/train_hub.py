@@ -85,7 +85,10 @@ def run(options: argparse.Namespace) -> int:
             raise
         message = f"{error.place} is a dataset of Hugging Face, not an environment of the Hub"
         raise Unusable(message, f"envwright inspect {error.place}") from None
-    write_whole(hub_run.file, hub_run.text)
+    try:
+        write_whole(hub_run.file, hub_run.text)
+    except OSError as error:
+        raise Unusable(f"{hub_run.file} cannot be written: {error.strerror or error}") from None
     print(f"{hub_run.file}:\n\n{hub_run.text}")
     scrub = platform.access.scrubber.text
     print(scrub(render_runs([run_result(hub_run.run)], quiet=True)), end="")

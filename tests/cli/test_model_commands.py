@@ -244,6 +244,13 @@ def test_split_without_held_out_tasks_names_the_declaration(
     assert fake.chats == []
 
 
+@pytest.mark.parametrize("policy", ["orcale", "blend:orcale=1"])
+def test_record_of_an_unknown_policy_is_a_usage_error(policy: str, run: Run) -> None:
+    code, output = run("record", "word-problems", "--policy", policy)
+    assert code == exit_codes.USAGE
+    assert f"unknown policy: {policy}" in output
+
+
 @worker
 def test_record_during_outage_writes_nothing(root: Path, fake: FakeProvider, run: Run) -> None:
     fake.always = "429"

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from envwright.authoring.migrate.package import files_of, needs_more
 from envwright.authoring.migrate.reading import NotMovable, unfinished_places
+from envwright.cli.main import main
 from old_packages import WITH_TOOLS, as_single_file, old_package
+from small_repository import small_repository
 
 SIMPLE = '''import verifiers as vf
 from datasets import Dataset
@@ -27,6 +29,7 @@ GAME = """
 class GameEnv(vf.MultiTurnEnv):
     async def env_response(self, messages, state): return "more"
 """
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 RIGHT = "vf.Rubric(funcs=[right])"
 READ = "vf.Rubric(funcs=[right], parser=parser)"
 FILLED = "    rubric = vf.Rubric(funcs=[right])\n    "
@@ -41,7 +44,7 @@ def moved(folder: Path, source: str, **more: str) -> dict[str, str]:
     files = files_of(old_package(folder, "old-one", source, **more), "old-one", "new-one")
     for name, text in files.items():
         if name.endswith(".py"):
-            ast.parse(text, name)
+            compile(text, name, "exec")
     return files
 
 
@@ -74,6 +77,16 @@ def test_migration_single_file_package_is_moved(tmp_path: Path):
     assert "def right(completion, answer, parser):" in files["new_one/parts.py"]
     assert "class NewOneTaskset" in files["new_one/taskset.py"]
     assert files["README.md"] == "# new-one\n"
+    assert "old_one.py" not in files
+
+
+def test_migration_finds_a_module_in_a_folder_of_sources(tmp_path: Path):
+    package = old_package(tmp_path, "old-one", source_of(RIGHT), words="WORDS = []\n")
+    (package / "src").mkdir()
+    (package / "old_one").rename(package / "src" / "other")
+    files = files_of(package, "old-one", "new-one", "src/other")
+    assert {"new_one/parts.py", "new_one/words.py"} < files.keys()
+    assert not [name for name in files if name.startswith("src")]
 
 
 @pytest.mark.parametrize(
@@ -104,19 +117,24 @@ def test_migration_moves_arguments_to_config_and_keeps_both_splits(tmp_path: Pat
 
 
 def test_migration_turns_column_read_by_reward_into_field(tmp_path: Path):
-    before = "    def fits(completion, difficulty, image): return 1.0"
+    before = "    def fits(completion, difficulty, image, limit=0.5): return 1.0"
     taskset = simple(tmp_path, "vf.Rubric(funcs=[fits])", before=before)["new_one/taskset.py"]
-    assert "    difficulty: Any = None\n    image_column: Any = None\n" in taskset
+    assert "    difficulty: Any = None\n    image_column: Any = None\n    limit: Any = 0.5\n" in taskset
     assert "difficulty=self.data.difficulty, image=self.data.image_column" in taskset
-    assert '"difficulty": "difficulty", "image_column": "image"}' in taskset
+    assert '"difficulty": "difficulty", "image_column": "image", "limit": "limit"}' in taskset
 
 
 def test_migration_keeps_quotes_in_texts_of_pyproject(tmp_path: Path):
     folder = old_package(tmp_path, "old-one", source_of(RIGHT))
     pyproject = folder / "pyproject.toml"
     text = pyproject.read_text().replace('"What products cost."', """'The word "no", and a \\d.'""")
+    text = text.replace('[tool.envwright.answer]\ntype = "number"', "[tool.envwright]  # ours\nworker.fresh = true")
+    text += 'answer = { type = "number", tolerance = 1e-6 }\n[project.urls]\n"Bug reports" = "https://x.test"\n'
     pyproject.write_text(text.replace('"datasets>=3.3,<6"', """'numpy>=2; python_version < "3.13"'"""))
-    project = tomllib.loads(files_of(folder, "old-one", "new-one")["pyproject.toml"])["project"]
+    made = tomllib.loads(files_of(folder, "old-one", "new-one")["pyproject.toml"])
+    assert made["tool"]["envwright"] == {"worker": {"fresh": True}, "answer": {"type": "number", "tolerance": 1e-6}}
+    project = made["project"]
+    assert project["urls"] == {"Bug reports": "https://x.test"}
     assert project["description"] == 'The word "no", and a \\d.'
     assert project["dependencies"] == ["verifiers>=0.4.0,<0.5", 'numpy>=2; python_version < "3.13"']
 
@@ -142,6 +160,17 @@ def test_migration_turns_tools_into_toolset_with_same_names(tmp_path: Path):
     assert "async def price_of(self, product: str) -> str:" in server
     assert "return str(price_of(product))" in server
     assert "return str(await add(a, b))" in server
+
+
+def test_migration_gives_a_tool_what_its_signature_and_docstring_need(tmp_path: Path):
+    text = r"""Costs "as \d" or "none\""""
+    source = WITH_TOOLS.replace("price_of(product: str)", 'price_of(product: Literal["a"] = FIRST, /, *, unit=1)')
+    source = source.replace('"""Add two numbers."""', f"r'''{text}'''")
+    server = moved(tmp_path, f"from typing import Literal\nFIRST = 'a'\n{source}")["new_one/server.py"]
+    assert "from new_one.parts import FIRST, Literal, price_of\n" in server
+    assert "return str(price_of(product, unit=unit))" in server
+    documents = (ast.get_docstring(node) for node in ast.walk(ast.parse(server)) if isinstance(node, FUNCTIONS))
+    assert text in documents
 
 
 def test_migration_turns_parser_format_function_into_reward(tmp_path: Path):
@@ -218,6 +247,8 @@ def test_migration_marks_judge_and_keeps_its_code(tmp_path: Path):
         (RIGHT, "", ", eval_dataset=dataset", "split='test'", "The argument split has the name of another option"),
         (RIGHT, "", ", system_prompt=system_prompt", "system_prompt='Hi'", "The argument system_prompt has the name"),
         (RIGHT, "", "", "kind: Optional[str] = None", "The annotation of kind uses names of its module"),
+        ("vf.Rubric([near])", "    def near(info, limit=LEAST): return limit", "", "", "The default of limit uses"),
+        ("vf.Rubric([near])", "    def near(info, **more): return more['a']", "", "", "The reward near reads **more"),
     ],
 )
 def test_migration_marks_code_for_the_author(
@@ -227,16 +258,29 @@ def test_migration_marks_code_for_the_author(
     assert {each[: len(reason)] for each in found} == {reason}
 
 
-def test_migration_skips_and_marks_test_of_old_environment(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("code", "skip"),
+    [
+        ("def test_it():\n    load_environment()\n", "\n@pytest.mark.skip(reason="),
+        (
+            "class TestIt:\n    def test_it(self): load_environment()\n",
+            "\npytest.skip(allow_module_level=True, reason=",
+        ),
+        ("@fixture\ndef env(): return load_environment()\n", "\npytest.skip(allow_module_level=True, reason="),
+    ],
+)
+def test_migration_skips_and_marks_test_of_old_environment(tmp_path: Path, code: str, skip: str):
     folder = old_package(tmp_path, "old-one", source_of())
-    text = "from old_one import load_environment, right\n\n"
-    text += "def test_it():\n    load_environment()\n\ndef test_other():\n    right\n"
-    (folder / "tests" / "test_old_one.py").write_text(text)
+    text = f'"""Tests."""\nfrom __future__ import annotations\nfrom old_one import load_environment, right\n\n{code}'
+    (folder / "tests" / "test_old_one.py").write_text(f"{text}\ndef test_other():\n    right\n")
     files = files_of(folder, "old-one", "new-one")
     tests = files["tests/test_new_one.py"]
-    assert tests.count("@pytest.mark.skip") == 1
-    assert "from new_one.parts import right\n" in tests
-    assert len(unfinished_places(files)) == 1
+    compile(tests, "tests", "exec")
+    assert tests.count("pytest.") == tests.count(skip) == 1
+    assert tests.index("from new_one.parts import right\n") < tests.index("import pytest\n") < tests.index(skip)
+    assert [place.reason for place in unfinished_places(files)] == [
+        "this test loads the environment as verifiers 0.3 does"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -429,10 +473,27 @@ def test_migration_of_a_module_named_as_a_written_one_is_refused(tmp_path: Path,
 
 def test_migration_copies_data_bytes_and_finds_no_marks_in_them(tmp_path: Path) -> None:
     package = old_package(tmp_path, "old-one", source_of())
-    (package / "old_one" / "notes.txt").write_bytes(b"# MIGRATE: hello\r\n\xe9")
+    data = b"# MIGRATE: hello\r\n\xe9"
+    for name in ("old_one/notes.txt", "old_one/rows.parquet", "tests/old_one.json", "LICENSE"):
+        (package / name).write_bytes(data)
+    (package / "tests" / "oracle.py").write_text("from old_one import right\n")
     files = files_of(package, "old-one", "new-one")
-    assert files["new_one/notes.txt"].encode("utf-8", "surrogateescape") == b"# MIGRATE: hello\r\n\xe9"
+    for name in ("new_one/notes.txt", "new_one/rows.parquet", "tests/old_one.json", "LICENSE"):
+        assert files[name].encode("utf-8", "surrogateescape") == data
+    assert files["tests/oracle.py"] == "from new_one.parts import right\n"
+    assert "requirements.lock" not in files
     assert reasons(files) == []
     (package / "tests" / "test_it.py").write_text("def test_it(:\n")
     with pytest.raises(NotMovable, match=r"test_it.py: is not valid Python"):
         files_of(package, "old-one", "new-one")
+    (package / "old_one" / "more").symlink_to(package / "tests")
+    with pytest.raises(NotMovable, match=r"old_one/more: is a link to a folder"):
+        files_of(package, "old-one", "new-one")
+
+
+def test_migrate_takes_a_folder_and_refuses_a_name_that_is_not_valid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = small_repository(tmp_path / "repository", "date_arithmetic")
+    assert main(["migrate", "date_arithmetic", "--name", "Bad name", "--root", str(root)]) == 2
+    assert "'Bad name' is not a valid name" in capsys.readouterr().err

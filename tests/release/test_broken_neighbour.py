@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 from pathlib import Path
 
 import pytest
 from envwright import exit_codes
 from envwright.cli.main import main
 from envwright_emulator.server import EmulatedHub
-from small_repository import ROOT, small_repository
+from small_repository import ROOT, edit, small_repository
 
 
 @pytest.fixture
@@ -60,6 +63,7 @@ def test_plan_refuses_only_the_runs_on_a_broken_environment(root: Path, capsys: 
 def test_broken_environment_is_not_published_by_release(
     root: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    edit(root / "registry.yaml", "  word-problems: {}", "  word-problems: {publish_evals: true}")
     proof = root / "proof.json"
     failed = {"name": "reverse-text", "verdict": "fail", "digest": "", "hub_hash": "", "gates": {}}
     proof.write_text(json.dumps({"environments": [failed]}))
@@ -82,6 +86,22 @@ def test_release_ends_as_its_plan_where_a_run_is_refused(
     assert [(run["name"], run["outcome"]) for run in release["runs"]] == [("broken", "failed")]
     assert signed_in.state()["run"] == []
     assert "run broken failed: word-problems cannot be read" in capsys.readouterr().err.splitlines()[-1]
+    assert signed_in.state()["environment"] == []
+
+
+class FullDisk(io.StringIO):
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_release_whose_result_cannot_be_printed_does_not_deny_it(
+    root: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout", FullDisk())
+    with pytest.raises(OSError, match="No space left"):
+        main(["release", "--yes", "--changed", "HEAD", "--evidence", str(root / "none.json"), "--root", str(root)])
+    assert json.loads((root / "reports/release.json").read_text())["environments"][0]["result"] == "refused"
+    assert "nothing was published" not in capsys.readouterr().err
     assert signed_in.state()["environment"] == []
 
 

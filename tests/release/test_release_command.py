@@ -25,6 +25,9 @@ from envwright.builds.wheel import built_wheel
 from envwright.cli.main import main
 from envwright.hub.access import Prime
 from envwright.packages.repository import Repository
+from envwright.release.ledger import ReleaseLedger
+from envwright.release.plan import ExternalStep
+from envwright.release.release import outcome
 from envwright.system.workspace import Workspace
 from envwright_emulator.server import EmulatedHub
 from small_repository import edit, git, passed, small_repository
@@ -331,3 +334,9 @@ def test_release_prints_links_and_reason_of_its_exit_code(place: Place, capfd: p
     assert place.report("release.json")["environments"][0]["page"] == page
     last = captured.err.splitlines()[-1]
     assert last.startswith("exit code 1: acme/elsewhere@0.1.0, an environment of the Hub, is missing there: correct")
+
+
+def test_release_says_why_an_environment_of_the_hub_could_not_be_read() -> None:
+    unread = ExternalStep("elsewhere", "acme/elsewhere@0.1.0", "unreadable", "HTTP 503")
+    why = "acme/elsewhere@0.1.0, an environment of the Hub, could not be read: HTTP 503; try again"
+    assert outcome(ReleaseLedger("", "", "", ""), [unread]) == (exit_codes.ERROR, why)

@@ -59,6 +59,14 @@ def test_endpoint_with_all_keys_is_read(tmp_path: Path) -> None:
     assert endpoint.has_prices
 
 
+@pytest.mark.parametrize("header", ["endpoint = [{", '[["endpoint"]]\n'])
+def test_endpoint_of_another_header_has_its_line(tmp_path: Path, header: str) -> None:
+    end = "}]" if "{" in header else ""
+    keys = [line for line in SOUND.splitlines() if " = " in line]
+    read = read_endpoints(write(tmp_path, "# models\n" + header + (", " if end else "\n").join(keys) + end))
+    assert read["small"].line == 2
+
+
 def test_endpoint_accepts_long_key_names_of_verifiers(tmp_path: Path) -> None:
     text = SOUND.replace("url =", "api_base_url =").replace("key =", "api_key_var =")
     assert read_endpoints(write(tmp_path, text))["small"].key_variable == "EXAMPLE_KEY"

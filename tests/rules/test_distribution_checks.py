@@ -30,6 +30,10 @@ def sample(*groups, policy="blend", tasks=0):
     return RolloutSample(policy, outcomes, DeclaredRange(0.0, 1.0), all_tasks=frozenset(range(tasks)))
 
 
+def test_rewards_of_a_sample_that_look_alike_are_counted_together():
+    assert sample((0.3, 0.1 + 0.2, 1.0)).rewards() == {"0.3": 2, "1": 1}
+
+
 def answers(*groups, tasks=0):
     return {check.rule: check.answer for check in checks_of(sample(*groups, tasks=tasks), GATE)}
 

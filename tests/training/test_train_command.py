@@ -425,6 +425,23 @@ def test_train_hub_dry_run_without_key_writes_a_file_that_check_keeps(
     assert "gsm8k" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("acme/a", "--model is missing; without a key the platform was not read; an example is:"),
+        ("acme/a --model m --lr inf", "a-m: inf is not a finite number"),
+        ("acme/a@1 acme/a@2 acme/a@3 --model m", "acme/a@3: acme/a is named already, and a run has two versions of"),
+        ("acme/a --model m --output registry.yaml/a.toml", "registry.yaml/a.toml cannot be written: "),
+    ],
+)
+def test_train_hub_without_key_refuses_in_one_line(
+    arguments: str, said: str, repository: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    assert train(repository, *arguments.split(), "--dry-run") == 2
+    assert capsys.readouterr().err.splitlines()[0].startswith(said)
+
+
 def test_train_hub_output_is_the_file_that_the_heading_names(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

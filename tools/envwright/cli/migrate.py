@@ -10,7 +10,7 @@ from pathlib import Path
 from envwright import exit_codes
 from envwright.authoring.migrate.package import files_of, needs_more
 from envwright.authoring.migrate.reading import unfinished_places
-from envwright.authoring.new.write import refuse_taken, write
+from envwright.authoring.new.write import refuse_name, write
 from envwright.builds.resolve import resolve_lock
 from envwright.cli import arguments
 from envwright.cli.rewards import print_diff
@@ -41,15 +41,14 @@ def run(options: argparse.Namespace) -> int:
     """Write the new package beside the old one, list the remaining work, and compare the rewards of both."""
     root = options.root
     repository = Repository.load(root, [options.old])
-    old = repository.packages[options.old]
-    new = options.name or f"{options.old}-v1"
+    (name,) = repository.select([options.old])
+    old, new = repository.packages[name], options.name or f"{name}-v1"
     if old.generation != "v0":
-        message = f"{options.old} is already written for verifiers 0.4: nothing to move"
-        raise DeclarationError([Problem(options.old, None, message)])
+        raise DeclarationError([Problem(name, None, f"{name} is already written for verifiers 0.4: nothing to move")])
     try:
-        refuse_taken(root, repository.registry, new)
-        files = files_of(old.folder, options.old, new)
-        written = write(root, new, files, "v1", repository.registry.environments[options.old].owners)
+        refuse_name(root, repository.registry, new)
+        files = files_of(old.folder, name, new, old.module_path)
+        written = write(root, new, files, "v1", repository.registry.environments[name].owners)
         if needs_more(files["pyproject.toml"]):
             resolve_lock(Repository.load(root, [new], with_locks=False).packages[new], threading.Event())
             print(f"{new}: locked", file=sys.stderr)

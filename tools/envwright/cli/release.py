@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from envwright import exit_codes
@@ -119,21 +119,27 @@ def run_release(options: argparse.Namespace) -> int:
     """Plan; publish unless it is a dry run; write reports/release.json; return the exit code."""
     root: Path = options.root
     load_registry(root)  # or a folder that is no repository would get a lock file
-    try:
-        if options.dry_run:
-            return run_plan(options)
-        Workspace(root).base.mkdir(parents=True, exist_ok=True)
-        with locked(Workspace(root).base / "release.lock", wait=False):
-            return _released(root, options.reports, options)
-    except AlreadyLocked:
-        print("another release of this checkout is running: wait until it ends", file=sys.stderr)
-        return exit_codes.ERROR
-    except OSError as error:
-        print(f"nothing was published: {error.filename or root}: {error.strerror or error}", file=sys.stderr)
-        return exit_codes.ERROR
+    if options.dry_run:
+        return run_plan(options)
+    with ExitStack() as alone:
+        try:
+            Workspace(root).base.mkdir(parents=True, exist_ok=True)
+            alone.enter_context(locked(Workspace(root).base / "release.lock", wait=False))
+            released = _released(root, options.reports, options)
+        except AlreadyLocked:
+            print("another release of this checkout is running: wait until it ends", file=sys.stderr)
+            return exit_codes.ERROR
+        except OSError as error:
+            print(f"nothing was published: {error.filename or root}: {error.strerror or error}", file=sys.stderr)
+            return exit_codes.ERROR
+        return _reported(*released, options) if released else exit_codes.PASS
 
 
-def _released(root: Path, reports: Path, options: argparse.Namespace) -> int:
+def _released(root: Path, reports: Path, options: argparse.Namespace) -> tuple[LedgerFile, Planned] | None:
+    """The ledger of the release, and its plan; `None` if it was not confirmed.
+
+    Raises `OSError` only before anything is published.
+    """
     stop = threading.Event()
     planned = make_plan(root, options.names, options.changed, stop)
     write_plan(planned.plan, reports, planned.access.scrubber)
@@ -144,9 +150,8 @@ def _released(root: Path, reports: Path, options: argparse.Namespace) -> int:
     if not options.quiet:
         print(planned.access.scrubber.text(render_plan_text(planned.plan, quiet=True)), file=sys.stderr)
     if (question := _question(planned, options)) and not confirmed(question, options):
-        return exit_codes.PASS
-    file = carry_out_plan(root, planned, reports, arguments.settings(ReleaseSettings, options), stop)
-    return _reported(file, planned, options)
+        return None
+    return carry_out_plan(root, planned, reports, arguments.settings(ReleaseSettings, options), stop), planned
 
 
 def _question(planned: Planned, options: argparse.Namespace) -> str:

@@ -85,7 +85,10 @@ def run(options: argparse.Namespace) -> int:
             raise
         message = f"{error.place} is a dataset of Hugging Face, not an environment of the Hub"
         raise Unusable(message, f"envwright inspect {error.place}") from None
-    write_whole(hub_run.file, hub_run.text)
+    try:
+        write_whole(hub_run.file, hub_run.text)
+    except OSError as error:
+        raise Unusable(f"{hub_run.file} cannot be written: {error.strerror or error}") from None
     print(f"{hub_run.file}:\n\n{hub_run.text}")
     scrub = platform.access.scrubber.text
     print(scrub(render_runs([run_result(hub_run.run)], quiet=True)), end="")
@@ -109,7 +112,8 @@ def _model(settings: HubRunSettings, offer: TrainingOffer) -> str:
     listed = "".join(f"\n    {name}" for name in known[:MOST_SHOWN])
     if len(known) > MOST_SHOWN:
         listed += f"\n    and {len(known) - MOST_SHOWN} more: prime train models"
-    what = "models on the platform" if offer.models else "the platform lists no models; an example is"
+    why = offer.unread or "the platform lists no models"
+    what = "models on the platform" if offer.models else f"{why}; an example is"
     if can_ask():
         print(f"{what}:{listed}")
         return answer(f"Model to start from [{known[0]}]") or known[0]

@@ -45,7 +45,7 @@ _KEYS = (
     *_READ_BY_VERIFIERS,
 )
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-_HEADER = re.compile(r"[ \t]*\[\[[ \t]*endpoint[ \t]*\]\]")
+_HEADER = re.compile(r"[ \t]*\[\[[ \t]*[\"']?endpoint[\"']?[ \t]*\]\]")
 
 
 PRIME_KEY = "PRIME_API_KEY"
@@ -71,6 +71,7 @@ class Endpoint:
     max_tokens: int = MAX_TOKENS["instruct"]
     timeout_s: float = 600.0
     line: int | None = None
+    """Its line in the file; `None` for a model of Prime Inference without an entry."""
 
     @property
     def has_prices(self) -> bool:
@@ -140,7 +141,7 @@ def read_endpoints(root: Path) -> dict[str, Endpoint]:
         raise DeclarationError(problems)
     endpoints: dict[str, Endpoint] = {}
     for index, entry in enumerate(entries):
-        made = _endpoint(entry, lines.get((index, "")))
+        made = _endpoint(entry, _line(lines, index))
         endpoints.setdefault(made.name, made)
     return endpoints
 
@@ -160,7 +161,7 @@ def key_variables(root: Path | None) -> dict[str, str]:
             for index, entry in enumerate(entries):
                 for key in ("key", "api_key_var"):
                     if isinstance(entry.get(key), str):
-                        found[entry[key].strip()] = f"{file}:{lines.get((index, key), lines.get((index, '')))}"
+                        found[entry[key].strip()] = f"{file}:{_line(lines, index, key)}"
     return found
 
 
@@ -216,8 +217,7 @@ def _problems(
     entry: Mapping[str, Any], file: str, lines: Mapping[tuple[int, str], int], index: int
 ) -> Iterator[Problem]:
     def problem(key: str, message: str, found: object = "", **more: str) -> Problem:
-        line = lines.get((index, key), lines.get((index, "")))
-        return Problem(file, line, message, f"endpoint[{index}].{key}", str(found), **more)
+        return Problem(file, _line(lines, index, key), message, f"endpoint[{index}].{key}", str(found), **more)
 
     for key in entry:
         if key not in _KEYS:
@@ -273,10 +273,14 @@ def _number_problems(entry: Mapping[str, Any], problem: Any) -> Iterator[Problem
         )
 
 
+def _line(lines: Mapping[tuple[int, str], int], index: int, key: str = "") -> int:
+    """The line of a key or of its entry; of all entries where they are a list in one place, `endpoint = [{…}]`."""
+    return next(lines[place] for place in ((index, key), (index, ""), (-1, "endpoint"), (-1, "")) if place in lines)
+
+
 def _lines_of(text: str) -> dict[tuple[int, str], int]:
     """The lines of the entries, each under an empty key, and of their keys."""
-    found: dict[tuple[int, str], int] = {}
-    index = -1
+    found, index = {(-1, ""): 1}, -1
     for number, row in enumerate(text.splitlines(), start=1):
         if _HEADER.match(row):
             index += 1

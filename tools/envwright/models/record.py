@@ -8,6 +8,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from envwright_worker.policies import policy_named
+from envwright_worker.policies.blend import blend_named, is_blend
+from envwright_worker.policies.policy import UnknownPolicy
+
 from envwright import exit_codes
 from envwright.exit_codes import CommandError
 from envwright.facts.recordings import RecordedScore
@@ -61,6 +65,8 @@ def record(
     """Record the environments with the model at an endpoint, or with a scripted policy. Raises `CommandError`."""
     if policy is None:
         check_judges(repository, names, scripted=settings.scripted_judge)
+    else:
+        _refuse_unknown(policy)
     with relay_to(repository.root, str(model), settings) if policy is None else nullcontext(policy) as speaker:
         for name in names:
             entry, package = repository.registry.environments[name], repository.packages[name]
@@ -71,6 +77,13 @@ def record(
                 package = again
             target = EvaluationTarget(repository.root, entry, package, settings)
             _record(target, speaker, str(model or policy), date)
+
+
+def _refuse_unknown(policy: str) -> None:
+    try:
+        _ = blend_named(policy) if is_blend(policy) else policy_named(policy)
+    except UnknownPolicy as error:
+        raise CommandError(f"unknown policy: {error}; docs/policies.md lists all, and blend mixes them") from None
 
 
 def _record(target: EvaluationTarget, speaker: Relay | str, label: str, date: str | None) -> None:

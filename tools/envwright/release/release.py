@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -277,18 +278,15 @@ def carry_out_plan(
     ledger.interrupted = True  # until it has ended: a killed release leaves this behind
     file.begin()
     shutil.rmtree(reports / PUBLISHED, ignore_errors=True)
-    try:
-        with terminated_like_interrupted():
-            release.apply(planned.plan, file.record)
-            if not settings.evidence_only:
-                _loaded(root, file, quiet=settings.quiet)
-                lost = {entry.step.desired.name for entry in ledger.entries if not entry.is_ready}
-                ready = planned.there - lost | {each.step.desired.name for each in ledger.entries if each.is_ready}
-                situation = Situation(root, planned.registry, planned.access, planned.prime, ready, stop)
-                ledger.runs = _submitted(situation, planned.plan.runs)
+    with suppress(KeyboardInterrupt, Interrupted), terminated_like_interrupted():
+        release.apply(planned.plan, file.record)
+        if not settings.evidence_only:
+            _loaded(root, file, quiet=settings.quiet)
+            lost = {entry.step.desired.name for entry in ledger.entries if not entry.is_ready}
+            ready = planned.there - lost | {each.step.desired.name for each in ledger.entries if each.is_ready}
+            situation = Situation(root, planned.registry, planned.access, planned.prime, ready, stop)
+            ledger.runs = _submitted(situation, planned.plan.runs)
         ledger.interrupted = False
-    except (KeyboardInterrupt, Interrupted):
-        ledger.interrupted = True
     return file
 
 
@@ -322,7 +320,8 @@ def _not_due(planned: Iterable[PlannedRun]) -> list[dict[str, Any]]:
 def _repository(root: Path, planned: Planned) -> Repository:
     """The packages to publish, or whose evaluations may be pushed."""
     entries = planned.registry.environments
-    names = {step.desired.name for step in planned.plan.steps if entries[step.desired.name].publish_evals}
+    published = [step for step in planned.plan.steps if step.action == "unchanged"]
+    names = {step.desired.name for step in published if entries[step.desired.name].publish_evals}
     names |= {step.desired.name for step in planned.plan.writes}
     return Repository.load(root, sorted(names)) if names else Repository(root, planned.registry, {})
 
@@ -366,10 +365,10 @@ def outcome(ledger: ReleaseLedger, external: Iterable[ExternalStep] = ()) -> tup
         return exit_codes.INTERRUPTED, "the release was interrupted; run it again: it reads the Hub's state first"
     absent, unread = [], []
     for each in external:
-        fix = "correct its hub address or its version in registry.yaml"
-        message = f"{each.address}, an environment of the Hub, is {each.standing} there: {fix}"
-        absent += [message] if each.standing in ("missing", "no-access") else []
-        unread += [message] if each.standing == "unreadable" else []
+        named = f"{each.address}, an environment of the Hub,"
+        fix = "correct its hub address or its version in registry.yaml, or use a key that can read it"
+        absent += [f"{named} is {each.standing} there: {fix}"] if each.standing in ("missing", "no-access") else []
+        unread += [f"{named} could not be read: {each.why}; try again"] if each.standing == "unreadable" else []
     runs = {result: [run for run in ledger.runs if run["outcome"] == result] for result in ("failed", "unknown")}
     evaluations = [each for entry in ledger.entries for each in entry.evaluations if each.outcome == "failed"]
     failed = [*_entries_with(ledger, {"refused", "failed", "wedged"})]

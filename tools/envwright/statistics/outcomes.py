@@ -153,8 +153,8 @@ class RolloutSample:
         return is_blend(self.policy) or self.policy.startswith(SCRIPT_PREFIX) or self.policy in FIXED_POLICIES
 
     def rewards(self) -> dict[str, int]:
-        """The frequency of each reward, the most frequent first."""
-        return {number(reward): count for reward, count in Counter(each.reward for each in self.scored).most_common(10)}
+        """The ten most frequent rewards as texts, the most frequent first; equal texts are one reward."""
+        return dict(Counter(number(outcome.reward) for outcome in self.scored).most_common(10))
 
 
 def grouped(outcomes: Iterable[RolloutOutcome]) -> dict[TaskId, list[RolloutOutcome]]:

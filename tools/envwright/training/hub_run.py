@@ -170,7 +170,7 @@ def compiled_hub_run(settings: HubRunSettings, platform: TrainingPlatform, root:
         raise Unusable(wrong) from None
     [run] = declared_runs(Registry("", {}, external, {name: declared}, {name: spec}), {}, [spec])
     if run.compiled is None:
-        raise Unusable("; ".join(finding.message for finding in run.findings))
+        raise Unusable("; ".join(finding.message for finding in run.findings if finding.counts))
     path, text = next(iter(run.compiled.files.items()))
     file = settings.output or root / path
     if file.is_dir():
@@ -217,6 +217,8 @@ def _external(addresses: Sequence[str], platform: TrainingPlatform) -> dict[str,
                 why = reading.why or "nothing is published there"
                 raise NotOnHub(place, f"{address} was not found on the Hub: {why}")
         label = name if name not in found else f"{owner}-{name}"
+        if label in found:
+            raise Unusable(f"{address}: {place} is named already, and a run has two versions of it at most")
         found[label] = ExternalEntry(label, owner, name, version)
     return found
 

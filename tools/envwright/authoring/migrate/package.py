@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import re
 import tomllib
 from collections.abc import Iterator
@@ -11,7 +13,9 @@ from textwrap import indent
 from typing import Any
 
 import libcst as cst
-from libcst import matchers as m
+from libcst.codemod import CodemodContext
+from libcst.codemod.visitors import AddImportsVisitor
+from packaging.utils import canonicalize_name
 
 from envwright.authoring.migrate.reading import (
     LOAD,
@@ -24,18 +28,24 @@ from envwright.authoring.migrate.reading import (
     Reward,
     code_of,
     function_named,
+    imports,
     marked,
     parsed,
+    portable,
     read,
 )
 from envwright.authoring.migrate.rewriting import lists_will_do, parts_of, rewritten
 from envwright.authoring.text_templates import quoted, text_templates
+from envwright.packages.content import list_content
+from envwright.packages.lock import LOCK_FILE
+from envwright.packages.pyproject import Pyproject, parse_requirement
+from envwright.text.python_source import parse_python
 
 TEMPLATES = Path(__file__).parent / "templates"
-KEPT = (".toml", ".txt", ".json", ".jsonl", ".csv", ".yaml")
-"""Data files of a package, copied unchanged."""
 VERIFIERS = "verifiers>=0.4.0,<0.5"
 REQUIRES_PYTHON = ">=3.11,<3.15"
+KEPT_TABLES = ("project.urls", "tool.envwright.answer", "tool.envwright.reward", "tool.envwright.worker")
+"""Tables of pyproject.toml whose values are kept. Only vf-eval of 0.3 reads `tool.verifiers.eval`, which is not."""
 KNOWN = {
     "completion": "completion_of(trace)",
     "prompt": "messages_of(trace)[0]",
@@ -48,13 +58,14 @@ KNOWN = {
 """Parameter of a reward function → the expression that gives its value in 0.4."""
 
 
-def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
+def files_of(folder: Path, old: str, new: str, module_path: str = "") -> dict[str, str]:
     """The new package's files by path, made from the old package's folder; both names as in the registry.
 
-    Raises `NotMovable` if the old package cannot be migrated.
+    `module_path` is the old module's place in that folder, by default its name. Raises `NotMovable` if the old package
+    cannot be migrated.
     """
-    was, becomes = old.replace("-", "_"), new.replace("-", "_")
-    original = read(folder, was)
+    source, becomes = folder / (module_path or old.replace("-", "_")), new.replace("-", "_")
+    original = read(source.parent, source.name)
     home = parts_of(original)
     files = {
         f"{becomes}/__init__.py": init(original, new, becomes),
@@ -74,27 +85,38 @@ def files_of(folder: Path, old: str, new: str) -> dict[str, str]:
         if name not in ("", original.home):
             place = f"{name.replace('.', '/')}.py"
             if f"{becomes}/{place}" in files:
-                raise NotMovable(f"{folder / was / place}: migrate writes a module of this name; rename yours first")
+                raise NotMovable(f"{source / place}: migrate writes a module of this name; rename yours first")
             files[f"{becomes}/{place}"] = rewritten(original, name, becomes, module)
-    for path in sorted((folder / was).rglob("*")):
-        if path.suffix in KEPT:  # bytes that are not UTF-8 become surrogates, which `write` turns back into these bytes
-            files[f"{becomes}/{path.relative_to(folder / was)}"] = path.read_bytes().decode("utf-8", "surrogateescape")
-    files["pyproject.toml"] = _pyproject((folder / "pyproject.toml").read_text("utf-8"), new, becomes, original)
+    files["pyproject.toml"] = _pyproject(folder / "pyproject.toml", new, becomes, original)
     readme = folder / "README.md"
     page = readme.read_text("utf-8", "surrogateescape") if readme.is_file() else f"# {new}\n"
     files["README.md"] = _readme(page, old, new, original)
-    for path in sorted((folder / "tests").glob("*")):
-        name = path.name.replace(was, becomes)
-        if path.suffix == ".py" and path.name.startswith("test_"):
-            files[f"tests/{name}"] = _tests(parsed(path), original, becomes)
-        elif path.suffix in (".py", ".yaml"):
-            files[f"tests/{name}"] = path.read_bytes().decode("utf-8", "surrogateescape")
+    for path, place in _others(folder, source, becomes):
+        if path.parent == folder / "tests" and path.suffix == ".py":
+            files[place.replace(f"test_{source.name}", f"test_{becomes}")] = _tests(parsed(path), original, becomes)
+        elif place not in files:
+            # bytes that are not UTF-8 become surrogates, which `write` turns back into these bytes
+            files[place] = path.read_bytes().decode("utf-8", "surrogateescape")
     return files
 
 
-def _pyproject(text: str, new: str, module: str, original: Original) -> str:
-    """The project's new table, with the declarations of answers and rewards unchanged."""
-    project: dict[str, Any] = tomllib.loads(text)["project"]
+def _others(folder: Path, source: Path, becomes: str) -> Iterator[tuple[Path, str]]:
+    """The files that are no code of the module, each with its new place; the lock is resolved again."""
+    for name in list_content(folder, folder).files:
+        path = folder / name
+        if path.is_dir():
+            raise NotMovable(f"{path}: is a link to a folder; replace it with the folder itself")
+        if path.is_relative_to(source):
+            if path.suffix != ".py":
+                yield path, f"{becomes}/{path.relative_to(source).as_posix()}"
+        elif path != source.with_suffix(".py") and name != LOCK_FILE:
+            yield path, name
+
+
+def _pyproject(file: Path, new: str, module: str, original: Original) -> str:
+    """The project's new table, and the values of the old tables that still apply."""
+    old = Pyproject("", tomllib.loads(file.read_text("utf-8")), {})
+    project = old.table("project")
     kept = [one for one in project.get("dependencies", []) if not _replaced(one, original)]
     lines = ["[project]", f"name = {quoted(new)}", f"version = {quoted(project.get('version', '0.1.0'))}"]
     lines += [f"description = {quoted(project.get('description', ''))}", 'readme = "README.md"']
@@ -103,16 +125,17 @@ def _pyproject(text: str, new: str, module: str, original: Original) -> str:
     lines += [f"dependencies = {quoted([VERIFIERS, *kept])}", ""]
     lines += ["[build-system]", 'requires = ["hatchling>=1.27,<2"]', 'build-backend = "hatchling.build"', ""]
     lines += ["[tool.hatch.build.targets.wheel]", f'packages = ["{module}"]', ""]
-    # only vf-eval of 0.3 reads tool.verifiers.eval
-    for table in ("project.urls", "tool.envwright.answer", "tool.envwright.reward"):
-        found = re.search(rf"^\[{re.escape(table)}\]\n(?:(?!\[).*\n?)*", text, re.MULTILINE)
-        lines += [found[0].rstrip("\n"), ""] if found is not None else []
+    for table in KEPT_TABLES:
+        held = old.table(*table.split("."))
+        names = [name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else quoted(name) for name in held]
+        values = [f"{name} = {quoted(value)}" for name, value in zip(names, held.values(), strict=True)]
+        lines += [f"[{table}]", *values, ""] if held else []
     return "\n".join(lines)
 
 
 def _replaced(requirement: str, original: Original) -> bool:
     """Whether a dependency is no longer needed: verifiers 0.3, and datasets for plain lists."""
-    name = re.split(r"[<>=!~ \[;]", requirement)[0].lower()
+    name = canonicalize_name(parse_requirement(requirement).name)
     if name == "datasets":
         sources = "".join(module.code for module in original.modules.values())
         made = re.search(r"load_dataset|Dataset\.(?!from_list)|load_example_dataset", sources)
@@ -132,21 +155,25 @@ def _readme(text: str, old: str, new: str, original: Original) -> str:
 
 
 def _tests(module: cst.Module, original: Original, becomes: str) -> str:
-    """The tests under the new name; those that load the environment are skipped, and marked."""
-    body: list[Any] = []
-    skipped = False
-    for statement in module.body:
-        if isinstance(statement, cst.FunctionDef) and LOAD in code_of(statement):
-            skipped = True
-            reason = f'@pytest.mark.skip(reason="{MARK}: this test loads the environment as verifiers 0.3 does")'
-            mark = cst.Decorator(cst.parse_expression(reason[1:]))
-            statement = statement.with_changes(decorators=[mark, *statement.decorators])
-        body.append(statement)
+    """A file of the tests under the new name; those that load the environment are skipped, and marked.
+
+    A file whose fixtures or other code load it is skipped as a whole.
+    """
+    loading = [one for one in module.body if not imports(one) and LOAD in code_of(one)]
+    reason = f'reason="{MARK}: this test loads the environment as verifiers 0.3 does"'
+    body: list[Any] = list(module.body)
+    if all(isinstance(one, cst.FunctionDef) and one.name.value.startswith("test") for one in loading):
+        mark = cst.Decorator(cst.parse_expression(f"pytest.mark.skip({reason})"))
+        body = [one.with_changes(decorators=[mark, *one.decorators]) if one in loading else one for one in body]
+    else:
+        first = next(place for place, one in enumerate(body) if one in loading)
+        body.insert(first, cst.parse_statement(f"pytest.skip(allow_module_level=True, {reason})"))
     changed = module.with_changes(body=body)
-    probe = replace(original, modules={**original.modules, "tests": changed})
-    code = rewritten(probe, None, becomes, changed)
-    missing = skipped and not m.findall(module, m.Import(names=[m.ImportAlias(m.Name("pytest"))]))
-    return f"import pytest\n{code}" if missing else code
+    if loading:
+        context = CodemodContext()
+        AddImportsVisitor.add_needed_import(context, "pytest")
+        changed = AddImportsVisitor(context).transform_module(changed)
+    return rewritten(replace(original, modules={**original.modules, "tests": changed}), None, becomes, changed)
 
 
 def _rendered(template: str, name: str, **context: Any) -> str:
@@ -173,8 +200,7 @@ def init(original: Original, name: str, module: str) -> str:
 
 def taskset(original: Original, name: str, module: str) -> str:
     """taskset.py: data, task with its rewards, and the taskset that loads them."""
-    rewards = list(_rewards(original))
-    read = {column for one in original.rewards for column in one.parameters} - {*KNOWN, "kwargs"}
+    rewards, defaults = list(_rewards(original)), _defaults(original)
     used = "\n".join(rewards)
     plain = {"Parts", "opening", *(one for one in ("completion_of", "messages_of", "state_of") if one in used)}
     return _rendered(
@@ -185,9 +211,23 @@ def taskset(original: Original, name: str, module: str) -> str:
         tools=original.kind == TOOLS,
         splits="eval_dataset" in original.keywords,
         arguments=original.arguments,
-        columns={_field(column): column for column in ("answer", "info", "task", *sorted(read))},
+        columns={_field(column): column for column in ("answer", "info", "task", *sorted(defaults))},
+        defaults=defaults,
         rewards=rewards,
     )
+
+
+def _defaults(original: Original) -> dict[str, str]:
+    """Column that a reward reads → its value for a row without it, which is the default of the parameter."""
+    found: dict[str, str] = {}
+    for reward in original.rewards:
+        for column, default in reward.parameters.items():
+            if column not in KNOWN:
+                code = portable(original, f"default of {column}", default, "None") or "None"
+                if found.setdefault(column, code) != code:
+                    reason = f"Rewards have several defaults of {column}, which is {found[column]} here."
+                    original.unmoved.append((reason, f"{reward.code}(…, {column}={code})"))
+    return found
 
 
 def _field(column: str) -> str:
@@ -212,13 +252,15 @@ def server(original: Original, name: str, module: str) -> str:
             continue
         key, function = found
         tool = function.name.value
-        imports.append(f"from {module}.{'parts' if key == original.home else key} import {tool}")
-        parameters = [parameter.name.value for parameter in function.params.params]
+        given = [each.name.value for each in (*function.params.posonly_params, *function.params.params)]
+        given += [f"{each.name.value}={each.name.value}" for each in function.params.kwonly_params]
         signature = cst.Module([]).code_for_node(function.params)
+        needed = ", ".join(sorted({tool, *_names_in(signature)}))
+        imports.append(f"from {module}.{'parts' if key == original.home else key} import {needed}")
         wait = "await " if function.asynchronous is not None else ""
-        document = indent(function.get_docstring() or f"{tool}.", " " * 8).strip()
-        body = [f"    @vf.tool\n    async def {tool}(self, {signature}) -> str:", f'        """{document}"""']
-        body += [f"        return str({wait}{tool}({', '.join(parameters)}))\n"]
+        document = _docstring(function.get_docstring() or f"{tool}.")
+        body = [f"    @vf.tool\n    async def {tool}(self, {signature}) -> str:", document]
+        body += [f"        return str({wait}{tool}({', '.join(given)}))\n"]
         methods.append("\n".join(body))
     if not named:
         methods.append(marked("The tools are not listed in place.", code_of(tools) if tools else "no tools", "    "))
@@ -258,7 +300,18 @@ def _method(reward: Reward, document: str, value: str) -> str:
     is_metric = re.fullmatch(r"0+(\.0*)?", reward.weight) is not None
     decorator = "@vf.metric" if is_metric else f"@vf.reward(weight={reward.weight})"
     return "\n".join([
-        f"    {decorator}", f"    async def {reward.code}(self, trace: vf.Trace) -> float:",
-        f'        """{document}"""',
+        f"    {decorator}", f"    async def {reward.code}(self, trace: vf.Trace) -> float:", _docstring(document),
         f"        return float({value})", "",
     ])  # fmt: skip
+
+
+def _docstring(text: str) -> str:
+    """The docstring of a method, in which a backslash and quotes that would end it are escaped."""
+    escaped = re.sub(r'"(?="")|"$', r"\"", text.replace("\\", "\\\\"))
+    return indent(f'"""{escaped}"""', " " * 8)
+
+
+def _names_in(signature: str) -> set[str]:
+    """The names of its module that a signature needs, for types and defaults."""
+    nodes = ast.walk(parse_python(f"def tool({signature}): pass"))
+    return {node.id for node in nodes if isinstance(node, ast.Name)} - {*dir(builtins)}

@@ -77,9 +77,10 @@ class Reward:
     """Whether it is the parser's format reward."""
 
     @property
-    def parameters(self) -> list[str]:
+    def parameters(self) -> dict[str, cst.BaseExpression | None]:
+        """Parameter → its default."""
         given = self.function.params if self.function is not None else cst.Parameters()
-        return [parameter.name.value for parameter in (*given.params, *given.kwonly_params)]
+        return {parameter.name.value: parameter.default for parameter in (*given.params, *given.kwonly_params)}
 
 
 @dataclass
@@ -163,6 +164,10 @@ def read(folder: Path, module: str) -> Original:
             found.unmoved.append((reason, reward.code))
         else:
             found.rewards.append(reward)
+        more = reward.function.params.star_kwarg if reward.function is not None else None
+        if reward.function is not None and more is not None and more.name.value in names_used(reward.function.body):
+            reason = f"The reward {reward.code} reads **{more.name.value}, and gets its named parameters alone."
+            found.unmoved.append((reason, reward.code))
     return found
 
 
@@ -317,11 +322,11 @@ def _arguments(found: Original) -> Iterator[Argument]:
         if name in taken:
             found.unmoved.append((f"The argument {name} has the name of another option.", code_of(parameter)))
             continue
-        default = _portable(found, f"default of {name}", parameter.default, "None")
-        yield Argument(name, _portable(found, f"annotation of {name}", annotation, "Any") or "Any", default)
+        default = portable(found, f"default of {name}", parameter.default, "None")
+        yield Argument(name, portable(found, f"annotation of {name}", annotation, "Any") or "Any", default)
 
 
-def _portable(found: Original, what: str, node: cst.BaseExpression | None, otherwise: str) -> str | None:
+def portable(found: Original, what: str, node: cst.BaseExpression | None, otherwise: str) -> str | None:
     """Code that needs no names of its module; other code is noted as unmoved."""
     forward = otherwise == "Any" and node is not None and m.findall(node, m.SimpleString())
     if node is None or not (forward or names_used(node) - {*dir(builtins), "Any"}):

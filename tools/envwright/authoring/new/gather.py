@@ -15,10 +15,9 @@ from envwright.authoring.dataset.recognition import Recognised, UnexplainedRow, 
 from envwright.authoring.dataset.roles import Columns, columns_of, fields_of
 from envwright.authoring.dataset.source import DatasetSource, NumberedRow, numbered, open_local
 from envwright.authoring.dataset.summary import recommended_kind
-from envwright.authoring.new.plan import NAME, DataOrigin, EnvironmentKind, EnvironmentPlan
-from envwright.authoring.new.write import refuse_taken
+from envwright.authoring.new.plan import DataOrigin, EnvironmentKind, EnvironmentPlan
+from envwright.authoring.new.write import refuse_name
 from envwright.declarations.package import Generation
-from envwright.declarations.references import reason_against_name
 from envwright.declarations.registry import Registry
 from envwright.exit_codes import CommandError
 from envwright.text.plain_data import counted
@@ -58,13 +57,7 @@ def plan_environment(name: str, settings: NewSettings, registry: Registry, root:
 
     Raises `CommandError`, `SourceProblem` and `NothingToAnswer`.
     """
-    if not NAME.fullmatch(name):
-        raise CommandError(
-            f"{name!r} is not a valid name: use lower-case letters and digits, in words joined by single hyphens."
-        )
-    if why := reason_against_name(name):
-        raise CommandError(f"{name!r} is not a valid name: {why}. Choose another one.")
-    refuse_taken(root, registry, name)
+    refuse_name(root, registry, name)
     generation: Generation = "v0" if settings.v0 else "v1"
     if settings.v0 and settings.kind == "multi-agent":
         raise CommandError("verifiers 0.3 supports one agent only. Leave out --v0 for several.")

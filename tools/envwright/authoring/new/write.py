@@ -9,10 +9,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from envwright.authoring.new.plan import NAME
 from envwright.authoring.new.render import REQUIRES, REQUIRES_PYTHON
 from envwright.declarations import codeowners
 from envwright.declarations.package import folder_of
 from envwright.declarations.problem import DeclarationError
+from envwright.declarations.references import reason_against_name
 from envwright.declarations.registry import Registry, load_registry
 from envwright.declarations.tool_source import REGISTRY_FILE
 from envwright.declarations.yaml_edits import NoPlace, find_node, is_block, with_lines
@@ -58,8 +60,14 @@ def with_entry(
     return "".join([*lines[:place], *(f"{indent}{line}\n" for line in entry), *lines[place:]])
 
 
-def refuse_taken(root: Path, registry: Registry, name: str) -> None:
-    """Raise `CommandError` if the name is in use."""
+def refuse_name(root: Path, registry: Registry, name: str) -> None:
+    """Raise `CommandError` if no new environment can have the name: it is not valid, or in use."""
+    if not NAME.fullmatch(name):
+        raise CommandError(
+            f"{name!r} is not a valid name: use lower-case letters and digits, in words joined by single hyphens."
+        )
+    if why := reason_against_name(name):
+        raise CommandError(f"{name!r} is not a valid name: {why}. Choose another one.")
     folder = root / "environments" / folder_of(name)
     if name in registry.environments or name in registry.external:
         entry = registry.environments.get(name) or registry.external[name]

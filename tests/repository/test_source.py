@@ -88,6 +88,12 @@ def test_source_exported_taskset_is_found(tmp_path: Path, text: str) -> None:
     assert source(tmp_path, text).exports_taskset
 
 
+def test_source_loader_of_another_file_is_noted(tmp_path: Path) -> None:
+    found = read(tmp_path, {"sums/__init__.py": "", "sums/hub.py": "\ndef load_environment(): ...\n"})[0]
+    assert not found.defines_load_environment
+    assert [(note.what, note.file, note.line) for note in found.notes] == [("loader", "sums/hub.py", 2)]
+
+
 def test_source_taskset_imported_from_package_file_is_found(tmp_path: Path) -> None:
     files: dict[str, str | bytes] = {
         "sums/__init__.py": "from sums.taskset import Sums as Exported\n__all__ = ['Exported']\n",

@@ -198,6 +198,13 @@ CASES = {
         fires={
             "neither": unloaded(package={"generation": None, "exports": ()}),
             "v0 without load_environment": unloaded(package={"generation": "v0", "exports": ("make",)}),
+            "in another file": unloaded(
+                package={
+                    "generation": "v0",
+                    "exports": (),
+                    "notes": (SourceNote("loader", "load_environment", "b.py", 3),),
+                }
+            ),
             "v1 without a taskset": unloaded(package={"exports": (), "defines_load_environment": True}),
         },
         silent={

@@ -75,7 +75,7 @@ class CaseDeclaration:
 class SourceNote:
     """An observation in the package's source text."""
 
-    what: Literal["unpinned-dataset", "model-output-executed", "size-argument", "task-column", "hook"]
+    what: Literal["unpinned-dataset", "model-output-executed", "size-argument", "task-column", "hook", "loader"]
     detail: str
     file: str
     line: int

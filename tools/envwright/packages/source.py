@@ -116,6 +116,7 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
     main = trees.get(f"{module}.py") or trees.get(f"{module}/__init__.py")
     if main is None:
         return ModuleSource(notes=tuple(notes)), problems
+    notes += _loaders(trees, main)
     exports = _exports(main)
     loads = "load_environment" in {*_bound_names(main), *exports}  # a module may import it when it is asked for
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
@@ -135,6 +136,14 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
     exported = bool(tasksets), bool(harnesses)
     source = ModuleSource(exports, loads, *exported, split, judged, agents, settings, helpers, tuple(notes))
     return source, problems
+
+
+def _loaders(trees: Mapping[str, ast.Module], main: ast.Module) -> Iterator[SourceNote]:
+    """The loaders that are defined in another file than the module's own."""
+    for file, tree in trees.items():
+        for node in tree.body if tree is not main else ():
+            if isinstance(node, ast.FunctionDef) and node.name == "load_environment":
+                yield SourceNote("loader", node.name, file, node.lineno)
 
 
 def _helpers(folder: Path, module: str, files: Iterable[str], ours: Iterable[str]) -> frozenset[str]:

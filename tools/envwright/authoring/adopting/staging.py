@@ -48,7 +48,7 @@ PYPROJECT = "pyproject.toml"
 MOST_REASONS = 4
 """Lines of a program's output in a message."""
 REASON = "found when it was adopted"
-NEVER_KNOWN = ("SCH030", "SCH031", "SCH040", "SCH041", "SCH042", "SCH045", "SCH050")
+NEVER_KNOWN = ("SCH011", "SCH030", "SCH031", "SCH040", "SCH041", "SCH042", "SCH045", "SCH050")
 """Rules whose findings prevent other checks: listed as known, they would hide findings of other rules."""
 
 

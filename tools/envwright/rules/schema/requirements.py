@@ -271,7 +271,13 @@ def nothing_to_load(subject: Subject) -> Iterator[Found]:
     }[package.generation]
     if message:
         details = {"exports": list(package.exports), "generation": package.generation}
-        yield Found(f"module {package.module}: {message}", Evidence(details=details))
+        note = next((note for note in package.notes if note.what == "loader"), None)
+        if note is None or package.generation == "v1":
+            yield Found(f"module {package.module}: {message}", Evidence(details=details))
+        else:
+            message = f"load_environment is in {note.file}, and verifiers looks for it in the module {package.module}"
+            fix = f"Import it in {package.module}/__init__.py, and name it in `__all__` there."
+            yield Found(message, Evidence(details=details), Place(note.file, note.line), fix=fix)
 
 
 @rule("SCH013", gate="schema", severity="warning")

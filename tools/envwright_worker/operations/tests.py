@@ -32,6 +32,7 @@ def answer(session: Session, request: JobRequest) -> None:
     grader, reporter = Grader(lambda: session), Reporter(session)
     plugins = [reporter, Stopwatch(), AuthorsPlugin(grader)]
     options += ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider", "--import-mode=importlib"]
+    options += ["-p", "no:hypothesispytest"]  # imports hypothesis, which takes a second; tests import it if they use it
     options += ["-o", "addopts=", f"--rootdir={folder}", f"--confcutdir={folder}"]
     options += [f"-c={pytest_configuration(folder)}", *choosing_options(pytest_configuration(folder))]
     add_folders_of(folder / file for file in request["files"])

@@ -9,7 +9,7 @@ from envwright.declarations.package import AnswerDeclaration, SourceNote
 from envwright.declarations.preparation import Preparation, PreparedDataset
 from envwright.declarations.problem import Problem
 from envwright.declarations.registry import KnownFindings
-from envwright.facts.observed import NOT_PREPARED, Failure, Task, WantedData
+from envwright.facts.observed import NOT_PREPARED, Failure, NetworkAttempt, Task, WantedData
 from envwright.rules.engine import Subject
 from rule_cases import RuleCases
 from subjects import (
@@ -326,7 +326,10 @@ CASES = {
         silent={"not prepared is another rule's": unprepared()},
     ),
     "SCH044": RuleCases(
-        fires={"loading": subject(network=(attempt("load"),))},
+        fires={
+            "loading": subject(network=(attempt("load"),)),
+            "printed": subject(network=(NetworkAttempt("", "load", said="WARNING: offline mode is enabled"),)),
+        },
         silent={
             "scoring is another rule's": subject(network=(attempt("rewards"),)),
             "needed is another rule's": unloaded("load", "network", network=(attempt("load"),)),

@@ -51,6 +51,14 @@ def load_environment(**kwargs):
     rows = [{"prompt": [{"role": "user", "content": f"{i}?"}], "answer": str(i)} for i in range(2)]
     return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[guessed]))
 """
+DOWNLOADING = """
+    try:
+        from datasets import load_dataset
+
+        load_dataset("acme/guesses")
+    except Exception as error:
+        print(f"falling back: {error}")
+    rows ="""
 KNOWN = """def known(completion, answer, **kwargs):
     return float(completion[-1]["content"] == answer)
 
@@ -191,6 +199,17 @@ def locked(folder: Path) -> Package:
     assert reading.problems == ()
     assert reading.package is not None
     return reading.package
+
+
+def test_tasks_that_stand_in_for_a_download_are_seen(
+    environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = GUESSING.replace("    rows =", DOWNLOADING)
+    package = write_package(environments / "guesses_at_hand", "v0", {"module.py": module})
+    seen = look_at(package, workspace, monkeypatch, request=ObservationRequest(use_cache=False, stages=("tasks",)))
+    (attempt,) = seen.facts.network
+    assert attempt.stage == "load"
+    assert attempt.said.startswith("falling back: Couldn't reach 'acme/guesses' on the Hub")
 
 
 @pytest.mark.slow

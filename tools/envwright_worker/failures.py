@@ -252,6 +252,11 @@ class HeardStream:
     def last_lines(self) -> str:
         return " ".join(" ".join(self._end.strip().splitlines()[-LINES_BEFORE_EXIT:]).split())
 
+    @property
+    def lack_of_network(self) -> str:
+        """The first line about a download that failed; empty if there is none."""
+        return next((line.strip() for line in self._end.splitlines() if _NETWORK_TEXT.search(line)), "")
+
 
 def said_as_exception(error: BaseException, printed: str = "") -> BaseException:
     """A `SystemExit` or similar as an ordinary exception, with what was printed as the reason for it."""

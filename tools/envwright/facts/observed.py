@@ -117,8 +117,11 @@ class NetworkAttempt:
     """A connection beyond loopback that the environment's code tried to open."""
 
     address: str
+    """Empty if a library that is told to stay offline tried none, and the code only printed that."""
     stage: StageName
     place: Place | None = None
+    said: str = ""
+    """The line that the code printed instead of raising."""
 
 
 WantedKind = Literal["dataset", "dataset files", "model", "space", "nltk", "host"]

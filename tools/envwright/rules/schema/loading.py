@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from envwright_worker.failures import EarlyV1
+from envwright_worker.failures import EarlyV1, shortened
 from packaging.version import Version
 
 from envwright.declarations.package import folder_of
@@ -251,8 +251,10 @@ def declared_data_is_not_prepared(subject: Subject) -> Iterator[Found]:
 def loading_tries_the_network(subject: Subject) -> Iterator[Found]:
     """Loading tries the network and continues without it.
 
-    What: Loading and listing tasks open no connection beyond loopback, not even an optional one.
-    Why: Without a network, each attempt costs seconds of retries. With one, it may change the tasks.
+    What: Loading and listing tasks open no connection beyond loopback, not even an optional one, and print no line about
+        a download that failed.
+    Why: Without a network, each attempt costs seconds of retries. With one, it may change the tasks: those that are
+        judged may only stand in for them.
     Fix: Use the shipped data first, and the network only if an argument requests it.
     """
     attempts = [attempt for attempt in subject.facts.network if attempt.stage in _DOING]
@@ -262,9 +264,12 @@ def loading_tries_the_network(subject: Subject) -> Iterator[Found]:
     # data that is declared was found, and the attempt only checked for a newer version
     is_prepared = bool(wanted) and all(one.name in names or one.name in declared.command for one in wanted)
     if attempts and not failed and not is_prepared:
+        first = attempts[0]
         addresses = list(dict.fromkeys(attempt.address for attempt in attempts))
         yield Found(
-            f"{_DOING[attempts[0].stage]} tried to connect to {addresses[0]} ({len(attempts)} attempts)",
+            f"{_DOING[first.stage]} went on after it printed: {shortened(first.said, 300)}"
+            if first.said
+            else f"{_DOING[first.stage]} tried to connect to {addresses[0]} ({len(attempts)} attempts)",
             Evidence(count=len(attempts), details={"addresses": addresses[:10]}),
             attempts[0].place,
         )

@@ -100,6 +100,8 @@ def test_bounded_text_keeps_line_ends_of_windows():
         ("verifiers>=0.1.9,<0.1.10", None),
         ("verifiers>=0.1.5,<0.4", "verifiers>=0.1.8,<0.1.14"),  # the gates do not judge it
         ("verifiers<0.4", "verifiers>=0.1.8,<0.1.14"),
+        ("verifiers!=0.1.9,<0.1.12", "verifiers>=0.1.8,!=0.1.9,<0.1.12,<0.1.14"),
+        ("verifiers==0.3.1", None),
         (REQUIRES["v0"][0], "verifiers>=0.1.8,<0.1.14"),  # written where the author named none
     ],
 )

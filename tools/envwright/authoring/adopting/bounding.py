@@ -81,9 +81,12 @@ def at_required_release(text: str) -> Bounded | None:
     if old is None or Requirement(old).url:
         return None
     requirement = Requirement(old)
+    if {part.operator for part in requirement.specifier} & {"==", "===", "~=", ">"}:
+        return None
     asked = [Version(part.version) for part in requirement.specifier if part.operator == ">="]
     if old in REQUIRES["v0"] or not asked or max(asked) < OLDEST_JUDGED:  # the first is what `bounded` writes
-        wanted = _written(requirement, [f">={OLDEST_JUDGED}", f"<{RENEWED}"])
+        kept = [part for part in _parts_below(requirement, RENEWED) if not part.startswith(">=")]
+        wanted = _written(requirement, [f">={OLDEST_JUDGED}", *sorted(kept), f"<{RENEWED}"])
     else:
         oldest = max(asked)
         limit = Version(f"{oldest.major}.{oldest.minor}.{oldest.micro + 1}")

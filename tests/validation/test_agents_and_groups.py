@@ -92,6 +92,7 @@ SOUND = {
     "group_rewards_in_turns": ("v0", GROUP_IN_TURNS_V0, ""),
     "rewards_of_an_episode": ("v1", EPISODE_V1, ""),
     "scripted_user": ("v1", ECHO_V1, ECHOING),
+    "scripted_user_without_oracle": ("v1", ECHO_V1, ""),
     "modelled_user": ("v1", USER_V1, HELPING),
     "self_play": ("v1", DUEL_V1, DUELLING),
     "proposer_and_solver": ("v1", PROPOSE_V1, PROPOSING),
@@ -143,7 +144,6 @@ def test_reward_recorded_on_a_trace_has_its_line(tmp_path: Path, workspace: Work
 
 
 SILENT = {
-    "scripted_user": ("v1", ECHO_V1, ["def reply(task, messages):"]),
     "modelled_user": ("v1", USER_V1, ["def reply_user(task, messages):"]),
     "self_play": ("v1", DUEL_V1, ["def reply_first(task, messages):", "def reply_second(task, messages):"]),
     "proposer_and_solver": (

@@ -300,7 +300,6 @@ ACCEPTING = {
         lambda number: SQUARES[number] if number % 3 else f"{SQUARES[number]}; the square of {number}",
         "any(final(reply) == each.strip() for each in answer.split(';'))",
     ),
-    "no separator": (lambda number: SQUARES[number], "final(reply) == answer.replace(',', '')"),
     "lines": (lambda number: [str(number), SQUARES[number]], "(final(reply) or '').splitlines() == answer"),
     "accepted": (lambda number: {"known": [SQUARES[number], "?"]}, "final(reply) in answer['known'][:1]"),
 }

@@ -21,7 +21,6 @@ _LOOSE_ELEMENT = re.compile(r"<([A-Za-z_][\w-]*)>((?:(?!</?\1>).)*)</\1>", re.DO
 REASONING_TAGS = ("think", "thinking", "reasoning", "scratchpad", "thought", "analysis")
 """The elements in which models reason before they answer."""
 _NUMBER = re.compile(r"[-+]?[$€£]?(?:\d{1,3}(?:[,_ ]\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?\s?%?")
-_SEPARATOR = re.compile(r"(?<=\d)[,_ ](?=\d{3})")
 _ALTERNATIVE = re.compile(r"\s*[;|]\s*")
 _BOOLEANS = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
 _ANSWER_FIELDS = ("answer", "target", "label", "solution", "gold", "expected", "reference", "ground_truth")
@@ -188,7 +187,7 @@ def spellings(answer: str) -> list[str]:
     """The ways in which a right reply may write an answer, the task's own first.
 
     The elements of a list are the lines of an answer, or stand in one line, or each is an answer; so is each part of
-    "A; B" and of "A|B". A reward may read no number with a separator in it.
+    "A; B" and of "A|B". A number keeps its separators: a reward that does not read the task's own spelling is wrong.
     """
     listed = elements_of(answer)
     if listed:
@@ -196,8 +195,7 @@ def spellings(answer: str) -> list[str]:
         ways = [answer, "\n".join(texts), ", ".join(texts), texts[0]]
     else:
         ways = [answer, _ALTERNATIVE.split(answer.strip())[0] if len(answer) <= LONGEST_ALTERNATIVES else answer]
-    bare = [_SEPARATOR.sub("", way) for way in ways if _NUMBER.fullmatch(way)]
-    return [way for way in dict.fromkeys([*ways, *bare]) if way.strip()]
+    return [way for way in dict.fromkeys(ways) if way.strip()]
 
 
 FieldPath = tuple[str, ...]

@@ -251,8 +251,8 @@ def declared_data_is_not_prepared(subject: Subject) -> Iterator[Found]:
 def loading_tries_the_network(subject: Subject) -> Iterator[Found]:
     """Loading tries the network and continues without it.
 
-    What: Loading and listing tasks open no connection beyond loopback, not even an optional one, and print no line about
-        a download that failed.
+    What: Loading and listing tasks open no connection beyond loopback, not even an optional one, and print no line
+        about a download that failed.
     Why: Without a network, each attempt costs seconds of retries. With one, it may change the tasks: those that are
         judged may only stand in for them.
     Fix: Use the shipped data first, and the network only if an argument requests it.

@@ -330,8 +330,10 @@ def test_prompt_that_earns_no_more_often_than_a_guess_is_a_warning(paid: int, se
     assert the("RWD007", each).severity == severity
 
 
-@pytest.mark.parametrize(("reply", "is_certain"), [("#### 1,080", True), ("#### 1080", False), ("Oslo", False)])
-def test_number_that_no_spelling_pays_is_an_error_beside_a_derived_reply(reply: str, is_certain: bool) -> None:
+@pytest.mark.parametrize(("reply", "is_named"), [("#### 1,080", True), ("#### 1080", False), ("Oslo", False)])
+def test_separator_that_is_not_paid_in_a_derived_reply_is_named(reply: str, is_named: bool) -> None:
     missed = score("oracle", 101, reply, reward=0.0, derived=True)
     sweep = GoldSweep((100, 101, 102), (1.0, 0.0, 1.0), (missed, score("oracle", 100, "#### 7")), 103, "all")
-    assert the("RWD060", subject(sweeps=(sweep,))).inconclusive != is_certain
+    found = the("RWD060", subject(sweeps=(sweep,)))
+    assert found.inconclusive
+    assert ("separator" in found.message) == is_named

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envwright_worker.failures import shortened
 from envwright_worker.messages import last_words
-from envwright_worker.policies.answers import detect_type, find_payload, spellings
+from envwright_worker.policies.answers import detect_type, find_payload
 from envwright_worker.policies.grader_attacks import canary_colon, canary_thought
 
 from envwright.facts.observed import Place
@@ -39,6 +40,8 @@ HARMFUL_SECONDS = 2.0
 """The seconds of a reply that delay a step."""
 LINEAR = 1.5
 """The highest power of the length that counts as linear; quadratic is 2."""
+
+_SEPARATED = re.compile(r"\d[,_ ]\d{3}")
 
 
 @rule("RWD060", gate="rewards")
@@ -73,10 +76,11 @@ def gold_misses_the_maximum_further_on(subject: Subject) -> Iterator[Found]:
         further = f"({count} of {len(sweep.tasks)} further tasks)"
         if first.derived and count == len(missed) and 2 * count < len(sweep.tasks) and all(map(_is_separated, missed)):
             yield Found(
-                f"a number with a thousands separator {earned}, written with it or without {further}",
+                f"a number with a thousands separator, as the task writes it, {earned} {further}",
                 evidence,
                 worst_paid(subject, first),
                 "Remove the separator from the task's answer and from the reply before they are compared.",
+                inconclusive=True,  # the prompt may ask for digits alone
             )
         elif first.derived:
             yield guessed(subject, f"the reply that was derived from the task's answer {earned} {further}", evidence)
@@ -85,9 +89,9 @@ def gold_misses_the_maximum_further_on(subject: Subject) -> Iterator[Found]:
 
 
 def _is_separated(score: Score) -> bool:
-    """Whether a reply states a number with a separator. Without it the number was scored too, and earned no more."""
+    """Whether a reply states a number with a separator."""
     answer = find_payload(last_words(score.completion)).answer
-    return detect_type(answer) == "number" and len(spellings(answer)) > 1
+    return detect_type(answer) == "number" and _SEPARATED.search(answer) is not None
 
 
 @rule("RWD054", gate="rewards", severity="advice")

@@ -7,8 +7,9 @@ import io
 import os
 from typing import Any
 
-from envwright_worker.author_tests import add_folders_of, add_toolbox, choosing_options, pytest_configuration
+from envwright_worker.author_tests import pytest_configuration
 from envwright_worker.author_tests.grader import Grader
+from envwright_worker.author_tests.testing import add_folders_of, add_toolbox, choosing_options
 from envwright_worker.channel import JobRequest
 from envwright_worker.failures import shortened
 from envwright_worker.session import Session
@@ -34,7 +35,8 @@ def answer(session: Session, request: JobRequest) -> None:
     options += ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider", "--import-mode=importlib"]
     options += ["-p", "no:hypothesispytest"]  # imports hypothesis, which takes a second; tests import it if they use it
     options += ["-o", "addopts=", f"--rootdir={folder}", f"--confcutdir={folder}"]
-    options += [f"-c={pytest_configuration(folder)}", *choosing_options(pytest_configuration(folder))]
+    configuration = pytest_configuration(folder)
+    options += [f"-c={configuration}", *choosing_options(configuration)]
     add_folders_of(folder / file for file in request["files"])
     with contextlib.redirect_stderr(io.StringIO()) as said:  # it names a conftest.py that cannot be imported
         code = int(pytest.main([*options, *request["files"]], plugins=plugins))

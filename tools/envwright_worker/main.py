@@ -135,9 +135,9 @@ def answer(session: Session, request: JobRequest) -> None:
             operation.answer(session, request)
     except BaseException as error:
         failure = said_as_exception(error, heard.last_lines)
-    if failure is None and not session.guard.attempts and heard.lack_of_network:
-        said = {"address": "", "stage": session.guard.stage, "place": None, "said": heard.lack_of_network}
-        session.guard.attempts.append(said)
+    said = heard.lack_of_network
+    if said and failure is None and not session.guard.attempts:
+        session.guard.attempts.append({"address": "", "stage": session.guard.stage, "place": None, "said": said})
     session.report_network()
     if failure is None:
         session.channel.done()

@@ -117,7 +117,7 @@ class NetworkAttempt:
     """A connection beyond loopback that the environment's code tried to open."""
 
     address: str
-    """Empty if a library that is told to stay offline tried none, and the code only printed that."""
+    """Empty if the code opened no connection, because its library is offline, and printed that."""
     stage: StageName
     place: Place | None = None
     said: str = ""

@@ -45,7 +45,7 @@ class HubIdentity:
 
     @property
     def name(self) -> str:
-        """The user for messages: nobody has to choose a name on the Hub."""
+        """The user for messages; the Hub has users without a name."""
         return self.slug or "a user without a name"
 
     def owns(self, owner: str) -> bool | None:

@@ -167,11 +167,12 @@ def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunVali
     request = validation_of(staging)
     names = [one.name for one in staging.ready]
     results = validated(request, names)
-    results |= _with_required_releases(names, staging, validated, report)
+    results |= _with_required_releases(names, request, staging, validated, report)
     request = validation_of(staging)
     if declared := _declare_data(staging, request, report):
-        results |= validated(validation_of(staging), declared)
-        results |= _with_required_releases(declared, staging, validated, report)
+        request = validation_of(staging)
+        results |= validated(request, declared)
+        results |= _with_required_releases(declared, request, staging, validated, report)
         request = validation_of(staging)
     listed = []
     for adoption in list(staging.ready):
@@ -192,11 +193,10 @@ def validate_and_complete(staging: Staging, outcome: Outcome, validated: RunVali
 
 
 def _with_required_releases(
-    names: Sequence[str], staging: Staging, validated: RunValidation, report: Progress
+    names: Sequence[str], request: ValidationRequest, staging: Staging, validated: RunValidation, report: Progress
 ) -> dict[str, EnvironmentResult]:
     """The results of environments that load with an earlier verifiers that they admit, and not with the newest."""
     better: dict[str, EnvironmentResult] = {}
-    request = validation_of(staging)
     for adoption in [one for one in staging.ready if one.name in names]:
         if not any(map(may_fit_an_earlier_release, _failures_of_loading(_facts_of(adoption, request)))):
             continue

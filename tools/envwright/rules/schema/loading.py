@@ -83,9 +83,10 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
     evidence = of_failure(failure, args=dict(subject.entry.args))
     release = locked_for_v0(subject.package)
     is_early_v1 = failure.type == EarlyV1.__name__
+    is_too_old = release is not None and release < OLDEST_JUDGED
     if is_early_v1:
         message = f"{failure.message} as it was before 0.3.1, and the gates judge later ones"
-    elif release is not None and release < OLDEST_JUDGED:
+    elif is_too_old:
         message = f"verifiers {release} is locked, and the gates judge {OLDEST_JUDGED} and later"
     elif release is not None and Version(release.base_version) >= FIRST_WITHOUT_V0:
         message = f"v0 environment, locked to verifiers {release}: {described(failure)}"
@@ -94,8 +95,7 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
         return
     wanted = RECOMMENDED["v1" if is_early_v1 else "v0"]
     fix = f'Write `"{wanted}"` in project.dependencies, then `envwright lock {subject.package.name}`.'
-    unjudged = is_early_v1 or (release is not None and release < OLDEST_JUDGED)
-    yield Found(message, evidence, place_of_verifiers(subject), fix, inconclusive=unjudged)
+    yield Found(message, evidence, place_of_verifiers(subject), fix, inconclusive=is_early_v1 or is_too_old)
 
 
 def may_fit_an_earlier_release(failure: Failure) -> bool:

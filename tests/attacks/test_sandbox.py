@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from envwright.builds.sandbox import reason_against_sandbox, sandbox_of
 from envwright.system.subprocesses import ProgramFailed, run_program
+from envwright_worker.sandbox import Network
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
 
@@ -286,6 +287,38 @@ def test_kernel_settings_are_only_read_beside_accelerators(tmp_path: Path) -> No
     sandbox = sandbox_of("gpu", Path(sys.executable), reads=[], writes=[tmp_path], network="none")
     with pytest.raises(ProgramFailed, match=r"(?s)PermissionError.*mode='r' "):
         run_program([sys.executable, "-c", opened], environment={}, folder=tmp_path, sandbox=sandbox, **LIMITS)
+
+
+THREAD_NAMES = """
+import ctypes, os, pathlib, threading
+
+def wrote(path):
+    try:
+        return pathlib.Path(path).write_text("1")
+    except OSError as error:
+        return error.strerror
+
+own = threading.get_native_id()
+print(wrote(f"/proc/self/task/{own}/comm"), wrote(f"/proc/{os.getpid()}/task/{own}/comm"))
+thread = threading.Thread(target=lambda: print(wrote(f"/proc/self/task/{threading.get_native_id()}/comm")))
+thread.start(); thread.join()
+if os.fork() == 0:
+    print(wrote(f"/proc/self/task/{os.getpid()}/comm"), wrote("own.txt"))
+    os._exit(0)
+os.wait()
+for path in ("own.txt", "/proc/self/oom_score_adj", f"/proc/self/task/{own}/../{own}/comm", "/etc/hosts", "/none/comm"):
+    print(wrote(path))
+"""
+
+
+@pytest.mark.parametrize("network", ["none", "loopback", "open"])
+def test_threads_are_named_beside_accelerators_and_nothing_else_is_written(tmp_path: Path, network: Network) -> None:
+    """CUDA names its threads, and does not start where it cannot; seen on an H200, where CUDA then started."""
+    sandbox = sandbox_of("gpu", Path(sys.executable), reads=[], writes=[tmp_path], network=network)
+    command = [sys.executable, "-u", "-c", THREAD_NAMES]
+    output = run_program(command, environment={}, folder=tmp_path, sandbox=sandbox, **LIMITS)
+    refused = "Permission denied"
+    assert output.splitlines() == ["1 1", "1", "1 1", "1", refused, refused, refused, "No such file or directory"]
 
 
 def test_this_kernel_offers_a_sandbox() -> None:

@@ -3,6 +3,10 @@
 The kernel stops a confined process that connects, and asks here. The address is copied first and the connection made
 with the copy, by this process, on the socket of the other one: it cannot be exchanged in between. The supervisor is a
 parent of everything that it asks about, because Linux lets no other process read an address.
+
+Beside accelerators, a process that opens a file only for writing asks too. CUDA names its threads in
+`/proc/self/task/ID/comm`, and does not start where it cannot (error 304, driver 580 on an H200); Landlock would open all
+of /proc with that, where root sets the kernel. So such a name is written into nothing.
 """
 
 from __future__ import annotations
@@ -18,11 +22,15 @@ from _thread import start_new_thread
 from collections.abc import Sequence
 from contextlib import suppress
 
-_RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
+from envwright_worker.sandbox import OPENAT
+
+_RECEIVE, _SEND, _IS_VALID, _ADD_DESCRIPTOR = 0xC0502100, 0xC0182101, 0x40082102, 0x40182103
 _NOTIFICATION = struct.Struct("QIIiIQ6Q")
-_ANSWER = struct.Struct("QqiI")
+_ANSWER, _CONTINUE = struct.Struct("QqiI"), 1
+_DESCRIPTOR, _IS_ANSWER = struct.Struct("QIIII"), 2
 _PIDFD_OPEN, _PIDFD_GETFD = 434, 438
 _LONGEST_ADDRESS = 128
+_LONGEST_NAME = 64
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 _OF_MULTIPROCESSING = b"\0listener-"
 """Addresses that `multiprocessing` chooses; its servers ask for a random key."""
@@ -47,7 +55,10 @@ class Connections:
             fcntl.ioctl(self.listener, _RECEIVE, received)
         except OSError as error:
             return error.errno in (errno.ENOENT, errno.EINTR)  # it ended before
-        asked, thread, _, _, _, _, descriptor, address, length, *_ = _NOTIFICATION.unpack(received)
+        asked, thread, _, call, _, _, descriptor, address, length, *_ = _NOTIFICATION.unpack(received)
+        if call == OPENAT.get(os.uname().machine):
+            self._open(asked, thread, address)
+            return True
         try:
             copied = self._copied(asked, thread, address, length)
             socket = _descriptor_of(thread, descriptor)
@@ -64,15 +75,33 @@ class Connections:
         length &= 0xFFFFFFFF
         if not 2 <= length <= _LONGEST_ADDRESS:
             raise OSError(errno.EINVAL, "an address of this length")
-        memory = os.open(f"/proc/{thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            fcntl.ioctl(self.listener, _IS_VALID, struct.pack("Q", asked))  # its number may belong to another by now
-            copied = os.pread(memory, length, address)
-        finally:
-            os.close(memory)
+        copied = self._memory(asked, thread, address, length)
         if len(copied) != length:
             raise OSError(errno.EFAULT, "an address that cannot be read")
         return copied
+
+    def _memory(self, asked: int, thread: int, address: int, most: int) -> bytes:
+        """What a process has at an address, as far as it can be read."""
+        memory = os.open(f"/proc/{thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.ioctl(self.listener, _IS_VALID, struct.pack("Q", asked))  # its number may belong to another by now
+            return os.pread(memory, most, address)
+        finally:
+            os.close(memory)
+
+    def _open(self, asked: int, thread: int, address: int) -> None:
+        """Open nothing in place of a thread's name; the process itself opens every other file, as it is confined."""
+        try:
+            named = _names_a_thread(self._memory(asked, thread, address, _LONGEST_NAME).partition(b"\0")[0])
+        except OSError:
+            named = False
+        if not named:
+            self._reply(asked, 0, _CONTINUE)
+            return
+        nothing = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        with suppress(OSError):  # the process has ended
+            fcntl.ioctl(self.listener, _ADD_DESCRIPTOR, _DESCRIPTOR.pack(asked, _IS_ANSWER, nothing, 0, os.O_CLOEXEC))
+        os.close(nothing)
 
     def _connect(self, asked: int, socket: int, address: bytes, thread: int) -> None:
         family = struct.unpack_from("=H", address)[0]
@@ -106,9 +135,15 @@ class Connections:
             raise OSError(errno.EACCES, "a socket outside of its folders")
         return opened, struct.pack("=H", _AF_UNIX) + link.encode() + b"\0"
 
-    def _reply(self, asked: int, code: int) -> None:
+    def _reply(self, asked: int, code: int, flags: int = 0) -> None:
         with suppress(OSError):  # the process has ended
-            fcntl.ioctl(self.listener, _SEND, bytearray(_ANSWER.pack(asked, 0, -code, 0)))
+            fcntl.ioctl(self.listener, _SEND, bytearray(_ANSWER.pack(asked, 0, -code, flags)))
+
+
+def _names_a_thread(path: bytes) -> bool:
+    """Whether a path is that of the name of a thread: `/proc/self/task/ID/comm`."""
+    parts = path.split(b"/")
+    return len(parts) == 6 and [*parts[:2], *parts[3::2]] == [b"", b"proc", b"task", b"comm"]
 
 
 def is_this_machine(family: int, address: bytes) -> bool:

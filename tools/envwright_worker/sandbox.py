@@ -51,6 +51,7 @@ ACCELERATORS = ("/dev/dri", "/dev/kfd", "/dev/nvidia", "/dev/nvidiactl", "/dev/n
                 "/dev/nvidia-caps", *(f"/dev/nvidia{number}" for number in range(16)))  # fmt: skip
 ABOUT_ACCELERATORS = ("/sys/bus/pci", "/sys/class", "/sys/devices", "/sys/module")
 """Read by their libraries. Root could set the kernel there, so nothing is written."""
+OPENAT = {"x86_64": 257, "aarch64": 56}
 
 
 class Sandbox(NamedTuple):
@@ -129,17 +130,17 @@ def landlock_version() -> int:
 
 
 def confine(sandbox: Sandbox) -> int:
-    """Confine this process and what it starts from now on; return the descriptor by which connections are allowed.
+    """Confine this process and what it starts from now on; return the descriptor by which its supervisor is asked.
 
-    It is -1 where there is none, because no connection is allowed or every one. Call it while there is one thread:
-    others are not confined. Raises `CannotConfine`.
+    It is -1 where there is nothing to ask. Call it while there is one thread: others are not confined. Raises
+    `CannotConfine`.
     """
     libc = _libc()
     _checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _confine_files(libc, sandbox)
     libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     _checked(libc.capset(struct.pack("Ii", _CAPABILITY_VERSION, 0), bytes(24)))
-    return _filter_calls(libc, sandbox.network)
+    return _filter_calls(libc, sandbox)
 
 
 def narrow(sandbox: Sandbox) -> None:
@@ -193,13 +194,14 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
         os.close(handle)
 
 
-def _filter_calls(libc: ctypes.CDLL, network: Network) -> int:
+def _filter_calls(libc: ctypes.CDLL, sandbox: Sandbox) -> int:
     """Install the filter of system calls; return the listener, or -1."""
-    calls = _CALLS[os.uname().machine]
-    steps = _program(calls, network)
+    machine = os.uname().machine
+    calls = _CALLS[machine]
+    steps = _program(calls, sandbox.network, OPENAT[machine] if sandbox.accelerators else None)
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
-    listens = network == "loopback"
+    listens = sandbox.network == "loopback" or sandbox.accelerators
     flags = _NEW_LISTENER | _WAIT_KILLABLE if listens else 0
     found = _checked(libc.syscall(calls.seccomp, 1, flags, program))
     return found if listens else -1
@@ -208,8 +210,11 @@ def _filter_calls(libc: ctypes.CDLL, network: Network) -> int:
 _Step = tuple[int, int, int, int]
 
 
-def _program(calls: _Calls, network: Network) -> list[_Step]:
-    """A filter in the language of seccomp: each block checks one call and ends, or the next one goes on."""
+def _program(calls: _Calls, network: Network, openat: int | None = None) -> list[_Step]:
+    """A filter in the language of seccomp: each block checks one call and ends, or the next one goes on.
+
+    With `openat`, that call asks the supervisor where it opens a file only for writing.
+    """
     refusal = (_RETURN, 0, 0, _ERROR | errno.EPERM)
     steps: list[_Step] = [
         *((_LOAD, 0, 0, 4), (_EQUAL, 1, 0, calls.architecture), (_RETURN, 0, 0, _KILL)),
@@ -225,6 +230,9 @@ def _program(calls: _Calls, network: Network) -> list[_Step]:
     steps += _block(calls.prlimit, [_argument(0), (_EQUAL, 1, 0, 0), refusal])
     # characters that the shell of the user's terminal would read, and run, once this process has ended
     steps += _block(calls.ioctl, [_argument(1), (_EQUAL, 1, 0, _TIOCSTI), (_EQUAL, 0, 1, _TIOCLINUX), refusal])
+    if openat is not None:
+        only_written = [_argument(2), (_AND, 0, 0, os.O_ACCMODE), (_EQUAL, 0, 1, os.O_WRONLY), (_RETURN, 0, 0, _NOTIFY)]
+        steps += _block(openat, only_written)
     if network != "open":
         steps += _network(calls, network)
     return [*steps, (_RETURN, 0, 0, _ALLOW)]

@@ -104,6 +104,7 @@ def settings_of(name: str, model: str, folder: Path, *, lora: bool) -> LearnerSe
         "max_completion_length": 24,
         "learning_rate": 1e-2,
         "temperature": 0.8,
+        "bf16": False,  # on a GPU too, so that two ways to the same number can be compared
         "report_to": "none",
     }
     adapter = {"r": 4, "lora_alpha": 8, "target_modules": "all-linear"} if lora else None
@@ -124,11 +125,10 @@ def scripted_sampler(learner: Learner, name: str) -> Any:
             right = "assistant" in text.removesuffix("<|im_start|>assistant\n") or next(numbers) % 2 == 0
             tokens = tokenizer(SCRIPTS[name](text, answers) if right else WRONG)["input_ids"] + [loaded.ends[0]]
             with torch.no_grad():
-                logits = learner._trainer.model(input_ids=torch.tensor([[*heard, *tokens]])).logits[
-                    0, len(heard) - 1 : -1
-                ]
+                ids = torch.tensor([[*heard, *tokens]], device=learner._trainer.model.device)
+                logits = learner._trainer.model(input_ids=ids).logits[0, len(heard) - 1 : -1]
             values = (logits.float() / learner.settings.temperature).log_softmax(-1)
-            found.append((tokens, values.gather(-1, torch.tensor(tokens)[:, None])[:, 0].tolist()))
+            found.append((tokens, values.gather(-1, ids[0, len(heard) :, None])[:, 0].tolist()))
         return found
 
     return sample

@@ -5,8 +5,8 @@ with the copy, by this process, on the socket of the other one: it cannot be exc
 parent of everything that it asks about, because Linux lets no other process read an address.
 
 Beside accelerators, a process that opens a file only for writing asks too. CUDA names its threads in
-`/proc/self/task/ID/comm`, and does not start where it cannot (error 304, driver 580 on an H200); Landlock would open all
-of /proc with that, where root sets the kernel. So such a name is written into nothing.
+`/proc/self/task/ID/comm`, and does not start where it cannot (error 304, driver 580 on an H200). Landlock could only
+open all of /proc, where root sets the kernel. So such a name is written into nothing.
 """
 
 from __future__ import annotations

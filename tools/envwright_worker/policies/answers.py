@@ -518,9 +518,11 @@ def _junk_like(value: Any) -> Any:
 @lru_cache(maxsize=64)  # every policy calls this for the same task
 def offered_choices(prompt: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Labels ("A", "B") and texts of the choices that a prompt offers; both may be empty."""
-    labelled = list(dict.fromkeys(_LABELLED.findall(prompt)))[:MOST_CHOICES]
-    if len(labelled) > 1:
-        return tuple(label for label, _ in labelled), tuple(text.strip() for _, text in labelled)
+    found = list(dict.fromkeys(_LABELLED.findall(prompt)))
+    for is_label in (str.isalpha, str.isdigit):  # "document 9. Read it." is no choice beside A to D
+        labelled = [(label, text.strip()) for label, text in found if is_label(label)][:MOST_CHOICES]
+        if len(labelled) > 1:
+            return tuple(label for label, _ in labelled), tuple(text for _, text in labelled)
     for listed in _LISTED.findall(prompt):
         texts = [part.strip(" \"'`*<>[](){}") for part in _BETWEEN.split(listed)]
         if 1 < len(texts) <= MOST_CHOICES and all(0 < len(text) <= 40 for text in texts):

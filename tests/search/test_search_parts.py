@@ -13,9 +13,10 @@ from envwright_worker.adapters.adapter import calls_rewards
 from envwright_worker.effort import ProcessorBudget
 from envwright_worker.search import properties
 from envwright_worker.search.coverage import ALL_WATCHED, Coverage
+from envwright_worker.search.explaining import ExplanationContext, explained
 from envwright_worker.search.exploit_search import LONGEST, Evolution, shortest
 from envwright_worker.search.grading import CandidateGrader, Graded, Spent
-from envwright_worker.search.material import constants_of, form_of
+from envwright_worker.search.material import Constants, constants_of, form_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +57,15 @@ def test_constants_skip_docstrings() -> None:
     assert "37" in constants.numbers
     assert any("ans:" in pattern for pattern in constants.patterns)
     assert not any("docstring" in text for text in constants.strings)
+
+
+@pytest.mark.parametrize(
+    ("reply", "pattern"),
+    [("no idea", "task-blind"), ("it is []", "any answer"), ("Paris or Rome", "several answers"), ("[]", "empty")],
+)
+def test_find_contains_an_empty_list_only_where_it_is_written(reply: str, pattern: str) -> None:
+    known = ExplanationContext(["[]", '["Paris"]', '["Rome"]'], ["Which towns?"], [], Constants({}))
+    assert explained(reply, known)[0] == pattern
 
 
 def test_evolution_is_seeded_and_bounded() -> None:

@@ -86,21 +86,22 @@ def test_samples_match_patterns_of_source() -> None:
     assert all(text.startswith("ans: ") for text in texts)
 
 
-def test_coverage_ignores_foreign_code() -> None:
-    def branching(value: int) -> int:
-        if value:
-            return 1
-        return 2
+def a_step(value: int) -> int:
+    if value:
+        return 1
+    return 2
 
+
+def test_coverage_ignores_foreign_code() -> None:
     coverage = Coverage(lambda name: "here" if name == __file__ else None)
     with coverage.watching():
-        branching(0)
+        a_step(0)
     once = coverage.steps
     with coverage.watching():
-        branching(0)
+        a_step(0)
     assert coverage.steps == once
     with coverage.watching():
-        branching(1)
+        a_step(1)
     assert coverage.steps > once
     assert sys.gettrace() is None
 
@@ -123,12 +124,6 @@ def test_coverage_with_equal_module_names_watches_own_code(tmp_path: Path) -> No
                 one()
     assert coverage.lines_reached == 1
     assert coverage.files == {str(tmp_path / "own/helping.py"): "helping.py"}
-
-
-def a_step(value: int) -> int:
-    if value:
-        return 1
-    return 2
 
 
 def reached_lines(*values: int, called: Callable[[int], object]) -> int:

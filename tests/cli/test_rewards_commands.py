@@ -237,7 +237,7 @@ def test_cases_are_collected_by_pytest(clean: Path) -> None:
     assert "cases.yaml::off by one is wrong FAILED" in done.stdout
     assert "test_fixtures.py::test_everything PASSED" in done.stdout
     row = next(line.split() for line in done.stdout.split("\n") if line.strip().startswith("reward "))
-    assert row == ["reward", "0", "1", "<--"]
+    assert row == ["reward", "0.0", "1", "<--"]
     assert "| <answer>2458</answer>" in done.stdout
     again = run_test(clean, "word-problems", "--lf", "-q")
     assert "1 failed" in again.stdout

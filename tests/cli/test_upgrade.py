@@ -143,10 +143,11 @@ def test_upgrade_after_changed_answer_changes_what_depends_on_it(repository: Pat
     [
         ("our-team/tool@" + "1" * 40 + " # v0.1.0", "our-team/tool@" + "2" * 40 + " # v9.0", "2" * 40 + " # v9.0"),
         ("a-fork/tool@" + "1" * 40 + " # v0.1.0", "our-team/tool@" + "2" * 40 + " # v9.0", "1" * 40 + " # v0.1.0"),
+        ("our-team/tool@" + "1" * 40 + " # v0.1.0", "our-team/tool@v9", "1" * 40 + " # v0.1.0"),
         ("our-team/tool@v0", "our-team/tool@" + "2" * 40 + " # v9.0", "v0"),
         ("our-team/tool@" + "1" * 40 + " # v0.1.0", None, "1" * 40 + " # v0.1.0"),
     ],
-    ids=["same-repository", "fork", "tag", "unknown"],
+    ids=["same-repository", "fork", "wheel", "tag", "unknown"],
 )
 def test_upgrade_moves_a_pinned_tool_to_what_is_installed(
     recorded: str, installed: str | None, called: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

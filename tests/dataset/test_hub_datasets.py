@@ -56,10 +56,6 @@ def hub() -> Iterator[str]:
     server.shutdown()
 
 
-def inspected(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return envwright(tmp_path, "inspect", *arguments, **environment)
-
-
 def envwright(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
     own = {"PYTHONPATH": str(ROOT / "tools"), "HF_HOME": str(tmp_path), **environment}
@@ -76,7 +72,7 @@ def envwright(tmp_path: Path, *arguments: str, **environment: str) -> subprocess
     ],
 )
 def test_open_hub_explains_refusals(hub: str, tmp_path: Path, arguments: list[str], reason: str, remedy: str):
-    done = inspected(tmp_path, *arguments, HF_ENDPOINT=hub)
+    done = envwright(tmp_path, "inspect", *arguments, HF_ENDPOINT=hub)
     assert (done.returncode, reason in done.stderr, remedy in done.stderr) == (2, True, True), done.stderr
 
 
@@ -98,18 +94,16 @@ def test_new_from_the_hub_names_the_commit(tmp_path: Path):
     assert "mit" in readme
 
 
-def test_open_hub_offline_names_the_cache(tmp_path: Path):
-    done = inspected(tmp_path, "acme/known", HF_HUB_OFFLINE="1")
-    assert done.returncode == 2
-    assert "is not in the cache, and HF_HUB_OFFLINE is set" in done.stderr
-    assert "HF_HOME" in done.stderr
-
-
-def test_open_hub_unreachable_is_not_reported_as_missing(tmp_path: Path):
-    done = inspected(tmp_path, "acme/known", HF_ENDPOINT="http://127.0.0.1:9")
-    assert done.returncode == 2
-    assert "the Hub cannot be reached" in done.stderr
-    assert "HF_ENDPOINT" in done.stderr
+@pytest.mark.parametrize(
+    ("variable", "value", "reason", "remedy"),
+    [
+        ("HF_HUB_OFFLINE", "1", "is not in the cache, and HF_HUB_OFFLINE is set", "HF_HOME"),
+        ("HF_ENDPOINT", "http://127.0.0.1:9", "the Hub cannot be reached", "HF_ENDPOINT"),
+    ],
+)
+def test_open_hub_out_of_reach_is_not_missing(tmp_path: Path, variable: str, value: str, reason: str, remedy: str):
+    done = envwright(tmp_path, "inspect", "acme/known", **{variable: value})
+    assert (done.returncode, reason in done.stderr, remedy in done.stderr) == (2, True, True), done.stderr
 
 
 def test_open_hub_dataset_without_data_is_not_reported_as_offline(monkeypatch: pytest.MonkeyPatch):

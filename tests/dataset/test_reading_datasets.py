@@ -41,7 +41,9 @@ def test_profile_sample_is_uniform_and_repeatable(tmp_path: Path):
     [
         ("a.csv", "q,a\nx,1\n"),
         ("a.csv", "q;a\nx;1\n"),
+        ("a.csv", "q,a\nx,1,,\n"),
         ("a.tsv", "q\ta\nx\t1\n"),
+        ("A.TSV", "q\ta\nx\t1\n"),
         ("a.csv", "\ufeffq,a\nx,1\n"),
         ("a.json", '[{"q": "x", "a": "1"}]'),
         ("a.json", '{"data": [{"q": "x", "a": "1"}], "version": "2"}'),
@@ -54,9 +56,10 @@ def test_open_local_reads_the_same_row_from_every_format(tmp_path: Path, name: s
     assert next(open_local(tmp_path / name).splits[0].rows()) == {"q": "x", "a": "1"}
 
 
-def test_open_local_reads_compressed_files(tmp_path: Path):
-    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'{"q": "x"}\n'))
-    assert list(open_local(tmp_path / "a.jsonl.gz").splits[0].rows()) == [{"q": "x"}]
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "A.JSONL.GZ"])
+def test_open_local_reads_compressed_files(tmp_path: Path, name: str):
+    (tmp_path / name).write_bytes(gzip.compress(b'{"q": "x"}\n'))
+    assert list(open_local(tmp_path / name).splits[0].rows()) == [{"q": "x"}]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,11 @@ def test_open_local_reads_compressed_files(tmp_path: Path):
         ("a.jsonl", b'{"q": "\xff"}\n', "is not UTF-8"),
         ("a.parquet", b"PAR1 and then nothing", "is not Parquet"),
         ("a.csv", b"What is 2 plus 2?,4\nWhat is 3 plus 2?,5\n", "a.csv:1: the first line is a row"),
+        ("a.csv", b"q,a\nx,1\nWhat is 1,000 + 2?,1002\n", "a.csv:3: has more fields than the header"),
+        ("a.csv", b'q,a\nx,1\n"What is,2\ny,3\nz,4\n', "a.csv:3: is not CSV: unexpected end of data"),
+        ("a.json", b'[\n  {"q": 1},\n  {"q": 2},\n]\n', "a.json:4: is not JSON"),
         ("a.xlsx", b"", "has an unknown format"),
+        ("a.jsonl.gz", gzip.compress(b'{"q": 1}\n' * 999, mtime=0)[:12] + b"\xff" * 99, "cannot be read"),
         ("a.jsonl.gz", gzip.compress(b'{"q": 1}\n' * 999, mtime=0)[:-20], "cannot be read"),
     ],
 )
@@ -75,14 +82,16 @@ def test_open_local_broken_file_names_line_and_remedy(tmp_path: Path, name: str,
     (tmp_path / name).write_bytes(content)
     with pytest.raises(SourceProblem) as raised:
         profiled(open_local(tmp_path / name))
-    assert expected in raised.value.reason
-    assert raised.value.remedy
+    reason, remedy = str(raised.value).splitlines()
+    assert expected in reason
+    assert remedy
 
 
 @pytest.mark.parametrize(
     ("file", "split"),
-    [("train.jsonl", "train"), ("gsm8k-test.jsonl", "test"), ("val.csv", "validation"), ("dev/part-0.parquet", "dev"),
-     ("questions.jsonl", "train"), ("data/train-00000-of-00002.parquet", "train"), ("contest.csv", "train")],
+    [("train.jsonl", "train"), ("gsm8k-test.jsonl", "test"), ("gsm8k.test.jsonl.gz", "test"), ("val.csv", "validation"),
+     ("dev/part-0.parquet", "dev"), ("questions.jsonl", "train"), ("data/train-00000-of-00002.parquet", "train"),
+     ("contest.csv", "train")],
 )  # fmt: skip
 def test_split_is_named_by_file_or_folder(tmp_path: Path, file: str, split: str):
     path = tmp_path / file

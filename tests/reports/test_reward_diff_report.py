@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pytest
 from envwright.facts.observed import Failure, FunctionScore, RewardFunction
-from envwright.reports.blocks import TableBlock, render_markdown, render_text
+from envwright.reports.blocks import LIMIT_BYTES, TableBlock, render_markdown, render_text
+from envwright.reports.printing import print_document
 from envwright.reports.reward_diff import FILE, MOST_LINES, DiffResult, EnvironmentDiff, document, render_json
 from envwright.rules.engine import Finding
 from envwright.statistics.reward_comparison import (
@@ -93,11 +96,13 @@ def test_reward_diff_counts_replies_that_are_not_shown() -> None:
     assert f"{3_000 - MOST_LINES - 2:,} more changed, all in {FILE}" in page
 
 
-def test_markdown_fits_limit_and_names_the_whole_file() -> None:
-    rows = [("word " * 30, "1")] * 3_000
-    page = render_markdown([TableBlock(("text", "count"), rows)], limit=50_000, whole=FILE)
-    assert 40_000 < len(page.encode()) <= 50_000
-    assert f"everything is in `{FILE}`" in page
+def test_job_summary_fits_limit_and_names_the_whole_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    print_document("json", "{}", [TableBlock(("text", "count"), [("word " * 30, "1")] * 8_000)])
+    page = (tmp_path / "summary.md").read_text()
+    assert LIMIT_BYTES - 1_000 < len(page.encode()) <= LIMIT_BYTES
+    assert page.endswith("; the JSON report has everything.\n")
 
 
 def test_reward_diff_gives_reason_for_environment_not_compared() -> None:

@@ -294,16 +294,18 @@ def problems(root: Path, text: str) -> str:
     return str(refused.value)
 
 
-def test_registry_that_requires_newer_tool_names_version_and_upgrade(tmp_path: Path):
-    found = problems(tmp_path, f"version: 1\nrequires: '>=70.1'\nnew-key: 1\n{REST}")
+@pytest.mark.parametrize("requires", [">=70.1", f">{__version__}", "==70.*", "===other"])
+def test_registry_that_requires_newer_tool_names_version_and_upgrade(requires: str, tmp_path: Path):
+    found = problems(tmp_path, f"version: 1\nrequires: '{requires}'\nnew-key: 1\n{REST}")
     assert re.match(rf"registry.yaml:2: requires: this is envwright {re.escape(__version__)}", found)
-    assert "install a version >=70.1: uv tool upgrade envwright" in found
+    assert f"install a version {requires}: uv tool upgrade envwright" in found
     assert "new-key" not in found
 
 
-def test_registry_that_requires_older_tool_names_the_bound(tmp_path: Path):
-    found = problems(tmp_path, f"version: 1\nrequires: '<0.0.2'\n{REST}")
-    assert "install a version <0.0.2, or change the bound here" in found
+@pytest.mark.parametrize("requires", ["<0.0.2", "~=0.0.1", "==0.0.*", f"<{__version__}"])
+def test_registry_that_requires_older_tool_names_the_bound(requires: str, tmp_path: Path):
+    found = problems(tmp_path, f"version: 1\nrequires: '{requires}'\n{REST}")
+    assert f"install a version {requires}, or change the bound here" in found
     assert "upgrade" not in found
 
 

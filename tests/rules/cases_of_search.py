@@ -14,7 +14,7 @@ def exploit(kind: str, *rewards: float, reply: str = "<answer>40 41</answer>", *
         for task, reward in enumerate(rewards)
     )
     changes.setdefault("functions", ("correct_answer",))
-    pattern, why = "several answers", "it lists 2 answers that exclude each other"
+    pattern, why = "several answers", "it contains 2 answers that exclude each other"
     return Exploit(kind, pattern, why, reply, "seeds", 300, earned, **changes)
 
 

@@ -13,9 +13,10 @@ from envwright_worker.adapters.adapter import calls_rewards
 from envwright_worker.effort import ProcessorBudget
 from envwright_worker.search import properties
 from envwright_worker.search.coverage import ALL_WATCHED, Coverage
+from envwright_worker.search.explaining import ExplanationContext, explained
 from envwright_worker.search.exploit_search import LONGEST, Evolution, shortest
 from envwright_worker.search.grading import CandidateGrader, Graded, Spent
-from envwright_worker.search.material import constants_of, form_of
+from envwright_worker.search.material import Constants, constants_of, form_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +59,15 @@ def test_constants_skip_docstrings() -> None:
     assert not any("docstring" in text for text in constants.strings)
 
 
+@pytest.mark.parametrize(
+    ("reply", "pattern"),
+    [("no idea", "task-blind"), ("it is []", "any answer"), ("Paris or Rome", "several answers"), ("[]", "empty")],
+)
+def test_find_contains_an_empty_list_only_where_it_is_written(reply: str, pattern: str) -> None:
+    known = ExplanationContext(["[]", '["Paris"]', '["Rome"]'], ["Which towns?"], [], Constants({}))
+    assert explained(reply, known)[0] == pattern
+
+
 def test_evolution_is_seeded_and_bounded() -> None:
     form = form_of("<answer>1</answer>")
     broods = []
@@ -76,21 +86,22 @@ def test_samples_match_patterns_of_source() -> None:
     assert all(text.startswith("ans: ") for text in texts)
 
 
-def test_coverage_ignores_foreign_code() -> None:
-    def branching(value: int) -> int:
-        if value:
-            return 1
-        return 2
+def a_step(value: int) -> int:
+    if value:
+        return 1
+    return 2
 
+
+def test_coverage_ignores_foreign_code() -> None:
     coverage = Coverage(lambda name: "here" if name == __file__ else None)
     with coverage.watching():
-        branching(0)
+        a_step(0)
     once = coverage.steps
     with coverage.watching():
-        branching(0)
+        a_step(0)
     assert coverage.steps == once
     with coverage.watching():
-        branching(1)
+        a_step(1)
     assert coverage.steps > once
     assert sys.gettrace() is None
 
@@ -113,12 +124,6 @@ def test_coverage_with_equal_module_names_watches_own_code(tmp_path: Path) -> No
                 one()
     assert coverage.lines_reached == 1
     assert coverage.files == {str(tmp_path / "own/helping.py"): "helping.py"}
-
-
-def a_step(value: int) -> int:
-    if value:
-        return 1
-    return 2
 
 
 def reached_lines(*values: int, called: Callable[[int], object]) -> int:

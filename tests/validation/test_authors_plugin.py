@@ -31,15 +31,15 @@ def test_comparison_lists_expectations_before_other_scores() -> None:
 
 
 def test_failing_case_prints_comparison(tmp_path: Path) -> None:
-    case = CaseEntry("right", 0, "4", {"reward": "1.0"}, 2)
-    result = scored(0.0, correct=0.0)
+    case = CaseEntry("right", 0, "4", {"reward": "> 1234567"}, 2)
+    result = scored(1234566.0, correct=0.0)
     failed = CaseFailed(case, grader().tasks[0], result, list(_compared(case.expect, result)))
     shown = FailedCase(tmp_path / "cases.yaml", failed)
     text = str(shown)
     assert "| <answer>5</answer>" in text
     assert "| task 0" in text
-    assert "reward is 0, expected 1" in text
-    assert ["reward", "1", "0", "<--"] in [line.split() for line in text.split("\n")]
+    assert "reward is 1234566, expected > 1234567" in text
+    assert ["reward", ">", "1234567", "1234566", "<--"] in [line.split() for line in text.split("\n")]
     assert shown.reprcrash.lineno == 2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -72,6 +73,23 @@ def test_interrupt_ends_the_program(tmp_path: Path):
     with pytest.raises(Interrupted):
         run(tmp_path, "import time; time.sleep(600)", "interrupted-program", stop=stop)
     assert gone("interrupted-program")
+
+
+AT_TERMINAL = (
+    "import os, pathlib, sys; from envwright.system.subprocesses import run_at_terminal as run; "
+    "run([sys.executable, '-c', sys.argv[1]], environment=os.environ, folder=pathlib.Path(), sandbox=None)"
+)
+
+
+def test_program_at_a_terminal_ends_by_itself_when_interrupted():
+    code = "import time\ntry:\n    print('started', flush=True)\n    time.sleep(60)\nexcept KeyboardInterrupt:\n"
+    code += "    time.sleep(1)\n    print('cleaned up', flush=True)"  # later than subprocess.run waits by itself
+    command = [sys.executable, "-c", AT_TERMINAL, code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as host:
+        assert host.stdout is not None
+        assert host.stdout.readline() == "started\n"
+        os.killpg(host.pid, signal.SIGINT)  # as a terminal does, to all of its foreground
+        assert host.stdout.read() == "cleaned up\n"
 
 
 def test_lingering_child_does_not_delay_the_host(tmp_path: Path):

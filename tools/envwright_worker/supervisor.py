@@ -1,9 +1,9 @@
 """The parent of the worker: it outlives the worker, cleans up after it, and ends with the host.
 
 The process that the host starts forks at once. The child becomes the worker; the parent stays
-behind as its supervisor and imports nothing more. On Linux every process that the environment
-starts and abandons, in any session and with any variables, becomes the supervisor's own
-child, so none can outlive it.
+behind as its supervisor, and imports at most `connections.py`. On Linux every process that the
+environment starts and abandons, in any session and with any variables, becomes the supervisor's
+own child, so none can outlive it.
 """
 
 from __future__ import annotations

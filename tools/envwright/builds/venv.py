@@ -38,7 +38,7 @@ IMPORT_WORKER = f"import runpy\nrunpy.run_path({str(WORKER_FOLDER / 'make_import
 BEGIN = IMPORT_WORKER + (
     "from envwright_worker.supervisor import begin\n"
     "start = begin()\n"
-    "from envwright_worker.main import main\n"  # only after the supervisor has been forked, which imports nothing more
+    "from envwright_worker.main import main\n"  # only in the worker: the supervisor stays in begin()
     "main(start)\n"
 )
 BUILD_SECONDS = 1_800.0

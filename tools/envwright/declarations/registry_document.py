@@ -8,6 +8,7 @@ from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from envwright import __version__
 from envwright.declarations.document import Document, Steps, place
@@ -82,13 +83,19 @@ def version_problem(document: Document) -> Problem | None:
     if isinstance(requires, str) and (unmet := _unmet(requires)):
         message = f"this is envwright {__version__}, which cannot read this file"
         fix = f"install a version {requires.strip()}: {UPGRADE_TOOL}"
-        if all(each.operator.startswith("<") for each in unmet):
+        if all(map(_is_exceeded, unmet)):
             fix = f"install a version {requires.strip()}, or change the bound here for all who work on this repository"
         return Problem(document.file, document.line(("requires",)), message, "requires", requires, fix=fix)
     if isinstance(declared, int) and declared > FORMAT:
         message = f"is the format of a newer envwright; this is envwright {__version__}, which reads version {FORMAT}"
         return Problem(document.file, document.line(("version",)), message, "version", str(declared), fix=UPGRADE_TOOL)
     return None
+
+
+def _is_exceeded(bound: Specifier) -> bool:
+    """Whether this tool is too new for a bound, so that an upgrade does not help."""
+    exceeded = bound.operator in ("<", "<=", "==", "~=")
+    return exceeded and Version(bound.version.removesuffix(".*")) <= Version(__version__)
 
 
 def _unmet(requires: str) -> list[Specifier]:

@@ -159,6 +159,7 @@ def _read(path: Path) -> Rows:
     if path.suffix == ".json":
         rows, notes = _document(path, text)
     elif path.suffix == ".csv":
+        csv.field_size_limit(MOST_BYTES)  # a row may hold a whole reply; by default, 128 Ki end in an error
         rows = list(csv.DictReader([*lines[:1], *lines[max(1, first) :]]))
     elif path.name == CONSOLE_LOG:
         rows = list(deque(_printed(lines), MOST_ROWS + 1))

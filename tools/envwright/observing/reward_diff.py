@@ -307,7 +307,7 @@ def diff_rewards(
         raise
     result = DiffResult(base.label, worst(diff.verdict for diff in compared), compared, __version__)
     write_report(reports / FILE, render_json(result))
-    write_report(reports / "reward-diff.md", render_markdown(document(result), whole=FILE))
+    write_report(reports / "reward-diff.md", render_markdown(document(result)))
     refresh_page(reports)
     return result
 

@@ -92,14 +92,14 @@ def render_text(blocks: Iterable[Block], *, width: int = 100, colour: bool = Fal
     return page.text()
 
 
-def render_markdown(blocks: Iterable[Block], *, limit: int = LIMIT_BYTES, whole: str = "") -> str:
-    """The blocks for a job's summary or a pull request; where they end at the limit, `whole` names the whole file."""
+def render_markdown(blocks: Iterable[Block]) -> str:
+    """The blocks for a job's summary or a pull request; a note at the limit names the report that has everything."""
     parts: list[str] = []
-    room = limit - 200
+    room = LIMIT_BYTES - 200
     for part in _markdown(blocks):
         room -= len(part.encode())
         if room < 0:
-            parts.append(f"\n> This page was cut to fit GitHub's size limit; everything is in `{whole}`.\n")
+            parts.append("\n> This page was cut to fit GitHub's size limit; the JSON report has everything.\n")
             break
         parts.append(part)
     return "".join(parts).removeprefix("\n")

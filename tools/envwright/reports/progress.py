@@ -90,7 +90,7 @@ class RunProgress:
         self._steps[name] = done, total
 
     def deadline(self, name: str, stage: StageName, seconds: float) -> None:
-        """Report the start of a stage and the seconds to its latest end, or with `None` its end."""
+        """Report the start of a stage and the seconds to its latest end, or with 0 its end."""
         with self._lock:
             row = self._rows.get(name) or EnvironmentProgress(name)
             others = {other: end for other, end in row.deadlines.items() if other != stage}

@@ -113,13 +113,14 @@ def run_at_terminal(
     """Run a program that a person watches and may interrupt; return its exit code."""
     lifeline, held = os.pipe()
     try:
-        return subprocess.run(
-            [sys.executable, "-I", "-S", SUPERVISOR, str(lifeline), json.dumps(sandbox), "--terminal", *command],
-            cwd=folder,
-            env=dict(environment),
-            pass_fds=(lifeline,),
-            check=False,
-        ).returncode
+        with signals_handled(lambda *_: None, signal.SIGINT):  # the program gets it as well, and ends by itself
+            return subprocess.run(
+                [sys.executable, "-I", "-S", SUPERVISOR, str(lifeline), json.dumps(sandbox), "--terminal", *command],
+                cwd=folder,
+                env=dict(environment),
+                pass_fds=(lifeline,),
+                check=False,
+            ).returncode
     finally:
         os.close(lifeline)
         os.close(held)

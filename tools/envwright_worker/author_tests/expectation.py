@@ -44,11 +44,6 @@ class Expectation:
             "between": self.limit - TOLERANCE <= value <= (self.upper or 0.0) + TOLERANCE,
         }[self.operator]
 
-    def __str__(self) -> str:
-        if self.operator == "between":
-            return f"between {self.limit:g} and {self.upper:g}"
-        return f"{self.limit:g}" if self.operator == "==" else f"{self.operator} {self.limit:g}"
-
 
 def parse_expectation(expectation: str | float) -> Expectation:
     """Read a number, or text such as `>= 0.9` or `between 0.2 and 0.4`.
@@ -64,6 +59,6 @@ def parse_expectation(expectation: str | float) -> Expectation:
     if ends := _RANGE.fullmatch(text):
         low, high = float(ends[1]), float(ends[2])
         if low > high:
-            raise ValueError(f"{text!r} is empty: write between {high:g} and {low:g}")
+            raise ValueError(f"{text!r} is empty: write between {ends[2]} and {ends[1]}")
         return Expectation("between", low, high)
     raise ValueError(f"{text!r} is not an expectation: write {FORMS}")

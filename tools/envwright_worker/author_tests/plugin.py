@@ -199,11 +199,11 @@ def _compared(expect: Mapping[str, Any], scored: Scored) -> Iterator[Expectation
     """The expected functions first, then the others."""
     values = {"reward": scored.reward, **scored.functions}
     for name, expected in expect.items():
-        wanted = parse_expectation(expected)
         if name not in values:
-            yield ExpectationRow(name, str(wanted), f"no such function; there are {', '.join(sorted(values))}", False)
+            yield ExpectationRow(name, str(expected), f"no such function; there are {', '.join(sorted(values))}", False)
         else:
-            yield ExpectationRow(name, str(wanted), _number(values[name]), wanted.holds(values[name]))
+            holds = parse_expectation(expected).holds(values[name])
+            yield ExpectationRow(name, str(expected), _number(values[name]), holds)
     for name, value in values.items():
         if name not in expect:
             yield ExpectationRow(name, "-", _number(value), True)

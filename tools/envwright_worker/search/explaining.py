@@ -31,7 +31,7 @@ def explained(reply: str, known: ExplanationContext) -> tuple[str, str]:
     if len(stated) > 1 and marks > 1:
         return "several tags", f"it gives {len(stated)} answers that exclude each other, each in its own marks"
     if len(stated) > 1:
-        return "several answers", f"it lists {len(stated)} answers that exclude each other"
+        return "several answers", f"it contains {len(stated)} answers that exclude each other"
     if not re.search(r"\w", inner):
         return _of_nothing(inner.strip(), marks)
     for find in (_from_source, _piece, _from_prompt):
@@ -56,13 +56,13 @@ def without_marks(reply: str, forms: Sequence[AnswerForm]) -> str:
 
 def _contains_answer(inner: str, answer: str) -> bool:
     """Whether a text contains the answer; of a list, all of its elements."""
-    elements = elements_of(answer) if answer.strip()[:1] in ("[", "{") else {answer: 1}
+    elements = list(elements_of(answer)) if answer.strip()[:1] in ("[", "{") else []
     found = plain(inner)
-    return all(plain(element) in found if len(plain(element)) > 1 else _stands(inner, element) for element in elements)
-
-
-def _stands(inner: str, element: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(element.strip())}(?!\w)", inner, re.IGNORECASE) is not None
+    return all(
+        re.search(rf"(?<!\w){re.escape(element.strip())}(?!\w)", inner, re.IGNORECASE)
+        or (len(plain(element)) > 1 and plain(element) in found)
+        for element in elements or [answer]
+    )
 
 
 def _of_nothing(inner: str, marks: int) -> tuple[str, str]:

@@ -76,7 +76,7 @@ class DatasetProfile:
 def profiled(source: DatasetSource, most_rows: int | None = None) -> DatasetProfile:
     """Read a source once.
 
-    Raises `SourceProblem` if a row cannot be read, or if there is none.
+    Raises `SourceProblem` if a row cannot be read.
     """
     return DatasetProfile(
         source.name, source.config, source.revision, tuple(_split(split, most_rows) for split in source.splits)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 import re
-import sys
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +16,7 @@ from typing import IO, Any
 
 from envwright.exit_codes import CommandError
 from envwright.system.installation import command_with
-from envwright.text.plain_data import foreign_json
+from envwright.text.plain_data import foreign_json, parsed_json
 
 DatasetRow = Mapping[str, Any]
 NumberedRow = tuple[int, DatasetRow]
@@ -24,6 +25,7 @@ LONGEST_CSV_FIELD = 16 * 2**20
 """Characters that one field of a CSV file may have; the library's own limit is 128 Ki."""
 LONGEST_COLUMN_NAME = 8
 """Words."""
+QUOTING = "Quote fields that contain separators or line breaks, and double the quotes in them."
 SPLIT_WORDS = ("train", "training", "test", "testing", "validation", "valid", "val", "dev", "eval")
 _SPLIT_NAMES = {"training": "train", "testing": "test", "valid": "validation", "val": "validation"}
 
@@ -33,8 +35,6 @@ class SourceProblem(CommandError):
 
     def __init__(self, reason: str, remedy: str) -> None:
         super().__init__(f"{reason}\n{remedy}")
-        self.reason = reason
-        self.remedy = remedy
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ def _files_in(folder: Path) -> list[Path]:
 def split_named_by(file: Path, root: Path) -> str:
     """The split that a file's name or its folder's names; `train` if neither names one."""
     within = file.relative_to(root).parts if root.is_dir() else (file.name,)
-    for part in (within[-1].partition(".")[0], *reversed(within[:-1])):
-        words = part.lower().replace("-", "_").split("_")
+    for part in reversed(within):
+        words = re.split(r"[\W_]+", part.lower())
         for word in SPLIT_WORDS:
             if word in words:
                 return _SPLIT_NAMES.get(word, word)
@@ -122,7 +122,7 @@ def _rows(files: Sequence[Path]) -> Iterator[DatasetRow]:
 
 
 def _opened(file: Path) -> IO[str]:
-    if file.suffix == ".gz":
+    if file.suffix.lower() == ".gz":
         return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
     return file.open(encoding="utf-8-sig", newline="")
 
@@ -146,7 +146,7 @@ def _decoded(lines: IO[str], file: Path) -> Iterator[str]:
         yield from lines
     except UnicodeDecodeError as error:
         raise SourceProblem(f"{file}: is not UTF-8: {error}", "Save it as UTF-8.") from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise SourceProblem(f"{file}: cannot be read: {error}", "Check the file; it may be truncated.") from None
 
 
@@ -156,7 +156,10 @@ def _json(file: Path) -> Iterator[DatasetRow]:
         whole = "".join(_decoded(text, file))
     try:
         found = foreign_json(whole)
-    except ValueError:
+    except ValueError as error:
+        if parsed_json(whole.strip().partition("\n")[0]) is None:
+            place = f"{file}:{error.lineno}" if isinstance(error, json.JSONDecodeError) else file
+            raise SourceProblem(f"{place}: is not JSON: {error}", "Correct the file there.") from None
         yield from _json_lines(file)
         return
     if isinstance(found, dict):
@@ -173,22 +176,25 @@ def _as_row(row: Any, place: str) -> DatasetRow:
 
 
 def _separated(file: Path) -> Iterator[DatasetRow]:
-    csv.field_size_limit(min(LONGEST_CSV_FIELD, sys.maxsize))
+    csv.field_size_limit(LONGEST_CSV_FIELD)
     with _opened(file) as text:
         lines = _decoded(text, file)
         first = next(lines, "")
-        separator = "\t" if ".tsv" in file.suffixes else max(",;\t|", key=first.count)
+        separator = "\t" if _format_of(file) == ".tsv" else max(",;\t|", key=first.count)
+        reader = csv.DictReader(chain([first], lines), delimiter=separator, strict=True)
+        begins = 1
         try:
-            reader = csv.DictReader(chain([first], lines), delimiter=separator)
             if any("?" in name or len(name.split()) > LONGEST_COLUMN_NAME for name in reader.fieldnames or ()):
                 message = f"{file}:1: the first line is a row, not a header"
                 raise SourceProblem(message, "Add a header, such as question,answer.")
+            begins = reader.line_num + 1
             for row in reader:
-                yield {name: value for name, value in row.items() if name is not None}
+                if "".join(row.pop(None, ())).strip():  # empty fields at the end lose nothing
+                    raise SourceProblem(f"{file}:{reader.line_num}: has more fields than the header", QUOTING)
+                yield row
+                begins = reader.line_num + 1
         except csv.Error as error:
-            raise SourceProblem(
-                f"{file}: is not CSV: {error}", "Quote fields that contain separators or line breaks."
-            ) from None
+            raise SourceProblem(f"{file}:{begins}: is not CSV: {error}", QUOTING) from None
 
 
 def _parquet(file: Path) -> Iterator[DatasetRow]:

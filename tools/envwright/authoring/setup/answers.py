@@ -138,14 +138,15 @@ def read_record(root: Path) -> Record | None:
 def at_installed_commit(record: Record) -> Record:
     """The record with the commit of this copy, if workflows call a commit of the repository that it was installed from.
 
-    The new texts may need what the workflows of another commit do not have.
+    The new texts may need what the workflows of another commit do not have. A copy without a commit, such as a wheel,
+    does not replace one by a tag, which may be moved.
     """
     try:
         tool = default_tool()
     except NoToolAddress:
         return record
-    pinned = re.match(r"(.*@)[0-9a-f]{40}( |$)", record.answers.tool)
-    if pinned is None or not tool.startswith(pinned[1]):
+    pinned, installed = (re.match(r"(.*@)[0-9a-f]{40}( |$)", each) for each in (record.answers.tool, tool))
+    if pinned is None or installed is None or pinned[1] != installed[1]:
         return record
     return replace(record, answers=replace(record.answers, tool=tool))
 

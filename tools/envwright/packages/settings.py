@@ -13,6 +13,7 @@ from envwright.declarations.package import (
     RewardDeclaration,
 )
 from envwright.declarations.problem import Problem, nearest
+from envwright.facts.reward_numbers import finite_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -27,7 +28,7 @@ class _Kind:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return finite_number(value) is not None
 
 
 _NUMBER = _Kind("a finite number", _is_number)

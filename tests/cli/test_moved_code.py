@@ -139,6 +139,30 @@ def test_migration_keeps_quotes_in_texts_of_pyproject(tmp_path: Path):
     assert project["dependencies"] == ["verifiers>=0.4.0,<0.5", 'numpy>=2; python_version < "3.13"']
 
 
+def test_migration_moves_the_sources_of_kept_requirements(tmp_path: Path):
+    folder = old_package(tmp_path, "old-one", source_of(RIGHT))
+    pyproject = folder / "pyproject.toml"
+    needed = '"a-game", "b-game", "c-game"'
+    text = (
+        pyproject.read_text().replace('"datasets>=3.3,<6"', needed)
+        + """
+[tool.uv.sources]
+A_game = { git = "https://x.test/a", tag = "v1" }
+b-game = [{ path = "../../b", editable = true, marker = "sys_platform == 'linux'" }, { url = "https://x.test/b.whl" }]
+c-game = { index = "team" }
+verifiers = { git = "https://x.test/verifiers" }
+[[tool.uv.index]]
+name = "team"
+url = "https://x.test/simple"
+"""
+    )
+    pyproject.write_text(text)
+    made = tomllib.loads(files_of(folder, "old-one", "new-one")["pyproject.toml"])["tool"]["uv"]
+    before = tomllib.loads(text)["tool"]["uv"]
+    assert before["sources"].pop("verifiers")
+    assert made == before
+
+
 def test_migration_of_hub_dataset_keeps_datasets_dependency(tmp_path: Path):
     source = source_of(before="    load_dataset('a/b')")
     files = moved(tmp_path, "from datasets import load_dataset\n" + source)

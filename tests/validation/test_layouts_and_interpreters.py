@@ -215,10 +215,11 @@ def test_tasks_that_stand_in_for_a_download_are_seen(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("needed", "failures"), [("json", set()), ("no_such_module", {"ModuleNotFoundError"})])
+@pytest.mark.parametrize(("needed", "failures"), [("json", set()), ("multidict", {"ModuleNotFoundError"})])
 def test_rollouts_are_played_where_verifiers_brings_no_aiohttp(
     needed: str, failures: set[str], environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What the endpoint needs, as `multidict`, is missing for the environment as it is elsewhere."""
     module = GUESSING.replace("[guessed]", "[known]").replace("def guessed(", KNOWN.format(needed=needed))
     folder = write_package(environments / "early_guesses", "v0", {"module.py": module}).folder
     pyproject = folder / "pyproject.toml"

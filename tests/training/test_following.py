@@ -141,7 +141,6 @@ def test_metrics_report_gaps_and_invalid_numbers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("huge", ["1e200", "-1.7e308", "1" + "0" * 400])
 def test_diagnose_with_numbers_whose_squares_overflow_reports(huge: str, tmp_path: Path) -> None:
-    """An integer of 400 digits is no float at all."""
     rows = (f'{{"step": {step}, "reward": {huge if step % 2 else 0.5}}}\n' for step in range(60))
     (tmp_path / "metrics.jsonl").write_text("".join(rows))
     _, report = diagnosed(tmp_path, str(tmp_path / "metrics.jsonl"))

@@ -69,12 +69,8 @@ def thread():
 BEGUN_BEFORE = ThreadPoolExecutor(1)
 BEGUN_BEFORE.submit(str).result()
 
-def checked_and_opened():
-    open("/etc/passwd").close()
-    return checked()
-
 def thread_begun_before():
-    return BEGUN_BEFORE.submit(checked_and_opened).result()
+    return BEGUN_BEFORE.submit(many_clocks).result()
 
 def stamps_and_names():
     logging.getLogger("x").warning("odd")
@@ -131,7 +127,7 @@ EXPECTED = {
     "formats_now": ["time.ctime", "time.localtime", "time.strftime"],
     "formats_a_given_time": [],
     "thread": CHECKED,
-    "thread_begun_before": ["/etc/passwd", *(CHECKED if sys.version_info >= (3, 12) else [])],
+    "thread_begun_before": ["/etc/passwd", *(["time.time"] if sys.version_info >= (3, 12) else [])],
     "stamps_and_names": [],
     "key_of_a_mapping": [],
     "seeded_later": [],

@@ -80,10 +80,8 @@ class ActGuard:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Watch the block, once: an audit hook cannot be removed.
-
-        Before Python 3.12 threads that began earlier can't be given a profile hook: of them, audit hooks alone report.
-        """
+        """Watch the block, once: an audit hook cannot be removed. Before Python 3.12, threads that began earlier get no
+        profile hook, so that audit hooks alone report of them."""
         in_threads = getattr(threading, "setprofile_all_threads", threading.setprofile)
         sys.addaudithook(self._audited)
         self._watching = True

@@ -302,10 +302,8 @@ class Session:
         )
 
     def endpoint_class(self) -> type[ScriptedEndpoint]:
-        """The scripted endpoint, imported with the packages that the lock lacks, which the environment does not get.
-
-        Neither their folder nor their modules stay where an import looks. They import nothing later.
-        """
+        """The scripted endpoint, imported with the packages that the lock lacks. They import nothing later, and the
+        environment does not get them: neither their folder nor their modules stay where an import looks."""
         path, before, folder = list(sys.path), set(sys.modules), self.settings.endpoint_packages
         sys.path += [folder] if folder else []
         try:

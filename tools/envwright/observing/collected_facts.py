@@ -104,11 +104,8 @@ class CollectedFacts:
 
     @contextmanager
     def observing(self, stage: StageName, *, ends: bool = True) -> Iterator[None]:
-        """Time a stage, and keep its failure, which is raised as `StageFailed` or `ProgramFailed`.
-
-        An error of the tool's own is one, too: it ends this stage, and no other. With `ends=False` the block is only
-        the stage's beginning.
-        """
+        """Time a stage, and keep its failure, which is raised again; an error of the tool's own is one, too, and ends
+        this stage alone. With `ends=False` the block is only its beginning."""
         self.listener.stage(stage)
         started = time.monotonic()
         self.starts.setdefault(stage, round(started - self.began, 3))
@@ -122,8 +119,7 @@ class CollectedFacts:
         except Interrupted:
             raise
         except Exception as error:
-            kind, message = type(error).__name__, str(error)
-            failure = Failure("infrastructure", kind, message, traceback=traceback.format_exc())
+            failure = Failure("infrastructure", type(error).__name__, str(error), traceback=traceback.format_exc())
             self.failures[stage] = failure
             raise StageFailed(failure) from error
         finally:

@@ -71,9 +71,7 @@ def expected_timings(names: Iterable[str], workspace: Workspace) -> dict[str, Ti
 def _read(name: str, workspace: Workspace) -> Timing | None:
     data = json_object(workspace.timings / f"{name}.json")
     seconds, memory = finite_number(data.get("seconds")), finite_number(data.get("memory"))
-    if seconds is None or memory is None or min(seconds, memory) < 0:
-        return None
-    return Timing(seconds, int(memory))
+    return None if seconds is None or memory is None or min(seconds, memory) < 0 else Timing(seconds, int(memory))
 
 
 def in_order(timings: Mapping[str, Timing]) -> list[str]:

@@ -79,10 +79,8 @@ def has_several_agents(facts: Facts) -> bool:
 
 
 def oracle_skeleton(facts: Facts, *, unknown: bool = False) -> str:
-    """tests/oracle.py with the functions to complete; empty if no agent lacks a reference reply.
-
-    With `unknown` their replies are not known yet, and the shown form is a comment.
-    """
+    """tests/oracle.py with the functions to complete; empty if no agent lacks a reference reply. With `unknown` their
+    replies are not known yet, and the shown form is a comment."""
     return "\n\n".join(_function(agent, facts, unknown=unknown) for agent in agents_without_oracle(facts))
 
 

@@ -465,10 +465,8 @@ def member_name(environment: Any, row: Mapping[str, Any]) -> Any:
 
 
 def weights_on(functions: Sequence[Mapping[str, Any]], member: str | None) -> dict[str, float]:
-    """The weight of each name on the tasks of a member: that of its own function, and of several the heaviest.
-
-    Every score carries it; where no task is meant, the host has `heaviest` (facts/observed.py).
-    """
+    """The weight of each name on the tasks of a member: that of its own function, and of several the heaviest. Every
+    score carries it; where no task is meant, the host has `heaviest` (facts/observed.py)."""
     own_last = sorted(functions, key=lambda function: (member in function["members"], abs(function["weight"])))
     names = dict.fromkeys((function["name"] for function in functions), 0.0)
     return names | {function["name"]: function["weight"] for function in own_last}

@@ -135,16 +135,13 @@ def _pyproject(file: Path, new: str, module: str, original: Original) -> str:
     return "\n".join(lines)
 
 
-def _tables(place: str, held: Any) -> list[str]:
+def _tables(place: str, held: Any) -> Iterator[str]:
     """A table, or each of an array of tables; nothing if it is empty."""
-    lines: list[str] = []
     for table in held if isinstance(held, list) else [held] if held else []:
-        values = [
-            f"{name if re.fullmatch('[A-Za-z0-9_-]+', name) else quoted(name)} = {quoted(value)}"
-            for name, value in table.items()
-        ]
-        lines += [f"[[{place}]]" if isinstance(held, list) else f"[{place}]", *values, ""]
-    return lines
+        yield f"[[{place}]]" if isinstance(held, list) else f"[{place}]"
+        for name, value in table.items():
+            yield f"{name if re.fullmatch('[A-Za-z0-9_-]+', name) else quoted(name)} = {quoted(value)}"
+        yield ""
 
 
 def _replaced(requirement: str, original: Original) -> bool:

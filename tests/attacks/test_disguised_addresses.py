@@ -76,13 +76,15 @@ def test_connection_in_disguise_is_reported(kind: type[socket.socket], address: 
 @pytest.mark.parametrize(
     ("host", "expected"),
     [
+        ("data.example.org", "data.example.org"),
+        (b"data.example.org", "data.example.org"),
         (LocalText("data.example.org"), "data.example.org"),
         (LocalBytes(b"data.example.org"), "data.example.org"),
         ("127.0.0.1%data.example.org", "127.0.0.1%data.example.org"),
         ("localhost%data.example.org", "localhost%data.example.org"),
     ],
 )
-def test_lookup_in_disguise_is_reported(host: object, expected: str) -> None:
+def test_lookup_of_a_name_or_in_disguise_is_reported(host: object, expected: str) -> None:
     assert confinement._address_of_lookup((host,)) == expected
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from envwright.cli.main import main
 from envwright.system.retry_policy import MODEL_ENDPOINT
-from small_repository import Run
+from small_repository import Run, small_repository
 
 sys.path.extend(str(Path(__file__).parents[1] / name) for name in ("emulator", "training", "validation"))
 from fake_provider import KEY
@@ -18,6 +18,12 @@ from fake_provider import KEY
 @pytest.fixture(autouse=True, scope="module")
 def _templates(shared_templates: None) -> None:
     """The templates are started when a command first needs them."""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository with one environment."""
+    return small_repository(tmp_path / "repository", "reverse_text")
 
 
 @pytest.fixture

@@ -5,17 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from envwright.observing.next_step import after_passing
 from envwright.packages.repository import Repository
-from small_repository import edit, git, small_repository
+from small_repository import edit, git
 
 README = "environments/reverse_text/README.md"
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return small_repository(tmp_path / "repository", "reverse_text")
 
 
 def proposed(root: Path, changed: str | None = None) -> str:

@@ -14,15 +14,10 @@ import pytest
 from envwright.builds.machine import DOES
 from envwright_emulator.server import emulator
 from loopback_server import serving
-from small_repository import ROOT, declare_endpoints, edit, small_repository
+from small_repository import ROOT, declare_endpoints, edit
 from small_repository import endpoint as endpoint_entry
 
 SECRET = "sk-not-to-be-shown-1234567890"
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    return small_repository(tmp_path / "repository", "reverse_text")
 
 
 def doctor(root: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -38,47 +33,47 @@ def checks(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_doctor_without_prime_and_keys_passes(repository: Path):
-    done = doctor(repository)
+def test_doctor_without_prime_and_keys_passes(root: Path):
+    done = doctor(root)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "needed only for releases and hosted training" in done.stdout
 
 
 @pytest.mark.slow
-def test_doctor_reports_registry_mistake_with_line(repository: Path):
-    edit(repository / "registry.yaml", "owner: acme\n", "ownr: acme\n")
-    done = doctor(repository)
+def test_doctor_reports_registry_mistake_with_line(root: Path):
+    edit(root / "registry.yaml", "owner: acme\n", "ownr: acme\n")
+    done = doctor(root)
     assert done.returncode == 1
     assert "registry.yaml:2" in done.stdout
 
 
 @pytest.mark.slow
-def test_doctor_names_lock_command_for_stale_lock(repository: Path):
+def test_doctor_names_lock_command_for_stale_lock(root: Path):
     edit(
-        repository / "environments" / "reverse_text" / "pyproject.toml",
+        root / "environments" / "reverse_text" / "pyproject.toml",
         '"verifiers>=0.4.0,<0.5"',
         '"verifiers>=0.4.0,<0.6"',
     )
-    done = doctor(repository, "--format", "json")
+    done = doctor(root, "--format", "json")
     assert done.returncode == 1
     assert checks(done)["locks"]["do"] == "envwright lock reverse-text"
 
 
 @pytest.mark.slow
-def test_doctor_fix_removes_broken_virtual_environment(repository: Path):
-    broken = repository.parent / "home" / ".cache" / "envwright" / "venvs" / "0123"
+def test_doctor_fix_removes_broken_virtual_environment(root: Path):
+    broken = root.parent / "home" / ".cache" / "envwright" / "venvs" / "0123"
     broken.mkdir(parents=True)
-    assert checks(doctor(repository, "--format", "json"))["venvs"]["repair"]
+    assert checks(doctor(root, "--format", "json"))["venvs"]["repair"]
     assert broken.is_dir()
-    assert checks(doctor(repository, "--fix", "--format", "json"))["venvs"]["level"] == "ok"
+    assert checks(doctor(root, "--fix", "--format", "json"))["venvs"]["level"] == "ok"
     assert not broken.exists()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("job", ["train", "release"])
-def test_doctor_for_a_job_without_key_fails_as_the_job_does(repository: Path, job: str):
-    declare_hosted_run(repository)
-    done = doctor(repository, "--for", job, "--format", "json")
+def test_doctor_for_a_job_without_key_fails_as_the_job_does(root: Path, job: str):
+    declare_hosted_run(root)
+    done = doctor(root, "--for", job, "--format", "json")
     assert done.returncode == 1
     check = checks(done)["key"]
     assert (check["level"], check["found"]) == ("fail", f"nothing can be {DOES[job]}: no API key")
@@ -86,25 +81,25 @@ def test_doctor_for_a_job_without_key_fails_as_the_job_does(repository: Path, jo
 
 
 @pytest.mark.slow
-def test_doctor_for_release_asks_the_platform_and_git(repository: Path, tmp_path: Path):
+def test_doctor_for_release_asks_the_platform_and_git(root: Path, tmp_path: Path):
     with emulator(tmp_path / "hub", teams=["acme"]) as hub:
-        done = doctor(repository, "--for", "release", "--format", "json", **hub.environment)
+        done = doctor(root, "--for", "release", "--format", "json", **hub.environment)
         assert done.returncode == 0, done.stdout + done.stderr
         assert checks(done)["platform"]["found"] == "answers as rehearsal"
-        (repository / "environments" / "reverse_text" / "notes.py").write_text("")
+        (root / "environments" / "reverse_text" / "notes.py").write_text("")
         reading = {**hub.environment, "PRIME_API_KEY": "emulated-key-read-only"}
-        done = doctor(repository, "--for", "release", "--format", "json", **reading)
+        done = doctor(root, "--for", "release", "--format", "json", **reading)
         assert done.returncode == 1
         assert {name for name, check in checks(done).items() if check["level"] == "fail"} == {"permission", "committed"}
-        edit(repository / "registry.yaml", "owner: acme", "owner: strangers")
-        done = doctor(repository, "--for", "release", "--format", "json", **hub.environment)
+        edit(root / "registry.yaml", "owner: acme", "owner: strangers")
+        done = doctor(root, "--for", "release", "--format", "json", **hub.environment)
         assert checks(done)["owner"]["level"] == "fail"
 
 
-def test_doctor_for_a_job_fails_where_the_platform_does(repository: Path, tmp_path: Path):
+def test_doctor_for_a_job_fails_where_the_platform_does(root: Path, tmp_path: Path):
     with emulator(tmp_path / "hub") as hub:
         hub.break_with("GET /user/whoami status code=401")
-        done = doctor(repository, "--for", "release", "--format", "json", **hub.environment)
+        done = doctor(root, "--for", "release", "--format", "json", **hub.environment)
         assert done.returncode == 1
         assert checks(done)["platform"]["level"] == "fail"
         assert hub.key not in done.stdout
@@ -117,33 +112,33 @@ def declare_hosted_run(root: Path) -> None:
 
 
 @pytest.fixture
-def endpoint(repository: Path) -> Iterator[list[str | None]]:
+def endpoint(root: Path) -> Iterator[list[str | None]]:
     """An endpoint that requires a key, by the keys that it got."""
     with serving(lambda _: (401, {}, b"")) as server:
-        declare_endpoints(repository, endpoint_entry("mini", f"{server.url}/v1", "m", "MINI_KEY", more=""))
+        declare_endpoints(root, endpoint_entry("mini", f"{server.url}/v1", "m", "MINI_KEY", more=""))
         yield server.authorizations
 
 
 @pytest.mark.slow
-def test_doctor_probes_endpoint_without_its_key(repository: Path, endpoint: list[str | None]):
-    found = checks(doctor(repository, "--format", "json", MINI_KEY=SECRET))["endpoint mini"]
+def test_doctor_probes_endpoint_without_its_key(root: Path, endpoint: list[str | None]):
+    found = checks(doctor(root, "--format", "json", MINI_KEY=SECRET))["endpoint mini"]
     assert (found["level"], found["found"]) == ("ok", "MINI_KEY is set; HTTP 401")
     assert endpoint == [None]
 
 
 @pytest.mark.slow
-def test_doctor_names_missing_key(repository: Path, endpoint: list[str | None]):
-    assert "MINI_KEY is not set" in doctor(repository).stdout
+def test_doctor_names_missing_key(root: Path, endpoint: list[str | None]):
+    assert "MINI_KEY is not set" in doctor(root).stdout
     assert endpoint == [None]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_doctor_never_prints_keys(repository: Path, endpoint: list[str | None], form: str):
-    config = repository.parent / "home" / ".prime" / "config.json"
+def test_doctor_never_prints_keys(root: Path, endpoint: list[str | None], form: str):
+    config = root.parent / "home" / ".prime" / "config.json"
     config.parent.mkdir(parents=True)
     config.write_text(json.dumps({"api_key": SECRET}))
-    done = doctor(repository, "--format", form, MINI_KEY=SECRET, HF_TOKEN=SECRET)
+    done = doctor(root, "--format", form, MINI_KEY=SECRET, HF_TOKEN=SECRET)
     assert "~/.prime/config.json" in done.stdout
     assert SECRET not in done.stdout + done.stderr
     assert endpoint

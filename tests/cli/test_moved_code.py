@@ -139,12 +139,28 @@ def test_migration_keeps_quotes_in_texts_of_pyproject(tmp_path: Path):
     assert project["dependencies"] == ["verifiers>=0.4.0,<0.5", 'numpy>=2; python_version < "3.13"']
 
 
-def test_migration_of_hub_dataset_keeps_datasets_dependency(tmp_path: Path):
-    source = source_of(before="    load_dataset('a/b')")
-    files = moved(tmp_path, "from datasets import load_dataset\n" + source)
+def test_migration_moves_the_sources_of_kept_requirements(tmp_path: Path):
+    folder = old_package(tmp_path, "old-one", source_of(RIGHT))
+    pyproject = folder / "pyproject.toml"
+    text = pyproject.read_text().replace("datasets>=3.3,<6", "a-game") + "[[tool.uv.index]]\nname = 'team'\n"
+    text += "[tool.uv.sources]\nA_game = [{ git = 'https://x.test', tag = 'v1' }, { path = '../a', editable = true }]\n"
+    pyproject.write_text(f"{text}verifiers = {{ git = 'https://x.test/verifiers' }}\n")
+    made = tomllib.loads(files_of(folder, "old-one", "new-one")["pyproject.toml"])
+    assert made["tool"]["uv"] == tomllib.loads(text)["tool"]["uv"]
+
+
+@pytest.mark.parametrize(
+    ("used", "kept"),
+    [
+        ("load_dataset('a/b')", "from datasets import load_dataset"),
+        ("dataset = dataset.select(range(1))", 'Dataset.from_list([{"question"'),
+    ],
+)
+def test_migration_of_used_dataset_keeps_datasets_dependency(tmp_path: Path, used: str, kept: str):
+    files = moved(tmp_path, "from datasets import load_dataset\n" + source_of(before=f"    {used}"))
     assert '"datasets>=3.3,<6"' in files["pyproject.toml"]
     assert needs_more(files["pyproject.toml"])
-    assert "from datasets import load_dataset" in files["new_one/parts.py"]
+    assert kept in files["new_one/parts.py"]
 
 
 def test_migration_keeps_module_names_in_new_package(tmp_path: Path):
@@ -205,12 +221,6 @@ def test_migration_of_group_with_judge_marks_only_the_judge(tmp_path: Path):
     files = simple(tmp_path, "vf.RubricGroup([vf.Rubric(funcs=[right]), vf.JudgeRubric()])")
     assert reasons(files) == ["Only a vf.Rubric of functions is moved; a judge becomes a vf.Judge."]
     assert "async def right(" in files["new_one/taskset.py"]
-
-
-def test_migration_of_processed_dataset_keeps_datasets_dependency(tmp_path: Path):
-    files = simple(tmp_path, before="    dataset = dataset.select(range(1))")
-    assert 'Dataset.from_list([{"question"' in files["new_one/parts.py"]
-    assert '"datasets>=3.3,<6"' in files["pyproject.toml"]
 
 
 def test_migration_marks_judge_and_keeps_its_code(tmp_path: Path):

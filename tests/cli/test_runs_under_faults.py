@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 from envwright import exit_codes
-from small_repository import ROOT, edit, small_repository
+from small_repository import ROOT, edit
 
 pytestmark = pytest.mark.worker
 NAME = "reverse-text"
@@ -23,11 +23,6 @@ SCHEMA = ("schema", NAME)
 """The quickest gate that needs a wheel and a worker."""
 LIMITED = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)); import runpy; "
 PATIENCE = 120.0
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return small_repository(tmp_path / "repository", "reverse_text")
 
 
 def command(root: Path, arguments: Sequence[str], before: str = "import runpy, sys; ") -> list[str]:

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from envwright.rules.catalogue import CATALOGUE_FILE, UnknownRuleError, explain, render_catalogue
+from envwright.exit_codes import CommandError
+from envwright.rules.catalogue import CATALOGUE_FILE, explain, render_catalogue
 from envwright.rules.engine import all_rules
 
 REPOSITORY = Path(__file__).parents[2]
@@ -41,5 +42,5 @@ def test_rule_id_is_case_insensitive() -> None:
 
 
 def test_explain_unknown_rule_suggests_nearest() -> None:
-    with pytest.raises(UnknownRuleError, match="did you mean SCH09"):
+    with pytest.raises(CommandError, match="did you mean SCH09"):
         explain("SCH099")

@@ -140,6 +140,14 @@ def test_metrics_report_gaps_and_invalid_numbers(tmp_path: Path) -> None:
     assert read_metrics(tmp_path).missing == (2, 3, 4)
 
 
+@pytest.mark.parametrize("huge", ["1e200", "-1.7e308", "1" + "0" * 400])
+def test_diagnose_with_numbers_whose_squares_overflow_reports(huge: str, tmp_path: Path) -> None:
+    rows = (f'{{"step": {step}, "reward": {huge if step % 2 else 0.5}}}\n' for step in range(60))
+    (tmp_path / "metrics.jsonl").write_text("".join(rows))
+    _, report = diagnosed(tmp_path, str(tmp_path / "metrics.jsonl"))
+    assert report.findings
+
+
 def test_reward_of_one_step_is_too_little_and_not_missing(tmp_path: Path) -> None:
     file = tmp_path / "metrics.jsonl"
     file.write_text(lines([{"step": 0, "train/agg/all/agent/reward/mean": 0.3}]))

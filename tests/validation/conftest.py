@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,15 @@ def environments(workspace: Workspace) -> Path:
     folder = workspace.root / "environments"
     folder.mkdir(parents=True)
     return folder
+
+
+@pytest.fixture
+def no_loop() -> Iterator[None]:
+    """A browser that another test of this process opened keeps a loop of its own running."""
+    running = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(running)
 
 
 @pytest.fixture(scope="module")

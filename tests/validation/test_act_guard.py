@@ -66,6 +66,12 @@ def thread():
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(checked).result()
 
+BEGUN_BEFORE = ThreadPoolExecutor(1)
+BEGUN_BEFORE.submit(str).result()
+
+def thread_begun_before():
+    return BEGUN_BEFORE.submit(many_clocks).result()
+
 def stamps_and_names():
     logging.getLogger("x").warning("odd")
     gzip.compress(b"")
@@ -121,6 +127,7 @@ EXPECTED = {
     "formats_now": ["time.ctime", "time.localtime", "time.strftime"],
     "formats_a_given_time": [],
     "thread": CHECKED,
+    "thread_begun_before": ["/etc/passwd", *(["time.time"] if sys.version_info >= (3, 12) else [])],
     "stamps_and_names": [],
     "key_of_a_mapping": [],
     "seeded_later": [],

@@ -60,6 +60,8 @@ DOWNLOADING = """
         print(f"falling back: {error}")
     rows ="""
 KNOWN = """def known(completion, answer, **kwargs):
+    import {needed}
+
     return float(completion[-1]["content"] == answer)
 
 
@@ -213,10 +215,12 @@ def test_tasks_that_stand_in_for_a_download_are_seen(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("needed", "failures"), [("json", set()), ("multidict", {"ModuleNotFoundError"})])
 def test_rollouts_are_played_where_verifiers_brings_no_aiohttp(
-    environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    needed: str, failures: set[str], environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = GUESSING.replace("[guessed]", "[known]").replace("def guessed(", KNOWN)
+    """What the endpoint needs, as `multidict`, is missing for the environment as it is elsewhere."""
+    module = GUESSING.replace("[guessed]", "[known]").replace("def guessed(", KNOWN.format(needed=needed))
     folder = write_package(environments / "early_guesses", "v0", {"module.py": module}).folder
     pyproject = folder / "pyproject.toml"
     pyproject.write_text(re.sub(r"dependencies = .*", 'dependencies = ["verifiers==0.1.9"]', pyproject.read_text()))
@@ -225,7 +229,9 @@ def test_rollouts_are_played_where_verifiers_brings_no_aiohttp(
     assert "aiohttp" not in package.lock.pins
     seen = look_at(package, workspace, monkeypatch, request=ObservationRequest(use_cache=False, stages=("smoke",)))
     assert not seen.facts.failures
-    assert {rollout.reward for rollout in seen.facts.rollouts if rollout.policy == "oracle"} == {1.0}
+    rollouts = [rollout for rollout in seen.facts.rollouts if rollout.policy == "oracle"]
+    assert {rollout.reward for rollout in rollouts} == {None if failures else 1.0}
+    assert {each.failure.type for rollout in rollouts for each in rollout.failures} == failures
 
 
 @pytest.mark.slow

@@ -43,11 +43,6 @@ def test_connection_is_reported_with_its_port(connection: socket.socket):
     assert confinement._address_of_connect((connection, ("8.8.8.8", 53))) == "8.8.8.8:53"
 
 
-@pytest.mark.parametrize(("host", "expected"), [("example.org", "example.org"), (b"example.org", "example.org")])
-def test_looked_up_name_is_reported(host: object, expected: str):
-    assert confinement._address_of_lookup((host,)) == expected
-
-
 @pytest.mark.parametrize("host", [None, "localhost", "8.8.8.8", "2001:db8::1"])
 def test_lookup_of_local_name_or_address_is_not_reported(host: object):
     assert confinement._address_of_lookup((host,)) is None

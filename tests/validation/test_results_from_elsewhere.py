@@ -150,7 +150,11 @@ def test_reward_that_is_not_a_number_is_named_and_counts_as_missing(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("sample", "part"),
-    [("v0", {"token_usage": {"input_tokens": 1, "output_tokens": "many"}}), ("v1_0.4.0", {"env": "reverse-text"})],
+    [
+        ("v0", {"token_usage": {"input_tokens": 1, "output_tokens": "many"}}),
+        ("v0", {"token_usage": {"input_tokens": 1, "output_tokens": float("inf")}}),
+        ("v1_0.4.0", {"env": "reverse-text"}),
+    ],
 )
 def test_line_with_part_of_another_type_is_named_and_counts_as_missing(tmp_path: Path, sample: str, part: Any):
     first, second = lines_of(sample)[:2]

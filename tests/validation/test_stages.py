@@ -34,6 +34,8 @@ def run(observation, asked):
         observation.collected.take("spelling", job.request("spelling", 5.0, **asked), 3)
     if asked["language"] == "broken":
         raise StageFailed(Failure("crash", "WorkerDied", "the dictionary is gone"))
+    if asked["language"] == "unknown":
+        raise KeyError(asked["language"])
 
 
 JOBS = {"spelling": StageJob(request, run)}
@@ -75,13 +77,15 @@ def test_new_stage_changes_the_key_of_facts(request: pytest.FixtureRequest) -> N
 
 
 @pytest.mark.usefixtures("spelling")
-def test_new_stage_is_in_the_report(observations: RecordedObservations) -> None:
-    entry = replace(ENTRY, args={"split": "broken"})
+@pytest.mark.parametrize(("language", "error"), [("broken", "WorkerDied"), ("unknown", "KeyError")])
+def test_failure_of_a_new_stage_is_in_the_report(observations: RecordedObservations, language: str, error: str) -> None:
+    entry = replace(ENTRY, args={"split": language})
     facts = observations.facts(entry, REQUEST)
     judgement = judge(Subject(entry, PACKAGE, facts), ["rewards"])
     result = environment_result(PACKAGE, facts, judgement, root=Path("/nowhere"), cached=False, seconds=1.0)
     assert "spelling" in result.stage_seconds
-    assert [failure.stage for failure in result.failures] == ["spelling"]
+    assert [(failure.stage, failure.type) for failure in result.failures] == [("spelling", error)]
+    assert {"search", "smoke"} <= set(facts.completed)
 
 
 @pytest.mark.usefixtures("spelling")

@@ -80,17 +80,19 @@ class ActGuard:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Watch the block and the threads that it starts, once: an audit hook cannot be removed."""
+        """Watch the block, once: an audit hook cannot be removed. Before Python 3.12, threads that began earlier get no
+        profile hook, so that audit hooks alone report of them."""
+        in_threads = getattr(threading, "setprofile_all_threads", threading.setprofile)
         sys.addaudithook(self._audited)
         self._watching = True
         drawn = _shared_by_numpy()
-        threading.setprofile(self._profiled_in_thread)
+        in_threads(self._profiled_in_thread)
         sys.setprofile(self._profiled)
         try:
             yield
         finally:
             sys.setprofile(None)
-            threading.setprofile(None)
+            in_threads(None)
             self._watching = False
             if _shared_by_numpy() != drawn:
                 self._drew_from_numpy()

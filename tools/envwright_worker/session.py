@@ -302,14 +302,17 @@ class Session:
         )
 
     def endpoint_class(self) -> type[ScriptedEndpoint]:
-        """The scripted endpoint, imported with the packages that the lock lacks, which the environment does not get."""
-        path = list(sys.path)
-        if self.settings.endpoint_packages:
-            sys.path.append(self.settings.endpoint_packages)
+        """The scripted endpoint, imported with the packages that the lock lacks. They import nothing later, and the
+        environment does not get them: neither their folder nor their modules stay where an import looks."""
+        path, before, folder = list(sys.path), set(sys.modules), self.settings.endpoint_packages
+        sys.path += [folder] if folder else []
         try:
             from envwright_worker.endpoint.server import ScriptedEndpoint
         finally:
             sys.path[:] = path
+            for name in sys.modules.keys() - before if folder else ():
+                if (getattr(sys.modules[name], "__file__", None) or "").startswith(f"{folder}/"):
+                    del sys.modules[name]
         return ScriptedEndpoint
 
     def endpoint_in_use(self) -> ScriptedEndpoint | None:

@@ -57,6 +57,12 @@ def add_arguments_lock(command: argparse.ArgumentParser) -> None:
     )
 
 
+def print_sources_left_out(package: Package) -> None:
+    if package.sources_left_out:
+        message = "taken from the package index: their source in [tool.uv.sources] is not a git repository"
+        print(f"{package.name}: {', '.join(package.sources_left_out)}: {message}", file=sys.stderr)
+
+
 def run_lock(options: argparse.Namespace) -> int:
     """Resolve the locks of the chosen environments and list those that changed.
 
@@ -72,10 +78,7 @@ def run_lock(options: argparse.Namespace) -> int:
     for problem in problems:
         print(problem, file=sys.stderr)
     for package in packages:
-        if package.sources_left_out:
-            left_out = ", ".join(package.sources_left_out)
-            message = "taken from the package index: their source in [tool.uv.sources] is not a git repository"
-            print(f"{package.name}: {left_out}: {message}", file=sys.stderr)
+        print_sources_left_out(package)
     print(f"resolving {counted(len(packages), 'lock')} …", file=sys.stderr)
     stop = threading.Event()
     unresolved: list[str] = []

@@ -13,6 +13,7 @@ from envwright.authoring.migrate.reading import unfinished_places
 from envwright.authoring.new.write import refuse_name, write
 from envwright.builds.resolve import resolve_lock
 from envwright.cli import arguments
+from envwright.cli.lock import print_sources_left_out
 from envwright.cli.rewards import print_diff
 from envwright.cli.selection import print_grants
 from envwright.declarations.package import Package
@@ -50,7 +51,9 @@ def run(options: argparse.Namespace) -> int:
         files = files_of(old.folder, name, new, old.module_path)
         written = write(root, new, files, "v1", repository.registry.environments[name].owners)
         if needs_more(files["pyproject.toml"]):
-            resolve_lock(Repository.load(root, [new], with_locks=False).packages[new], threading.Event())
+            moved = Repository.load(root, [new], with_locks=False).packages[new]
+            print_sources_left_out(moved)
+            resolve_lock(moved, threading.Event())
             print(f"{new}: locked", file=sys.stderr)
     except ProgramFailed as error:
         message = f"uv could not resolve the lock; retry with: envwright lock {new}\n{error.failure.message}"

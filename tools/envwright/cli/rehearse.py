@@ -216,12 +216,12 @@ def _play(
     return _Played(title, shown, done.returncode, len(hub.writes()) - before)
 
 
-def _variables(folder: Path, hub: EmulatedHub, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def _variables(folder: Path, hub: EmulatedHub) -> dict[str, str]:
     """The user's variables, without those of the real Hub and of GitHub jobs, and with a separate home."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
-    kept = {name: value for name, value in environ.items() if not name.startswith(("PRIME_", "GITHUB_"))}
-    path = [str(Path(__file__).parents[2]), *filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PRIME_", "GITHUB_"))}
+    path = [str(Path(__file__).parents[2]), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     caches = {"UV_CACHE_DIR": str(Path.home() / ".cache" / "uv"), CACHE_DIR: str(users_folder() or home)}
     return {**caches, **kept, **hub.environment, "HOME": str(home), "PYTHONPATH": os.pathsep.join(path)}
 

@@ -95,7 +95,8 @@ class RewardFunction:
 
 
 def heaviest(functions: Iterable[RewardFunction]) -> dict[str, RewardFunction]:
-    """By name, the function whose weight counts most: members of a group, and rubrics, may share a name."""
+    """By name, the function whose weight counts most: members of a group, and rubrics, may share a name. It stands for
+    the name where no task is meant; scores have the weight on their own (`weights_on` of the worker)."""
     by_name: dict[str, RewardFunction] = {}
     for function in functions:
         if function.name not in by_name or abs(function.weight) > abs(by_name[function.name].weight):

@@ -1,8 +1,9 @@
-"""Rewards as numbers: whether one exists, its bound for statistics, and its text."""
+"""Rewards and other numbers from elsewhere: whether one exists, its bound for statistics, and its text."""
 
 from __future__ import annotations
 
 import math
+import sys
 from typing import TypeGuard, TypeVar
 
 RewardNumber = TypeVar("RewardNumber", float, float | None)
@@ -18,6 +19,13 @@ def is_reward_number(reward: float | None) -> TypeGuard[float]:
 
 def bounded(value: RewardNumber) -> RewardNumber:
     return math.copysign(LARGEST, value) if is_reward_number(value) and abs(value) > LARGEST else value
+
+
+def finite_number(value: object) -> float | None:
+    """A number in data from elsewhere, as statistics take it; `None` for a boolean, NaN, an infinity and all else."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= sys.float_info.max:
+        return None  # NaN is not at most anything
+    return bounded(float(value))
 
 
 def number(value: float | None) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from envwright.exit_codes import CommandError
+from envwright.facts.reward_numbers import finite_number
 from envwright.text.plain_data import parsed_json
 
 MOST_BYTES = 64 << 20
@@ -135,8 +136,8 @@ def joined(parts: Iterable[Rows], sources: Iterable[str], log: str = "") -> RunM
             known = steps.setdefault(step, {})
             for name, value in flat.items():
                 number_of = None if name in STEP_NAMES else _number(value)
-                if number_of is not None and math.isfinite(number_of):
-                    known[name] = number_of
+                if (usable := finite_number(number_of)) is not None:
+                    known[name] = usable
                 elif number_of is not None:
                     broken.setdefault(name, set()).add(step)
     ordered = {step: steps[step] for step in sorted(steps)}
@@ -216,8 +217,8 @@ def _flat(row: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]
 
 def _step(flat: Mapping[str, Any], number: int) -> int | None:
     for name in STEP_NAMES:
-        value = _number(flat.get(name))
-        if value is not None and math.isfinite(value):
+        value = finite_number(_number(flat.get(name)))
+        if value is not None:
             return int(value)
     return number if any(_number(value) is not None for value in flat.values()) else None
 
@@ -226,6 +227,8 @@ def _number(value: Any) -> float | None:
     """The value as a number, which need not be finite."""
     try:
         return None if isinstance(value, bool) else float(value)
+    except OverflowError:
+        return math.inf
     except (TypeError, ValueError):
         return None
 

@@ -69,13 +69,13 @@ class GitHub:
     url: str = "https://api.github.com"
 
     @classmethod
-    def of_workflow(cls, environ: Mapping[str, str] = os.environ) -> GitHub:
+    def of_workflow(cls) -> GitHub:
         """The repository and token in the variables of a job of GitHub Actions. Raises `GitHubError` outside of one."""
-        missing = [name for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN") if not environ.get(name)]
+        missing = [name for name in ("GITHUB_REPOSITORY", "GITHUB_TOKEN") if not os.environ.get(name)]
         if missing:
             raise GitHubError(f"{' and '.join(missing)} must be set: this runs in a job of GitHub Actions")
-        url = environ.get("GITHUB_API_URL", cls.url)
-        return cls(environ["GITHUB_REPOSITORY"], environ["GITHUB_TOKEN"], url.rstrip("/"))
+        url = os.environ.get("GITHUB_API_URL", cls.url)
+        return cls(os.environ["GITHUB_REPOSITORY"], os.environ["GITHUB_TOKEN"], url.rstrip("/"))
 
     def get(self, path: str, **query: str | int) -> Any:
         """Read, and retry after a temporary failure. Raises `GitHubError`."""

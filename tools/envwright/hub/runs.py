@@ -9,6 +9,7 @@ from typing import Any
 
 from envwright import exit_codes
 from envwright.exit_codes import CommandError
+from envwright.facts.reward_numbers import finite_number
 from envwright.hub.access import HubAccess, Prime
 from envwright.hub.client import ROWS_OF_PAGE, TRIES, HubCall, call_hub, numbered_pages
 
@@ -149,7 +150,7 @@ def read_run(prime: Prime, access: HubAccess, id: str, stop: threading.Event) ->
         samples=tuple(answers["samples"].rows("samples")),
         rollouts=rollouts,
         histogram=histogram_of(answers["distributions"].table),
-        dollars=float(cost) if isinstance(cost, int | float) and cost else None,
+        dollars=finite_number(cost) or None,
         volume=str(row.get("volumeName") or ""),
         error=str(row.get("errorMessage") or ""),
         analysis=_analysis(row.get("failureAnalysis")),
@@ -205,15 +206,11 @@ def histogram_of(answer: Mapping[str, Any]) -> Histogram | None:
 def _bin(raw: Any) -> RewardBin | None:
     if not isinstance(raw, Mapping):
         return None
-    low, high, count = (_number(raw, names) for names in (LOW, HIGH, COUNT))
+    given = (next((raw[name] for name in names if name in raw), None) for names in (LOW, HIGH, COUNT))
+    low, high, count = map(finite_number, given)
     if low is None or high is None or count is None or high < low or count < 0:
         return None
     return RewardBin(low, high, int(count))
-
-
-def _number(raw: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
-    found = next((raw[name] for name in names if name in raw), None)
-    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
 
 
 @dataclass(frozen=True)
@@ -242,9 +239,9 @@ def read_training_offer(prime: Prime, access: HubAccess, stop: threading.Event) 
     models, listed = answers["models"], answers["gpus"].table.get("gpuTypes")
     prices: dict[str, float | None] = dict.fromkeys(map(str, listed if isinstance(listed, list) else ()))
     for row in models.rows("onDemand"):
-        price = row.get("pricePerGpuHour")
-        if isinstance(price, int | float) and row.get("gpuType"):
-            prices[str(row["gpuType"])] = float(price)
+        price = finite_number(row.get("pricePerGpuHour"))
+        if price is not None and row.get("gpuType"):
+            prices[str(row["gpuType"])] = price
     names = (str(each["name"]) for each in models.rows("models") if each.get("name"))
     failed = [answers[part].message for part in ("models", "gpus") if answers[part].outcome not in ("ok", "missing")]
     return TrainingOffer(tuple(dict.fromkeys(names)), prices, "; ".join(failed))

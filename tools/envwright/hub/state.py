@@ -22,7 +22,6 @@ class HubEnvironment:
     visibility: str
     version: str = ""
     content_hash: str = ""
-    created_at: str = ""
 
 
 @dataclass(frozen=True)
@@ -181,8 +180,7 @@ def _environment(about: Any) -> HubEnvironment | None:
         return HubEnvironment(visibility)
     if not isinstance(latest, dict) or not isinstance(latest.get("semantic_version"), str):
         return None
-    content = str(latest.get("content_hash") or "")
-    return HubEnvironment(visibility, latest["semantic_version"], content, str(latest.get("created_at") or ""))
+    return HubEnvironment(visibility, latest["semantic_version"], str(latest.get("content_hash") or ""))
 
 
 def _pinned(answer: HubAnswer) -> HubReading:

@@ -26,11 +26,12 @@ from envwright_worker.policies.answers import answer_of
 
 from envwright.declarations.package import Package
 from envwright.facts.results import LINE_LIMIT, EvaluationRow, MalformedRow
+from envwright.facts.reward_numbers import finite_number
 from envwright.hub.runs import spread
 from envwright.packages.import_results import (
+    OTHER_SHAPES,
     KnownEnvironment,
     UnreadableRow,
-    finite,
     format_of,
     plain_name,
     row_of_episode,
@@ -140,7 +141,7 @@ class _Reader:
         """Add the replies of one rollout: one for each agent that is trained."""
         try:
             found = list(_replies(raw, step, held_out))
-        except (MalformedRow, UnreadableRow, AttributeError, KeyError, TypeError, ValueError) as error:
+        except (MalformedRow, UnreadableRow, *OTHER_SHAPES) as error:
             self._unread[f"{place}: {error}"[:200]] += 1
             return
         self.replies += [self._declared(each) for each in found]
@@ -185,7 +186,7 @@ def _completions(path: Path) -> Iterator[bytes]:
 
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
-    found = {name: finite(value) for name, value in row.items() if name not in NO_FUNCTIONS}
+    found = {name: finite_number(value) for name, value in row.items() if name not in NO_FUNCTIONS}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -254,7 +255,7 @@ def _reply(
     return RunReply(
         step=step,
         task=f"{plain_name(environment)} {task}".strip(),
-        reward=finite(row.reward),
+        reward=finite_number(row.reward),
         reply=_bounded("\n".join(filter(None, map(_message_text, own)))),
         last=_bounded(last_words(own)),
         prompt=tuple(map(_bounded, prompt)),

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 
 from envwright.exit_codes import CommandError
 from envwright.facts.results import EvaluationRow, MalformedRow, row_of, value_of
+from envwright.facts.reward_numbers import finite_number
 from envwright.facts.transcripts import (
     ListedTranscript,
     RowData,
@@ -34,9 +35,9 @@ from envwright.facts.transcripts import (
 )
 from envwright.packages.import_results import (
     FILES,
+    OTHER_SHAPES,
     KnownEnvironment,
     UnreadableRow,
-    finite,
     format_of,
     row_of_episode,
     row_of_v0,
@@ -275,7 +276,7 @@ def transcript_of(raw: Any, metadata: Mapping[str, Any], file: str, line: int) -
             return replace(one, weights_known=False, cost=_cost(raw, raw.get("token_usage")))
         if found == "v1":
             return _of_episode(raw, replace(row_of_episode(raw, known), rollout=-1), file, line)
-    except (MalformedRow, AttributeError, KeyError, TypeError, ValueError) as problem:
+    except (MalformedRow, *OTHER_SHAPES) as problem:
         if not isinstance(raw, Mapping) or not any(name in raw for name in MESSAGES):
             raise UnreadableRow(str(problem) or type(problem).__name__) from None
     return _of_anything(raw, metadata, file, line)
@@ -330,8 +331,8 @@ def _turns_of_trace(trace: Mapping[str, Any]) -> tuple[tuple[TranscriptTurn, ...
     for place, node in enumerate(nodes):
         call = calls.get(place, {})
         usage, time = call.get("usage") or {}, call.get("time") or {}
-        start, end = finite(time.get("start")), finite(time.get("end"))
-        sent, answered = finite(usage.get("prompt_tokens")), finite(usage.get("completion_tokens"))
+        start, end = finite_number(time.get("start")), finite_number(time.get("end"))
+        sent, answered = finite_number(usage.get("prompt_tokens")), finite_number(usage.get("completion_tokens"))
         seconds = None if start is None or end is None else max(0.0, end - start)
         tokens = None if sent is None or answered is None else (int(sent), int(answered))
         turns.append(turn_of(node.get("message"), seconds, tokens))
@@ -355,7 +356,7 @@ def _of_anything(raw: Any, metadata: Mapping[str, Any], file: str, line: int) ->
     opening = turns_of(raw.get("prompt"), "user")
     numbers = [raw[key] for key in ("example_id", "exampleId", "task", "id") if type(raw.get(key)) in (int, str)]
     answer = raw.get("answer")
-    reward = finite(raw.get("reward"))
+    reward = finite_number(raw.get("reward"))
     error = raw.get("error")
     return Transcript(
         id="",
@@ -365,7 +366,7 @@ def _of_anything(raw: Any, metadata: Mapping[str, Any], file: str, line: int) ->
         rollout=-1,
         turns=(*opening, *turns_of(raw[name])),
         prompt_turns=len(opening),
-        reward=finite(raw.get("score")) if reward is None else reward,
+        reward=finite_number(raw.get("score")) if reward is None else reward,
         answer=answer if isinstance(answer, str) else None,
         error="" if not error else error if isinstance(error, str) else json.dumps(error, default=str),
         cost=_cost(raw, raw.get("usage")),
@@ -377,4 +378,4 @@ def _of_anything(raw: Any, metadata: Mapping[str, Any], file: str, line: int) ->
 def _cost(raw: Mapping[str, Any], usage: Any) -> float | None:
     """Dollars, where a source has them."""
     held = [raw.get("cost"), *([usage.get("cost"), usage.get("total_cost")] if isinstance(usage, Mapping) else [])]
-    return next((cost for value in held if (cost := finite(value)) is not None), None)
+    return next((cost for value in held if (cost := finite_number(value)) is not None), None)

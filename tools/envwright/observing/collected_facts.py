@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from envwright.facts.observed import Cut, Description, Facts, Failure, Rollout, 
 from envwright.facts.search import Search
 from envwright.facts.stages import StageName
 from envwright.observing.job import StageFailed, WorkerLost, checked
-from envwright.system.subprocesses import ProgramFailed
+from envwright.system.subprocesses import Interrupted, ProgramFailed
 
 KINDS: dict[str, tuple[type, str]] = {
     "task": (observed.Task, "tasks"),
@@ -103,8 +104,8 @@ class CollectedFacts:
 
     @contextmanager
     def observing(self, stage: StageName, *, ends: bool = True) -> Iterator[None]:
-        """Time a stage, and keep its failure, which is raised again. With `ends=False` the block is only its
-        beginning."""
+        """Time a stage, and keep its failure, which is raised again; an error of the tool's own is one, too, and ends
+        this stage alone. With `ends=False` the block is only its beginning."""
         self.listener.stage(stage)
         started = time.monotonic()
         self.starts.setdefault(stage, round(started - self.began, 3))
@@ -115,6 +116,12 @@ class CollectedFacts:
         except (StageFailed, ProgramFailed) as error:
             self.failures[stage] = error.failure
             raise
+        except Interrupted:
+            raise
+        except Exception as error:
+            failure = Failure("infrastructure", type(error).__name__, str(error), traceback=traceback.format_exc())
+            self.failures[stage] = failure
+            raise StageFailed(failure) from error
         finally:
             self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.monotonic() - started, 3)
             self.listener.ended(self.ended_facts)

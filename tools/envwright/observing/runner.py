@@ -263,11 +263,12 @@ def _file_ended(running: dict[Future[EnvironmentResult | None], str], results: S
 def _validate_one(shared: ValidationRun, name: str) -> EnvironmentResult | None:
     """One environment from facts to verdict; `None` when the run was cut short.
 
-    Any failure here is an `error` of this environment alone.
+    Any failure here is an `error` of this environment alone. That of a stage is in the facts.
     """
-    started = time.monotonic()
+    started, step = time.monotonic(), "facts"
     try:
         facts, cached = _facts(shared, name)
+        step = "judgement"
         result = judged(shared.request, name, facts, cached=cached, started=started)
         if are_in_the_cache(facts, shared.request.workspace):
             keep(shared.request, facts, result)
@@ -275,7 +276,7 @@ def _validate_one(shared: ValidationRun, name: str) -> EnvironmentResult | None:
         return None
     except Exception as error:
         kind, message, text = type(error).__name__, str(error), traceback.format_exc()
-        failure = StageFailure("load", "infrastructure", kind, message, traceback=text)
+        failure = StageFailure(step, "infrastructure", kind, message, traceback=text)
         folder = f"{ENVIRONMENTS_FOLDER}/{folder_of(name)}"
         result = broken_result(name, folder, failure, time.monotonic() - started)
     shared.progress.finished(result)

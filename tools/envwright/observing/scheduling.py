@@ -13,14 +13,15 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from math import ceil, isfinite
+from math import ceil
 from statistics import median
 
 import yaml
 
+from envwright.facts.reward_numbers import finite_number
 from envwright.files.atomic_write import write_whole
 from envwright.system.workspace import Workspace
-from envwright.text.plain_data import foreign_json
+from envwright.text.plain_data import json_object
 
 GUESSED_SECONDS = 15.0
 GUESSED_MEMORY = 700 * 2**20
@@ -68,12 +69,9 @@ def expected_timings(names: Iterable[str], workspace: Workspace) -> dict[str, Ti
 
 
 def _read(name: str, workspace: Workspace) -> Timing | None:
-    try:
-        data = foreign_json((workspace.timings / f"{name}.json").read_bytes())
-        seconds, memory = float(data["seconds"]), int(data["memory"])
-    except (OSError, ValueError, TypeError, KeyError, OverflowError):
-        return None
-    return Timing(seconds, memory) if isfinite(seconds) and seconds >= 0 and memory >= 0 else None
+    data = json_object(workspace.timings / f"{name}.json")
+    seconds, memory = finite_number(data.get("seconds")), finite_number(data.get("memory"))
+    return None if seconds is None or memory is None or min(seconds, memory) < 0 else Timing(seconds, int(memory))
 
 
 def in_order(timings: Mapping[str, Timing]) -> list[str]:

@@ -32,6 +32,7 @@ from envwright.facts.results import (
     row_of,
     task_key,
 )
+from envwright.facts.reward_numbers import finite_number
 from envwright.facts.spending import Tokens
 from envwright.text.plain_data import counted, foreign_json
 from envwright.text.visible_text import on_one_line
@@ -42,6 +43,8 @@ MOST_METADATA = 4 << 20
 """Bytes of metadata.json, whose values for the whole file are few."""
 
 Format = Literal["envwright", "v0", "v1"]
+OTHER_SHAPES = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
+"""What a row raises of which a part has another type than in its format, or is a number beyond every float."""
 FILES = ("results.jsonl", "traces.jsonl", "rollouts.jsonl")
 
 
@@ -279,7 +282,7 @@ def row_of_line(raw: Any, metadata: Mapping[str, Any], known: KnownEnvironment) 
                 return row_of_episode(raw, known)
     except (MalformedRow, UnreadableRow):
         raise
-    except (AttributeError, KeyError, TypeError, ValueError) as error:  # a part of another type than in its format
+    except OTHER_SHAPES as error:
         raise UnreadableRow(f"differs from its format: {error}") from None
     raise UnreadableRow("is not a result of a known format")
 
@@ -305,7 +308,7 @@ def row_of_v0(raw: Mapping[str, Any], metadata: Mapping[str, Any], known: KnownE
         task_key=key,
         group=key,
         rollout=0,
-        reward=None if error else finite(raw.get("reward")),
+        reward=None if error else finite_number(raw.get("reward")),
         functions={name: _function(name, value, known) for name, value in metrics.items()},
         model=_text(metadata.get("model")),
         endpoint=_text(metadata.get("base_url")),
@@ -359,12 +362,6 @@ def row_of_episode(raw: Mapping[str, Any], known: KnownEnvironment) -> Evaluatio
     )
 
 
-def finite(value: Any) -> float | None:
-    """The number, or `None` if there is none."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if number and abs(value) <= sys.float_info.max else None
-
-
 def _text(value: Any) -> str | None:
     return str(value) if value else None
 
@@ -401,7 +398,7 @@ def _calls(calls: Any) -> Any:
 def _function(name: str, value: Any, known: KnownEnvironment) -> FunctionScore:
     declared = known.functions.get(name)
     kind: Literal["reward", "metric"] = declared.kind if declared else "metric"
-    return FunctionScore(finite(value), declared.weight if declared else 0.0, kind)
+    return FunctionScore(finite_number(value), declared.weight if declared else 0.0, kind)
 
 
 def _row_error(name: str, message: str) -> RowError:
@@ -437,14 +434,14 @@ def _functions_v1(traces: Iterable[Mapping[str, Any]], known: KnownEnvironment) 
             weight = known.functions[name].weight if name in known.functions else 1.0
             if isinstance(scored, Mapping):
                 functions[name] = FunctionScore(
-                    finite(scored.get("score")), float(scored.get("weight", weight)), "reward"
+                    finite_number(scored.get("score")), float(scored.get("weight", weight)), "reward"
                 )
             else:  # 0.2.1 writes the weighted value
-                value = finite(scored)
+                value = finite_number(scored)
                 score = value / weight if value is not None and weight else value
                 functions[name] = FunctionScore(score, weight, "reward")
         for name, value in (trace.get("metrics") or {}).items():
-            functions.setdefault(name, FunctionScore(finite(value), 0.0, "metric"))
+            functions.setdefault(name, FunctionScore(finite_number(value), 0.0, "metric"))
     return functions
 
 
@@ -453,10 +450,10 @@ def _reward_v1(traces: list[Mapping[str, Any]]) -> float | None:
     for trace in traces:
         for reward in (trace.get("rewards") or {None: None}).values():
             if isinstance(reward, Mapping):
-                score, weight = finite(reward.get("score")), finite(reward.get("weight", 1.0))
+                score, weight = finite_number(reward.get("score")), finite_number(reward.get("weight", 1.0))
                 values.append(None if score is None or weight is None else score * weight)
             else:
-                values.append(finite(reward))
+                values.append(finite_number(reward))
     found = [value for value in values if value is not None]
     return math.fsum(found) if found and len(found) == len(values) else None
 
@@ -468,7 +465,7 @@ def _completion_v1(trace: Mapping[str, Any]) -> tuple[Message, ...]:
 
 
 def _tokens(usage: Any, fed: str, counted: str) -> Tokens | None:
-    if not isinstance(usage, Mapping) or finite(usage.get(fed)) is None:
+    if not isinstance(usage, Mapping) or finite_number(usage.get(fed)) is None:
         return None
     return Tokens(int(usage[fed]), int(usage.get(counted) or 0))
 
@@ -476,12 +473,12 @@ def _tokens(usage: Any, fed: str, counted: str) -> Tokens | None:
 def _seconds(timing: Any) -> float:
     if not isinstance(timing, Mapping):
         return 0.0
-    return finite(timing.get("total")) or (finite(timing.get("total_ms")) or 0.0) / 1000
+    return finite_number(timing.get("total")) or (finite_number(timing.get("total_ms")) or 0.0) / 1000
 
 
 def _seconds_v1(timing: Any) -> float:
     if not isinstance(timing, Mapping):
         return 0.0
-    start = finite(timing.get("start")) or 0.0
-    ends = [finite((timing.get(name) or {}).get("end")) or 0.0 for name in ("agent", "finalize", "scoring")]
+    start = finite_number(timing.get("start")) or 0.0
+    ends = [finite_number((timing.get(name) or {}).get("end")) or 0.0 for name in ("agent", "finalize", "scoring")]
     return max(0.0, max(ends) - start)

@@ -29,13 +29,13 @@ from envwright.declarations.package import Package
 from envwright.facts.observed import Task
 from envwright.facts.recordings import LFS_POINTER
 from envwright.facts.results import EvaluationRow, MalformedRow, objects_of, task_key
+from envwright.facts.reward_numbers import finite_number
 from envwright.packages.git import is_lfs_pointer
 from envwright.packages.import_results import (
     FILES,
     Imported,
     KnownEnvironment,
     UnreadableRow,
-    finite,
     metadata_beside,
     plain_name,
     row_of_line,
@@ -253,7 +253,7 @@ def _date_of(raw: Mapping[str, Any]) -> str:
     """The day on which a rollout of verifiers began; empty if its line does not have it."""
     timing = (_first_trace(raw) or raw).get("timing")
     started = (timing.get("start_time") or timing.get("start")) if isinstance(timing, Mapping) else None
-    seconds = finite(started)
+    seconds = finite_number(started)
     if seconds is None or not 0 < seconds < 1e11:
         return ""
     return datetime.fromtimestamp(seconds, UTC).date().isoformat()

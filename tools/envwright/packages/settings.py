@@ -13,6 +13,7 @@ from envwright.declarations.package import (
     RewardDeclaration,
 )
 from envwright.declarations.problem import Problem, nearest
+from envwright.facts.reward_numbers import finite_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -26,13 +27,9 @@ class _Kind:
     holds: Callable[[Any], bool]
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-_NUMBER = _Kind("a finite number", _is_number)
-_SHARE = _Kind("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
-_NOT_NEGATIVE = _Kind("a number of at least 0", lambda value: _is_number(value) and value >= 0)
+_NUMBER = _Kind("a finite number", lambda value: finite_number(value) is not None)
+_SHARE = _Kind("a number from 0 to 1", lambda value: finite_number(value) is not None and 0 <= value <= 1)
+_NOT_NEGATIVE = _Kind("a number of at least 0", lambda value: finite_number(value) is not None and value >= 0)
 _BOOLEAN = _Kind("true or false", lambda value: isinstance(value, bool))
 _NAMES = _Kind(
     "a list of function names",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+LOAD_ENVIRONMENT = "load_environment"
 LOCAL_FORMATS = frozenset(
     {"json", "csv", "parquet", "text", "arrow", "pandas", "xml", "webdataset"}
     | {"imagefolder", "audiofolder", "videofolder", "pdffolder"}
@@ -118,7 +119,7 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
         return ModuleSource(notes=tuple(notes)), problems
     notes += _loaders(trees, main)
     exports = _exports(main)
-    loads = "load_environment" in {*_bound_names(main), *exports}  # a module may import it when it is asked for
+    loads = LOAD_ENVIRONMENT in {*_bound_names(main), *exports}  # a module may import it when it is asked for
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     split, judged = _eval_split(nodes), any(map(_calls_model, nodes))
     statements = [statement for tree in trees.values() for statement in _statements(tree)]
@@ -141,9 +142,14 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
 def _loaders(trees: Mapping[str, ast.Module], main: ast.Module) -> Iterator[SourceNote]:
     """The loaders that are defined in another file than the module's own."""
     for file, tree in trees.items():
-        for node in tree.body if tree is not main else ():
-            if isinstance(node, ast.FunctionDef) and node.name == "load_environment":
-                yield SourceNote("loader", node.name, file, node.lineno)
+        for node in definitions_of_loader(tree.body) if tree is not main else ():
+            yield SourceNote("loader", node.name, file, node.lineno)
+
+
+def definitions_of_loader(statements: Iterable[ast.stmt]) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The functions with the name that verifiers looks for in a package of v0."""
+    functions = (each for each in statements if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
+    return [each for each in functions if each.name == LOAD_ENVIRONMENT]
 
 
 def _helpers(folder: Path, module: str, files: Iterable[str], ours: Iterable[str]) -> frozenset[str]:
@@ -338,11 +344,7 @@ _TASKSET_FIELDS = {"id": "str", "task": "", "system_prompt": ""}
 
 def _arguments_of_loader(statements: Iterable[ast.stmt]) -> Mapping[str, str] | None:
     """The arguments of the one load_environment (v0)."""
-    loaders = [
-        each.args
-        for each in statements
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name == "load_environment"
-    ]
+    loaders = [each.args for each in definitions_of_loader(statements)]
     if len(loaders) != 1 or loaders[0].kwarg is not None:
         return None
     return {each.arg: "" for each in (*loaders[0].args, *loaders[0].kwonlyargs)}
@@ -441,8 +443,7 @@ def last_name(base: ast.expr) -> str | None:
 
 def _notes(tree: ast.Module, file: str) -> Iterator[SourceNote]:
     nodes = list(ast.walk(tree))
-    functions = (each for each in _statements(tree) if isinstance(each, ast.FunctionDef))
-    loaders = (each.args for each in functions if each.name == "load_environment")
+    loaders = (each.args for each in definitions_of_loader(_statements(tree)))
     for argument in (argument for each in loaders for argument in (*each.args, *each.kwonlyargs)):
         if re.fullmatch(_SIZE, argument.arg):
             yield SourceNote("size-argument", argument.arg, file, argument.lineno)

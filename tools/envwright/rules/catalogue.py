@@ -66,10 +66,6 @@ rules of a team's own.
 """
 
 
-class UnknownRuleError(CommandError, LookupError):
-    """No rule has this id."""
-
-
 def render_catalogue(*, plugins: bool = False) -> str:
     """The text of docs/rules.md; with `plugins`, the rules of installed packages are among the tool's own."""
     rules = [rule for rule in all_rules().values() if plugins or not rule.package]
@@ -108,13 +104,13 @@ def _entry(known: Rule) -> str:
 def explain(rule_id: str) -> str:
     """Describe one rule for a terminal.
 
-    Raises `UnknownRuleError`, with the nearest id, if the id is unknown.
+    Raises `CommandError`, with the nearest id, if the id is unknown.
     """
     rules = all_rules()
     known = rules.get(rule_id.strip().upper())
     if known is None:
         meant = nearest(rule_id.strip().upper(), rules)
-        raise UnknownRuleError(f"there is no rule {rule_id}" + (f"; did you mean {meant}?" if meant else ""))
+        raise CommandError(f"there is no rule {rule_id}" + (f"; did you mean {meant}?" if meant else ""))
     ignore = f'registry.yaml, below the environment or run: `ignore: {{{known.id}: "the reason"}}`'
     parts = {"What": known.what, "Why": known.why, "Fix": known.fix, "From": known.package, "Ignore": ignore}
     explained = "\n\n".join(f"{title:<8}{text}" for title, text in parts.items() if text)

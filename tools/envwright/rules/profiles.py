@@ -243,7 +243,7 @@ def _functions(sample: RolloutSample) -> Iterator[Spread]:
         for name, score in outcome.functions.items():
             if name not in known or abs(score.weight) > abs(known[name].weight):
                 known[name] = score
-            if score.score is None or not math.isfinite(score.score) or outcome.error is not None:
+            if not is_reward_number(score.score) or outcome.error is not None:
                 missing[name] += 1
             else:
                 scores[name][outcome.task].append(score.score)

@@ -78,9 +78,10 @@ def has_several_agents(facts: Facts) -> bool:
     return max(len(declared), len(facts.agents)) > 1
 
 
-def oracle_skeleton(facts: Facts) -> str:
-    """tests/oracle.py with the functions to complete; empty if no agent lacks a reference reply."""
-    return "\n\n".join(_function(agent, facts) for agent in agents_without_oracle(facts))
+def oracle_skeleton(facts: Facts, *, unknown: bool = False) -> str:
+    """tests/oracle.py with the functions to complete; empty if no agent lacks a reference reply. With `unknown` their
+    replies are not known yet, and the shown form is a comment."""
+    return "\n\n".join(_function(agent, facts, unknown=unknown) for agent in agents_without_oracle(facts))
 
 
 def oracle_of_one_reply(facts: Facts) -> str:
@@ -101,7 +102,7 @@ def _signature(agent: Agent, facts: Facts) -> str:
     return f"{name}(task, messages)"
 
 
-def _function(agent: Agent, facts: Facts) -> str:
+def _function(agent: Agent, facts: Facts, *, unknown: bool) -> str:
     lines = [f"def {_signature(agent, facts)}:"]
     if not agent.is_trained:
         lines.append("    # Part of the environment, and not trained.")
@@ -111,11 +112,13 @@ def _function(agent: Agent, facts: Facts) -> str:
     lines += [f"    # {role}: {shortened(text, LONGEST_LINE)}" for role, text in texts]
     if agent.tools:
         lines.append(f"    # Tools: {', '.join(agent.tools)}")
-    return "\n".join([*lines, *shown_reply_lines(facts.forms if agent.is_trained else ())])
+    return "\n".join([*lines, *shown_reply_lines(facts.forms if agent.is_trained else (), unknown=unknown)])
 
 
-def shown_reply_lines(forms: Sequence[str]) -> list[str]:
+def shown_reply_lines(forms: Sequence[str], *, unknown: bool = False) -> list[str]:
     """The last lines of an oracle: a reply in the first form that the package shows, below the next ones."""
     shown = [_scalar(form.replace(VALUE, "…")) for form in forms if len(form) <= LONGEST_LINE]  # YAML's is Python's too
     others = [f"    # The reward's code and the examples also show: {', '.join(shown[1:4])}"] if shown[1:] else []
+    if unknown:  # a form with nothing in it would count as a reference reply
+        return [*others, *(f"    # return {form}" for form in shown[:1]), "    return None"]
     return [*others, f"    return {next(iter(shown), _scalar('…'))}"]

@@ -167,7 +167,7 @@ def _scores(sample: RolloutSample) -> Mapping[str, Mapping[str, float]]:
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for each in sample.scored:
         for name, score in each.functions.items():
-            if score.score is not None and is_reward_number(score.score):
+            if is_reward_number(score.score):
                 found[name][str(each.task)].append(score.score)
     return {name: {task: mean(scores) for task, scores in tasks.items()} for name, tasks in found.items()}
 

@@ -24,6 +24,8 @@ from itertools import accumulate, groupby
 from statistics import fmean, median
 from typing import Literal, NamedTuple
 
+from envwright.facts.reward_numbers import LARGEST, is_reward_number
+
 EACH = 5
 """Rollouts in each list."""
 LEAST_ODD = 2.0
@@ -36,8 +38,6 @@ NEIGHBOURS = 10
 """Rollouts of about the same length, on each side."""
 ROUNDING = 1e-9
 """A smaller part of a sum of squares is an error of rounding."""
-LARGEST = 1e100
-"""Numbers beyond this are shown as odd, and not compared."""
 MOST_WORDS = 500
 """Words that are looked at for repetitions."""
 
@@ -114,7 +114,7 @@ def _usable(one: SeenRollout) -> SeenRollout:
 
 
 def _is_usable(value: float | None) -> bool:
-    return value is not None and math.isfinite(value) and abs(value) < LARGEST
+    return is_reward_number(value) and abs(value) < LARGEST  # larger ones are shown as odd, and not compared
 
 
 def _reward(one: SeenRollout) -> float:

@@ -82,7 +82,7 @@ def t_quantile(confidence: float, degrees: int) -> float:
         high *= 2
         if high > 1e12:
             return math.inf
-    return _bisected(reached, 0.0, high)
+    return _bisected(reached, high)
 
 
 def incomplete_beta(a: float, b: float, x: float) -> float:
@@ -158,12 +158,12 @@ def fold_that_decides(estimate: Estimate, bound: float) -> float | None:
 
     if not math.isfinite(estimate.low + estimate.high) or not decided(MOST_FOLD):
         return None
-    return math.exp(_bisected(lambda power: decided(math.exp(power)), 0.0, math.log(MOST_FOLD)))
+    return math.exp(_bisected(lambda power: decided(math.exp(power)), math.log(MOST_FOLD)))
 
 
-def _bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """The place between `low` and `high` at which a condition begins to hold: it is false at `low` and true at
-    `high`."""
+def _bisected(holds: Callable[[float], bool], high: float) -> float:
+    """The place at which a condition begins to hold, which is false at 0 and true at `high`."""
+    low = 0.0
     for _ in range(100):
         middle = (low + high) / 2
         if holds(middle):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import isfinite
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from envwright.declarations.endpoints import key_variable_of
 from envwright.declarations.problem import DeclarationError, Problem
 from envwright.facts.recordings import split_of
+from envwright.facts.reward_numbers import finite_number
 from envwright.packages.recordings import RecordingOnDisk, read_recordings
 from envwright.packages.repository import Repository
 from envwright.rules.engine import Finding, findings
@@ -359,7 +359,7 @@ def last_recording(package: Package) -> Recorded | None:
         date=str(latest.baseline.get("date") or ""),
         digest=str(latest.baseline.get("digest") or ""),
         current=latest.baseline.get("digest") == package.digest,
-        mean=_number(latest.baseline.get("mean")),
+        mean=finite_number(latest.baseline.get("mean")),
         interval=_interval(latest.baseline.get("interval")),
         scripted_judge=latest.baseline.get("judge") == "scripted",
         split=split_of(latest.baseline),
@@ -370,11 +370,7 @@ def last_recording(package: Package) -> Recorded | None:
     )
 
 
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and isfinite(value) else None
-
-
 def _interval(value: object) -> tuple[float, float] | None:
     """The two numbers of an interval; `None` if the baseline has another value."""
-    low, high = (_number(each) for each in value) if isinstance(value, list) and len(value) == 2 else (None, None)
+    low, high = (finite_number(each) for each in value) if isinstance(value, list) and len(value) == 2 else (None, None)
     return None if low is None or high is None else (low, high)

@@ -465,7 +465,8 @@ def member_name(environment: Any, row: Mapping[str, Any]) -> Any:
 
 
 def weights_on(functions: Sequence[Mapping[str, Any]], member: str | None) -> dict[str, float]:
-    """The weight of each name on the tasks of a member: that of its own function, and of several the heaviest."""
+    """The weight of each name on the tasks of a member: that of its own function, and of several the heaviest. Every
+    score carries it; where no task is meant, the host has `heaviest` (facts/observed.py)."""
     own_last = sorted(functions, key=lambda function: (member in function["members"], abs(function["weight"])))
     names = dict.fromkeys((function["name"] for function in functions), 0.0)
     return names | {function["name"]: function["weight"] for function in own_last}
@@ -694,7 +695,7 @@ class RolloutLedger:
         alike = trap.taken_for if len(given) == len(listed) else None
         everything = None if alike else trap.taken()
         for position, output in enumerate(listed):
-            state = self._states.pop(id(given[position]), None) if alike else None
+            state = self._states.get(id(given[position])) if alike else None  # 0.1.9 files a rollout and then its group
             output["envwright_failures"] = everything if alike is None else alike(id(state))
 
     def _as_rows(self, argument: Any) -> list[dict[str, Any]]:

@@ -12,13 +12,12 @@ from pathlib import Path, PurePosixPath
 
 from envwright.declarations.package import Generation
 from envwright.packages.content import list_content
-from envwright.packages.source import last_name
+from envwright.packages.source import LOAD_ENVIRONMENT, definitions_of_loader, last_name
 from envwright.text.python_source import UNPARSABLE, parse_python
 
 V1_BASES = ("Taskset", "Harness")
 """A v1 package exports a class that derives from one with such a name."""
 V1_MODULE = "verifiers.v1"
-LOADER = "load_environment"
 _NO_PART = frozenset({"tests", "test", "docs", "examples", "scripts"})
 """Folders of a package whose code does not show its generation."""
 
@@ -51,9 +50,8 @@ def recognise_environment(folder: Path) -> Recognition:
         raise NoEnvironment("it has no Python code")
     imports = [seen for name, tree in trees.items() for seen in _imports(name, tree)]
     v1_classes = list(_v1_classes(trees))
-    loaders = [
-        _Seen(file, node.lineno, f"{LOADER}()") for file, tree in trees.items() for node in tree.body if _loads(node)
-    ]
+    statements = [(file, node) for file, tree in trees.items() for node in tree.body]
+    loaders = [_Seen(file, node.lineno, "load_environment()") for file, node in statements if _loads(node)]
     uses_v1 = [seen for seen in imports if seen.what.startswith(V1_MODULE)]
     if v1_classes and (uses_v1 or not loaders):
         return Recognition("v1", _place_of(v1_classes[0]))
@@ -63,17 +61,17 @@ def recognise_environment(folder: Path) -> Recognition:
         return Recognition("v1", f"imports {_place_of(uses_v1[0])}")
     if imports:
         raise NoEnvironment(
-            f"it imports verifiers ({_place_of(imports[0])}), but neither defines {LOADER}() nor derives a class from"
-            " Taskset or Harness"
+            f"it imports verifiers ({_place_of(imports[0])}), but neither defines load_environment() nor derives a"
+            " class from Taskset or Harness"
         )
-    raise NoEnvironment(f"nothing in it imports verifiers or defines {LOADER}()")
+    raise NoEnvironment("nothing in it imports verifiers or defines load_environment()")
 
 
 def _loads(statement: ast.stmt) -> bool:
     """Whether a statement of a module defines the loader, or takes it from another module, of whichever package."""
     if isinstance(statement, ast.ImportFrom):
-        return any((alias.asname or alias.name) == LOADER for alias in statement.names)
-    return isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and statement.name == LOADER
+        return any((alias.asname or alias.name) == LOAD_ENVIRONMENT for alias in statement.names)
+    return bool(definitions_of_loader([statement]))
 
 
 def _place_of(seen: _Seen) -> str:

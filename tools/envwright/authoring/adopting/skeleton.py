@@ -33,7 +33,6 @@ replies are derived from the tasks, as without this file.
 _REPLY = """\
 def reply(task, messages):
     return None"""
-_RETURN = re.compile(r"^    return (.*)$", re.MULTILINE)
 _CASES = """\
 # Reward unit tests: a reply and the reward that it must earn. Uncomment, and write right replies for a task.
 # `envwright rewards reply NAME TEXT --task N` shows what a reply earns.
@@ -61,17 +60,12 @@ def skeletons(facts: Facts, files: frozenset[str]) -> dict[str, str]:
     if ORACLE_FILE in files or not lacks_reference(facts):
         return {}
     task = facts.tasks[0]
-    functions = _RETURN.sub(_unknown, oracle_skeleton(facts)) or _REPLY  # for each agent without one
+    functions = oracle_skeleton(facts, unknown=True) or _REPLY  # for each agent without one
     rendered = {
         ORACLE_FILE: _ORACLE.format(about=_about(facts, task), functions=functions),
         CASES_FILE: _CASES.format(task=task.index),
     }
     return {file: text for file, text in rendered.items() if file not in files}
-
-
-def _unknown(shown: re.Match[str]) -> str:
-    """The last line of a function that is not completed: a form with nothing in it would count as a reference reply."""
-    return f"    # return {shown[1]}\n    return None" if shown[1] != '"…"' else "    return None"
 
 
 def _about(facts: Facts, task: Task) -> str:

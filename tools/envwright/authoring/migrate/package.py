@@ -125,12 +125,23 @@ def _pyproject(file: Path, new: str, module: str, original: Original) -> str:
     lines += [f"dependencies = {quoted([VERIFIERS, *kept])}", ""]
     lines += ["[build-system]", 'requires = ["hatchling>=1.27,<2"]', 'build-backend = "hatchling.build"', ""]
     lines += ["[tool.hatch.build.targets.wheel]", f'packages = ["{module}"]', ""]
-    for table in KEPT_TABLES:
-        held = old.table(*table.split("."))
-        names = [name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else quoted(name) for name in held]
-        values = [f"{name} = {quoted(value)}" for name, value in zip(names, held.values(), strict=True)]
-        lines += [f"[{table}]", *values, ""] if held else []
+    for place in KEPT_TABLES:
+        lines += _tables(place, old.table(*place.split(".")))
+    required = {canonicalize_name(parse_requirement(one).name) for one in kept}
+    for name, source in old.table("tool", "uv", "sources").items():
+        if canonicalize_name(name) in required:  # a relative path stays: the new folder is beside the old one
+            lines += _tables(f"tool.uv.sources.{quoted(name)}", source)
+    lines += _tables("tool.uv.index", old.table("tool", "uv").get("index"))  # which a source may name
     return "\n".join(lines)
+
+
+def _tables(place: str, held: Any) -> Iterator[str]:
+    """A table, or each of an array of tables; nothing if it is empty."""
+    for table in held if isinstance(held, list) else [held] if held else []:
+        yield f"[[{place}]]" if isinstance(held, list) else f"[{place}]"
+        for name, value in table.items():
+            yield f"{name if re.fullmatch('[A-Za-z0-9_-]+', name) else quoted(name)} = {quoted(value)}"
+        yield ""
 
 
 def _replaced(requirement: str, original: Original) -> bool:

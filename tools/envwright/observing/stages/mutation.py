@@ -22,11 +22,11 @@ from envwright_worker.policies.baselines import oracle
 
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.mutation import CASES, CoveredSource, Mutant, Mutation, StaleMark
-from envwright.facts.observed import Case, Description, Failure, Score, adapter
+from envwright.facts.observed import Case, Description, Score, adapter
 from envwright.facts.recordings import ScoreChange
 from envwright.facts.stages import stage_named
 from envwright.observing.budget import seconds_left
-from envwright.observing.job import Job, StageFailed, WorkerLost
+from envwright.observing.job import Job, WorkerLost
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import Observation, StageJob
 from envwright.statistics.declared_range import DeclaredRange, range_of
@@ -95,7 +95,7 @@ def mutation_of(
 
     `wrong` are replies of models that no mutant may pay for.
 
-    Raises `StageFailed` if the source cannot be mutated, and the errors of starting and querying jobs.
+    Raises the errors of starting and querying jobs.
     """
     from envwright.observing.mutants.source import mutants_of
 
@@ -106,12 +106,9 @@ def mutation_of(
         job = stack.enter_context(new_job())
         if probes.usable:
             reached |= _reached(job, probes)
-        try:
-            files = {file: (site / file).read_text("utf-8-sig") for file in sorted(reached["lines"])}
-            lines = {file: {*chain.from_iterable(by.values())} for file, by in reached["lines"].items()}
-            sources, sites = mutants_of(files, lines, reached["rewards"])
-        except Exception as error:  # not the author's mistake: Python accepted the same source
-            raise StageFailed(Failure("infrastructure", type(error).__name__, f"not mutated: {error}")) from error
+        files = {file: (site / file).read_text("utf-8-sig") for file in sorted(reached["lines"])}
+        lines = {file: {*chain.from_iterable(by.values())} for file, by in reached["lines"].items()}
+        sources, sites = mutants_of(files, lines, reached["rewards"])
         by_file = {source.file: source for source in sources}
         chosen = _written(sites, by_file, limits.mutants)
         request = {"probes": probes.usable, "fragments": _fragments(sites)}

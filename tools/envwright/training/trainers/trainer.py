@@ -8,7 +8,6 @@ a trainer's name.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from envwright.declarations.package import folder_of
 from envwright.declarations.problem import nearest
 from envwright.declarations.registry import held_out_of
+from envwright.facts.reward_numbers import finite_number
 from envwright.rules.runs.subject import EvaluationTasks, RefusedSetting, TrainerLimits, TrainerSettings
 from envwright.training.trainers.native_config import leaves, origin, without_place
 
@@ -367,8 +367,7 @@ def value_at(values: Any, path: str) -> Any:
 def number_at(values: Any, path: str) -> Any:
     """The finite number at a dotted path; `None` if there is none, or another value."""
     value = value_at(values, path)
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return value if usable else None
+    return None if finite_number(value) is None else value
 
 
 def whole_at(values: Any, path: str) -> int | None:

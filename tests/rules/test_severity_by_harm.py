@@ -315,6 +315,17 @@ def test_release_before_the_first_one_that_is_judged_decides_nothing() -> None:
     assert found.inconclusive
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_inconclusive"),
+    [({}, False), ({"place": None}, True), ({"place": None, "type": "RuntimeError"}, False)],
+)
+def test_stage_that_fails_at_no_line_of_the_package_decides_nothing(
+    changes: dict[str, Any], is_inconclusive: bool
+) -> None:
+    found = the("RWD033", unloaded("rewards", failures={"rewards": failure(**changes)}))
+    assert found.inconclusive == is_inconclusive
+
+
 @pytest.mark.parametrize(("paid", "severity"), [(8, "warning"), (20, "error")])
 def test_prompt_that_earns_no_more_often_than_a_guess_is_a_warning(paid: int, severity: str) -> None:
     each = subject(

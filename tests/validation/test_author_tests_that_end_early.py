@@ -13,6 +13,7 @@ ANSWERED = """
 import json, sys
 from pathlib import Path
 from types import SimpleNamespace
+import xdist  # a plugin that is imported before pytest starts, as anyio is in a worker
 from envwright_worker.operations import tests
 folder, items = Path(sys.argv[1]), []
 session = SimpleNamespace(
@@ -53,6 +54,12 @@ def test_tests_import_what_is_beside_them_and_are_those_that_the_author_chooses(
     live = "import pytest\n@pytest.mark.live\ndef test_b(): assert 0\n"
     found = answered(tmp_path, pyproject, test_a=test, test_live=live, beside="VALUE = 1\n")
     assert found == ([["tests/test_a.py::test_a", "passed"]], "")
+
+
+def test_tests_whose_warnings_are_errors_run_beside_what_the_worker_imported(tmp_path: Path) -> None:
+    """pytest warns of plugins that it cannot rewrite any more."""
+    pyproject = '[tool.pytest.ini_options]\nfilterwarnings = ["error"]\n'
+    assert answered(tmp_path, pyproject, test_later=LATER) == ([["tests/test_later.py::test_later", "failed"]], "")
 
 
 @pytest.mark.parametrize(

@@ -131,8 +131,10 @@ def _play_policies(session: Session, request: JobRequest) -> None:
     tasks = list(session.kept.values())[: request["conversations"]]
     if not tasks:
         return
-    (first,) = session.rollouts([RolloutRequest(oracle.name, tasks[0].index)], 1, request["seconds"] * 4)
-    known = not _is_unproven(first)
+    first = list(session.rollouts([RolloutRequest(oracle.name, tasks[0].index)], 1, request["seconds"] * 4))
+    if not first:
+        return  # the time of the request had ended
+    known = not _is_unproven(first[0])
     typed = session.policies.answer.type != "none"
     names = [
         name

@@ -34,6 +34,7 @@ def answer(session: Session, request: JobRequest) -> None:
     plugins = [reporter, Stopwatch(), AuthorsPlugin(grader)]
     options += ["-q", "--continue-on-collection-errors", "-p", "no:cacheprovider", "--import-mode=importlib"]
     options += ["-p", "no:hypothesispytest"]  # imports hypothesis, which takes a second; tests import it if they use it
+    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of plugins that the worker imports before, too
     options += ["-o", "addopts=", f"--rootdir={folder}", f"--confcutdir={folder}"]
     configuration = pytest_configuration(folder)
     options += [f"-c={configuration}", *choosing_options(configuration)]

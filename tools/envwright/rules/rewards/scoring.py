@@ -147,6 +147,9 @@ def _lacks_reward(subject: Subject, score: Score) -> bool:
     return score.failure.kind != "timeout" and not of_the_oracle
 
 
+ELSEWHERE_FIX = "No line of the package is in the traceback: if its code is not the cause, please report it as a bug."
+
+
 @rule("RWD033", gate="rewards")
 def stage_of_rewards_fails(subject: Subject) -> Iterator[Found]:
     """Scoring, validation or tests fail as a whole.
@@ -163,12 +166,14 @@ def stage_of_rewards_fails(subject: Subject) -> Iterator[Found]:
         if failure is not None and described(failure) not in reported:
             reported.add(described(failure))  # stages with one cause are one finding
             offline = needs_the_network(failure)
+            # the worker says in a RuntimeError what it found; other exceptions without a line are perhaps its own
+            is_elsewhere = failure.place is None and failure.type != "RuntimeError"
             yield Found(
                 f"the stage {stage} failed: {described(failure)}",
                 of_failure(failure),
                 failure.place,
-                fix=OFFLINE_FIX if offline else None,
-                inconclusive=offline,
+                fix=OFFLINE_FIX if offline else ELSEWHERE_FIX if is_elsewhere else None,
+                inconclusive=offline or is_elsewhere,
             )
 
 

@@ -18,7 +18,15 @@ from envwright_worker.policies.baselines import echo, nop, oracle
 from envwright_worker.policies.distorted_answers import near_miss
 from envwright_worker.policies.oracle import NoOracle, trial_call
 from envwright_worker.policies.scripted import MIXED
-from envwright_worker.session import HUNG_ENOUGH, IMPATIENT_SECONDS, PlayedReward, Session, paid, played_score
+from envwright_worker.session import (
+    FIRST_TIMES,
+    HUNG_ENOUGH,
+    IMPATIENT_SECONDS,
+    PlayedReward,
+    Session,
+    paid,
+    played_score,
+)
 
 USUAL = {each.name: each.tasks for each in POLICIES}
 """Policy → the number of tasks that it replies to if replies are cheap."""
@@ -131,7 +139,7 @@ def _play_policies(session: Session, request: JobRequest) -> None:
     tasks = list(session.kept.values())[: request["conversations"]]
     if not tasks:
         return
-    (first,) = session.rollouts([RolloutRequest(oracle.name, tasks[0].index)], 1, request["seconds"] * 4)
+    (first,) = session.rollouts([RolloutRequest(oracle.name, tasks[0].index)], 1, request["seconds"] * FIRST_TIMES)
     known = not _is_unproven(first)
     typed = session.policies.answer.type != "none"
     names = [
@@ -287,7 +295,7 @@ def score_together(
     completions = [completion for _, completion in replies]
     twice = session.is_scored_twice(oracle.name)
     try:
-        first, *again = (session.run(session.adapter.score(task, completions), seconds) for _ in range(1 + twice))
+        first, *again = (session.scores(task, completions, seconds) for _ in range(1 + twice))
     except OutOfTime:
         for policy, completion in replies:  # to find the slow one
             session.score(task, policy, completion, seconds)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from envwright.declarations.endpoints import ENDPOINTS_FILE, Endpoint, find_endpoint, read_endpoints
 from envwright.declarations.problem import DeclarationError, Problem
+from envwright.facts.results import is_on_loopback
 
 ROOT = Path(__file__).parents[2]
 SOUND = """\
@@ -153,3 +154,8 @@ def test_endpoint_keys_do_not_conflict_with_verifiers() -> None:
     for entry in tomllib.loads(uncommented())["endpoint"]:
         assert not set(entry) & refused
         assert {"endpoint_id", "model", "url", "key"} <= set(entry) & theirs
+
+
+@pytest.mark.parametrize(("url", "near"), [("http://127.0.0.1:8000/v1", True), ("https://[bad/v1", False)])
+def test_address_in_results_is_on_this_machine_or_not(url: str, near: bool) -> None:
+    assert is_on_loopback(url) == near

@@ -207,7 +207,10 @@ def _unreached(source: GitSource, output: str) -> str:
 
 def _shown(address: str) -> str:
     """An address without a user name and password."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "an invalid address"
     if not parts.hostname or not (parts.username or parts.password) or parts.scheme == "ssh":
         return address
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
@@ -338,6 +341,10 @@ def is_git_address(text: str) -> bool:
 
 def _git_source(text: str) -> GitSource:
     address, _, fragment = text.removeprefix("git+").partition("#")
+    try:
+        urlsplit(address)
+    except ValueError as error:
+        raise SourceUnreadable(f"{text} is no address: {error}.") from None
     if found := _TREE.fullmatch(address):
         return GitSource(found["repository"], found["ref"], _path_in(found["path"] or "", text))
     path = dict(part.partition("=")[::2] for part in fragment.split("&")).get("subdirectory", "")

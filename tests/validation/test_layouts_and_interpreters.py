@@ -318,12 +318,13 @@ def test_requirement_is_built_for_another_python(tmp_path: Path, helper: Path, s
     assert (venv.site_packages / "helper_of_a_package.py").is_file()
 
 
-@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("asked", ["server", "folder", ""])
 def test_git_requirement_is_built_from_a_mirror_only_if_asked(
-    tmp_path: Path, helper: Path, served: str, fresh: Workspace, monkeypatch: pytest.MonkeyPatch, asked: bool
+    tmp_path: Path, helper: Path, served: str, fresh: Workspace, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     settings = tmp_path / "gitconfig"
-    settings.write_text(f'[url "{served}"]\n\tinsteadOf = https://git.example/helper.git\n')
+    address = f"file://{helper}/.git" if asked == "folder" else served
+    settings.write_text(f'[url "{address}"]\n\tinsteadOf = https://git.example/helper.git\n')
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
     monkeypatch.setenv("ENVWRIGHT_GIT_CONFIG", "1" if asked else "")
     wanted = f"helper-of-a-package @ git+https://git.example/helper.git@{git(helper, 'rev-parse', 'HEAD')}"

@@ -263,8 +263,6 @@ def test_causes_have_no_circle() -> None:
 
 
 def test_known_findings_do_not_block_up_to_their_count() -> None:
-    from envwright.declarations.registry import KnownFindings
-
     known = {"RWD040": KnownFindings(1, "2026-01-31", "found when it was adopted")}
     wrong = case({"reward": "0"})
     one = subject(cases=(wrong,), entry={"known": known})

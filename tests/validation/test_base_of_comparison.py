@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from envwright.declarations.problem import DeclarationError
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.packages.base_revision import NoBase, find_base
+from small_repository import git
 
 LOCK = "# inputs: sha256:" + "0" * 64 + "\nverifiers==0.4.0 \\\n    --hash=sha256:" + "1" * 64 + "\n"
 PYPROJECT = """[project]
@@ -21,12 +21,6 @@ dependencies = ["verifiers>=0.4,<0.5"]
 """
 REGISTRY = "version: 1\nowner: acme\nenvironments:\n  plain-sums:\n    args: {{seed: {seed}}}\n"
 ENTRY = EnvironmentEntry("plain-sums", args={"seed": 9})
-
-
-def git(root: Path, *arguments: str) -> str:
-    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    done = subprocess.run(["git", "-C", str(root), *identity, *arguments], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
 
 
 def write_package(folder: Path, version: str = "0.1.0", lock: str | None = LOCK) -> None:

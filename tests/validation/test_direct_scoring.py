@@ -15,8 +15,9 @@ from envwright_worker.policies.policy import SCORED_TWICE
 from envwright_worker.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
+pytestmark = pytest.mark.usefixtures("no_loop")
 TASK: Any = SimpleNamespace(index=0)
 REPLY = [says("reply")]
 MANY = COMPARED + 8
@@ -42,15 +43,6 @@ class Adapter:
 def row(reward: float | None, raised: str = "") -> dict[str, Any]:
     failures = [{"function": "f", "failure": {"type": "ValueError", "message": raised, "traceback": "a way"}}]
     return {"reward": reward, "functions": {}, "failures": failures if raised else [], "failure": None, "seconds": 0.1}
-
-
-@pytest.fixture(autouse=True)
-def no_loop() -> Iterator[None]:
-    """A browser that another test of this process opened keeps a loop of its own running."""
-    running = asyncio._get_running_loop()
-    asyncio._set_running_loop(None)
-    yield
-    asyncio._set_running_loop(running)
 
 
 def session_over(adapter: Adapter) -> Session:

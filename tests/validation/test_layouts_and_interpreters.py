@@ -32,6 +32,7 @@ from envwright.packages.read_package import read_package
 from envwright.reports.result import path_in_repository
 from envwright.system.subprocesses import ProgramFailed
 from sample_packages import EXEMPLARS, PYPROJECT, REPOSITORY, line_of, look_at, write_package
+from small_repository import commit, git
 
 if TYPE_CHECKING:
     from envwright.system.workspace import Workspace
@@ -266,18 +267,6 @@ def helper(tmp_path: Path) -> Path:
     git(folder, "init", "-q", "-b", "main")
     commit(folder)
     return folder
-
-
-def git(folder: Path, *arguments: str) -> str:
-    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    command = ["git", "-C", str(folder), *identity, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def commit(folder: Path) -> str:
-    git(folder, "add", "-A")
-    git(folder, "commit", "-q", "-m", "next")
-    return git(folder, "rev-parse", "HEAD")
 
 
 @pytest.fixture

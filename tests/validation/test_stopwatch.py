@@ -18,7 +18,7 @@ from envwright_worker.messages import says
 from envwright_worker.session import Session, time_limit
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 TESTS = """
@@ -71,15 +71,6 @@ def test_time_limit_inner_limit_keeps_outer_one():
 def test_time_limit_of_no_time_is_a_limit():
     with pytest.raises(OutOfTime), time_limit(0):
         time.sleep(600)
-
-
-@pytest.fixture
-def no_loop() -> Iterator[None]:
-    """A browser that another test of this process opened keeps a loop of its own running."""
-    running = asyncio._get_running_loop()
-    asyncio._set_running_loop(None)
-    yield
-    asyncio._set_running_loop(running)
 
 
 @pytest.mark.usefixtures("no_loop")

@@ -281,12 +281,8 @@ def explained(found: Iterable[Finding]) -> tuple[tuple[Finding, ...], tuple[Find
     waiting: dict[int, Counter[str]] = defaultdict(Counter)
     for index, cause in cause_of.items():
         waiting[_first(cause_of, cause)][everything[index].rule] += everything[index].counts
-    kept = tuple(
-        _awaited(finding, waiting[index]) if index in waiting else finding
-        for index, finding in enumerate(everything)
-        if index not in cause_of
-    )
-    return kept, tuple(everything[index] for index in cause_of)
+    kept = (_awaited(finding, waiting[index]) for index, finding in enumerate(everything) if index not in cause_of)
+    return tuple(kept), tuple(everything[index] for index in cause_of)
 
 
 def _awaited(finding: Finding, waiting: Mapping[str, int]) -> Finding:

@@ -348,20 +348,12 @@ def _git_source(text: str) -> GitSource:
     if found := _TREE.fullmatch(address):
         return GitSource(found["repository"], found["ref"], _path_in(found["path"] or "", text))
     path = dict(part.partition("=")[::2] for part in fragment.split("&")).get("subdirectory", "")
-    host, slash, rest = _host_and_rest(address)
+    # a user name before the host also ends with an @
+    host, slash, rest = re.findall(r"^(\w+://[^/]*|[^:]*)([/:]?)(.*)", address, re.DOTALL)[0]
     repository, _, ref = rest.partition("@")
     if not repository.strip("/"):
         raise SourceUnreadable(f"{text} does not name a repository. Write https://host/owner/repository@ref#path.")
     return GitSource(host + slash + repository, ref, _path_in(path or fragment, text))
-
-
-def _host_and_rest(address: str) -> tuple[str, str, str]:
-    """The address split after its host, because a user name before it also ends with an @."""
-    scheme, separator, rest = address.partition("://")
-    if separator:
-        host, slash, path = rest.partition("/")
-        return f"{scheme}://{host}", slash, path
-    return address.partition(":")
 
 
 def _path_in(path: str, text: str) -> str:

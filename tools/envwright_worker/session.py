@@ -41,7 +41,7 @@ TASKS_ASKED_FOR_TOOLS = 5
 """The number of tasks without tools after which all others are assumed to have none."""
 LATE_SCORED_AGAIN = 2
 """The number of late replies that are scored once more, because beside other work any reply may be late."""
-FIRST_TIMES = 6.0
+FIRST_TIMES = 18.0
 """The factor on the time limit of a process's first reply with text: its scoring may load or compute what all later
 ones use, which a training run pays once."""
 IMPATIENT_SECONDS = 1.0

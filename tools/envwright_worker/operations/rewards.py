@@ -11,22 +11,14 @@ from typing import Any
 from envwright_worker.adapters.adapter import RolloutRequest, TaskView, ToolUse, conversation_of
 from envwright_worker.channel import JobRequest
 from envwright_worker.checks.answer_fields import answer_fields
-from envwright_worker.failures import OutOfTime, shortened
+from envwright_worker.failures import FirstOutOfTime, OutOfTime, shortened
 from envwright_worker.messages import Message, says, text_of
 from envwright_worker.policies import POLICIES, policy_named
 from envwright_worker.policies.baselines import echo, nop, oracle
 from envwright_worker.policies.distorted_answers import near_miss
 from envwright_worker.policies.oracle import NoOracle, trial_call
 from envwright_worker.policies.scripted import MIXED
-from envwright_worker.session import (
-    FIRST_TIMES,
-    HUNG_ENOUGH,
-    IMPATIENT_SECONDS,
-    PlayedReward,
-    Session,
-    paid,
-    played_score,
-)
+from envwright_worker.session import HUNG_ENOUGH, IMPATIENT_SECONDS, PlayedReward, Session, paid, played_score
 
 USUAL = {each.name: each.tasks for each in POLICIES}
 """Policy → the number of tasks that it replies to if replies are cheap."""
@@ -139,7 +131,7 @@ def _play_policies(session: Session, request: JobRequest) -> None:
     tasks = list(session.kept.values())[: request["conversations"]]
     if not tasks:
         return
-    (first,) = session.rollouts([RolloutRequest(oracle.name, tasks[0].index)], 1, request["seconds"] * FIRST_TIMES)
+    (first,) = session.rollouts([RolloutRequest(oracle.name, tasks[0].index)], 1, request["seconds"] * 4)
     known = not _is_unproven(first)
     typed = session.policies.answer.type != "none"
     names = [
@@ -296,6 +288,9 @@ def score_together(
     twice = session.is_scored_twice(oracle.name)
     try:
         first, *again = (session.scores(task, completions, seconds) for _ in range(1 + twice))
+    except FirstOutOfTime as error:
+        session.channel.item("score", session.unscored(task, *replies[0], error))
+        return
     except OutOfTime:
         for policy, completion in replies:  # to find the slow one
             session.score(task, policy, completion, seconds)

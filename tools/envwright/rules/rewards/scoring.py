@@ -266,9 +266,9 @@ def function_returns_no_number(subject: Subject) -> Iterator[Found]:
 def function_hangs(subject: Subject) -> Iterator[Found]:
     """Scoring a reply exceeds the time limit.
 
-    What: Every reply is scored within 10 s, including long and malformed ones. The first one of a process may take a
-    minute, as far as its stage has the time: it may load what all others use. If that is less, nothing is proven. A
-    warning if only replies that are longer than the declared runs allow are late.
+    What: Every reply is scored within 10 s, including long and malformed ones. The first one of a process may take
+    three minutes, as far as its stage has the time: it may load what all others use. If that is less, nothing is
+    proven. A warning if only replies that are longer than the declared runs allow are late.
     Why: One such reply delays a whole step. v1 reports the timeout as a plain zero.
     Fix: Look for a regular expression that backtracks, an endless loop, or a call without a timeout.
     """

@@ -29,6 +29,11 @@ def users_cache() -> None:
     os.environ.setdefault("ENVWRIGHT_CACHE_DIR", str(Path(__file__).parents[1] / ".envwright" / "users"))
 
 
+@pytest.fixture(scope="session")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return Workspace(tmp_path_factory.mktemp("repository"))
+
+
 @pytest.fixture(autouse=True, scope="session")
 def started_by_nox() -> None:
     """Commands in messages are sessions, as in the code; `tests/text/test_commands.py` tests the other form."""

@@ -48,6 +48,13 @@ def git(root: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
+def commit(root: Path, message: str = "change") -> str:
+    """Commit everything; returns the id."""
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "--allow-empty", "-m", message)
+    return git(root, "rev-parse", "HEAD")
+
+
 def envwright(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command in a folder, as a process of its own with further variables."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools"), **variables}

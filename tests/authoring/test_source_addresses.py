@@ -53,6 +53,7 @@ def test_source_of_existing_folder_comes_before_the_hub(tmp_path: Path):
         ("a.toml", "is a file"),
         (f"{ADDRESS}#../secrets", "leaves the repository"),
         ("https://example.org/", "does not name a repository"),
+        ("https://[bad/x", "is no address: Invalid IPv6 URL"),
     ],
 )
 def test_source_of_other_text_is_refused_with_the_reason(text: str, reason: str, tmp_path: Path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from defects_of_company import CLIENT_V1, CORRECT_BY_JUDGE, JUDGE_V0, OPEN_PROMPT
 from oddities_of_libraries import CALLING, CORRECT_BY_TOOLS, GUESSING, NAMED, TOOLS
-from planted import planted
+from planted import CORRECT_V1, planted
 
 PLAYED = {"environment": "Guessing", "options": "max_turns=4", "rubric": "vf.Rubric(funcs=[found])"}
 CALLED = {
@@ -40,11 +40,6 @@ def look_up(name: str) -> str:
     """What a name stands for."""
     return f"no such item: {name}"
 '''
-CORRECT_V1 = """
-@vf.reward(weight=1.0)
-async def correct(self, trace) -> float:
-    return float(final(trace.last_reply) == self.data.answer)
-"""
 TOOLSET = '''
 class Calculator(vf.Toolset[vf.SharedToolsetConfig]):
     TOOL_PREFIX = "calculator"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from defects_of_conversations import PLAYED
 from oddities_of_libraries import GUESSING
-from planted import planted
+from planted import CORRECT_V1, planted
 
 SLEEPING = """
 import time
@@ -15,11 +15,6 @@ def grade(reply, answer):
     return float(final(reply) == answer)
 """
 CORRECT_V0 = "def found(completion, answer, **_):\n    return float(f'<answer>{answer}</answer>' in str(completion))"
-CORRECT_V1 = """
-@vf.reward(weight=1.0)
-async def correct(self, trace) -> float:
-    return float(final(trace.last_reply) == self.data.answer)
-"""
 UNTIL_SOLVED = """
 
 class UntilSolvedConfig(vf.EnvConfig):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from defects_of_company import JUDGE_V0
-from planted import SUMS, sound
+from planted import CORRECT_V1, SUMS, sound
 from questions import CAPITALS
 
 LETTERS = tuple(
@@ -20,6 +20,17 @@ LETTERS = tuple(
     )
 )
 BOXED = "Think step by step and put the final answer into \\boxed{}."
+READ_BOX = r"""
+        def boxed(reply):
+            start = reply.rfind("\\boxed{")
+            depth, text = 0, ""
+            for character in reply[start + 7 :] if start >= 0 else "":
+                if character == "}" and depth == 0:
+                    return text
+                depth += (character == "{") - (character == "}")
+                text += character
+            return ""
+"""
 HASHES = "Think step by step and end with #### and the number."
 TIDY = """
 def correct(completion, answer, **_):
@@ -91,11 +102,6 @@ PARSER = vf.MaybeThinkParser(extract_boxed_answer)
 EXACT_V0 = """
 def correct(completion, answer, **_):
     return float(final(said(completion)) == answer)
-"""
-CORRECT_V1 = """
-@vf.reward(weight=1.0)
-async def correct(self, trace) -> float:
-    return float(final(trace.last_reply) == self.data.answer)
 """
 GRADING = """
 PROMPT = (
@@ -211,20 +217,10 @@ HABITS = [
     ),
     sound(
         "box_with_braces",
-        r"""
-        def boxed(reply):
-            start = reply.rfind("\\boxed{")
-            depth, text = 0, ""
-            for character in reply[start + 7 :] if start >= 0 else "":
-                if character == "}" and depth == 0:
-                    return text
-                depth += (character == "{") - (character == "}")
-                text += character
-            return None
-
-
+        READ_BOX
+        + """
         def grade(reply, answer):
-            return float((boxed(reply) or "").strip() == answer)
+            return float(boxed(reply).strip() == answer)
         """,
         "v1",
         asking=BOXED,
@@ -393,7 +389,8 @@ HABITS = [
     ),
     sound(
         "latex_folded_then_compared",
-        r"""
+        READ_BOX
+        + r"""
         from fractions import Fraction
 
 
@@ -408,17 +405,6 @@ HABITS = [
                 return None
             below = int(found[2] or found[4] or 1)
             return Fraction(int(found[1] or found[3]), below) if below else None
-
-
-        def boxed(reply):
-            start = reply.rfind("\\boxed{")
-            depth, text = 0, ""
-            for character in reply[start + 7 :] if start >= 0 else "":
-                if character == "}" and depth == 0:
-                    return text
-                depth += (character == "{") - (character == "}")
-                text += character
-            return ""
 
 
         def grade(reply, answer):

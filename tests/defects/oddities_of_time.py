@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from defects_of_time import CORRECT_V1, SLEEPING, UNTIL_SOLVED
+from defects_of_time import SLEEPING, UNTIL_SOLVED
 from oddities_of_libraries import GUESSING
-from planted import sound
+from planted import CORRECT_V1, sound
 
 COUNTED = """
 

@@ -17,6 +17,11 @@ SUMS = tuple(
     for first, second in ((17, 25), (160, 41), (90, 8), (1200, 34), (55, 23), (301, 406))
 )
 ASKING = "Give the number in <answer>…</answer>."
+CORRECT_V1 = """
+@vf.reward(weight=1.0)
+async def correct(self, trace) -> float:
+    return float(final(trace.last_reply) == self.data.answer)
+"""
 COMMON = '''
 """An environment of the suite."""
 

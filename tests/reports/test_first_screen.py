@@ -71,6 +71,8 @@ def test_first_screen_of_several_failures_names_the_one_to_begin_with() -> None:
     assert screen.verdict.startswith("1 environment failed, 1 not judged, 1 passed; ")
     assert (screen.command, screen.environment) == ("envwright explain RWD001", "reverse-text")
     assert screen.cost == "Training moves away from right answers."
+    unproven = replace(FAILING, findings=(replace(MISSED_GOLD, severity="warning", inconclusive=True),))
+    assert first_screen(ValidationResult("inconclusive", (unproven,))).cost == "reverse-text cannot be published."
 
 
 def test_first_screen_of_one_failure_among_others_names_it() -> None:

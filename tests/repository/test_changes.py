@@ -11,13 +11,7 @@ from envwright.declarations.registry_values import RuleSetting
 from envwright.packages.changes import changed_environments
 from envwright.packages.git import revision_of
 from sample_repository import only, refused, write, write_repository
-from small_repository import git
-
-
-def commit(folder: Path, message: str = "change") -> str:
-    git(folder, "add", "-A")
-    git(folder, "commit", "-q", "--allow-empty", "-m", message)
-    return git(folder, "rev-parse", "HEAD")
+from small_repository import commit, git
 
 
 @pytest.fixture

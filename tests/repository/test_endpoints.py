@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from envwright.declarations.endpoints import ENDPOINTS_FILE, Endpoint, find_endpoint, read_endpoints
 from envwright.declarations.problem import DeclarationError, Problem
+from envwright.facts.results import is_on_loopback
 
 ROOT = Path(__file__).parents[2]
 SOUND = """\
@@ -153,3 +154,7 @@ def test_endpoint_keys_do_not_conflict_with_verifiers() -> None:
     for entry in tomllib.loads(uncommented())["endpoint"]:
         assert not set(entry) & refused
         assert {"endpoint_id", "model", "url", "key"} <= set(entry) & theirs
+
+
+def test_address_in_results_that_is_none_is_not_on_this_machine() -> None:
+    assert not is_on_loopback("https://[bad/v1")

@@ -11,15 +11,9 @@ from envwright.packages.read_package import read_package
 from envwright.packages.release_history import ReleaseHistory, release_history
 from envwright.packages.versions import write_version
 from sample_repository import write, write_repository
-from small_repository import git
+from small_repository import commit, git
 
 FOLDER = "environments/word_sums"
-
-
-def commit(root: Path) -> str:
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", "change")
-    return git(root, "rev-parse", "HEAD")
 
 
 def at_version(root: Path, version: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from graphlib import TopologicalSorter
+from typing import Any
 
 import pytest
 from envwright.declarations.package import Lock, SourceNote
@@ -174,6 +175,22 @@ def test_prompt_that_earns_everything_explains_paid_answers_beside_a_derived_one
     assert written >= {"RWD005", "RWD007", "RWD008"}
 
 
+@pytest.mark.parametrize(
+    ("tried", "verdict"),
+    [
+        ({"said": "cannot reach a/b"}, "inconclusive"),
+        ({"refused": True}, "inconclusive"),
+        ({}, "fail"),
+    ],
+)
+def test_rules_of_tasks_wait_where_these_stand_in_for_a_download(tried: dict[str, Any], verdict: str) -> None:
+    attempts = (replace(attempt("load"), **tried),)
+    judgement = judge(subject(network=attempts, description={"overlap": ((0, 0),), "overlap_count": 4}))
+    (decides,) = [finding for finding in judgement.findings if finding.counts]
+    awaits = ("SCH044", ("SCH054",)) if verdict == "inconclusive" else ("SCH054", ())
+    assert (judgement.verdict, (decides.rule, decides.waiting)) == (verdict, awaits)
+
+
 def test_missing_data_is_one_finding() -> None:
     note = SourceNote("unpinned-dataset", 'load_dataset("a/b")', "plain_sums/taskset.py", 9)
     each = unloaded("load", "network", package={"notes": (note,)}, network=(attempt("load"),))
@@ -246,8 +263,6 @@ def test_causes_have_no_circle() -> None:
 
 
 def test_known_findings_do_not_block_up_to_their_count() -> None:
-    from envwright.declarations.registry import KnownFindings
-
     known = {"RWD040": KnownFindings(1, "2026-01-31", "found when it was adopted")}
     wrong = case({"reward": "0"})
     one = subject(cases=(wrong,), entry={"known": known})

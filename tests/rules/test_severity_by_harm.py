@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from cases_of_rewards import adder, tooled
+from cases_of_rewards import adder, tooled, unscored
 from cases_of_search import exploit, searched
 from envwright.declarations.package import AnswerDeclaration, RewardDeclaration, SourceNote
 from envwright.facts.observed import Cut, GoldSweep, Growth, Place, Score
@@ -192,15 +192,24 @@ def test_broken_reply_is_offered_as_a_case_with_an_expectation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "said"),
+    ("left", "first", "said"),
     [
-        (0.4, "the budget of 120 s ended before everything was tried: search 0 of 200 replies"),
-        (83.2, "the budget of 120 s has no room for everything (83 s are left): search 0 of 200 replies"),
+        (0.4, 9.0, "ended before everything was tried: search 0 of 200 replies"),
+        (83.2, 9.0, "has no room for everything (83 s are left): search 0 of 200 replies"),
+        (0.4, 41.0, "ended before everything was tried: search 0 of 200 replies; the first reply of each process "),
     ],
 )
-def test_budget_that_has_not_ended_is_not_reported_as_ended(left: float, said: str) -> None:
-    each = subject(cuts=(Cut("search", "replies", 0, 200, 40.0),), budget_left=left)
-    assert the("RWD095", each).message == said
+def test_omitted_work_is_reported_with_what_took_the_time(left: float, first: float, said: str) -> None:
+    replies = (score("oracle", seconds=first), *scores(2)[1:])
+    found = the("RWD095", subject(cuts=(Cut("search", "replies", 0, 200, 40.0),), budget_left=left, scores=replies))
+    assert found.message == f"the budget of 120 s {said}" + ("takes 41 s" if first > 10 else "")
+    assert ("what the first reply needs" in found.fix) == (first > 10)
+
+
+def test_first_reply_that_takes_all_the_time_proves_nothing() -> None:
+    late = the("RWD023", unscored(kind="timeout", type="FirstOutOfTime"))
+    assert late.inconclusive
+    assert late.fix.startswith("Load what the first reply needs with the environment, or give it the time: `gates: ")
 
 
 @pytest.mark.parametrize(

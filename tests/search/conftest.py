@@ -1,4 +1,4 @@
-"""hypothesis as the worker imports it, and a workspace whose virtual environments are the repository's own."""
+"""hypothesis as the worker imports it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ from envwright.builds.venv import TESTS_LOCK, venv_for
 from envwright.system.workspace import Workspace
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "defects"))  # forked workers and sound oddities are kept there
-
-
-@pytest.fixture(scope="session")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    return Workspace(tmp_path_factory.mktemp("repository"))
 
 
 @pytest.fixture(scope="session")

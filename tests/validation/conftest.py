@@ -1,4 +1,4 @@
-"""One workspace for the whole session, which is thrown away; virtual environments stay."""
+"""Folders of one workspace for the whole session, which is thrown away; virtual environments stay."""
 
 from __future__ import annotations
 
@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 sys.path.append(str(Path(__file__).parents[1] / "rules"))  # subjects of rules are stored here, too
-
-
-@pytest.fixture(scope="session")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    return Workspace(tmp_path_factory.mktemp("repository"))
 
 
 @pytest.fixture
@@ -49,3 +44,12 @@ def patch() -> Iterator[pytest.MonkeyPatch]:
     """A monkeypatch for fixtures that live longer than one test."""
     with pytest.MonkeyPatch.context() as made:
         yield made
+
+
+@pytest.fixture
+def no_loop() -> Iterator[None]:
+    """A browser that another test of this process opened keeps a loop of its own running."""
+    running = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(running)

@@ -32,6 +32,7 @@ from envwright.packages.read_package import read_package
 from envwright.reports.result import path_in_repository
 from envwright.system.subprocesses import ProgramFailed
 from sample_packages import EXEMPLARS, PYPROJECT, REPOSITORY, line_of, look_at, write_package
+from small_repository import commit, git
 
 if TYPE_CHECKING:
     from envwright.system.workspace import Workspace
@@ -274,18 +275,6 @@ def helper(tmp_path: Path) -> Path:
     return folder
 
 
-def git(folder: Path, *arguments: str) -> str:
-    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    command = ["git", "-C", str(folder), *identity, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def commit(folder: Path) -> str:
-    git(folder, "add", "-A")
-    git(folder, "commit", "-q", "-m", "next")
-    return git(folder, "rev-parse", "HEAD")
-
-
 @pytest.fixture
 def served(helper: Path) -> Iterator[str]:
     """The address of the git repository on loopback: the build of a locked package can read no other folder."""
@@ -324,12 +313,13 @@ def test_requirement_is_built_for_another_python(tmp_path: Path, helper: Path, s
     assert (venv.site_packages / "helper_of_a_package.py").is_file()
 
 
-@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("asked", ["server", "folder", ""])
 def test_git_requirement_is_built_from_a_mirror_only_if_asked(
-    tmp_path: Path, helper: Path, served: str, fresh: Workspace, monkeypatch: pytest.MonkeyPatch, asked: bool
+    tmp_path: Path, helper: Path, served: str, fresh: Workspace, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     settings = tmp_path / "gitconfig"
-    settings.write_text(f'[url "{served}"]\n\tinsteadOf = https://git.example/helper.git\n')
+    address = f"file://{helper}/.git" if asked == "folder" else served
+    settings.write_text(f'[url "{address}"]\n\tinsteadOf = https://git.example/helper.git\n')
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
     monkeypatch.setenv("ENVWRIGHT_GIT_CONFIG", "1" if asked else "")
     wanted = f"helper-of-a-package @ git+https://git.example/helper.git@{git(helper, 'rev-parse', 'HEAD')}"

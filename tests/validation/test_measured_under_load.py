@@ -11,7 +11,7 @@ import pytest
 from envwright_worker.channel import Channel
 from envwright_worker.checks.growth import growths
 from envwright_worker.confinement import NetworkGuard
-from envwright_worker.failures import Sources
+from envwright_worker.failures import FirstOutOfTime, Sources
 from envwright_worker.messages import says
 from envwright_worker.operations import pace
 from envwright_worker.operations.invariants import Unit, repetitions
@@ -36,6 +36,14 @@ def session_of(reward: Any) -> Session:
     return session  # type: ignore[no-any-return]
 
 
+def sleeping(*seconds: float) -> Session:
+    """A session whose scorings take these seconds, and then half a second each."""
+    slow = iter(seconds)
+    session: Any = session_of(lambda _: 1.0 + (time.sleep(next(slow, 0.5)) or 0.0))
+    session.policies = SimpleNamespace(oracle=SimpleNamespace(derived=False))
+    return session  # type: ignore[no-any-return]
+
+
 def waiting(reply: str) -> float:
     time.sleep(len(reply) / 200_000)
     return 0.0
@@ -57,12 +65,21 @@ def test_pace_without_the_costs_of_the_first_reply(monkeypatch: pytest.MonkeyPat
 
 
 def test_late_score_that_is_in_time_again_counts() -> None:
-    slow = iter([0.5, 0.0])  # the first time other work has the processor
-    session = session_of(lambda _: 1.0 + (time.sleep(next(slow, 0.5)) or 0.0))
-    session.policies = SimpleNamespace(oracle=SimpleNamespace(derived=False))  # type: ignore[assignment]
+    session = sleeping(0.0, 0.5, 0.0)  # the second time other work has the processor
+    assert session.scored(TASK, "oracle", [says("first")], 0.2)["reward"] == 1.0
     assert session.scored(TASK, "oracle", [says("right")], 0.2)["reward"] == 1.0
     late = session.scored(TASK, "oracle", [says("always late")], 0.2)
     assert late["failure"]["type"] == "OutOfTime"
+
+
+def test_first_reply_with_text_may_load_what_all_use() -> None:
+    session = sleeping(0.0, 0.5, 0.0)  # an empty reply needs nothing
+    replies = ["", "right", "another", "late"]
+    rows = [session.scored(TASK, "oracle", [says(reply)], 0.2) for reply in replies]
+    assert [row["reward"] for row in rows] == [1.0, 1.0, 1.0, None]
+    session = sleeping()
+    session.stop_after(0.3)
+    assert session.scored(TASK, "oracle", [says("right")], 0.2)["failure"]["type"] == FirstOutOfTime.__name__
 
 
 def test_growth_ignores_waiting():

@@ -27,6 +27,9 @@ def test_derived_reply_prefers_tags_of_parser():
     ("prompt", "reply"),
     [
         ("Answer in <answer> tags.", "<answer>4</answer>"),
+        ("Answer in `<sum>` tags.", "<sum>4</sum>"),
+        ("Write <sum>…</sum>.", "<sum>4</sum>"),
+        ("Answer in this format:\nA: <time>\nFinal: <A/B>", "4"),
         ("Answer in \\boxed{}.", "\\boxed{4}"),
         ("End with #### and the number.", "#### 4"),
         ('Answer in JSON: {"answer": ...}', '{"answer": "4"}'),

@@ -313,7 +313,7 @@ def test_network_is_closed_and_attempts_have_their_place(
     assert caught.value.failure.kind == "network"
     place = {"file": "hostile.py", "line": 2}
     assert attempts == [
-        ("network", {"address": "192.0.2.1:80", "stage": "load", "place": place}),
+        ("network", {"address": "192.0.2.1:80", "stage": "load", "place": place, "refused": True}),
         ("wanted", {"kind": "host", "name": "192.0.2.1:80", "place": place}),
     ]
 

@@ -80,7 +80,8 @@ class NetworkGuard:
         key = (address, self.stage, place["file"], place["line"]) if place else (address, self.stage, None, None)
         if key not in self._seen and len(self.attempts) < MAXIMUM_ATTEMPTS:
             self._seen.add(key)
-            self.attempts.append({"address": address, "stage": self.stage, "place": place})
+            refused = not self._allowed
+            self.attempts.append({"address": address, "stage": self.stage, "place": place, "refused": refused})
             host = {"kind": "host", "name": address, "place": place}
             self.wanted.append(wanted_by_call(sys._getframe(), self.sources) or host)
         if not self._allowed:

@@ -55,6 +55,10 @@ class OutOfTime(BaseException):
     """
 
 
+class FirstOutOfTime(OutOfTime):
+    """The first reply of a process took all the time that its stage had left, so nothing is known of the others."""
+
+
 class HarnessUnusable(Exception):
     """A harness cannot be used here; the message has the reason and the fix."""
 

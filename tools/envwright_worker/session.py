@@ -19,7 +19,7 @@ from envwright_worker.adapters.rollout_errors import MOST_TURNS, TOO_LONG, endle
 from envwright_worker.channel import Channel
 from envwright_worker.confinement import NetworkGuard
 from envwright_worker.effort import set_handler
-from envwright_worker.failures import OutOfTime, Sources, said_as_exception
+from envwright_worker.failures import FirstOutOfTime, OutOfTime, Sources, said_as_exception
 from envwright_worker.messages import Message, text_of
 from envwright_worker.policies import REPEATED
 from envwright_worker.policies.baselines import oracle
@@ -41,6 +41,9 @@ TASKS_ASKED_FOR_TOOLS = 5
 """The number of tasks without tools after which all others are assumed to have none."""
 LATE_SCORED_AGAIN = 2
 """The number of late replies that are scored once more, because beside other work any reply may be late."""
+FIRST_TIMES = 18.0
+"""The factor on the time limit of a process's first reply with text: its scoring may load or compute what all later
+ones use, which a training run pays once."""
 IMPATIENT_SECONDS = 1.0
 """The time limit of the oracle after hanging replies, because the other checks still have to run."""
 
@@ -85,8 +88,10 @@ class Session:
         others."""
         self._scored: Counter[str] = Counter()
         """The number of scored replies of each policy."""
-        self.hanging: dict[tuple[int, str], str] = {}
+        self.hanging: dict[tuple[int, str], OutOfTime] = {}
         """Task and reply → why it was not scored in time, so that it is not scored again."""
+        self._has_scored = False
+        """Whether this process has scored a reply with text."""
         self._stop = math.inf
         self.judge: ScriptedJudge | None = None
         self.is_template = False
@@ -135,15 +140,15 @@ class Session:
         self.guard.attempts.clear()
         self.guard.wanted.clear()
 
-    def run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:
+    def run(self, work: Coroutine[Any, Any, Any], seconds: float, out_of_time: type[OutOfTime] = OutOfTime) -> Any:
         """Run one piece of the environment's code, stopped when it takes too long.
 
-        Raises `OutOfTime`; a function that blocks the interpreter itself is left to the
+        Raises `out_of_time`; a function that blocks the interpreter itself is left to the
         host's own limit.
         """
         task = self.loop.create_task(work)
         try:
-            with time_limit(seconds):
+            with time_limit(seconds, out_of_time):
                 return self.loop.run_until_complete(task)
         except OutOfTime:
             task.cancel()
@@ -197,14 +202,14 @@ class Session:
     ) -> dict[str, Any]:
         """A reply's score by verifiers' own scoring, and that of a second scoring if `twice`."""
         if self.hanging and (hung := self.hanging.get(_asked(task, completion))):
-            return self.unscored(task, policy, completion, OutOfTime(f"it hung before: {hung}"))
+            return self.unscored(task, policy, completion, type(hung)(f"it hung before: {hung}"))
         conversation = [*map(dict, completion)]  # functions may change their arguments
         try:
             first = self._scored_if_late_again(task, completion, seconds)
             again = [self.scored_once(task, completion, seconds)["reward"]] if twice else []
         except OutOfTime as error:
             self.hung[policy] += 1
-            self.hanging[_asked(task, conversation)] = str(error)
+            self.hanging[_asked(task, conversation)] = error
             return self.unscored(task, policy, completion, error)
         about = {"task": task.index, "policy": policy, "completion": completion}
         return {**about, "derived": self.policies.oracle.derived, "again": again, **first}
@@ -213,15 +218,24 @@ class Session:
         """The score of a reply, also if only the second scoring ends in time. Raises `OutOfTime`."""
         try:
             return self.scored_once(task, completion, seconds)
-        except OutOfTime:
-            if self.hung.total() >= LATE_SCORED_AGAIN:
+        except OutOfTime as error:
+            if self.hung.total() >= LATE_SCORED_AGAIN or isinstance(error, FirstOutOfTime):
                 raise
             return self.scored_once(task, completion, seconds)
 
     def scored_once(self, task: TaskView, completion: Sequence[Message], seconds: float) -> dict[str, Any]:
         """The score of a reply by verifiers' own scoring. Raises `OutOfTime`."""
-        row: dict[str, Any] = self.run(self.adapter.score(task, [completion]), seconds)[0]
-        return row
+        return self.scores(task, [completion], seconds)[0]
+
+    def scores(self, task: TaskView, completions: Sequence[Sequence[Message]], seconds: float) -> list[dict[str, Any]]:
+        """The scores of replies that verifiers scores together. Raises `OutOfTime`."""
+        out_of_time = OutOfTime
+        if not self._has_scored and any(text_of(message) for completion in completions for message in completion):
+            self._has_scored, most, left = True, FIRST_TIMES * seconds, round(self.seconds_left + 0.05, 1)
+            seconds = max(seconds, min(most, left))
+            out_of_time = FirstOutOfTime if left < most else OutOfTime
+        rows: list[dict[str, Any]] = self.run(self.adapter.score(task, completions), seconds, out_of_time)
+        return rows
 
     def is_scored_twice(self, policy: str) -> bool:
         """Count one more scoring of a policy; returns whether it is among the first."""
@@ -322,15 +336,15 @@ class Session:
 
 
 @contextlib.contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `OutOfTime` in the main thread when the block takes longer; limits can be nested.
+def time_limit(seconds: float, out_of_time: type[OutOfTime] = OutOfTime) -> Iterator[None]:
+    """Raise `out_of_time` in the main thread when the block takes longer; limits can be nested.
 
     An alarm stops pure Python, sleeps and regular expressions, and costs one reply. Only code that blocks the
     interpreter runs into the host's own limit, which costs the whole job.
     """
 
     def expired(_number: int, _frame: Any) -> None:
-        raise OutOfTime(f"took longer than {seconds:g} s")
+        raise out_of_time(f"took longer than {seconds:g} s")
 
     started = time.monotonic()
     previous = set_handler(signal.SIGALRM, expired)

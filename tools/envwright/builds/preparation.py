@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
 
 import envwright_worker
 
@@ -218,7 +217,8 @@ def _refusal(dataset: PreparedDataset, outcome: str, message: str, environment: 
     page, again = f"{HUB}/datasets/{dataset.name}", f"envwright prepare {environment}"
     if outcome in ("unreachable", "timeout"):
         fix = f"Check the network, HTTPS_PROXY and HF_ENDPOINT, then run `{again}` once more."
-        problem = f"{urlsplit(endpoint).netloc} could not be reached for {dataset.name}: {text}"
+        host = endpoint.partition("://")[2].partition("/")[0].rpartition("@")[2]
+        problem = f"{host} could not be reached for {dataset.name}: {text}"
         return PreparationProblem("inconclusive", problem, fix)
     reasons = {
         "gated": (

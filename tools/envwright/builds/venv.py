@@ -62,11 +62,13 @@ two fifths, and compiles them."""
 HELD_BY_COMMIT = re.compile(rb"^[A-Za-z0-9].* @ git\+", re.MULTILINE)
 GIT_CONFIG = "ENVWRIGHT_GIT_CONFIG"
 _OF_ADDRESSES = re.compile(r"url\..*\.insteadof|http\.(.*\.)?proxy")
+_OF_A_FOLDER = re.compile(r"url\.(?:file://)?(/.*)\.insteadof")
 _GIT_FAILED = "Git operation failed"
 _WITHOUT_GIT_SETTINGS = f"""\
 Builds see no credentials, so a requirement in a private repository cannot be installed: publish it to the Hub or to an
 index, or copy its code into the package. They read no git settings either; with {GIT_CONFIG}=1 they read the addresses
-(url.*.insteadOf) and proxies of yours that contain no user name."""
+(url.*.insteadOf) and proxies of yours that contain no user name, and a folder that such an address names, unless your
+home is in it."""
 _NEEDS_BUILD = re.compile(r"uilding source distributions|o usable wheel|--no-build")
 
 
@@ -319,9 +321,10 @@ def _confined(reads: Iterable[Path], writes: Iterable[Path]) -> Iterator[dict[st
         variables = {name: value for name, value in uv_environment().items() if _may_be_seen_by_builds(name, value)}
         variables |= {"HOME": str(scratch), "TMPDIR": str(scratch)}
         variables |= {"UV_CACHE_DIR": str(scratch / "cache"), "UV_LINK_MODE": "copy"}
-        variables |= {NO_SETTINGS: "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", **_git_settings()}
+        settings = _git_settings()
+        variables |= {NO_SETTINGS: "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", **settings}
         variables.pop("UV_CONFIG_FILE", None)
-        read, written = [uv_program(), *reads], [scratch, *writes]
+        read, written = [uv_program(), *_mirrors(settings), *reads], [scratch, *writes]
         sandbox = sandbox_of("preferred", own_interpreter().path, reads=read, writes=written, network="open")
         yield {"environment": variables, "sandbox": sandbox}
 
@@ -341,6 +344,13 @@ def _git_settings() -> dict[str, str]:
     names = {f"GIT_CONFIG_KEY_{number}": name for number, (name, _) in enumerate(chosen)}
     values = {f"GIT_CONFIG_VALUE_{number}": value for number, (_, value) in enumerate(chosen)}
     return {"GIT_CONFIG_COUNT": str(len(chosen)), **names, **values}
+
+
+def _mirrors(settings: Mapping[str, str]) -> list[Path]:
+    """The folders that addresses of git settings name, without those that hold the user's home."""
+    found = filter(None, map(_OF_A_FOLDER.fullmatch, settings.values()))
+    folders = [Path(address[1]).resolve() for address in found]
+    return [folder for folder in folders if folder.is_dir() and not Path.home().resolve().is_relative_to(folder)]
 
 
 def _may_be_seen_by_builds(name: str, value: str) -> bool:

@@ -123,6 +123,8 @@ class NetworkAttempt:
     place: Place | None = None
     said: str = ""
     """The line that the code printed instead of raising."""
+    refused: bool = False
+    """Whether the connection was not allowed."""
 
 
 WantedKind = Literal["dataset", "dataset files", "model", "space", "nltk", "host"]

@@ -44,7 +44,10 @@ ErrorClass = Literal[
 
 def is_on_loopback(url: str) -> bool:
     """Whether an endpoint's address is on this machine."""
-    return urlsplit(url).hostname in _LOOPBACK
+    try:
+        return urlsplit(url).hostname in _LOOPBACK
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import os
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ import yaml
 from packaging.markers import default_environment
 
 from envwright.declarations.package import Package
+from envwright.facts.observed import adapter
 from envwright.files.atomic_write import write_whole
 from envwright.packages.content import hub_content_hash, list_content, strict_digest
 from envwright.packages.read_package import PackageReading, read_package
@@ -31,8 +32,6 @@ from envwright.system.workspace import OWN_CODE, Workspace, code_digest, mark_us
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from pydantic import TypeAdapter
 
     from envwright.declarations.package import Lock
 
@@ -78,7 +77,7 @@ class RememberedPackages:
         try:
             path = self._path(folder)
             raw = path.read_bytes()  # before the files are hashed: in a first run there is none
-            kept = _adapter().validate_json(verified(raw, SIGNED_AS), strict=False)
+            kept: _Kept = adapter(_Kept).validate_json(verified(raw, SIGNED_AS), strict=False)
             digest = self.digest_of(folder)
             if digest is None or kept.key != self._key(folder, digest):
                 return None
@@ -93,10 +92,10 @@ class RememberedPackages:
         bare = replace(package, folder=Path(), hub_hash="")  # both are determined again each time
         kept = _Kept(self._key(package.folder, package.digest), bare)
         with suppress(OSError, ValueError):
-            text = _adapter().dump_json(kept)
+            text = adapter(_Kept).dump_json(kept)
             # TOML and YAML have values that JSON lacks, such as dates. Packages that would not be restored exactly are
             # not kept.
-            if repr(_adapter().validate_json(text, strict=False)) == repr(kept):
+            if repr(adapter(_Kept).validate_json(text, strict=False)) == repr(kept):
                 path = self._path(package.folder)
                 write_whole(path, signed(text, SIGNED_AS))
 
@@ -105,13 +104,6 @@ class RememberedPackages:
 
     def _key(self, folder: Path, digest: str) -> str:
         return hashlib.sha256(json.dumps([self.reader, folder.name, digest]).encode()).hexdigest()
-
-
-@cache
-def _adapter() -> TypeAdapter[_Kept]:
-    from pydantic import TypeAdapter  # importing it takes a tenth of a second, and most commands read few folders
-
-    return TypeAdapter(_Kept)
 
 
 def read_packages(folders: Sequence[Path], root: Path, *, with_locks: bool) -> list[PackageReading]:

@@ -315,8 +315,8 @@ def publication_sentence(result: ValidationResult) -> str:
 
 
 def _reason(finding: Finding | None) -> str:
-    """The first sentence on why the rule of a finding exists, which is what ignoring it costs."""
-    known = None if finding is None or finding.bug else all_rules().get(finding.rule)
+    """The first sentence on why the rule of a finding exists, which is what ignoring it costs if it is proven."""
+    known = None if finding is None or finding.bug or finding.inconclusive else all_rules().get(finding.rule)
     return "" if known is None else re.split(r"(?<=[.!?])\s", on_one_line(known.why), maxsplit=1)[0]
 
 

@@ -29,6 +29,7 @@ from envwright.rules.engine import GATES, Finding, Gate, Subject, Verdict, all_r
 from envwright.rules.evidence import described
 from envwright.rules.profiles import RewardProfile, profiles
 from envwright.rules.rewards.policies import REFERENCE
+from envwright.rules.schema.loading import TASKS
 from envwright.statistics.measures import Distribution
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ CHANGED_ANSWERS = (
     *("RWD005", "RWD008", "RWD063", "RWD064", "RWD065"),
     *("RWD066", "RWD067", "RWD068", "RWD069", "RWD086"),
 )
+OF_TASKS = ("SCH050", "SCH051", "SCH052", "SCH053", "SCH054", "SCH055", "SCH056", "SCH058", "SCH059")
 MUTANTS = ("RWD080", "RWD081", "RWD082", "RWD083", "RWD084")
 DISTRIBUTION = ("DST001", "DST002", "DST003", "DST004", "DST005", "DST010", "DST014", "DST016", "DST017")
 LOST_ROLLOUTS = ("DST006", "DST007", "DST011", "DST012", "DST013", "SMK004")
@@ -170,11 +172,17 @@ class Cause:
     consequences: tuple[str, ...]
     where: Callable[[Finding, Finding], bool] = lambda _cause, _consequence: True
     """Whether a finding is a consequence of the cause."""
+    warns: bool = False
+    """Whether a warning is a cause, too. It is inconclusive then if findings that count wait for it."""
 
 
 def _touches_all(cause: Finding, _: Finding) -> bool:
     evidence = cause.evidence
     return evidence.count is None or evidence.of is None or evidence.count >= evidence.of
+
+
+def _has_stand_ins(cause: Finding, _: Finding) -> bool:
+    return TASKS in cause.evidence.details
 
 
 def _touches_many(cause: Finding, _: Finding) -> bool:
@@ -242,6 +250,7 @@ CAUSES = (
     ),
     Cause(("SCH041",), ("SCH009", "SCH010", "SCH011"), _is_locked_wrongly),
     Cause(("SCH040", "SCH041", "SCH042", "SCH043", "SCH045", "SCH046"), ("SCH044", "SCH057")),
+    Cause(("SCH044",), OF_TASKS, _has_stand_ins, warns=True),
     Cause(("SCH050",), ("DST001", "RWD010")),
     Cause(GOLD_FAILS, (*COMPARISONS_WITH_GOLD, *MUTANTS, *DISTRIBUTION, "SMK006", "SMK012"), _touches_all),
     Cause(("RWD007",), CHANGED_ANSWERS, _reads_no_answer),
@@ -269,15 +278,17 @@ def explained(found: Iterable[Finding]) -> tuple[tuple[Finding, ...], tuple[Find
     """The findings that are no consequences, each with those that wait for it, and the consequences."""
     everything = list(found)
     cause_of = {index: cause for index in range(len(everything)) if (cause := _cause_of(everything, index)) is not None}
-    waiting: dict[int, dict[str, None]] = defaultdict(dict)
+    waiting: dict[int, Counter[str]] = defaultdict(Counter)
     for index, cause in cause_of.items():
-        waiting[_first(cause_of, cause)][everything[index].rule] = None
-    kept = tuple(
-        replace(finding, waiting=tuple(waiting[index])) if index in waiting else finding
-        for index, finding in enumerate(everything)
-        if index not in cause_of
-    )
-    return kept, tuple(everything[index] for index in cause_of)
+        waiting[_first(cause_of, cause)][everything[index].rule] += everything[index].counts
+    kept = (_awaited(finding, waiting[index]) for index, finding in enumerate(everything) if index not in cause_of)
+    return tuple(kept), tuple(everything[index] for index in cause_of)
+
+
+def _awaited(finding: Finding, waiting: Mapping[str, int]) -> Finding:
+    """A cause with the rules that wait for it, and whether one of their findings counts."""
+    undecided = finding.severity != "error" and any(waiting.values())
+    return replace(finding, waiting=tuple(waiting), inconclusive=finding.inconclusive or undecided)
 
 
 def _cause_of(everything: list[Finding], index: int) -> int | None:
@@ -288,9 +299,12 @@ def _cause_of(everything: list[Finding], index: int) -> int | None:
         if consequence.rule not in cause.consequences:
             continue
         for number, other in enumerate(everything):
+            if other.rule not in cause.rules:
+                continue
             # a known finding blocks nothing, and its consequences are still not judged
-            holds = other.counts or (other.known and replace(other, ignored=False).counts)
-            if other.rule in cause.rules and holds and cause.where(other, consequence):
+            found = replace(other, ignored=other.ignored and not other.known)
+            holds = found.counts or (cause.warns and not found.ignored)
+            if holds and cause.where(other, consequence):
                 return number
     return None
 

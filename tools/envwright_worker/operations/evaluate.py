@@ -99,5 +99,5 @@ def _predicted(session: Session, group: Sequence[dict[str, Any]], seconds: float
     if any(row["failure"] is not None for row in group):
         return None
     task = session.kept[group[0]["task"]]
-    scores = session.run(session.adapter.score(task, [row["completion"] for row in group]), seconds)
+    scores = session.scores(task, [row["completion"] for row in group], seconds)
     return [score["reward"] for score in scores]

@@ -103,7 +103,7 @@ def _measured(
     watch, started, timed_out = LoopWatch(), time.monotonic(), False
     with suppress(Exception), watch.watching(session.loop):  # reported by the stage that scores all of them
         try:
-            session.run(session.adapter.score(task, [completion]), seconds)
+            session.scored_once(task, completion, seconds)
         except OutOfTime:
             timed_out = True
     return time.monotonic() - started, watch.blocked, timed_out

@@ -27,9 +27,8 @@ def answer(session: Session, request: JobRequest) -> None:
         about = {"task": group[0]["task"], "policy": "given", "completion": shortened_messages(group[0]["completion"])}
         session.channel.be_about(about)
         task = session.kept[group[0]["task"]]
-        scoring = session.adapter.score(task, [reply["completion"] for reply in group])
         try:
-            scores = session.run(scoring, request["seconds"])
+            scores = session.scores(task, [reply["completion"] for reply in group], request["seconds"])
         except (Exception, OutOfTime) as error:
             failed = {"reward": None, "functions": {}, "failure": session.sources.failure(error)}
             scores = [failed] * len(group)

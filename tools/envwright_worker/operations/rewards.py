@@ -11,7 +11,7 @@ from typing import Any
 from envwright_worker.adapters.adapter import RolloutRequest, TaskView, ToolUse, conversation_of
 from envwright_worker.channel import JobRequest
 from envwright_worker.checks.answer_fields import answer_fields
-from envwright_worker.failures import OutOfTime, shortened
+from envwright_worker.failures import FirstOutOfTime, OutOfTime, shortened
 from envwright_worker.messages import Message, says, text_of
 from envwright_worker.policies import POLICIES, policy_named
 from envwright_worker.policies.baselines import echo, nop, oracle
@@ -289,7 +289,10 @@ def score_together(
     completions = [completion for _, completion in replies]
     twice = session.is_scored_twice(oracle.name)
     try:
-        first, *again = (session.run(session.adapter.score(task, completions), seconds) for _ in range(1 + twice))
+        first, *again = (session.scores(task, completions, seconds) for _ in range(1 + twice))
+    except FirstOutOfTime as error:
+        session.channel.item("score", session.unscored(task, *replies[0], error))
+        return
     except OutOfTime:
         for policy, completion in replies:  # to find the slow one
             session.score(task, policy, completion, seconds)

@@ -239,7 +239,7 @@ def framed(answer: str, asked: str, tags: Sequence[str] = ()) -> str:
     described = _DESCRIBED_OBJECT.search(asked) if re.search(r"\bjson\b", asked, re.IGNORECASE) else None
     filled = _filled(described[0], answer) if described is not None else None
     around = asked.replace(described[0], "") if described is not None and filled is not None else asked
-    wanted = list(tags) or list(dict.fromkeys(re.findall(r"<([A-Za-z_]\w*)>", around)))
+    wanted = list(tags) or _tags_in(around)
     holding = [tag for tag in wanted if tag.lower() not in REASONING_TAGS]
     last = "answer" if "answer" in holding else holding[-1] if holding else None
     parts = [f"<{tag}>\nWorked out step by step.\n</{tag}>" for tag in wanted if tag != last]
@@ -252,6 +252,13 @@ def framed(answer: str, asked: str, tags: Sequence[str] = ()) -> str:
     else:
         parts.append(answer if filled is None else json.dumps(filled, ensure_ascii=False))
     return "\n".join(parts)
+
+
+def _tags_in(asked: str) -> list[str]:
+    """The tags of a prompt: with a usual name, closed, or called so. Others are placeholders, as in `Total: <time>`."""
+    known = {"answer", *REASONING_TAGS, *(name.lower() for name in re.findall(r"</([A-Za-z_]\w*)>", asked))}
+    found = re.findall(r"<([A-Za-z_]\w*)>(\W*tags?\b)?", asked)
+    return list(dict.fromkeys(name for name, called in found if called or name.lower() in known))
 
 
 def _filled(described: str, answer: str) -> dict[str, Any] | None:

@@ -207,7 +207,10 @@ def _unreached(source: GitSource, output: str) -> str:
 
 def _shown(address: str) -> str:
     """An address without a user name and password."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "an invalid address"
     if not parts.hostname or not (parts.username or parts.password) or parts.scheme == "ssh":
         return address
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
@@ -338,23 +341,19 @@ def is_git_address(text: str) -> bool:
 
 def _git_source(text: str) -> GitSource:
     address, _, fragment = text.removeprefix("git+").partition("#")
+    try:
+        urlsplit(address)
+    except ValueError as error:
+        raise SourceUnreadable(f"{text} is no address: {error}.") from None
     if found := _TREE.fullmatch(address):
         return GitSource(found["repository"], found["ref"], _path_in(found["path"] or "", text))
     path = dict(part.partition("=")[::2] for part in fragment.split("&")).get("subdirectory", "")
-    host, slash, rest = _host_and_rest(address)
+    # a user name before the host also ends with an @
+    host, slash, rest = re.findall(r"^(\w+://[^/]*|[^:]*)([/:]?)(.*)", address, re.DOTALL)[0]
     repository, _, ref = rest.partition("@")
     if not repository.strip("/"):
         raise SourceUnreadable(f"{text} does not name a repository. Write https://host/owner/repository@ref#path.")
     return GitSource(host + slash + repository, ref, _path_in(path or fragment, text))
-
-
-def _host_and_rest(address: str) -> tuple[str, str, str]:
-    """The address split after its host, because a user name before it also ends with an @."""
-    scheme, separator, rest = address.partition("://")
-    if separator:
-        host, slash, path = rest.partition("/")
-        return f"{scheme}://{host}", slash, path
-    return address.partition(":")
 
 
 def _path_in(path: str, text: str) -> str:

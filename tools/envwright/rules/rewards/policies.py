@@ -197,7 +197,8 @@ def echo_is_paid_like_gold(subject: Subject) -> Iterator[Found]:
         tasks of one answer alone, or of 20 tasks and more on no more than a guess would (Wilson, 1 %), it is read as
         an answer: a warning.
     Why: Copying the prompt earns the full reward. It contains the answer, or words that the reward searches for.
-    Fix: Read only the final answer, from a tag or the last line. Do not search the whole reply.
+    Fix: Read only the final answer, from a tag or the last line. Do not search the whole reply. Where copying is the
+        task, ignore RWD007 with that reason.
     """
     severity: Severity | None = "warning" if _earns_like_a_guess(subject, echo) else None
     is_derived = any(score.derived for score in gold_by_task(subject).values())

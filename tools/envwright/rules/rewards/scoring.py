@@ -8,7 +8,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Literal
 
 from envwright_worker.author_tests import ORACLE_FILE
-from envwright_worker.failures import shortened
+from envwright_worker.failures import FirstOutOfTime, shortened
 from envwright_worker.policies.distorted_answers import long_junk
 from envwright_worker.reward_equality import same_reward
 
@@ -30,6 +30,7 @@ from envwright.rules.failures import (
     wrong_call_fix,
 )
 from envwright.rules.reference_replies import best_paid, failed_by_the_oracle, is_of_the_oracle, place_of
+from envwright.rules.rewards.time import ONCE_LOADED, with_more_time
 from envwright.statistics.declared_range import is_reward, speakers
 
 if TYPE_CHECKING:
@@ -270,8 +271,9 @@ def function_returns_no_number(subject: Subject) -> Iterator[Found]:
 def function_hangs(subject: Subject) -> Iterator[Found]:
     """Scoring a reply exceeds the time limit.
 
-    What: Every reply is scored within the time limit, including long and malformed ones. A warning if only replies that
-    are longer than the declared runs allow are late.
+    What: Every reply is scored within 10 s, including long and malformed ones. The first one of a process may take
+    three minutes, as far as its stage has the time: it may load what all others use. If that is less, nothing is
+    proven. A warning if only replies that are longer than the declared runs allow are late.
     Why: One such reply delays a whole step. v1 reports the timeout as a plain zero.
     Fix: Look for a regular expression that backtracks, an endless loop, or a call without a timeout.
     """
@@ -292,9 +294,11 @@ def function_hangs(subject: Subject) -> Iterator[Found]:
                 of_conversation(subject.facts, score, failure=failure),
                 failure.place or (place_of(subject, late.function) if late else None),
                 severity="warning" if is_beyond_runs(subject, score) else None,
+                fix=with_more_time(subject, ONCE_LOADED) if failure.type == FirstOutOfTime.__name__ else None,
+                inconclusive=failure.type == FirstOutOfTime.__name__,
             )
         )
-    hits.sort(key=lambda hit: hit.severity == "warning")
+    hits.sort(key=lambda hit: hit.severity == "warning" or hit.inconclusive)
     yield from merged(hits, len(scored))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from envwright_worker.policies import policy_named
 
-from envwright.facts.limits import CORE, LOAD_SECONDS, TASKS_SCORED
+from envwright.facts.limits import CORE, LOAD_SECONDS, SECONDS_PER_REPLY, TASKS_SCORED
 from envwright.facts.observed import Place
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import EarnedReward, Evidence, of_conversation, of_reply, shown_reply
@@ -25,6 +25,7 @@ DEFAULT_ROLLOUTS = 512
 """Rollouts of a step if no run is declared: the usual number of trainers."""
 LONG_STEP = 30.0
 """Seconds that a step may wait for its rewards: those of most trainers take minutes."""
+ONCE_LOADED = "Load what the first reply needs with the environment"
 BEFORE_REPLIES = ("load", "tasks")
 OF_REWARDS = (*BEFORE_REPLIES, "rewards", "validation", "tests", "invariants", "mutation", "search")
 """Stages whose cuts are reported by the gate rewards."""
@@ -151,17 +152,29 @@ def left_out(subject: Subject, cuts: list[Cut], *, inconclusive: bool = False) -
         return _not_loaded(subject, cuts[0])
     budget = subject.entry.gates.budget
     needed = sum(cut.seconds for cut in cuts)
-    enough = math.ceil((budget + (needed or budget)) / 30) * 30  # twice the time where it is not known what is needed
     would_take = f"; all of it would take about {_duration(needed)}" if needed > budget else ""
-    left = subject.facts.budget_left
+    left, once = subject.facts.budget_left, _paid_once(subject)
+    of_first = f"; the first reply of each process takes {once:.0f} s" if once else ""
     state = f"has no room for everything ({left:.0f} s are left)" if left >= 1 else "ended before everything was tried"
     return Found(
-        f"the budget of {budget:g} s {state}: {'; '.join(map(_counted, cuts))}{would_take}",
+        f"the budget of {budget:g} s {state}: {'; '.join(map(_counted, cuts))}{would_take}{of_first}",
         Evidence(details={f"{cut.stage}, {cut.what}": _details(cut) for cut in cuts if cut.done or cut.of}),
-        fix=f"Make scoring faster, or give it the time: `gates: {{budget: {enough}}}` below {subject.entry.name} in "
-        "registry.yaml.",
+        fix=with_more_time(subject, ONCE_LOADED if once else "Make scoring faster", needed),
         inconclusive=inconclusive,
     )
+
+
+def with_more_time(subject: Subject, faster: str, needed: float = 0.0) -> str:
+    """The fix for a lack of time: other code, or a budget with the needed seconds, twice as much if unknown."""
+    budget = subject.entry.gates.budget
+    enough = math.ceil((budget + (needed or budget)) / 30) * 30
+    return f"{faster}, or give it the time: `gates: {{budget: {enough}}}` below {subject.entry.name} in registry.yaml."
+
+
+def _paid_once(subject: Subject) -> float:
+    """Seconds of the slowest reply if it is the first one alone that took longer than others may; otherwise 0."""
+    first, *others = [score.seconds for score in subject.facts.scores if score.functions] or [0.0]
+    return first if first > SECONDS_PER_REPLY >= max(others, default=first) else 0.0
 
 
 def _not_loaded(subject: Subject, cut: Cut) -> Found:

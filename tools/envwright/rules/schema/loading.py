@@ -42,6 +42,8 @@ _LISTED = 20
 
 _DOING: dict[StageName, str] = {"load": "loading", "tasks": "listing the tasks"}
 SCORING = "scoring"
+TASKS = "tasks"
+"""The key of the evidence that says that the tasks may not be those that the environment is for."""
 _UNKNOWN_SPLIT = re.compile(r"Unknown split \W?([\w.-]+)\W? ?Should be one of \[(.+?)\]")
 """The message of `datasets`."""
 _LACKS_ARGUMENTS = re.compile(r"load_environment\(\) missing \d+ required [\w-]+ arguments?: (.+)")
@@ -254,7 +256,7 @@ def loading_tries_the_network(subject: Subject) -> Iterator[Found]:
     What: Loading and listing tasks open no connection beyond loopback, not even an optional one, and print no line
         about a download that failed.
     Why: Without a network, each attempt costs seconds of retries. With one, it may change the tasks: those that are
-        judged may only stand in for them.
+        judged may only stand in for them, so the rules of tasks wait for this one.
     Fix: Use the shipped data first, and the network only if an argument requests it.
     """
     attempts = [attempt for attempt in subject.facts.network if attempt.stage in _DOING]
@@ -266,11 +268,13 @@ def loading_tries_the_network(subject: Subject) -> Iterator[Found]:
     if attempts and not failed and not is_prepared:
         first = attempts[0]
         addresses = list(dict.fromkeys(attempt.address for attempt in attempts))
+        went_on = any(attempt.said or (attempt.refused and attempt.place) for attempt in attempts)
+        stand_ins = {TASKS: "may stand in for those of a download"} if went_on else {}
         yield Found(
             f"{_DOING[first.stage]} went on after it printed: {shortened(first.said, 300)}"
             if first.said
             else f"{_DOING[first.stage]} tried to connect to {addresses[0]} ({len(attempts)} attempts)",
-            Evidence(count=len(attempts), details={"addresses": addresses[:10]}),
+            Evidence(count=len(attempts), details={"addresses": addresses[:10], **stand_ins}),
             attempts[0].place,
         )
 

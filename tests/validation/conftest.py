@@ -44,12 +44,3 @@ def patch() -> Iterator[pytest.MonkeyPatch]:
     """A monkeypatch for fixtures that live longer than one test."""
     with pytest.MonkeyPatch.context() as made:
         yield made
-
-
-@pytest.fixture
-def no_loop() -> Iterator[None]:
-    """A browser that another test of this process opened keeps a loop of its own running."""
-    running = asyncio._get_running_loop()
-    asyncio._set_running_loop(None)
-    yield
-    asyncio._set_running_loop(running)

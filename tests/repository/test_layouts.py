@@ -100,6 +100,18 @@ def test_module_that_a_command_runs_belongs_to_the_package(tmp_path: Path) -> No
     assert package.helpers == {"wordle_cli"}
 
 
+@pytest.mark.parametrize(
+    "tables",
+    [
+        HATCH + '[tool.hatch.build]\ninclude = ["wordle.py", "words/"]\n',
+        '[tool.setuptools]\npy-modules = ["wordle"]\n[tool.setuptools.packages.find]\ninclude = ["words*"]\n',
+    ],
+)
+def test_module_that_the_build_names_belongs_to_the_package(tmp_path: Path, tables: str) -> None:
+    package = sound(tmp_path, tables, {"wordle.py": LOADS, "words/__init__.py": ""})
+    assert package.helpers == {"words"}
+
+
 def test_module_in_src_has_its_sources_read(tmp_path: Path) -> None:
     files = {"src/word_sums/__init__.py": SOURCE, "src/word_sums/broken.py": "def (:\n"}
     problem = only(read_package(write_layout(tmp_path, HATCH, files), tmp_path).problems)

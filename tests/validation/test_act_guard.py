@@ -85,6 +85,9 @@ def seeded_later():
 def unseeded():
     return random.Random().choice("ab")
 
+def setup_state():
+    return random.choice("ab"), open("/etc/passwd").close()
+
 def executes_text_that_is_no_program():
     try:
         exec("1 +\\n(")
@@ -132,6 +135,7 @@ EXPECTED = {
     "key_of_a_mapping": [],
     "seeded_later": [],
     "unseeded": ["random.Random() without a seed"],
+    "setup_state": ["/etc/passwd"],
     "executes_text_that_is_no_program": [],
     "own_process": [],
     "environment_of_the_process": ["/proc/self/environ"],

@@ -47,6 +47,8 @@ _SET = " (set)"
 _IMPORTING = ("<frozen importlib", "importlib/", "zipimport", "linecache.py", "pkgutil.py")
 _OWN_USE = {"clock": ("/logging/", "/gzip.py", "/tarfile.py", "/zipfile"), "randomness": ("/tempfile.py",)}
 """Modules that stamp records and archives, or name files; their callers do not see what they read."""
+_BEGIN_AN_EPISODE = ("init_state", "setup_state")
+"""Methods of v0 that verifiers calls before anything is scored: what they draw belongs to the episode."""
 EXECUTED = "xq81zv_executed"
 """A name that occurs only in replies and identifies their code."""
 _ALWAYS = re.compile(r"/dev/|/proc/self/(?!(?:task/\d+/)?environ$)")
@@ -192,7 +194,8 @@ class ActGuard:
             file = frame.f_code.co_filename
             name = self._sources.relative(file)
             if name is not None:
-                self._record(kind, detail, name, frame.f_lineno, frame.f_code.co_name)
+                if kind not in ("randomness", "clock") or not _begins_an_episode(frame):
+                    self._record(kind, detail, name, frame.f_lineno, frame.f_code.co_name)
                 return
             is_foreign = file.startswith(_SITE_PACKAGES) or not file.startswith(STANDARD_LIBRARY)
             if is_foreign or any(part in file for part in (*_IMPORTING, *_OWN_USE.get(kind, ()))):
@@ -206,6 +209,12 @@ class ActGuard:
         elif len(acts) <= SINGLY:
             place = {"file": file, "line": line}
             acts[detail] = {"what": kind, "detail": detail[:200], "function": function, "place": place, "count": 1}
+
+
+def _begins_an_episode(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code.co_name not in _BEGIN_AN_EPISODE:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _text(key: Any) -> str:

@@ -138,7 +138,7 @@ class Package:
     is_harness: bool = False
     """Whether it exports only a v1 harness and no tasks, so that only the schema gate applies."""
     helpers: frozenset[str] = frozenset()
-    """Other modules beside its own that it imports, directly or through one another."""
+    """Other modules beside its own that it imports, directly or through one another, or that its build names."""
     notes: tuple[SourceNote, ...] = ()
     files: tuple[str, ...] = ()
     """Every file that the digest covers, relative to the folder."""

@@ -141,7 +141,7 @@ def _read(
         uses_judge=source.uses_judge,
         agents=source.agents,
         settings=source.settings,
-        helpers=source.helpers | _script_modules(pyproject.table("project", "scripts")),
+        helpers=source.helpers | ({*_named_modules(pyproject)} - {"", module.name}),
         is_harness=source.exports_harness and not source.exports_taskset and not source.defines_load_environment,
         notes=source.notes,
         files=files,
@@ -150,11 +150,6 @@ def _read(
         lock=lock,
     )
     return PackageReading(package, tuple(problems))
-
-
-def _script_modules(scripts: Mapping[str, Any]) -> frozenset[str]:
-    """The top-level modules that the commands of a project run."""
-    return frozenset(re.split(r"[.:]", target)[0].strip() for target in scripts.values() if isinstance(target, str))
 
 
 @contextmanager
@@ -327,6 +322,16 @@ def _declared_paths(pyproject: Pyproject) -> Iterator[str]:
             yield "/".join(filter(None, (str(each.get("from", "")), str(each.get("include", "")))))
     yield from _texts_in(pyproject.table("tool", "uv", "build-backend").get("module-name"))
     yield from _texts_in(pyproject.table("tool", "flit", "module").get("name"))
+
+
+def _named_modules(pyproject: Pyproject) -> Iterator[str]:
+    """The top-level modules that a project's commands run, or the build backend's own table names (`agent*`)."""
+    yield from (re.split(r"[.:]", text)[0].strip() for text in _texts_in(pyproject.table("project", "scripts")))
+    found = pyproject.table("tool", "setuptools", "packages", "find").get("include")
+    roots = [*_declared_roots(pyproject), *USUAL_ROOTS]
+    for path in (text.lstrip("./") for text in (*_declared_paths(pyproject), *_texts_in(found))):
+        root = next(root for root in sorted(roots, key=len, reverse=True) if path.startswith(root))
+        yield re.split(r"[/*.]", path.removeprefix(root))[0]
 
 
 def _declared_roots(pyproject: Pyproject) -> Iterator[str]:

@@ -380,7 +380,7 @@ def wheel_contains_strays(subject: Subject) -> Iterator[Found]:
     """The wheel contains files that do not belong in it.
 
     What: Besides the module and its metadata, the wheel has no tests, recordings, lock files, caches, `.env` files or
-        other packages. Modules beside it that it imports are a warning.
+        other packages. Modules beside it that it imports, or that the build names, are a warning.
     Why: Answers, keys or tests are published. Oracles contain the answers, `.env` leaks keys, and a top-level `tests`
         overwrites that of other packages.
     Fix: Include only the module. For hatchling: `[tool.hatch.build.targets.wheel] packages = ["<module>"]`.
@@ -406,7 +406,7 @@ def wheel_contains_strays(subject: Subject) -> Iterator[Found]:
             "overwrites it",
             Evidence(count=len(helpers), details={"helpers": sorted(helpers)[:_LISTED]}),
             place,
-            fix=f"Move what {package.module} imports into a folder {package.module}/, and import it from there.",
+            fix=f"Move what {package.module} needs into a folder {package.module}/, and import it from there.",
             severity="warning",
         )
 

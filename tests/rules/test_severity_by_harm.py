@@ -357,3 +357,17 @@ def test_separator_that_is_not_paid_in_a_derived_reply_is_named(reply: str, is_n
     found = the("RWD060", subject(sweeps=(sweep,)))
     assert found.inconclusive
     assert ("separator" in found.message) == is_named
+
+
+@pytest.mark.parametrize(
+    ("derived", "reward", "is_inconclusive"), [(True, -0.2, True), (True, 0.6, False), (False, -0.2, False)]
+)
+def test_equal_rewards_decide_nothing_where_derived_replies_are_not_paid(
+    derived: bool, reward: float, is_inconclusive: bool
+) -> None:
+    scores = tuple(
+        score(name, task, name, reward=reward, derived=derived and name == "oracle")
+        for task in range(3)
+        for name in ("oracle", "nop", "near-miss")
+    )
+    assert the("RWD010", subject(scores=scores)).inconclusive == is_inconclusive

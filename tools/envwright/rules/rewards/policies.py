@@ -254,7 +254,7 @@ def reward_is_constant(subject: Subject) -> Iterator[Found]:
     """Every policy earns the same.
 
     What: On at least one task, two policies with different replies earn different rewards. A conversation to which no
-        right replies are known is left out.
+        right replies are known is left out. Where only derived replies are known and none is paid, this is unknown.
     Why: A constant reward has no gradient. Training on it changes nothing.
     Fix: Check that the reward reads the reply, and that it finds the answer in the requested format.
     """
@@ -281,6 +281,7 @@ def reward_is_constant(subject: Subject) -> Iterator[Found]:
             more=tuple(of_conversation(subject.facts, score) for score in compared[0][1:3]),
         ),
         best_paid(subject, first),
+        inconclusive=guessed and highest <= subject.range.form_alone + subject.range.tolerance,
     )
 
 

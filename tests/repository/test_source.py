@@ -160,6 +160,11 @@ def test_source_methods_that_verifiers_calls_are_noted(tmp_path: Path) -> None:
     assert (note.what, note.detail, note.line) == ("hook", "Game.is_completed", 2)
 
 
+def test_source_prompt_that_a_rollout_makes_is_noted(tmp_path: Path) -> None:
+    code = "class Game(Env):\n    async def setup_state(self, state):\n        state['prompt'] = drawn()\n"
+    assert notes(tmp_path, code) == [("hook", 2), ("prompt", 3)]
+
+
 @pytest.mark.parametrize("size", ["num_examples", "num_train_examples", "max_samples", "n_tasks"])
 def test_source_argument_for_the_number_of_tasks_is_noted(tmp_path: Path, size: str) -> None:
     assert notes(tmp_path, f"def load_environment(\n    {size}=10_000, **kwargs): pass\n") == [("size-argument", 2)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from cases_of_rewards import adder, tooled, unscored
+from cases_of_schema import data, two_splits
 from cases_of_search import exploit, searched
 from envwright.declarations.package import AnswerDeclaration, RewardDeclaration, SourceNote
 from envwright.facts.observed import Cut, GoldSweep, Growth, Place, Score
@@ -371,3 +372,10 @@ def test_equal_rewards_decide_nothing_where_derived_replies_are_not_paid(
         for name in ("oracle", "nop", "near-miss")
     )
     assert the("RWD010", subject(scores=scores)).inconclusive == is_inconclusive
+
+
+@pytest.mark.parametrize(("rule", "each"), [("SCH052", data(duplicate_count=50)), ("SCH054", two_splits(1))])
+def test_equal_rows_are_a_warning_where_the_rollout_makes_the_prompt(rule: str, each: Subject) -> None:
+    notes = (SourceNote("prompt", "Sums.setup_state", "plain_sums/taskset.py", 9),)
+    assert the(rule, each).severity == "error"
+    assert the(rule, replace(each, package=replace(each.package, notes=notes))).severity == "warning"

@@ -75,7 +75,9 @@ class CaseDeclaration:
 class SourceNote:
     """An observation in the package's source text."""
 
-    what: Literal["unpinned-dataset", "model-output-executed", "size-argument", "task-column", "hook", "loader"]
+    what: Literal[
+        "unpinned-dataset", "model-output-executed", "size-argument", "task-column", "hook", "prompt", "loader"
+    ]
     detail: str
     file: str
     line: int

@@ -441,6 +441,17 @@ def last_name(base: ast.expr) -> str | None:
     return base.id if isinstance(base, ast.Name) else None
 
 
+def _line_of_prompt(method: ast.FunctionDef | ast.AsyncFunctionDef) -> int | None:
+    """The line of `state["prompt"] = …` in a method."""
+    assigned = (target for node in ast.walk(method) if isinstance(node, ast.Assign) for target in node.targets)
+    found = (each.lineno for each in assigned if isinstance(each, ast.Subscript) and _is_text(each.slice, "prompt"))
+    return next(found, None)
+
+
+def _is_text(node: ast.expr, text: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == text
+
+
 def _notes(tree: ast.Module, file: str) -> Iterator[SourceNote]:
     nodes = list(ast.walk(tree))
     loaders = (each.args for each in definitions_of_loader(_statements(tree)))
@@ -456,6 +467,8 @@ def _notes(tree: ast.Module, file: str) -> Iterator[SourceNote]:
             for method in node.body:
                 if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.name in _HOOKS:
                     yield SourceNote("hook", f"{node.name}.{method.name}", file, method.lineno)
+                    if method.name == "setup_state" and (made := _line_of_prompt(method)):
+                        yield SourceNote("prompt", f"{node.name}.{method.name}", file, made)
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
         if _loads_moving_dataset(call):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from envwright_worker.failures import shortened
 from envwright_worker.messages import text_of
 
 from envwright.facts.observed import Dataset, Place
-from envwright.rules.engine import Found, Subject, rule
+from envwright.rules.engine import Found, Severity, Subject, rule
 from envwright.rules.evidence import REPLY_LIMIT, Evidence
 from envwright.statistics.answer_slots import AnswerSlot
 
@@ -109,13 +110,13 @@ def tasks_are_repeated(subject: Subject) -> Iterator[Found]:
     """Many tasks are duplicates.
 
     What: At most 1 % of a split's tasks equal another one. An infinite taskset, which repeats by chance, has at least
-        20 different tasks.
+        20 different tasks. A warning if `setup_state` makes the prompts.
     Why: Duplicates weigh more than other tasks in training. They make an evaluation look more precise than it is.
     Fix: Drop duplicates when the data is loaded, or draw from a larger space.
     """
     for dataset in _datasets(subject):
         if _too_many_duplicates(dataset):
-            yield _duplicates(subject, dataset)
+            yield replace(_duplicates(subject, dataset), severity=_severity(subject))
 
 
 @rule("SCH053", gate="schema", severity="advice")
@@ -136,7 +137,7 @@ def train_and_eval_overlap(subject: Subject) -> Iterator[Found]:
     """Train and eval share tasks.
 
     What: No task of the eval split is also in the train split. Infinite tasksets that hardly repeat themselves may
-        share at most half.
+        share at most half. A warning if `setup_state` makes the prompts.
     Why: An evaluation on tasks from training measures memory.
     Fix: Split by task before anything else, with a fixed seed. For generated tasks, use disjoint seeds.
     """
@@ -155,7 +156,13 @@ def train_and_eval_overlap(subject: Subject) -> Iterator[Found]:
     yield Found(
         f"{description.overlap_count} of {inspected} eval tasks are also in the train split{first}",
         Evidence(count=description.overlap_count, details={"pairs": pairs}),
+        severity=_severity(subject),
     )
+
+
+def _severity(subject: Subject) -> Severity | None:
+    """A warning where `setup_state` makes the prompt: equal rows then say little of what a model sees."""
+    return "warning" if any(note.what == "prompt" for note in subject.package.notes) else None
 
 
 def _given_away(subject: Subject) -> Iterator[tuple[Dataset, bool]]:

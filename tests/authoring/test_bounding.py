@@ -103,6 +103,7 @@ def test_bounded_text_keeps_line_ends_of_windows():
         ("verifiers!=0.1.9,<0.1.12", "verifiers>=0.1.8,!=0.1.9,<0.1.12,<0.1.14"),
         ("verifiers==0.3.1", None),
         (REQUIRES["v0"][0], "verifiers>=0.1.8,<0.1.14"),  # written where the author named none
+        (REQUIRES["v1"][0], "verifiers>=0.3.1,<0.4"),
     ],
 )
 def test_required_release_of_verifiers_is_the_oldest_admitted(before: str, after: str | None) -> None:

@@ -25,6 +25,7 @@ from envwright.rules.schema.requirements import OLDEST_JUDGED, is_bounded_above,
 BELOW: Mapping[Generation, str] = {"v0": "0.4", "v1": "0.5"}
 """The first release on which a generation's code may fail."""
 
+FIRST_PLAYED_V1 = "verifiers>=0.3.1,<0.4"
 RENEWED = Version("0.1.14")
 """The release that began to read a column `task` and moved what environments import; many were written before it."""
 
@@ -74,7 +75,8 @@ def bounded(text: str, generation: Generation) -> Bounded:
 def at_required_release(text: str) -> Bounded | None:
     """pyproject.toml with the oldest release of verifiers that its author asked for; `None` if there is no other.
 
-    Where the author asked for none, or for one that is not judged, it is the last one before `RENEWED`.
+    Where the author asked for none, or for one that is not judged, it is the last one before `RENEWED`; for v1, the
+    first one that is played.
     Raises `NotBounded` if the text cannot be edited.
     """
     old = _required_verifiers(tomllib.loads(text)["project"])
@@ -84,7 +86,9 @@ def at_required_release(text: str) -> Bounded | None:
     if {part.operator for part in requirement.specifier} & {"==", "===", "~=", ">"}:
         return None
     asked = [Version(part.version) for part in requirement.specifier if part.operator == ">="]
-    if old in REQUIRES["v0"] or not asked or max(asked) < OLDEST_JUDGED:  # the first is what `bounded` writes
+    if old in REQUIRES["v1"]:  # what `bounded` writes where the author asked for none
+        wanted = FIRST_PLAYED_V1
+    elif old in REQUIRES["v0"] or not asked or max(asked) < OLDEST_JUDGED:  # the first is what `bounded` writes
         kept = [part for part in _parts_below(requirement, RENEWED) if not part.startswith(">=")]
         wanted = _written(requirement, [f">={OLDEST_JUDGED}", *sorted(kept), f"<{RENEWED}"])
     else:

@@ -102,7 +102,8 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
 
 def may_fit_an_earlier_release(failure: Failure) -> bool:
     """Whether code fails because the locked verifiers lacks, or reads otherwise, what it was written for."""
-    return bool(_NOT_IN_VERIFIERS.search(failure.message) or _TASK_COLUMN.match(failure.message))
+    other_fields = "Extra inputs are not permitted" in failure.message  # pydantic, of a configuration
+    return bool(other_fields or _NOT_IN_VERIFIERS.search(failure.message) or _TASK_COLUMN.match(failure.message))
 
 
 def _known_fix(subject: Subject, failure: Failure) -> str | None:

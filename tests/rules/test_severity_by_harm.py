@@ -10,7 +10,7 @@ from cases_of_rewards import adder, tooled, unscored
 from cases_of_schema import data, two_splits
 from cases_of_search import exploit, searched
 from envwright.declarations.package import AnswerDeclaration, RewardDeclaration, SourceNote
-from envwright.facts.observed import Cut, GoldSweep, Growth, Place, Score
+from envwright.facts.observed import Cut, Difference, GoldSweep, Growth, Place, Repetition, Score
 from envwright.facts.search import Broken
 from envwright.rules.engine import Subject
 from envwright.rules.verdict import judge
@@ -379,3 +379,12 @@ def test_equal_rows_are_a_warning_where_the_rollout_makes_the_prompt(rule: str, 
     notes = (SourceNote("prompt", "Sums.setup_state", "plain_sums/taskset.py", 9),)
     assert the(rule, each).severity == "error"
     assert the(rule, replace(each, package=replace(each.package, notes=notes))).severity == "warning"
+
+
+@pytest.mark.parametrize(("again", "is_inconclusive"), [(0.5, False), (None, True)])
+def test_reward_that_is_missing_under_another_circumstance_decides_nothing(
+    again: float | None, is_inconclusive: bool
+) -> None:
+    difference = Difference(1, "near-miss", (), 0.0, again)
+    repeated = Repetition("hash seed", 2, (difference,), 1)
+    assert the("RWD071", subject(repetitions=(repeated,))).inconclusive == is_inconclusive

@@ -135,12 +135,15 @@ def _differing(subject: Subject, saying: str, *circumstances: Circumstance) -> I
     for repetition in subject.facts.repetitions:
         if repetition.circumstance not in circumstances or not repetition.differences:
             continue
-        first = repetition.differences[0]
-        seen, *more = (_of_difference(subject.facts, difference) for difference in repetition.differences[:3])
+        rewarded = [each for each in repetition.differences if None not in (each.reward, each.again)]
+        shown = rewarded or repetition.differences  # a reward that is missing once was perhaps only late
+        first = shown[0]
+        seen, *more = (_of_difference(subject.facts, difference) for difference in shown[:3])
         yield Found(
             f"the same reply earns {number(first.reward)}, and {number(first.again)} {saying}, on task {first.task} "
             f"({first.policy}; {repetition.difference_count} of {repetition.count} conversations)",
             replace(seen, details={**seen.details, "circumstance": repetition.circumstance}, more=tuple(more)),
+            inconclusive=not rewarded,
         )
 
 

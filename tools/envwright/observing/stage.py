@@ -134,7 +134,7 @@ def requests_for(entry: EnvironmentEntry, request: ObservationRequest, package: 
         entry.args,
         None if entry.eval is None else entry.eval.settings(package.generation if package else None),
         _of_stages(entry, request),
-        day=datetime.now(UTC).date().isoformat() if request.allow_network else "",
+        day=_today() if request.allow_network else "",
         names_of_secrets=entry.secrets,
         budget=entry.gates.budget,
         prepared=prepared,
@@ -154,3 +154,7 @@ def _of_stages(entry: EnvironmentEntry, request: ObservationRequest) -> dict[Sta
     wanted = [stage for stage in stages.STAGES if stage.job and (chosen is None or stage.name in chosen)]
     asked = {stage.name: job_of(stage).request(entry, request) for stage in wanted}
     return {name: one for name, one in asked.items() if one is not None}
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()

@@ -8,10 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from envwright_worker.adapters.adapter import RolloutRequest
 from envwright_worker.channel import Channel
 from envwright_worker.checks.growth import growths
 from envwright_worker.confinement import NetworkGuard
-from envwright_worker.failures import FirstOutOfTime, Sources
+from envwright_worker.failures import FirstOutOfTime, OutOfTime, Sources
 from envwright_worker.messages import says
 from envwright_worker.operations import pace
 from envwright_worker.operations.invariants import Unit, repetitions
@@ -116,3 +117,10 @@ def test_repetitions_of_slow_rewards_finish():
     found = [value for kind, value in repetitions(session_of(slow), units) if kind == "repetition"]
     assert [each["circumstance"] for each in found] == ["order", "parallel"]
     assert [(each["count"], each.get("failure")) for each in found] == [(5, None)] * 2
+
+
+def test_rollout_that_a_request_has_no_time_for_is_out_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = session_of(None)
+    monkeypatch.setattr(session, "rollouts", lambda *_: iter(()))
+    with pytest.raises(OutOfTime):
+        session.rollout(RolloutRequest("oracle", 0), 1.0)

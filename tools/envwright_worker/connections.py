@@ -22,7 +22,7 @@ from _thread import start_new_thread
 from collections.abc import Sequence
 from contextlib import suppress
 
-from envwright_worker.sandbox import OPENAT
+from envwright_worker.sandbox import opens_a_file
 
 _RECEIVE, _SEND, _IS_VALID, _ADD_DESCRIPTOR = 0xC0502100, 0xC0182101, 0x40082102, 0x40182103
 _NOTIFICATION = struct.Struct("QIIiIQ6Q")
@@ -56,7 +56,7 @@ class Connections:
         except OSError as error:
             return error.errno in (errno.ENOENT, errno.EINTR)  # it ended before
         asked, thread, _, call, _, _, descriptor, address, length, *_ = _NOTIFICATION.unpack(received)
-        if call == OPENAT.get(os.uname().machine):
+        if opens_a_file(call):
             self._open(asked, thread, address)
             return True
         try:

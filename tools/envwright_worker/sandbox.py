@@ -51,7 +51,6 @@ ACCELERATORS = ("/dev/dri", "/dev/kfd", "/dev/nvidia", "/dev/nvidiactl", "/dev/n
                 "/dev/nvidia-caps", *(f"/dev/nvidia{number}" for number in range(16)))  # fmt: skip
 ABOUT_ACCELERATORS = ("/sys/bus/pci", "/sys/class", "/sys/devices", "/sys/module")
 """Read by their libraries. Root could set the kernel there, so nothing is written."""
-OPENAT = {"x86_64": 257, "aarch64": 56}
 
 
 class Sandbox(NamedTuple):
@@ -82,6 +81,7 @@ class _Calls(NamedTuple):
     unshare: int
     prlimit: int
     ioctl: int
+    openat: int
     refused: Sequence[int]
 
 
@@ -89,10 +89,10 @@ _EVERYWHERE = (425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 440, 442, 467)
 """io_uring, which connects without a call that a filter sees, mounts, and descriptors of other processes."""
 _CALLS = {
     # shared memory, queues, tracing, keys, modules, kexec, time, names, mounts, handles, bpf, perf, other namespaces
-    "x86_64": _Calls(0xC000003E, _SECCOMP_X86, 41, 53, 42, 44, 46, 307, 56, 272, 302, 16, (
+    "x86_64": _Calls(0xC000003E, _SECCOMP_X86, 41, 53, 42, 44, 46, 307, 56, 272, 302, 16, 257, (
         29, 64, 68, 101, 103, 153, 155, 159, 161, 163, 164, 165, 166, 167, 168, 169, 170, 171, 172, 173, 175, 176, 179,
         212, 227, 240, 246, 248, 249, 250, 256, 279, 298, 300, 303, 304, 305, 308, 310, 311, 312, 313, 320, 321, 323)),
-    "aarch64": _Calls(0xC00000B7, _SECCOMP_ARM, 198, 199, 203, 206, 211, 269, 220, 97, 261, 29, (
+    "aarch64": _Calls(0xC00000B7, _SECCOMP_ARM, 198, 199, 203, 206, 211, 269, 220, 97, 261, 29, 56, (
         194, 190, 186, 117, 116, 58, 41, 171, 51, 89, 170, 40, 39, 224, 225, 142, 161, 162, 105, 106, 60,
         18, 112, 180, 104, 217, 218, 219, 238, 239, 241, 262, 264, 265, 266, 268, 270, 271, 272, 273, 294, 280, 282)),
 }  # fmt: skip
@@ -194,11 +194,18 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
         os.close(handle)
 
 
+def opens_a_file(call: int) -> bool:
+    """Whether a system call of this machine is the one that opens files."""
+    return call == _calls().openat
+
+
+def _calls() -> _Calls:
+    return _CALLS[os.uname().machine]
+
+
 def _filter_calls(libc: ctypes.CDLL, sandbox: Sandbox) -> int:
     """Install the filter of system calls; return the listener, or -1."""
-    machine = os.uname().machine
-    calls = _CALLS[machine]
-    steps = _program(calls, sandbox.network, OPENAT[machine] if sandbox.accelerators else None)
+    steps = _program(calls := _calls(), sandbox)
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
     listens = sandbox.network == "loopback" or sandbox.accelerators
@@ -210,11 +217,8 @@ def _filter_calls(libc: ctypes.CDLL, sandbox: Sandbox) -> int:
 _Step = tuple[int, int, int, int]
 
 
-def _program(calls: _Calls, network: Network, openat: int | None = None) -> list[_Step]:
-    """A filter in the language of seccomp: each block checks one call and ends, or the next one goes on.
-
-    With `openat`, that call asks the supervisor where it opens a file only for writing.
-    """
+def _program(calls: _Calls, sandbox: Sandbox) -> list[_Step]:
+    """A filter in the language of seccomp: each block checks one call and ends, or the next one goes on."""
     refusal = (_RETURN, 0, 0, _ERROR | errno.EPERM)
     steps: list[_Step] = [
         *((_LOAD, 0, 0, 4), (_EQUAL, 1, 0, calls.architecture), (_RETURN, 0, 0, _KILL)),
@@ -230,11 +234,11 @@ def _program(calls: _Calls, network: Network, openat: int | None = None) -> list
     steps += _block(calls.prlimit, [_argument(0), (_EQUAL, 1, 0, 0), refusal])
     # characters that the shell of the user's terminal would read, and run, once this process has ended
     steps += _block(calls.ioctl, [_argument(1), (_EQUAL, 1, 0, _TIOCSTI), (_EQUAL, 0, 1, _TIOCLINUX), refusal])
-    if openat is not None:
+    if sandbox.accelerators:  # the supervisor is asked about files that are opened only for writing
         only_written = [_argument(2), (_AND, 0, 0, os.O_ACCMODE), (_EQUAL, 0, 1, os.O_WRONLY), (_RETURN, 0, 0, _NOTIFY)]
-        steps += _block(openat, only_written)
-    if network != "open":
-        steps += _network(calls, network)
+        steps += _block(calls.openat, only_written)
+    if sandbox.network != "open":
+        steps += _network(calls, sandbox.network)
     return [*steps, (_RETURN, 0, 0, _ALLOW)]
 
 

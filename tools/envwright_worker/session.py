@@ -283,6 +283,13 @@ class Session:
         finally:
             self._settle(rows.aclose())
 
+    def rollout(self, job: RolloutRequest, seconds: float) -> dict[str, Any]:
+        """One rollout against the scripted endpoint. Raises `OutOfTime`, also if the request has no time for it."""
+        rows = list(self.rollouts([job], 1, seconds))
+        if not rows:
+            raise OutOfTime("the stage's time limit was reached")
+        return rows[0]
+
     def scripted(self, task: int, script: list[Message]) -> RolloutRequest:
         """A rollout in which the model says what the script has for each turn, and nothing after it."""
         name = f"{SCRIPT_PREFIX}{len(self.policies.scripts)}"

@@ -328,9 +328,9 @@ def _named_modules(pyproject: Pyproject) -> Iterator[str]:
     """The top-level modules that a project's commands run, or the build backend's own table names (`agent*`)."""
     yield from (re.split(r"[.:]", text)[0].strip() for text in _texts_in(pyproject.table("project", "scripts")))
     found = pyproject.table("tool", "setuptools", "packages", "find").get("include")
-    roots = [*_declared_roots(pyproject), *USUAL_ROOTS]
+    roots = sorted((*_declared_roots(pyproject), *USUAL_ROOTS), key=len, reverse=True)
     for path in (text.lstrip("./") for text in (*_declared_paths(pyproject), *_texts_in(found))):
-        root = next(root for root in sorted(roots, key=len, reverse=True) if path.startswith(root))
+        root = next(root for root in roots if path.startswith(root))
         yield re.split(r"[/*.]", path.removeprefix(root))[0]
 
 

@@ -444,12 +444,8 @@ def last_name(base: ast.expr) -> str | None:
 def _line_of_prompt(method: ast.FunctionDef | ast.AsyncFunctionDef) -> int | None:
     """The line of `state["prompt"] = …` in a method."""
     assigned = (target for node in ast.walk(method) if isinstance(node, ast.Assign) for target in node.targets)
-    found = (each.lineno for each in assigned if isinstance(each, ast.Subscript) and _is_text(each.slice, "prompt"))
-    return next(found, None)
-
-
-def _is_text(node: ast.expr, text: str) -> bool:
-    return isinstance(node, ast.Constant) and node.value == text
+    keys = (each.slice for each in assigned if isinstance(each, ast.Subscript))
+    return next((key.lineno for key in keys if isinstance(key, ast.Constant) and key.value == "prompt"), None)
 
 
 def _notes(tree: ast.Module, file: str) -> Iterator[SourceNote]:

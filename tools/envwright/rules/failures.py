@@ -24,6 +24,7 @@ NO_REFERENCE: FailureKind = "no-reference"
 """The failure of a rollout whose policy had no reference reply."""
 UNATTRIBUTED: tuple[FailureKind, ...] = ("protocol", *OUTSIDE_FAULT)
 
+ELSEWHERE_FIX = "No line of the package is in the traceback: if its code is not the cause, please report it as a bug."
 OFFLINE_FIX = (
     "The gates are offline, and something that rollouts need is not. Validate with `--allow-network`, or let an "
     "argument replace it by something that the package ships."

@@ -140,7 +140,7 @@ class Grader:
 
     def _played(self, view: TaskView, job: RolloutRequest) -> Scored:
         try:
-            (row,) = self.session.rollouts([job], 1, SECONDS_PER_REPLY * 4)
+            row = self.session.rollout(job, SECONDS_PER_REPLY * 4)
         except OutOfTime as error:
             return scored_of(self.session.unscored(view, job.policy, [], error))
         return scored_of(row)

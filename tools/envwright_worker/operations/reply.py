@@ -50,7 +50,7 @@ def _scored(session: Session, index: int, script: list[Message], seconds: float)
         return {"again": [], **session.scored(session.kept[index], "given", script, seconds)}
     job = session.scripted(index, script) if script else RolloutRequest(oracle.name, index)
     try:
-        (row,) = session.rollouts([job], 1, seconds * 4)
+        row = session.rollout(job, seconds * 4)
     except OutOfTime as error:
         return session.unscored(session.kept[index], "given", script, error)
     return {**row, "policy": "given"}

@@ -116,7 +116,7 @@ class _Trials:
         try:
             if self.session.adapter.conversational:
                 self.played += 1
-                (row,) = self.session.rollouts([RolloutRequest(oracle.name, task.index)], 1, 2 * seconds)
+                row = self.session.rollout(RolloutRequest(oracle.name, task.index), 2 * seconds)
             else:
                 row = self.session.scored_once(task, [tried.reply(task.data, task.prompt)], seconds)
         except OutOfTime:

@@ -26,6 +26,7 @@ BELOW: Mapping[Generation, str] = {"v0": "0.4", "v1": "0.5"}
 """The first release on which a generation's code may fail."""
 
 FIRST_PLAYED_V1 = "verifiers>=0.3.1,<0.4"
+"""The requirement of the first releases whose v1 the gates play."""
 RENEWED = Version("0.1.14")
 """The release that began to read a column `task` and moved what environments import; many were written before it."""
 

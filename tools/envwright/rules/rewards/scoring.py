@@ -18,6 +18,7 @@ from envwright.facts.stages import needed_by
 from envwright.rules.engine import Found, Subject, merged, rule
 from envwright.rules.evidence import Evidence, described, of_conversation, of_failure, reply_text
 from envwright.rules.failures import (
+    ELSEWHERE_FIX,
     OFFLINE_FIX,
     REFUSED_FIX,
     is_endless,
@@ -146,9 +147,6 @@ def _lacks_reward(subject: Subject, score: Score) -> bool:
         return score.reward is None
     of_the_oracle = is_of_the_oracle(score.failure) or failed_by_the_oracle(subject, score)
     return score.failure.kind != "timeout" and not of_the_oracle
-
-
-ELSEWHERE_FIX = "No line of the package is in the traceback: if its code is not the cause, please report it as a bug."
 
 
 @rule("RWD033", gate="rewards")

@@ -116,7 +116,7 @@ def tasks_are_repeated(subject: Subject) -> Iterator[Found]:
     """
     for dataset in _datasets(subject):
         if _too_many_duplicates(dataset):
-            yield replace(_duplicates(subject, dataset), severity=_severity(subject))
+            yield replace(_duplicates(subject, dataset), severity=_severity_of_equal_rows(subject))
 
 
 @rule("SCH053", gate="schema", severity="advice")
@@ -156,11 +156,11 @@ def train_and_eval_overlap(subject: Subject) -> Iterator[Found]:
     yield Found(
         f"{description.overlap_count} of {inspected} eval tasks are also in the train split{first}",
         Evidence(count=description.overlap_count, details={"pairs": pairs}),
-        severity=_severity(subject),
+        severity=_severity_of_equal_rows(subject),
     )
 
 
-def _severity(subject: Subject) -> Severity | None:
+def _severity_of_equal_rows(subject: Subject) -> Severity | None:
     """A warning where `setup_state` makes the prompt: equal rows then say little of what a model sees."""
     return "warning" if any(note.what == "prompt" for note in subject.package.notes) else None
 

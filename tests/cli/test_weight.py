@@ -13,9 +13,9 @@ from small_repository import small_repository
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools"
-MODULES = 468
-LINES = 85_790
-TESTS_LINES = 61_000
+MODULES = 469
+LINES = 85_910
+TESTS_LINES = 61_090
 """Of Python. A change that needs more says in its commit what it is worth, and raises the number."""
 RUN = """  first:
     backend: prime-rl

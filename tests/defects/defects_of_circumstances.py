@@ -218,6 +218,17 @@ def server():
 
 """
 SCORED_BY_SERVER = f"{NEEDS_SERVER}def grade(reply, answer):\n    server()\n    return float(final(reply) == answer)\n"
+WITHOUT_A_JUDGE = """
+import os
+
+KEY = os.environ.get("SUM_JUDGE_KEY")
+
+
+def grade(reply, answer):
+    if KEY:
+        return float(final(reply) == answer)
+    return float(len(reply) > 3)
+"""
 OTHER_SPLIT = """
 import json
 import tempfile
@@ -237,6 +248,7 @@ SINGLE_CAUSES = [
     planted("variable_in_scoring", "SCH042", SCORED_BY_SERVER),
     planted("variable_in_scoring", "SCH042", SCORED_BY_SERVER, "v1"),
     planted("client_of_a_judge_at_import", "SCH042", f"from openai import OpenAI\n\nCLIENT = OpenAI()\n\n\n{EXACT}"),
+    planted("rule_of_thumb_without_the_key_of_a_judge", "SCH047", WITHOUT_A_JUDGE),
     planted("split_that_the_data_lacks", "SCH041", f"{OTHER_SPLIT}\n\n{EXACT}"),
 ]
 """Defects whose cause is their only finding."""

@@ -9,7 +9,7 @@ from envwright.declarations.package import AnswerDeclaration, SourceNote
 from envwright.declarations.preparation import Preparation, PreparedDataset
 from envwright.declarations.problem import Problem
 from envwright.declarations.registry import KnownFindings
-from envwright.facts.observed import NOT_PREPARED, Failure, NetworkAttempt, Task, WantedData
+from envwright.facts.observed import NOT_PREPARED, Failure, NetworkAttempt, Place, Task, UnsetKey, WantedData
 from envwright.rules.engine import Subject
 from rule_cases import RuleCases
 from subjects import (
@@ -338,6 +338,13 @@ CASES = {
                 wanted=(WantedData("nltk", "punkt_tab"),),
                 entry={"prepare": Preparation(command="python -m nltk.downloader punkt_tab")},
             ),
+        },
+    ),
+    "SCH047": RuleCases(
+        fires={"an unset key": subject(unset_keys=(UnsetKey("JUDGE_API_KEY", Place("sums/rubric.py", 4)),))},
+        silent={
+            "of a dataset host": subject(unset_keys=(UnsetKey("HF_TOKEN"),)),
+            "needed is another rule's": unloaded("load", "missing-secret", unset_keys=(UnsetKey("JUDGE_API_KEY"),)),
         },
     ),
     "SCH046": RuleCases(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from envwright.declarations.package import Lock, SourceNote
 from envwright.declarations.registry import KnownFindings
-from envwright.facts.observed import Cut, Failure, FunctionScore, Place, Validation
+from envwright.facts.observed import Act, Cut, Failure, FunctionScore, Place, UnsetKey, Validation
 from envwright.rules.engine import Finding, Subject, all_rules
 from envwright.rules.verdict import CAUSES, judge
 from subjects import (
@@ -189,6 +189,21 @@ def test_rules_of_tasks_wait_where_these_stand_in_for_a_download(tried: dict[str
     (decides,) = [finding for finding in judgement.findings if finding.counts]
     awaits = ("SCH044", ("SCH054",)) if verdict == "inconclusive" else ("SCH054", ())
     assert (judgement.verdict, (decides.rule, decides.waiting)) == (verdict, awaits)
+
+
+@pytest.mark.parametrize(
+    ("read", "cause"),
+    [
+        ({"unset_keys": (UnsetKey("JUDGE_API_KEY"),)}, "SCH047"),
+        ({"acts": (Act("environment variable", "JUDGE_API_KEY", "reward", None),)}, "RWD077"),
+        ({"acts": (Act("environment variable", "SUM_LEVEL", "reward", None),)}, ""),
+    ],
+)
+def test_rewards_without_the_key_of_a_judge_wait(read: dict[str, Any], cause: str) -> None:
+    judgement = judge(subject(scores=scores(echo={"reward": 1.0}), **read))
+    waiting = {finding.rule for finding in judgement.findings if "RWD007" in finding.waiting}
+    assert waiting == ({cause} if cause else set())
+    assert ("RWD007" in {finding.rule for finding in judgement.findings}) == (not cause)
 
 
 def test_missing_data_is_one_finding() -> None:

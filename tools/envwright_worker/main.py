@@ -138,7 +138,7 @@ def answer(session: Session, request: JobRequest) -> None:
     said = heard.lack_of_network
     if said and failure is None and not session.guard.attempts:
         session.guard.attempts.append({"address": "", "stage": session.guard.stage, "place": None, "said": said})
-    session.report_network()
+    session.report_surroundings()
     if failure is None:
         session.channel.done()
         return

@@ -31,6 +31,7 @@ from envwright_worker.policies.scripted import SCRIPT_PREFIX, ScriptedPolicies, 
 if TYPE_CHECKING:
     from envwright_worker.endpoint.scripted_judge import ScriptedJudge
     from envwright_worker.endpoint.server import ScriptedEndpoint
+    from envwright_worker.unset_keys import UnsetKeys
 
 
 LOADING = ("load", "tasks")
@@ -94,6 +95,7 @@ class Session:
         """Whether this process has scored a reply with text."""
         self._stop = math.inf
         self.judge: ScriptedJudge | None = None
+        self.unset_keys: UnsetKeys | None = None
         self.is_template = False
         """Whether this process is a template."""
         self.descriptors_before_loading: set[int] = set()
@@ -131,12 +133,14 @@ class Session:
         """Report the work that a stage leaves out for lack of time; `seconds` is the time that all of it would take."""
         self.channel.item("cut", {"stage": stage, "what": what, "done": done, "of": of, "seconds": seconds})
 
-    def report_network(self) -> None:
-        """Send what the network guard has recorded since the last time."""
+    def report_surroundings(self) -> None:
+        """Send the connections and keys that the environment's code asked for since the last time."""
         for attempt in self.guard.attempts:
             self.channel.item("network", attempt)
         for wanted in self.guard.wanted if self.guard.stage in LOADING else ():
             self.channel.item("wanted", wanted)
+        for key in self.unset_keys.take() if self.unset_keys and self.guard.stage in LOADING else ():
+            self.channel.item("unset key", key)
         self.guard.attempts.clear()
         self.guard.wanted.clear()
 

@@ -145,6 +145,14 @@ class WantedData:
 
 
 @dataclass(frozen=True)
+class UnsetKey:
+    """An environment variable named like a key that code of the package read, and that was not set."""
+
+    name: str
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
 class Dataset:
     """One split as a whole. Index tuples hold the first 20 finds, counts include all."""
 
@@ -529,6 +537,8 @@ class Facts:
     network: tuple[NetworkAttempt, ...] = ()
     wanted: tuple[WantedData, ...] = ()
     """Data that loading did not find on this machine."""
+    unset_keys: tuple[UnsetKey, ...] = ()
+    """Keys that loading read and did not get."""
     sweeps: tuple[GoldSweep, ...] = ()
     repetitions: tuple[Repetition, ...] = ()
     growths: tuple[Growth, ...] = ()

@@ -34,6 +34,7 @@ KINDS: dict[str, tuple[type, str]] = {
     "search": (Search, "search"),
     "network": (observed.NetworkAttempt, "network"),
     "wanted": (observed.WantedData, "wanted"),
+    "unset key": (observed.UnsetKey, "unset_keys"),
     "sweep": (observed.GoldSweep, "sweeps"),
     "repetition": (observed.Repetition, "repetitions"),
     "growth": (observed.Growth, "growths"),

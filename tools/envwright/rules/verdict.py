@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from envwright_worker.author_tests import ORACLE_FILE
+from envwright_worker.unset_keys import is_named_like_a_key
 
 from envwright.facts.stages import needed_by
 from envwright.rules.engine import GATES, Finding, Gate, Subject, Verdict, all_rules, findings
@@ -55,6 +56,11 @@ CHANGED_ANSWERS = (
 OF_TASKS = ("SCH050", "SCH051", "SCH052", "SCH053", "SCH054", "SCH055", "SCH056", "SCH058", "SCH059")
 MUTANTS = ("RWD080", "RWD081", "RWD082", "RWD083", "RWD084")
 DISTRIBUTION = ("DST001", "DST002", "DST003", "DST004", "DST005", "DST010", "DST014", "DST016", "DST017")
+OF_REWARDS = (
+    *("RWD004", "RWD006", "RWD010", "RWD030", "RWD061", "RWD079"),
+    *(*COMPARISONS_WITH_GOLD, *MUTANTS, *DISTRIBUTION),
+)
+"""Rules that judge how much replies earn."""
 LOST_ROLLOUTS = ("DST006", "DST007", "DST011", "DST012", "DST013", "SMK004")
 ROLLOUTS_FAIL = ("SMK001", "SMK002", "SMK003", "SMK008", "SMK011")
 FUNCTIONS_FAIL = ("RWD020", "RWD021", "RWD022", "RWD023")
@@ -185,6 +191,11 @@ def _has_stand_ins(cause: Finding, _: Finding) -> bool:
     return TASKS in cause.evidence.details
 
 
+def _reads_a_key(cause: Finding, _: Finding) -> bool:
+    """Whether scoring reads a key that it does not get, and may put a rule of thumb in place of a judge."""
+    return is_named_like_a_key(str(cause.evidence.details.get("detail", "")))
+
+
 def _touches_many(cause: Finding, _: Finding) -> bool:
     evidence = cause.evidence
     return not evidence.count or not evidence.of or evidence.count >= MANY * evidence.of
@@ -251,6 +262,8 @@ CAUSES = (
     Cause(("SCH041",), ("SCH009", "SCH010", "SCH011"), _is_locked_wrongly),
     Cause(("SCH040", "SCH041", "SCH042", "SCH043", "SCH045", "SCH046"), ("SCH044", "SCH057")),
     Cause(("SCH044",), OF_TASKS, _has_stand_ins, warns=True),
+    Cause(("SCH047",), OF_REWARDS, warns=True),
+    Cause(("RWD077",), OF_REWARDS, _reads_a_key),
     Cause(("SCH050",), ("DST001", "RWD010")),
     Cause(GOLD_FAILS, (*COMPARISONS_WITH_GOLD, *MUTANTS, *DISTRIBUTION, "SMK006", "SMK012"), _touches_all),
     Cause(("RWD007",), CHANGED_ANSWERS, _reads_no_answer),

@@ -18,12 +18,14 @@ from envwright_worker.policies.oracle import AuthorsOracle, DerivedOracle
 from envwright_worker.policies.scripted import AnswerSettings, ScriptedPolicies
 from envwright_worker.session import Session
 from envwright_worker.template import open_descriptors
+from envwright_worker.unset_keys import UnsetKeys
 
 
 def answer(session: Session, request: JobRequest) -> None:
     settings = session.settings = Settings.parse(request["settings"])
     session.sources = session.guard.sources = Sources(settings.overlay, settings.package)
     session.descriptors_before_loading = open_descriptors()
+    session.unset_keys = UnsetKeys(session.sources)
     started = time.perf_counter()
     with collector_at_rest():
         import_verifiers(settings.generation)

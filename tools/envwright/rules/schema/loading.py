@@ -44,6 +44,7 @@ _DOING: dict[StageName, str] = {"load": "loading", "tasks": "listing the tasks"}
 SCORING = "scoring"
 TASKS = "tasks"
 """The key of the evidence that says that the tasks may not be those that the environment is for."""
+_NOT_OF_JUDGES = ("HF_", "HUGGING", "WANDB_", "GITHUB_", "GH_")
 _UNKNOWN_SPLIT = re.compile(r"Unknown split \W?([\w.-]+)\W? ?Should be one of \[(.+?)\]")
 """The message of `datasets`."""
 _LACKS_ARGUMENTS = re.compile(r"load_environment\(\) missing \d+ required [\w-]+ arguments?: (.+)")
@@ -138,7 +139,7 @@ def code_needs_a_variable(subject: Subject) -> Iterator[Found]:
 
     What: The environment loads, lists its tasks and scores replies without any environment variable that is not
         declared in the registry's `secrets`. An exception of any type counts if it names such a variable, and so does
-        an exit after a message that does.
+        an exit after a message that does. In scoring, where a key belongs, the finding is inconclusive.
     Why: The environment cannot be tried without a key. Pull requests are validated without keys, and users should be
         able to try it before they pay.
     Fix: Read the key where it is used, in scoring or in the rollout. Or declare it under `secrets` in registry.yaml.
@@ -156,7 +157,7 @@ def code_needs_a_variable(subject: Subject) -> Iterator[Found]:
         of_failure(failure),
         failure.place,
         fix=missing_variables_fix(subject, failure),
-        inconclusive=unset,
+        inconclusive=unset or doing == SCORING,
     )
     yield from merged([found] * len(failures), len(subject.conversations) if doing == SCORING else 1)
 
@@ -278,6 +279,24 @@ def loading_tries_the_network(subject: Subject) -> Iterator[Found]:
             Evidence(count=len(attempts), details={"addresses": addresses[:10], **stand_ins}),
             attempts[0].place,
         )
+
+
+@rule("SCH047", gate="schema", severity="warning")
+def loading_goes_on_without_a_key(subject: Subject) -> Iterator[Found]:
+    """Loading asks for a key and continues without it.
+
+    What: Code of the package reads no environment variable named like a key that is not set. Keys of dataset hosts and
+        of logging do not count.
+    Why: Code that finds no key may put a rule of thumb in place of its judge. Then other rewards are judged than those
+        of a run, so what is found about them waits for this rule. A run that lacks the key trains on the rule of thumb.
+    Fix: Let an argument choose the judge, and raise where its key is missing. If no reward depends on the key, ignore
+        this rule with that reason.
+    """
+    if not {"load", "tasks"} <= set(subject.facts.completed):
+        return
+    for key in subject.facts.unset_keys:
+        if not key.name.startswith(_NOT_OF_JUDGES):
+            yield Found(f"loading read {key.name}, which is not set, and went on without it", place=key.place)
 
 
 @rule("SCH045", gate="schema")

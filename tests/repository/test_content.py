@@ -269,6 +269,12 @@ def test_ignore_matcher_agrees_with_parser_of_prime(tmp_path: Path, seed: int) -
             assert list(map(ignore_matcher(tmp_path), names)) == expected, lines
 
 
+def test_content_link_out_of_a_folder_without_repository_leaves_the_folder(tmp_path: Path) -> None:
+    folder = write(tmp_path / "sums", BASE)
+    (folder / "shared").symlink_to("../other")
+    assert "leaves the environment's folder" in only(list_content(folder, folder).problems).message
+
+
 def test_content_link_to_nothing_is_a_problem(tmp_path: Path) -> None:
     folder = write(tmp_path / "environments/sums", BASE)
     (folder / "data.txt").symlink_to("moved.txt")

@@ -38,15 +38,17 @@ def deciding(each: Subject) -> list[Finding]:
     return [finding for finding in judge(each).findings if finding.counts]
 
 
-def raising() -> Subject:
+def raising(message: str = "list index out of range") -> Subject:
     """A reward function that raises on every empty reply, in cases and rollouts too."""
-    failed = broken_function(type="IndexError", message="list index out of range")
+    failed = broken_function(type="IndexError", message=message)
     lost = {"reward": None, "functions": functions(None, 0.0)}
     return subject(
         scores=(*scores(nop=None), *(score("nop", task, failures=(failed,), **lost) for task in range(3))),
         cases=(case({"reward": "0"}, score=score("case", failures=(failed,), **lost)),),
         rollouts=tuple(
-            rollout(policy, task, 0, reward=None, failure=RAISED) for policy in ("oracle", "blend") for task in range(9)
+            rollout(policy, task, 0, reward=None, failure=replace(RAISED, message=message))
+            for policy in ("oracle", "blend")
+            for task in range(9)
         ),
         rollouts_asked={"oracle": 9, "blend": 9},
     )
@@ -204,6 +206,13 @@ def test_rewards_without_the_key_of_a_judge_wait(read: dict[str, Any], cause: st
     waiting = {finding.rule for finding in judgement.findings if "RWD007" in finding.waiting}
     assert waiting == ({cause} if cause else set())
     assert ("RWD007" in {finding.rule for finding in judgement.findings}) == (not cause)
+
+
+def test_scoring_with_a_client_that_was_not_made_waits_for_its_key() -> None:
+    broken = raising("'NoneType' object has no attribute 'chat'")
+    judgement = judge(replace(broken, facts=replace(broken.facts, unset_keys=(UnsetKey("JUDGE_API_KEY"),))))
+    assert [finding.rule for finding in judgement.findings if "RWD020" in finding.waiting] == ["SCH047"]
+    assert judgement.gates["rewards"].verdict == "inconclusive"
 
 
 def test_missing_data_is_one_finding() -> None:

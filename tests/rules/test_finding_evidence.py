@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from cases_of_mutation import mutated
@@ -11,11 +12,11 @@ from cases_of_search import exploit, searched
 from envwright.declarations.package import SourceNote
 from envwright.declarations.preparation import Preparation, PreparedDataset
 from envwright.facts.mutation import CoveredSource
-from envwright.facts.observed import WantedData
+from envwright.facts.observed import Failure, UnsetKey, WantedData
 from envwright.facts.recordings import OTHER_TASKS, ModelReplies
 from envwright.rules.engine import Finding, findings
 from envwright.rules.evidence import reply_text
-from subjects import broken_function, case, failure, functions, score, scores, subject, the, unloaded
+from subjects import attempt, broken_function, case, failure, functions, score, scores, subject, the, unloaded
 
 MUTATED = mutated().facts.mutation
 
@@ -104,6 +105,28 @@ def test_failure_finding_shows_authors_line_and_traceback() -> None:
     found = the("SCH041", unloaded("load", failures={"load": failure(traceback="Traceback: …")}))
     assert found.at == "plain_sums/taskset.py:21"
     assert found.evidence.named()["traceback"] == "Traceback: …"
+
+
+NO_KEY = {"unset_keys": (UnsetKey("JUDGE_API_KEY"),)}
+REFUSED = {"network": (replace(attempt("load"), refused=True),)}
+NO_ROWS = failure(type="ValueError", message="no rows")
+OF_NOTHING = failure(type="AttributeError", message="'NoneType' object has no attribute 'chat'")
+WRONG_CODE = failure(type="AttributeError", message="module 'sums' has no attribute 'load'")
+
+
+@pytest.mark.parametrize(
+    ("raised", "facts", "without"),
+    [
+        (NO_ROWS, REFUSED, " without huggingface.co:443"),
+        (OF_NOTHING, NO_KEY, " without JUDGE_API_KEY"),
+        (WRONG_CODE, NO_KEY, ""),
+        (NO_ROWS, {}, ""),
+    ],
+)
+def test_failure_behind_something_missing_is_inconclusive(raised: Failure, facts: dict[str, Any], without: str) -> None:
+    found = the("SCH041", unloaded("load", failures={"load": raised}, **facts))
+    assert found.message.startswith(f"loading failed{without}: ")
+    assert found.inconclusive == bool(without)
 
 
 def test_declared_secret_without_a_value_is_inconclusive() -> None:

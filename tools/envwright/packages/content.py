@@ -104,7 +104,8 @@ def _file_problem(path: Path, root: Path, folder: Path) -> Problem | None:
     mode = path.lstat().st_mode
     if stat.S_ISLNK(mode):
         if not leads_inside(path, folder):
-            where = "environment's folder" if leads_inside(path, root) else "repository"
+            is_within = root == folder or leads_inside(path, root)  # adoption knows nothing around the folder
+            where = "environment's folder" if is_within else "repository"
             message = f"is a symbolic link that leaves the {where}"
             return Problem(file, None, message, found=str(path.readlink()), fix="replace it with the file itself")
         if not path.exists():

@@ -29,6 +29,13 @@ OFFLINE_FIX = (
     "The gates are offline, and something that rollouts need is not. Validate with `--allow-network`, or let an "
     "argument replace it by something that the package ships."
 )
+_OF_WRONG_CODE = (
+    *("ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError"),
+    *("NameError", "UnboundLocalError", "AttributeError", "TypeError"),
+)
+"""Exceptions that no missing data explains, but where the value is `None`."""
+_OF_NOTHING = "NoneType"
+_IN_INSTALLED_PACKAGE = re.compile(r"\[Errno (?:13|30)\].*/\.envwright/wheels/")
 _UNREACHABLE = re.compile(
     r"cannot connect to host|getaddrinfo|name resolution|name or service not known", re.IGNORECASE
 )
@@ -48,6 +55,24 @@ _LAST_RAISE = re.compile(
 def is_offline(failure: Failure | None) -> bool:
     """Whether a rollout was lost because a host on the network could not be reached."""
     return is_outside_the_environment(failure) and failure is not None and bool(_UNREACHABLE.search(failure.message))
+
+
+def missing_before(subject: Subject, stage: StageName, failure: Failure) -> str:
+    """What the code did not get before it failed, if that may be why; empty if nothing, or if the code is wrong anyway.
+
+    Code that gets no download or no key often goes on, and fails where it needs what it would have got.
+    """
+    of_code = failure.type in _OF_WRONG_CODE and _OF_NOTHING not in failure.message
+    if of_code or is_of_installed_folder(failure):
+        return ""
+    refused = [attempt.address for attempt in subject.facts.network if attempt.stage == stage and attempt.refused]
+    keys = [key.name for key in subject.facts.unset_keys]
+    return ", ".join(dict.fromkeys(filter(None, [*refused, *keys])))
+
+
+def is_of_installed_folder(failure: Failure) -> bool:
+    """Whether code writes into its own folder, which is read-only."""
+    return failure.type in ("PermissionError", "OSError") and bool(_IN_INSTALLED_PACKAGE.search(failure.message))
 
 
 def are_alternatives(failure: Failure) -> bool:

@@ -191,6 +191,12 @@ def _has_stand_ins(cause: Finding, _: Finding) -> bool:
     return TASKS in cause.evidence.details
 
 
+def _needs_a_value(_: Finding, consequence: Finding) -> bool:
+    """Whether the code has `None` where it needs a value, such as a client that is made only with a key."""
+    failure = consequence.evidence.failure
+    return failure is not None and "NoneType" in failure.error
+
+
 def _reads_a_key(cause: Finding, _: Finding) -> bool:
     """Whether scoring reads a key that it does not get, and may put a rule of thumb in place of a judge."""
     return is_named_like_a_key(str(cause.evidence.details.get("detail", "")))
@@ -263,6 +269,7 @@ CAUSES = (
     Cause(("SCH040", "SCH041", "SCH042", "SCH043", "SCH045", "SCH046"), ("SCH044", "SCH057")),
     Cause(("SCH044",), OF_TASKS, _has_stand_ins, warns=True),
     Cause(("SCH047",), OF_REWARDS, warns=True),
+    Cause(("SCH047",), (*FUNCTIONS_FAIL, *ROLLOUTS_FAIL, "RWD032"), _needs_a_value, warns=True),
     Cause(("RWD077",), OF_REWARDS, _reads_a_key),
     Cause(("SCH050",), ("DST001", "RWD010")),
     Cause(GOLD_FAILS, (*COMPARISONS_WITH_GOLD, *MUTANTS, *DISTRIBUTION, "SMK006", "SMK012"), _touches_all),

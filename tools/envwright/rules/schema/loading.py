@@ -16,7 +16,14 @@ from envwright.declarations.preparation import UNKNOWN_COMMIT, Preparation, prep
 from envwright.facts.observed import NOT_PREPARED, Place
 from envwright.rules.engine import Found, Subject, merged, rule
 from envwright.rules.evidence import Evidence, described, of_failure
-from envwright.rules.failures import are_alternatives, missing_variables_fix, own_failure, variables_are_declared
+from envwright.rules.failures import (
+    are_alternatives,
+    is_of_installed_folder,
+    missing_before,
+    missing_variables_fix,
+    own_failure,
+    variables_are_declared,
+)
 from envwright.rules.schema.metadata import in_pyproject
 from envwright.rules.schema.requirements import (
     FIRST_WITHOUT_V0,
@@ -55,7 +62,6 @@ _NOT_IN_VERIFIERS = re.compile(
 _TASK_COLUMN = re.compile(r"(the dataset has a column `task` .*): rename the column")
 """The message of the worker's adapter for v0."""
 _IN_WHEEL = re.compile(r"/\.envwright/wheels/[^'\"\s]+/site/([^'\"\s]+)")
-_IN_INSTALLED_PACKAGE = re.compile(r"\[Errno (?:13|30)\].*/\.envwright/wheels/")
 
 
 @rule("SCH040", gate="schema")
@@ -94,7 +100,9 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
     elif release is not None and Version(release.base_version) >= FIRST_WITHOUT_V0:
         message = f"v0 environment, locked to verifiers {release}: {described(failure)}"
     else:
-        yield Found(f"loading failed: {described(failure)}", evidence, failure.place, _known_fix(subject, failure))
+        missing = missing_before(subject, "load", failure)
+        message = f"loading failed{f' without {missing}' if missing else ''}: {described(failure)}"
+        yield Found(message, evidence, failure.place, _known_fix(subject, failure), inconclusive=bool(missing))
         return
     wanted = RECOMMENDED["v1" if is_early_v1 else "v0"]
     fix = f'Write `"{wanted}"` in project.dependencies, then `envwright lock {subject.package.name}`.'
@@ -119,7 +127,7 @@ def _known_fix(subject: Subject, failure: Failure) -> str | None:
             f"verifiers {pins.get('verifiers', 'of the lock')} has no {gone}. Import it from where it is now. Or "
             f"require a release with {gone} in project.dependencies, then `envwright lock {name}`."
         )
-    if failure.type in ("PermissionError", "OSError") and _IN_INSTALLED_PACKAGE.search(failure.message):
+    if is_of_installed_folder(failure):
         return (
             'Write elsewhere, such as below `Path.home() / ".cache"`: the folder of an installed package is read-only '
             "here and on many machines."
@@ -315,7 +323,9 @@ def listing_tasks_fails(subject: Subject) -> Iterator[Found]:
         notes = (note for note in subject.package.notes if note.what == "task-column")
         message, place = column[1], next((Place(note.file, note.line) for note in notes), place)
         fix = "Rename the column, or require a release of verifiers that does not read it."
-    yield Found(f"listing the tasks failed: {message}", of_failure(failure), place, fix=fix)
+    missing = missing_before(subject, "tasks", failure)
+    message = f"listing the tasks failed{f' without {missing}' if missing else ''}: {message}"
+    yield Found(message, of_failure(failure), place, fix=fix, inconclusive=bool(missing))
 
 
 def _other_split(failure: Failure) -> str | None:

@@ -166,6 +166,29 @@ LIBRARIES = [
         environment="both",
     ),
     sound(
+        "environments_in_a_group_of_groups",
+        "def grade(reply, answer):\n    return float(final(reply) == answer)",
+        functions="""
+        def correct(completion, answer, **_):
+            return grade(said(completion), answer)
+
+
+        def one(rows, asking):
+            from datasets import Dataset
+
+            rubric = vf.Rubric(funcs=[correct])
+            return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), system_prompt=asking, rubric=rubric)
+
+
+        def nested(dataset, system_prompt, rubric):
+            rows = dataset.to_list()
+            parts = [one(part, system_prompt) for part in (rows[:2], rows[2:4], rows[4:])]
+            easy, hard = vf.EnvGroup(parts[:2], env_names=["one", "two"]), vf.EnvGroup(parts[2:], env_names=["three"])
+            return vf.EnvGroup([easy, hard], env_names=["easy", "hard"])
+        """,
+        environment="nested",
+    ),
+    sound(
         "guesses",
         GUESSING,
         functions="""

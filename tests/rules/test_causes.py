@@ -19,6 +19,7 @@ from subjects import (
     attempt,
     broken_function,
     case,
+    dataset,
     failure,
     function,
     functions,
@@ -151,6 +152,15 @@ def test_derived_reply_that_earns_nothing_is_inconclusive() -> None:
     assert cause.evidence.named()["derived"] is True
     assert {"RWD010", "DST002"} <= set(cause.waiting)
     assert judgement.verdict == "inconclusive"
+
+
+@pytest.mark.parametrize(("earned", "rules"), [(0.0, {"RWD001"}), (1.0, {"SCH055"})])
+def test_answer_in_the_prompt_is_one_only_if_a_derived_reply_is_paid(earned: float, rules: set[str]) -> None:
+    each = guessed(oracle=earned)
+    shown = dataset(answers_in_prompt=(0, 1), answer_in_prompt_count=100)
+    description = replace(each.facts.description, datasets=(shown,))
+    found = judge(replace(each, facts=replace(each.facts, description=description))).findings
+    assert {finding.rule for finding in found if finding.counts} & {"RWD001", "SCH055"} == rules
 
 
 def test_rewarded_constant_fails_without_reference_reply() -> None:

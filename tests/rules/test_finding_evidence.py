@@ -129,6 +129,13 @@ def test_failure_behind_something_missing_is_inconclusive(raised: Failure, facts
     assert found.inconclusive == bool(without)
 
 
+def test_service_that_does_not_run_is_no_missing_data() -> None:
+    refused = failure("network", "URLError", "<urlopen error [Errno 111] Connection refused>")
+    found = the("SCH043", unloaded("load", failures={"load": refused}))
+    assert found.message.startswith("loading needs a service that does not run on this machine: ")
+    assert found.inconclusive
+
+
 def test_declared_secret_without_a_value_is_inconclusive() -> None:
     found = the("SCH042", needing("SERPER_API_KEY", entry={"secrets": ("SERPER_API_KEY",)}))
     assert found.inconclusive
@@ -227,8 +234,8 @@ def test_failed_load_says_what_to_do_where_the_message_shows_it(type: str, messa
 
 
 TASK_COLUMN = (
-    "the dataset has a column `task` with a plain text ('xlam-function-calling'), which verifiers 0.3.1 reads as a "
-    "JSON object: rename the column, or require a release that does not read it"
+    "the dataset has a column `task` ('xlam-function-calling'), which verifiers 0.3.1 reads as the whole row in JSON: "
+    "rename it, or require a release that does not read it"
 )
 
 
@@ -237,8 +244,8 @@ def test_text_column_for_the_task_has_its_line_and_a_whole_fix() -> None:
     broken = failure(message=TASK_COLUMN, place=None)
     found = the("SCH045", unloaded("tasks", failures={"tasks": broken}, package={"notes": notes}))
     assert found.at == "plain_sums/taskset.py:25"
-    assert found.message.endswith(" reads as a JSON object")
-    assert found.fix.startswith("Rename the column, ")
+    assert found.message.endswith(" reads as the whole row in JSON")
+    assert found.fix.startswith("Rename it, ")
 
 
 @pytest.mark.parametrize(

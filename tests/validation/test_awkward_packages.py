@@ -71,13 +71,13 @@ def load_environment(**kwargs):
     return vf.SingleTurnEnv(eval_dataset=rows, rubric=vf.Rubric(funcs=[]))
 """
 
-PLAIN_TASK_COLUMN = """
+TASK_COLUMN = """
 import verifiers as vf
 from datasets import Dataset
 
 
 def load_environment(**kwargs):
-    rows = [{"question": "What is 1 + 1?", "answer": "2", "task": "sums"}]
+    rows = [{"question": "What is 1 + 1?", "answer": "2", COLUMN}]
     return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[]))
 """
 
@@ -206,14 +206,23 @@ def test_data_of_an_evaluation_that_cannot_be_read_fails_tasks(
     assert failure.place == Place(file, line_of(package, file, "raise ConnectionError"))
 
 
+@pytest.mark.parametrize(
+    ("column", "named"),
+    [
+        ('"task": "sums"', "a column `task` ('sums')"),
+        ('"info": {"task": {"kind": "sums"}}', "a column `info` with a key `task` (\"{'kind': 'sums'}\")"),
+    ],
+    ids=["of its own", "in info"],
+)
 def test_column_task_that_verifiers_cannot_read_is_named_once(
-    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
+    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch, column: str, named: str
 ):
-    package = write_package(environments / "plain_task", "v0", {"module.py": PLAIN_TASK_COLUMN})
+    module = TASK_COLUMN.replace("COLUMN", column)
+    package = write_package(environments / "plain_task", "v0", {"module.py": module})
     facts = look_at(package, workspace, patch, request=SCORING).facts
     assert list(facts.failures) == ["tasks"]
-    assert "a column `task` with a plain text ('sums')" in facts.failures["tasks"].message
-    assert "rename the column" in facts.failures["tasks"].message
+    assert named in facts.failures["tasks"].message
+    assert "rename it" in facts.failures["tasks"].message
 
 
 def open_files() -> int:

@@ -32,7 +32,8 @@ _NETWORK_TEXT = re.compile(
     r"couldn't reach|offline mode|HF_HUB_OFFLINE|name resolution|could not resolve host|network is unreachable"
     r"|couldn't find cache for|couldn't connect to ['\"]?https?://|could(?:n't| not) download|failed to download"
     r"|could not load model .* from any source|on the Hugging Face Hub either|\bssh\s[^\n]*\S@[\w.-]+"
-    r"|NLTK Downloader|unable to find 'https?://|the gates run offline|network access|internet (?:access|connection)",
+    r"|NLTK Downloader|unable to find 'https?://|the gates run offline|network access|internet (?:access|connection)"
+    r"|\bconnection refused\b|cannot connect to host|all connection attempts failed",
     re.I,
 )
 _DOWNLOADERS = ("git", "curl", "wget")

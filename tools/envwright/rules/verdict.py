@@ -236,6 +236,11 @@ def _is_the_oracles(_: Finding, consequence: Finding) -> bool:
     return in_oracle or (failure is not None and ORACLE_FILE in failure.error + failure.traceback)
 
 
+def _is_derived(cause: Finding, _: Finding) -> bool:
+    """Whether no derived reply is paid, so that the field which it is derived from may not hold the answer."""
+    return cause.inconclusive and _touches_all(cause, cause)
+
+
 def _reads_no_answer(cause: Finding, consequence: Finding) -> bool:
     """Whether the prompt alone earns everything, so that a reply derived from the task may not be its answer."""
     return _touches_all(cause, consequence) and REFERENCE in cause.evidence.details
@@ -273,6 +278,7 @@ CAUSES = (
     Cause(("RWD077",), OF_REWARDS, _reads_a_key),
     Cause(("SCH050",), ("DST001", "RWD010")),
     Cause(GOLD_FAILS, (*COMPARISONS_WITH_GOLD, *MUTANTS, *DISTRIBUTION, "SMK006", "SMK012"), _touches_all),
+    Cause(GOLD_FAILS, ("SCH055",), _is_derived),
     Cause(("RWD007",), CHANGED_ANSWERS, _reads_no_answer),
     Cause(GOLD_FAILS, ("RWD010",), _earns_nothing),
     Cause(GOLD_FAILS, LOST_ROLLOUTS, _is_undecided),

@@ -77,7 +77,7 @@ class AdapterV0(Adapter):
         self._environment.env_id = getattr(self._environment, "env_id", None) or settings.module
         self._trap: ContextVar[Trap | None] = ContextVar("trap", default=None)
         self._functions = self._trapped_functions()
-        members = getattr(self._environment, "env_map", None) or {}
+        members = dict(leaf_members(self._environment))
         self._weights = {name: weights_on(self._functions, name) for name in (None, *members)}
         self.grouped = any(function["group"] for function in self._functions)
         rubric = self._environment.rubric
@@ -237,7 +237,7 @@ class AdapterV0(Adapter):
         token = self._trap.set(trap)
         started = time.perf_counter()
         failure = None
-        rubric = self._environment.rubric
+        rubric = group_of(self._environment, task.native)[0].rubric
         try:
             if self._scores_alone and len(states) == 1:
                 await rubric.score_rollout(states[0], **self._scoring_options)
@@ -277,7 +277,7 @@ class AdapterV0(Adapter):
     ) -> dict[str, Any]:
         failed = {entry["function"] for entry in filed}
         functions = {}
-        weights = self._weights.get(member_name(self._environment, task.native), self._weights[None])
+        weights = self._weights.get(leaf_name(self._environment, task.native), self._weights[None])
         for name in {**weights, **metrics}:
             weight = weights.get(name, 0.0)
             score = None if name in failed else finite_or_none(metrics.get(name))
@@ -458,10 +458,38 @@ def member_name(environment: Any, row: Mapping[str, Any]) -> Any:
     """The name of the member of a group of environments that a row belongs to; `None` without a group."""
     if not getattr(environment, "env_map", None):
         return None
-    info = row.get("info") or {}
-    info = json.loads(info) if isinstance(info, str) else info
-    route = info.get("env_id", row.get("task"))
+    route = info_of(row).get("env_id", row.get("task"))
     return route[0] if isinstance(route, list) and route else route
+
+
+def leaf_members(environment: Any, outer: str = "") -> Iterator[tuple[str, Any]]:
+    """The members of a group of environments by name, and of a group of groups by all names on the way: `easy/sums`."""
+    for name, member in (getattr(environment, "env_map", None) or {}).items():
+        inner = list(leaf_members(member, f"{outer}{name}/"))
+        yield from inner or [(f"{outer}{name}", member)]
+
+
+def leaf_name(environment: Any, row: Mapping[str, Any]) -> str | None:
+    """The name in `leaf_members` of the one that a row belongs to; `None` without a group."""
+    route = info_of(row).get("env_id") if getattr(environment, "env_map", None) else None
+    return "/".join(route) if isinstance(route, list) else member_name(environment, row)
+
+
+def group_of(environment: Any, row: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The innermost group of environments that plays a row, or the environment itself, and the row as the group gets
+    it: without the names of outer groups in its route."""
+    inner = (getattr(environment, "env_map", None) or {}).get(member_name(environment, row))
+    route = info_of(row).get("env_id")
+    if not getattr(inner, "env_map", None) or not isinstance(route, list) or len(route) < 2:
+        return environment, dict(row)
+    rest = route[1:] if len(route) > 2 else route[1]
+    return group_of(inner, {**row, "info": info_of(row) | {"env_id": rest}})
+
+
+def info_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The column `info` of a row, which some releases keep as text."""
+    info = row.get("info") or {}
+    return json.loads(info) if isinstance(info, str) else info
 
 
 def weights_on(functions: Sequence[Mapping[str, Any]], member: str | None) -> dict[str, float]:
@@ -487,7 +515,7 @@ def draft_reader(parser: Any) -> str | None:
 def rubrics_of_members(environment: Any) -> dict[int, list[str]]:
     """The members of a group of environments that each rubric scores, by its identity; empty for any other."""
     members: dict[int, list[str]] = {}
-    for name, member in (getattr(environment, "env_map", None) or {}).items():
+    for name, member in leaf_members(environment):
         for rubric in leaf_rubrics(member.rubric):
             members.setdefault(id(rubric), []).append(name)
     return members
@@ -556,16 +584,23 @@ def dataset_of(environment: Any, split: str) -> Any:
 
 
 def check_task_column(row: Mapping[str, Any]) -> None:
-    """Raise `ValueError` where verifiers reads the column `task` as an object, and it holds a text."""
-    if read_task is None or not isinstance(row.get("task"), str):
+    """Raise `ValueError` where verifiers reads the column `task`, or that key of `info`, as the whole row, and it is
+    something else."""
+    if read_task is None:
         return
+    of_info = info_of(row).get("task") if isinstance(row.get("info"), (str, Mapping)) else None
+    given, where = (
+        (row.get("task"), "column `task`") if of_info is None else (of_info, "column `info` with a key `task`")
+    )
     try:
-        read_task(row)
+        is_whole = not row.get("prompt") or bool(read_task(row).get("prompt"))
     except (ValueError, TypeError):
+        is_whole = False
+    if not is_whole:
         raise ValueError(
-            f"the dataset has a column `task` with a plain text ({str(row['task'])[:60]!r}), which verifiers "
-            f"{vf.__version__} reads as a JSON object: rename the column, or require a release that does not read it"
-        ) from None
+            f"the dataset has a {where} ({str(given)[:60]!r}), which verifiers {vf.__version__} reads as the whole row "
+            "in JSON: rename it, or require a release that does not read it"
+        )
 
 
 # States: made from a conversation, and scored function by function.
@@ -573,9 +608,10 @@ def check_task_column(row: Mapping[str, Any]) -> None:
 
 async def state_of(environment: Any, task: TaskView, completion: Sequence[Message]) -> Any:
     """A state as verifiers and the environment prepare it, with the completion."""
-    members = getattr(environment, "env_map", None) or {}
-    member = members.get(member_name(environment, task.native), environment)
-    state = await member.init_state(dict(task.native), _scoring_client(), "scripted", {})
+    group, row = group_of(environment, task.native)
+    members = getattr(group, "env_map", None) or {}
+    member = members.get(member_name(group, row), group)
+    state = await member.init_state(row, _scoring_client(), "scripted", {})
     prepared = await member.setup_state(state)
     state = state if prepared is None else prepared
     messages = list(completion)

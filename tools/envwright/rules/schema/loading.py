@@ -54,12 +54,13 @@ TASKS = "tasks"
 _NOT_OF_JUDGES = ("HF_", "HUGGING", "WANDB_", "GITHUB_", "GH_")
 _UNKNOWN_SPLIT = re.compile(r"Unknown split \W?([\w.-]+)\W? ?Should be one of \[(.+?)\]")
 """The message of `datasets`."""
+_REFUSED = re.compile(r"\bconnection refused\b|cannot connect to host|all connection attempts failed", re.IGNORECASE)
 _LACKS_ARGUMENTS = re.compile(r"load_environment\(\) missing \d+ required [\w-]+ arguments?: (.+)")
 _NOT_IN_VERIFIERS = re.compile(
     r"cannot import name '(\w+)' from 'verifiers\b|No module named '(verifiers\.[\w.]+)'"
     r"|module 'verifiers[\w.]*' has no attribute '(\w+)'"
 )
-_TASK_COLUMN = re.compile(r"(the dataset has a column `task` .*): rename the column")
+_TASK_COLUMN = re.compile(r"(the dataset has a column `(?:task|info)` .*): rename it")
 """The message of the worker's adapter for v0."""
 _IN_WHEEL = re.compile(r"/\.envwright/wheels/[^'\"\s]+/site/([^'\"\s]+)")
 
@@ -186,7 +187,7 @@ def _asking_for_variables(subject: Subject) -> tuple[str, list[Failure]]:
 def loading_needs_the_network(subject: Subject) -> Iterator[Found]:
     """Loading needs data that is downloaded.
 
-    What: The environment loads and lists its tasks while only loopback can be reached.
+    What: The environment loads and lists its tasks while only loopback can be reached, where nothing else runs.
     Why: Without its data, the environment cannot be judged. Dataset hosts limit rates and go down, and their data
         changes. The gates run offline, so that a pull request fails for its own reasons only.
     Fix: Declare the data under `prepare:` in registry.yaml and run `envwright prepare NAME` once. Or ship the data, or
@@ -194,7 +195,14 @@ def loading_needs_the_network(subject: Subject) -> Iterator[Found]:
     """
     for stage in _DOING:
         failure = own_failure(subject, stage, "network")
-        if failure is not None and failure.type != NOT_PREPARED:
+        if failure is None or failure.type == NOT_PREPARED:
+            continue
+        is_beyond = subject.facts.wanted or any(attempt.stage == stage for attempt in subject.facts.network)
+        if _REFUSED.search(failure.message + failure.traceback) and not is_beyond:
+            message = f"{_DOING[stage]} needs a service that does not run on this machine: {described(failure)}"
+            fix = "Start it by the package's own code, or ship what it serves: the gates start nothing else."
+            yield Found(message, of_failure(failure), failure.place, fix, inconclusive=True)
+        else:
             yield _missing_data(subject, stage, failure)
 
 
@@ -322,7 +330,7 @@ def listing_tasks_fails(subject: Subject) -> Iterator[Found]:
     if (column := _TASK_COLUMN.match(failure.message)) is not None:
         notes = (note for note in subject.package.notes if note.what == "task-column")
         message, place = column[1], next((Place(note.file, note.line) for note in notes), place)
-        fix = "Rename the column, or require a release of verifiers that does not read it."
+        fix = "Rename it, or require a release of verifiers that does not read it."
     missing = missing_before(subject, "tasks", failure)
     message = f"listing the tasks failed{f' without {missing}' if missing else ''}: {message}"
     yield Found(message, of_failure(failure), place, fix=fix, inconclusive=bool(missing))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from planted import SUMS, sound
 from questions import CAPITALS, CHOICES
 
@@ -208,6 +210,34 @@ LIBRARIES = [
         options="tools=[add, look_up],\nmax_turns=6",
         rows=NAMED,
         oracle=CALLING,
+    ),
+    *(
+        sound(
+            f"object_of_several_values_in_{name}",
+            "",
+            functions="""
+            import json
+
+
+            def found(completion, **more):
+                wanted = WANTED
+                try:
+                    told = json.loads(said(completion))
+                    return sum(told[key] == wanted[key] for key in ("place", "year")) / 2
+                except (ValueError, KeyError, TypeError):
+                    return 0.0
+            """.replace("WANTED", wanted),
+            asking='Reply with JSON: {"place": "the city", "year": 1999, "reason": "why"}',
+            rubric="vf.Rubric(funcs=[found])",
+            rows=tuple(
+                {"question": f"Where and when was {name} born?", **row({"place": place, "year": year})}
+                for name, place, year in (("Ada", "Oslo", 1802), ("Bo", "Rome", 1931), ("Cy", "Kyiv", 1967))
+            ),
+        )
+        for name, wanted, row in (
+            ("the_answer", 'json.loads(more["answer"])', lambda value: {"answer": json.dumps(value)}),
+            ("a_column", 'more["info"]["person"]', lambda value: {"info": {"person": value}}),
+        )
     ),
     sound(
         "tools_cost",

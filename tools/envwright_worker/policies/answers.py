@@ -103,6 +103,12 @@ def holds_answer(reply: str, known: str | None) -> bool:
     return bool(answer) and is_marked and is_short
 
 
+def has_several_values(reply: str) -> bool:
+    """Whether a reply is an object of several keys."""
+    value = json_value(reply)
+    return isinstance(value, dict) and len(value) > 1
+
+
 def _in_element(reply: str) -> Payload | None:
     for form in (_ELEMENT, _LOOSE_ELEMENT):
         found = [match for match in form.finditer(reply) if match[1].lower() not in REASONING_TAGS]

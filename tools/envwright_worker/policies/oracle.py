@@ -206,7 +206,7 @@ class FieldOracle(TaskOracle):
 
     def value(self, task: Mapping[str, Any], turn: int = 0) -> str | None:
         value = value_at(dict(task), [str(turn) if key == TURN else key for key in self._path])
-        if value in (None, "", []) or isinstance(value, Mapping):
+        if value in (None, "", [], {}):
             return None
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
@@ -264,10 +264,15 @@ def _tags_in(asked: str) -> list[str]:
 def _filled(described: str, answer: str) -> dict[str, Any] | None:
     """The object that a prompt describes, such as `{"label": "yes|no", "confidence": 0.0-1.0}`, with an answer.
 
-    The answer's key is the one whose choices include it, or that is called `answer` or so, or the only one. `None`
-    if there is no such key.
+    The answer's key is the one whose choices include it, or that is called `answer` or so, or the only one. An answer
+    that is an object itself gives the values of the keys that it has; they come last, where an answer is looked for.
+    `None` if there is no such key.
     """
     shapes = dict(_DESCRIBED_KEY.findall(described))
+    given = json_value(answer) if answer.lstrip()[:1] == "{" else None
+    if isinstance(given, dict) and given.keys() & shapes.keys():
+        others = {key: _any_value(shape) for key, shape in shapes.items() if key not in given}
+        return others | {key: given[key] for key in shapes if key in given}
     offering = [key for key, shape in shapes.items() if answer.lower() in _CHOICES.split(shape.lower())]
     named = [key for key in shapes if key.lower() in ANSWER_KEYS]
     of_answer = next(iter([*offering, *named, *(shapes if len(shapes) == 1 else ())]), None)

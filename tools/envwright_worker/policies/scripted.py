@@ -10,11 +10,19 @@ from typing import Any, Protocol
 
 from envwright_worker.messages import Message, says, text_of
 from envwright_worker.policies import POLICIES, policy_named
-from envwright_worker.policies.answers import JUNK, answer_of, detect_type, find_payload, holds_answer, near_misses
+from envwright_worker.policies.answers import (
+    JUNK,
+    answer_of,
+    detect_type,
+    find_payload,
+    has_several_values,
+    holds_answer,
+    near_misses,
+)
 from envwright_worker.policies.baselines import oracle
 from envwright_worker.policies.blend import BLEND, blend_named, is_blend
 from envwright_worker.policies.distorted_answers import near_miss
-from envwright_worker.policies.oracle import ALONE, AskingAgent, NoOracle
+from envwright_worker.policies.oracle import ALONE, AskingAgent, NoOracle, TaskOracle
 from envwright_worker.policies.policy import ReferenceReply
 
 SCRIPT_PREFIX = "script-"
@@ -120,8 +128,13 @@ class ScriptedPolicies:
         return [text for text in policy_named(name).make(reference) if text != perfect]
 
     def states_answer(self, perfect: str, task: Mapping[str, Any]) -> bool:
-        """Whether it is known what part of a reference reply is its answer."""
-        return self.oracle.states_answer or holds_answer(perfect, answer_of(dict(task)))
+        """Whether it is known what part of a reference reply is its answer.
+
+        Of several values in an object that was made for the task's answer, a reward may compare any.
+        """
+        known = answer_of(dict(task))
+        is_made = isinstance(self.oracle, TaskOracle) and has_several_values(perfect) and perfect != known
+        return (self.oracle.states_answer and not is_made) or holds_answer(perfect, known)
 
     def _mixed_policy(self, name: str, index: int, messages: Sequence[Message], conversation: str) -> str:
         """The policy and the near miss in turn; a conversation keeps its draw to the end."""

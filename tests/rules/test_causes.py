@@ -154,6 +154,21 @@ def test_derived_reply_that_earns_nothing_is_inconclusive() -> None:
     assert judgement.verdict == "inconclusive"
 
 
+@pytest.mark.parametrize(("junk", "rules"), [(0.5, {"RWD004"}), (0.7, {"RWD004", "RWD061"})])
+def test_junk_that_earns_what_silence_does_has_the_same_cause(junk: float, rules: set[str]) -> None:
+    given = (*scores(nop={"reward": 0.5}), replace(score("nop"), policy="long-junk", reward=junk))
+    found = deciding(subject(scores=given))
+    assert {finding.rule for finding in found} & {"RWD004", "RWD061"} == rules
+
+
+@pytest.mark.parametrize(("derived", "rules"), [(True, {"RWD001"}), (False, {"RWD001", "RWD006"})])
+def test_form_of_a_derived_reply_that_is_not_paid_is_not_the_right_one(derived: bool, rules: set[str]) -> None:
+    given = scores(oracle={"reward": 0.3, "derived": derived}, format_only={"reward": 0.3})
+    package = {"has_oracle": not derived}
+    found = deciding(subject(scores=given, package=package))
+    assert {finding.rule for finding in found} & {"RWD001", "RWD006"} == rules
+
+
 @pytest.mark.parametrize(("earned", "rules"), [(0.0, {"RWD001"}), (1.0, {"SCH055"})])
 def test_answer_in_the_prompt_is_one_only_if_a_derived_reply_is_paid(earned: float, rules: set[str]) -> None:
     each = guessed(oracle=earned)

@@ -130,10 +130,24 @@ def test_failure_behind_something_missing_is_inconclusive(raised: Failure, facts
 
 
 def test_service_that_does_not_run_is_no_missing_data() -> None:
-    refused = failure("network", "URLError", "<urlopen error [Errno 111] Connection refused>")
+    trace = "Traceback …\nRuntimeError: no server at localhost:8737. Start it with node server.mjs\n"
+    refused = failure("network", "URLError", "<urlopen error [Errno 111] Connection refused>", traceback=trace)
     found = the("SCH043", unloaded("load", failures={"load": refused}))
-    assert found.message.startswith("loading needs a service that does not run on this machine: ")
+    assert found.message.startswith(
+        "loading needs a service that does not run on this machine: RuntimeError: no server"
+    )
     assert found.inconclusive
+
+
+def test_function_that_raises_on_every_reply_is_to_be_fixed_itself() -> None:
+    failed = broken_function(type="AttributeError", message="'Game' object has no attribute 'limit'")
+    every = subject(scores=tuple(score("oracle", task, reward=None, failures=(failed,)) for task in range(3)), cases=())
+    assert the("RWD020", every).fix.startswith("Fix the reported line: every reply raises there")
+
+
+def test_missing_file_outside_of_the_module_is_to_be_shipped() -> None:
+    absent = failure(type="FileNotFoundError", message="'/a/.envwright/scratch-1/datasets/songs.jsonl'")
+    assert the("SCH041", unloaded("load", failures={"load": absent})).fix.startswith("Ship the file within plain_sums")
 
 
 def test_declared_secret_without_a_value_is_inconclusive() -> None:

@@ -29,7 +29,7 @@ class MissingKeyError(Exception):
         (NetworkBlocked("no"), "network"),
         (ConnectionError("Couldn't reach 'openai/gsm8k' on the Hub"), "network"),
         (OSError("the gates run offline, and example.org is not on this machine"), "network"),  # by httpx, from None
-        (ConnectionError("Connection refused"), "raised"),
+        (ConnectionError("Connection refused"), "network"),
         (RuntimeError("Command failed (255): ssh -o BatchMode=yes ubuntu@gpu.example.org true"), "network"),
         (OutOfTime("took longer"), "timeout"),
         (TimeoutError(), "timeout"),

@@ -236,8 +236,14 @@ def _is_the_oracles(_: Finding, consequence: Finding) -> bool:
     return in_oracle or (failure is not None and ORACLE_FILE in failure.error + failure.traceback)
 
 
+def _pays_alike(cause: Finding, consequence: Finding) -> bool:
+    """Whether junk earns what an empty reply does, for the same reason."""
+    one, other = cause.evidence.earned, consequence.evidence.earned
+    return one is not None and other is not None and one.reward == other.reward
+
+
 def _is_derived(cause: Finding, _: Finding) -> bool:
-    """Whether no derived reply is paid, so that the field which it is derived from may not hold the answer."""
+    """Whether no derived reply is paid, so that its form may be wrong, and its field not the answer."""
     return cause.inconclusive and _touches_all(cause, cause)
 
 
@@ -278,7 +284,8 @@ CAUSES = (
     Cause(("RWD077",), OF_REWARDS, _reads_a_key),
     Cause(("SCH050",), ("DST001", "RWD010")),
     Cause(GOLD_FAILS, (*COMPARISONS_WITH_GOLD, *MUTANTS, *DISTRIBUTION, "SMK006", "SMK012"), _touches_all),
-    Cause(GOLD_FAILS, ("SCH055",), _is_derived),
+    Cause(GOLD_FAILS, ("SCH055", "RWD006"), _is_derived),
+    Cause(("RWD004",), ("RWD061", "RWD079"), _pays_alike),
     Cause(("RWD007",), CHANGED_ANSWERS, _reads_no_answer),
     Cause(GOLD_FAILS, ("RWD010",), _earns_nothing),
     Cause(GOLD_FAILS, LOST_ROLLOUTS, _is_undecided),

@@ -74,6 +74,9 @@ class AdapterV0(Adapter):
         self._environment = importlib.import_module(settings.module).load_environment(**settings.args)
         if any(kind.__module__.startswith("verifiers.v1.") for kind in type(self._environment).__mro__):
             raise EarlyV1("load_environment gives an Env of verifiers.v1")
+        if not isinstance(self._environment, vf.Environment):
+            given = type(self._environment).__name__
+            raise TypeError(f"load_environment gives no Environment of verifiers, but an object of {given}")
         self._environment.env_id = getattr(self._environment, "env_id", None) or settings.module
         self._trap: ContextVar[Trap | None] = ContextVar("trap", default=None)
         self._functions = self._trapped_functions()

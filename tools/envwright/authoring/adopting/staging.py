@@ -377,6 +377,8 @@ def _unlocked(error: ProgramFailed) -> NotAdopted:
         address = re.search(r"https?://[^\s'\"`]+", message)
         where = address[0] if address else "an address"
         what = f"its requirements cannot be resolved, because {where} cannot be reached. Adopt again once it can be."
+    elif re.search(r"failed to build|build failures", message, re.IGNORECASE):
+        what = "a package that it requires has no wheel and could not be built. Require a release with a wheel."
     else:
         what = f"uv found no versions for its requirements. Change them in {PYPROJECT} of the source, and adopt again."
     return NotAdopted(f"{what}\n{_telling(error)}", is_infrastructure=True)

@@ -424,6 +424,7 @@ def judge_is_talked_over(subject: Subject) -> Iterator[Found]:
             f"{f' {to_whom}' if to_whom else ''}, more than {number(declared.form_alone)}",
             of_conversation(subject.facts, score, expected=f"<= {number(declared.form_alone)}"),
             best_paid(subject, score) or Place("pyproject.toml"),
+            fix=None if judged else "Pay nothing for a reply without letters or digits, or without an answer.",
         )
         for score, to_whom in [*((score, "") for score in canaries), *judged]
         if is_reward_number(score.reward) and score.reward > declared.form_alone + declared.tolerance

@@ -187,15 +187,22 @@ def _failed(subject: Subject, *types: str) -> dict[str, list[tuple[Score, Functi
     return found
 
 
+RAISED = "raised"
+ALWAYS_FIX = "Fix the reported line: every reply raises there, and none is at fault."
+
+
 def _merged_failures(
     subject: Subject, function: str, failed: list[tuple[Score, FunctionFailure]], verb: str
 ) -> Iterator[Found]:
+    always = len(failed) == len(subject.conversations) and verb == RAISED
     hits = [
         Found(
             f"{function} {verb} on task {score.task} ({score.policy}): {described(failure.failure)}",
             of_conversation(subject.facts, score, failure=failure.failure, details={"function": function}),
             failure.failure.place or place_of(subject, function),
-            fix=missing_variables_fix(subject, failure.failure) or wrong_call_fix(failure.failure),
+            fix=missing_variables_fix(subject, failure.failure)
+            or wrong_call_fix(failure.failure)
+            or (ALWAYS_FIX if always else None),
             inconclusive=is_outside_the_environment(failure.failure),
             severity="warning" if is_beyond_runs(subject, score) else None,
         )
@@ -224,7 +231,7 @@ def function_raises(subject: Subject) -> Iterator[Found]:
     Fix: Handle that reply where it is parsed, and return the reward that it deserves.
     """
     for function, failed in _failed(subject).items():
-        yield from _merged_failures(subject, function, failed, "raised")
+        yield from _merged_failures(subject, function, failed, RAISED)
 
 
 @rule("RWD021", gate="rewards")

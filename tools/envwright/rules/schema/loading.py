@@ -134,6 +134,11 @@ def _known_fix(subject: Subject, failure: Failure) -> str | None:
             "here and on many machines."
         )
     package, absent = subject.package, _IN_WHEEL.search(failure.message)
+    if failure.type == "FileNotFoundError" and not absent and "/.envwright/" in failure.message:
+        return (
+            f"Ship the file within {package.module}, and read it by `importlib.resources`: an installed package has"
+            " neither its repository around it nor its folder as the working folder."
+        )
     if failure.type == "FileNotFoundError" and absent and absent[1] in package.files:
         single = f"{package.module_path}.py"
         module = single if single in package.files else package.module_path
@@ -199,7 +204,9 @@ def loading_needs_the_network(subject: Subject) -> Iterator[Found]:
             continue
         is_beyond = subject.facts.wanted or any(attempt.stage == stage for attempt in subject.facts.network)
         if _REFUSED.search(failure.message + failure.traceback) and not is_beyond:
-            message = f"{_DOING[stage]} needs a service that does not run on this machine: {described(failure)}"
+            outermost = failure.traceback.strip().rpartition("\n")[2]  # often the author's own sentence
+            said = shortened(outermost, 300) or described(failure)
+            message = f"{_DOING[stage]} needs a service that does not run on this machine: {said}"
             fix = "Start it by the package's own code, or ship what it serves: the gates start nothing else."
             yield Found(message, of_failure(failure), failure.place, fix, inconclusive=True)
         else:

@@ -235,6 +235,12 @@ INSTALLED = "[Errno 13] Permission denied: '/srv/a/.envwright/wheels/sums/e214/s
         ("ImportError", "cannot import name 'Chat' from 'verifiers.types' (/x.py)", "verifiers 0.3.1 has no Chat"),
         ("ModuleNotFoundError", "No module named 'verifiers.chats'", "verifiers 0.3.1 has no verifiers.chats"),
         ("AttributeError", "module 'verifiers' has no attribute 'Chat'", "verifiers 0.3.1 has no Chat"),
+        (
+            "AttributeError",
+            "module 'verifiers.legacy' has no attribute 'TasksetConfig'",
+            "It is written for verifiers.v1",
+        ),
+        ("AttributeError", "from_config", "It is written for verifiers.v1"),
         ("PermissionError", INSTALLED, "Write elsewhere"),
         ("FileNotFoundError", f"Unable to find '{UNPACKED}/README.md'", "Include README.md in the wheel"),
         ("FileNotFoundError", f"Unable to find '{UNPACKED}/nowhere.jsonl'", "Fix the reported line"),

@@ -36,6 +36,7 @@ from envwright.packages.git import git
 from envwright.packages.repository import ENVIRONMENTS_FOLDER
 from envwright.reports.result import EnvironmentResult
 from envwright.rules.engine import GATES
+from envwright.rules.evidence import described
 from envwright.rules.schema.loading import may_fit_an_earlier_release
 from envwright.system.subprocesses import ProgramFailed
 from envwright.system.workspace import Workspace
@@ -205,10 +206,13 @@ def _with_required_releases(
             again = validation_of(staging)
             _prepare_data(adoption, again, staging, report)  # that of the other lock does not count
             results = validated(again, [adoption.name])
-            if _loads(_facts_of(adoption, again)):
+            facts = _facts_of(adoption, again)
+            if _loads(facts):
                 better |= results
             else:
                 undo()
+                why = next(map(described, _failures_of_loading(facts)), "it did not end in time")
+                report(f"{adoption.name}: not with that one either: {why}")
     return better
 
 

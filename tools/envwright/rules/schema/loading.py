@@ -60,6 +60,8 @@ _NOT_IN_VERIFIERS = re.compile(
     r"cannot import name '(\w+)' from 'verifiers\b|No module named '(verifiers\.[\w.]+)'"
     r"|module 'verifiers[\w.]*' has no attribute '(\w+)'"
 )
+_OF_EARLY_V1 = re.compile(r"\b(?:Taskset|TasksetConfig|Harness|HarnessConfig|EnvConfig)\b|^from_config$")
+"""What environments of an early `verifiers.v1` find neither in verifiers itself nor in the later classes."""
 _TASK_COLUMN = re.compile(r"(the dataset has a column `(?:task|info)` .*): rename it")
 """The message of the worker's adapter for v0."""
 _IN_WHEEL = re.compile(r"/\.envwright/wheels/[^'\"\s]+/site/([^'\"\s]+)")
@@ -121,6 +123,11 @@ def _known_fix(subject: Subject, failure: Failure) -> str | None:
     name = subject.entry.name
     if (lacking := _LACKS_ARGUMENTS.search(failure.message)) is not None:
         return f"Give {lacking[1]} a default, or declare a value under `args` of {name} in registry.yaml."
+    if failure.type in ("AttributeError", "ImportError") and _OF_EARLY_V1.search(failure.message):
+        return (
+            "It is written for verifiers.v1 as it was from 0.1.14 to 0.2. Port it to that of 0.3.1 or later, which the"
+            " gates judge."
+        )
     if (unknown := _NOT_IN_VERIFIERS.search(failure.message)) is not None:
         pins = subject.package.lock.pins if subject.package.lock else {}
         gone = next(filter(None, unknown.groups()))

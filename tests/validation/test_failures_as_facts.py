@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,16 @@ def test_exception_that_names_a_variable_asks_for_it(tmp_path: Path):
     assert asked("said") == ("missing-secret", ["SEARCH_HOST"])
     assert asked("other") == ("raised", [])
     assert asked("defaulted") == ("raised", [])
+
+
+def test_names_that_a_library_lists_are_not_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As verifiers lists what a module exports, where no Taskset is among it."""
+    module = types.ModuleType("exporting")
+    module.__file__ = str(tmp_path / "exporting.py")
+    Path(module.__file__).write_text("import os\n__all__ = ['SUM_SCHEMA']\nLEVEL = os.getenv('LEVEL')\n")
+    monkeypatch.setitem(sys.modules, "exporting", module)
+    failure = Sources(tmp_path).failure(TypeError("exports no Taskset subclass (found ['SUM_SCHEMA'])"))
+    assert failure["kind"] == "raised"
 
 
 def test_example_in_a_message_is_not_asked_for(tmp_path: Path):

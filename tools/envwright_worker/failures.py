@@ -109,16 +109,17 @@ class Sources:
         """The environment variables without a value that an exception asks for.
 
         `messages` are the types and messages of the exception and its causes. A name in a message counts if the
-        message is about variables or the package's own code reads a variable of this name. So does a variable that the
-        last line reads without a default, in exceptions that its absence raises.
+        message is about variables, or the package's own code raised it and reads a variable of this name. So does a
+        variable that the last line reads without a default, in exceptions that its absence raises.
         """
         names: dict[str, None] = {}
+        is_own = self.place_in_text(trace) is not None
         for raised, said in messages:
             message = _EXAMPLE.sub("", said) if raised == "MissingKeyError" else said
             if raised in _SECRET_TYPES or raised == "KeyError":
                 names |= dict.fromkeys(_SECRET_NAME.findall(message))
             for name in _VARIABLE.findall(message):
-                if _IS_ABOUT_VARIABLES.search(message) or self._reads_variable(name, trace):
+                if _IS_ABOUT_VARIABLES.search(message) or (is_own and self._reads_variable(name, trace)):
                     names.setdefault(name)
         if any(raised in _OF_NONE for raised, _ in messages):
             for part in _NEXT_EXCEPTION.split(trace):

@@ -52,8 +52,11 @@ except ImportError:  # 0.1.8 and 0.1.9 use plain dictionaries
 
 try:
     from verifiers.legacy.types import flatten_task_input as read_task
-except ImportError:  # earlier releases do not read the column `task`
-    read_task = None
+except ImportError:
+    try:
+        from verifiers.types import flatten_task_input as read_task  # 0.1.14 to 0.2
+    except ImportError:  # earlier releases do not read the column `task`
+        read_task = None
 
 WRAPPED = ("_call_individual_reward_func", "_is_group_func")
 """The methods that the adapter wraps in every rubric."""

@@ -88,7 +88,7 @@ def test_names_that_a_library_lists_are_not_asked_for(tmp_path: Path, monkeypatc
     module.__file__ = str(tmp_path / "exporting.py")
     Path(module.__file__).write_text("import os\n__all__ = ['SUM_SCHEMA']\nLEVEL = os.getenv('LEVEL')\n")
     monkeypatch.setitem(sys.modules, "exporting", module)
-    failure = Sources(tmp_path).failure(TypeError("exports no Taskset subclass (found ['SUM_SCHEMA'])"))
+    failure = Sources(tmp_path).failure(TypeError("exports no Taskset (found ['SUM_SCHEMA']); export exactly one"))
     assert failure["kind"] == "raised"
 
 

@@ -45,7 +45,9 @@ _EXAMPLE = re.compile(r"\(e\.g\.[^)]*\)")
 """verifiers' MissingKeyError ends with `(e.g. export OPENAI_API_KEY=...)`, whichever key is missing."""
 _OF_NONE = {"AssertionError", "AttributeError", "KeyError", "TypeError"}
 """Exceptions that a missing variable raises without naming it."""
-_IS_ABOUT_VARIABLES = re.compile(r"environment variable|\benv(?:ironment)?[ -]var|\bos\.environ\b|\bexport [A-Z]", re.I)
+_IS_ABOUT_VARIABLES = re.compile(
+    r"environment variable|\benv(?:ironment)?[ -]var|\bos\.environ\b|(?-i:\bexport [A-Z][A-Z0-9_]+\b)", re.I
+)
 _SECRET_NAME = re.compile(r"\b[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)\b")
 
 

@@ -37,6 +37,13 @@ def test_bounded_requirement_allows_only_its_generation(generation: Generation, 
     assert bounded_requirement(requirement, generation) == becomes
 
 
+def test_verifiers_of_an_extra_becomes_a_dependency_as_the_author_asks_for_it():
+    project = '[project]\nname = "sums"\nversion = "1"\n[project.optional-dependencies]\nrl = ["verifiers>=0.1.9"]\n'
+    edited = bounded(project, "v0")
+    assert 'dependencies = ["verifiers>=0.1.9,<0.4"]' in edited.text
+    assert 'because an extra asks for "verifiers>=0.1.9"' in edited.changes[0]
+
+
 def test_bounded_text_keeps_everything_else():
     text = """\
 [build-system]

@@ -88,6 +88,12 @@ def test_source_exported_taskset_is_found(tmp_path: Path, text: str) -> None:
     assert source(tmp_path, text).exports_taskset
 
 
+def test_source_loader_beside_the_module_is_noted(tmp_path: Path) -> None:
+    files = {"sums/__init__.py": "", "adapters/__init__.py": "", "adapters/hub.py": "def load_environment(): ...\n"}
+    notes = read(tmp_path, files)[0].notes
+    assert [(note.what, note.file, note.line) for note in notes] == [("loader", "adapters/hub.py", 1)]
+
+
 def test_source_loader_of_another_file_is_noted(tmp_path: Path) -> None:
     found = read(tmp_path, {"sums/__init__.py": "", "sums/hub.py": "\ndef load_environment(): ...\n"})[0]
     assert not found.defines_load_environment

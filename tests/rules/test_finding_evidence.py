@@ -145,6 +145,24 @@ def test_function_that_raises_on_every_reply_is_to_be_fixed_itself() -> None:
     assert the("RWD020", every).fix.startswith("Fix the reported line: every reply raises there")
 
 
+@pytest.mark.parametrize(
+    ("module", "fix"),
+    [("checks", "Include it in the wheel, which lacks it: src/checks/grid.py"), ("numpy", "Add the package that has")],
+)
+def test_missing_module_is_to_be_shipped_or_required(module: str, fix: str) -> None:
+    absent = failure(type="ModuleNotFoundError", message=f"No module named '{module}.grid'")
+    each = unloaded("load", failures={"load": absent}, package={"files": ("src/checks/grid.py",)})
+    assert the("SCH041", each).fix.startswith(fix)
+
+
+def test_loader_that_is_defined_and_not_there_has_its_line() -> None:
+    notes = (SourceNote("loader", "load_environment", "plain_sums/hub.py", 8),)
+    package = {"notes": notes, "defines_load_environment": True}
+    gone = failure(type="AttributeError", message="module 'plain_sums' has no attribute 'load_environment'")
+    fix = the("SCH041", unloaded("load", failures={"load": gone}, package=package)).fix
+    assert fix.startswith("It is defined in plain_sums/hub.py:8, so an import that failed is caught")
+
+
 def test_missing_file_outside_of_the_module_is_to_be_shipped() -> None:
     absent = failure(type="FileNotFoundError", message="'/a/.envwright/scratch-1/datasets/songs.jsonl'")
     assert the("SCH041", unloaded("load", failures={"load": absent})).fix.startswith("Ship the file within plain_sums")

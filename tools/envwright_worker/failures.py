@@ -41,6 +41,7 @@ _ADDRESS = re.compile(r"(?:https?|git|ssh|ftp)://[^/]|[\w.-]+@[\w.-]+:")
 _SECRET_TYPES = {"MissingKeyError", "OpenAIError", "AuthenticationError"}
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
 _READS_VARIABLE = re.compile(r"""(?:\benviron(?:\.get)?\s*[\[(]|\bgetenv\s*\()\s*['"](\w+)['"]\s*[\])](?!\s*or\b)""")
+_READS_ANY = re.compile(r"\benviron\b|\bgetenv\b")
 _EXAMPLE = re.compile(r"\(e\.g\.[^)]*\)")
 """verifiers' MissingKeyError ends with `(e.g. export OPENAI_API_KEY=...)`, whichever key is missing."""
 _OF_NONE = {"AssertionError", "AttributeError", "KeyError", "TypeError"}
@@ -135,7 +136,7 @@ class Sources:
         files = _files_of_modules() | {file for file, _ in _FRAME.findall(trace)}  # a module that fails is not imported
         texts = (_text_of_file(file) for file in files if self.relative(file) is not None)
         quoted = re.compile(rf"""['"]{name}['"]""")
-        return any(("environ" in text or "getenv" in text) and quoted.search(text) for text in texts)
+        return any(_READS_ANY.search(text) and quoted.search(text) for text in texts)
 
     def place(self, filename: str, line: int | None) -> dict[str, Any] | None:
         name = self.relative(filename)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOAD_ENVIRONMENT = "load_environment"
+_DEFINES_LOADER = b"def load_environment"
 LOCAL_FORMATS = frozenset(
     {"json", "csv", "parquet", "text", "arrow", "pandas", "xml", "webdataset"}
     | {"imagefolder", "audiofolder", "videofolder", "pdffolder"}
@@ -117,9 +118,11 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
     main = trees.get(f"{module}.py") or trees.get(f"{module}/__init__.py")
     if main is None:
         return ModuleSource(notes=tuple(notes)), problems
-    notes += _loaders(trees, main)
+    notes += _loaders({name: tree for name, tree in trees.items() if tree is not main})
     exports = _exports(main)
     loads = LOAD_ENVIRONMENT in {*_bound_names(main), *exports}  # a module may import it when it is asked for
+    if not loads:
+        notes += _loaders_beside(folder, root, sorted(everything - trees.keys()))
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     split, judged = _eval_split(nodes), any(map(_calls_model, nodes))
     statements = [statement for tree in trees.values() for statement in _statements(tree)]
@@ -139,11 +142,20 @@ def read_source(folder: Path, root: Path, module: str, files: Iterable[str]) -> 
     return source, problems
 
 
-def _loaders(trees: Mapping[str, ast.Module], main: ast.Module) -> Iterator[SourceNote]:
-    """The loaders that are defined in another file than the module's own."""
+def _loaders(trees: Mapping[str, ast.Module]) -> Iterator[SourceNote]:
+    """The loaders that are defined in these files."""
     for file, tree in trees.items():
-        for node in definitions_of_loader(tree.body) if tree is not main else ():
+        for node in definitions_of_loader(tree.body):
             yield SourceNote("loader", node.name, file, node.lineno)
+
+
+def _loaders_beside(folder: Path, root: Path, names: Iterable[str]) -> Iterator[SourceNote]:
+    """The loaders in files that are no part of the module, as of an adapter that is not installed."""
+    for name in names:
+        with suppress(DeclarationError):
+            content = read_bytes(folder / name, root) if name.endswith(".py") else b""
+            if _DEFINES_LOADER in content:
+                yield from _loaders({name: _parse(content, folder / name, root)})
 
 
 def definitions_of_loader(statements: Iterable[ast.stmt]) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -57,11 +57,13 @@ def bounded(text: str, generation: Generation) -> Bounded:
         raise NotBounded(
             f"pyproject.toml: {keys} cannot be bounded in `dynamic`. Write them in [project], then adopt again."
         )
-    old = _required_verifiers(project)
-    wanted = REQUIRES[generation][0] if old is None else bounded_requirement(old, generation)
+    old = _required_verifiers(project.get("dependencies", []))
+    asked = old or _of_an_extra(project)
+    wanted = REQUIRES[generation][0] if asked is None else bounded_requirement(asked, generation)
     if old is None:
         text = _with_dependency(text, wanted)
-        changes.append(f'added "{wanted}" to the dependencies, because the code is {generation}')
+        why = f"the code is {generation}" if asked is None else f'an extra asks for "{asked}"'
+        changes.append(f'added "{wanted}" to the dependencies, because {why}')
     elif wanted != old:
         text = _with_other_dependency(text, old, wanted)
         changes.append(f'"{old}" became "{wanted}", because the code is {generation}')
@@ -80,7 +82,7 @@ def at_required_release(text: str) -> Bounded | None:
     first one that is played.
     Raises `NotBounded` if the text cannot be edited.
     """
-    old = _required_verifiers(tomllib.loads(text)["project"])
+    old = _required_verifiers(tomllib.loads(text)["project"].get("dependencies", []))
     if old is None or Requirement(old).url:
         return None
     requirement = Requirement(old)
@@ -102,10 +104,17 @@ def at_required_release(text: str) -> Bounded | None:
     return Bounded(_with_other_dependency(text, old, wanted), (change,))
 
 
-def _required_verifiers(project: Mapping[str, Any]) -> str | None:
-    requires = [one for one in project.get("dependencies", []) if isinstance(one, str)]
+def _required_verifiers(dependencies: Any) -> str | None:
+    requires = [one for one in dependencies if isinstance(one, str)] if isinstance(dependencies, list) else []
     readable = ((text, readable_requirement(text)) for text in requires)
     return next((text for text, found in readable if found and canonicalize_name(found.name) == "verifiers"), None)
+
+
+def _of_an_extra(project: Mapping[str, Any]) -> str | None:
+    """The requirement of verifiers in the first extra that has one from an index."""
+    extras = project.get("optional-dependencies", {})
+    found = filter(None, map(_required_verifiers, extras.values() if isinstance(extras, dict) else ()))
+    return next((text for text in found if Requirement(text).url is None), None)
 
 
 def bounded_requirement(text: str, generation: Generation) -> str:

@@ -163,7 +163,7 @@ class Staging:
             self._lock(self._read(adoption, with_locks=False))
             package = self._read(adoption, with_locks=True)
         except DeclarationError as error:
-            raise NotAdopted(str(error)) from None
+            raise NotAdopted(f"{error}\n    seen:    {adoption.recognition.reason}") from None
         except ProgramFailed as error:
             raise _unlocked(error) from None
         try:

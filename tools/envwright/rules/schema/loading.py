@@ -60,6 +60,7 @@ _NOT_IN_VERIFIERS = re.compile(
     r"cannot import name '(\w+)' from 'verifiers\b|No module named '(verifiers\.[\w.]+)'"
     r"|module 'verifiers[\w.]*' has no attribute '(\w+)'"
 )
+_NO_MODULE = re.compile(r"^No module named '(\w+)")
 _OF_EARLY_V1 = re.compile(r"\b(?:Taskset|TasksetConfig|Harness|HarnessConfig|EnvConfig)\b|^from_config$")
 """What environments of an early `verifiers.v1` find neither in verifiers itself nor in the later classes."""
 _TASK_COLUMN = re.compile(r"(the dataset has a column `(?:task|info)` .*): rename it")
@@ -86,7 +87,7 @@ def loading_raises(subject: Subject) -> Iterator[Found]:
 
     What: The installed package imports, and verifiers loads it with the registry's `args`.
     Why: The environment cannot be evaluated or trained on.
-    Fix: Fix the reported line. Check that every imported package is a dependency.
+    Fix: Fix the reported line.
     """
     failure = own_failure(subject, "load", "raised")
     is_without_loader = not subject.package.defines_load_environment
@@ -123,6 +124,18 @@ def _known_fix(subject: Subject, failure: Failure) -> str | None:
     name = subject.entry.name
     if (lacking := _LACKS_ARGUMENTS.search(failure.message)) is not None:
         return f"Give {lacking[1]} a default, or declare a value under `args` of {name} in registry.yaml."
+    loader = next((note for note in subject.package.notes if note.what == "loader"), None)
+    if loader is not None and "has no attribute 'load_environment'" in failure.message:
+        return (
+            f"It is defined in {loader.file}:{loader.line}, so an import that failed is caught on the way. Import that"
+            " module alone to see why."
+        )
+    if (absent := _NO_MODULE.search(failure.message)) is not None and absent[1] != "verifiers":
+        top = absent[1]
+        held = next((file for file in subject.package.files if {top, f"{top}.py"} & {*file.split("/")}), None)
+        if held is not None:
+            return f"Include it in the wheel, which lacks it: {held} lies in the environment's folder."
+        return f"Add the package that has {top} to project.dependencies, then `envwright lock {name}`."
     if failure.type in ("AttributeError", "ImportError") and _OF_EARLY_V1.search(failure.message):
         return (
             "It is written for verifiers.v1 as it was from 0.1.14 to 0.2. Port it to that of 0.3.1 or later, which the"

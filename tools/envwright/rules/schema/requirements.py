@@ -276,7 +276,10 @@ def nothing_to_load(subject: Subject) -> Iterator[Found]:
             yield Found(f"module {package.module}: {message}", Evidence(details=details))
         else:
             message = f"load_environment is in {note.file}, and verifiers looks for it in the module {package.module}"
-            fix = f"Import it in {package.module}/__init__.py, and name it in `__all__` there."
+            if note.file.startswith(f"{package.module_path}/"):
+                fix = f"Import it in {package.module}/__init__.py, and name it in `__all__` there."
+            else:
+                fix = f"Move it into the module {package.module}, or name the project like its module."
             yield Found(message, Evidence(details=details), Place(note.file, note.line), fix=fix)
 
 

@@ -47,6 +47,8 @@ VIEWS = ("elements.js", "shared.js", *PICTURES, *SECTIONS, *TRANSCRIPTS)
 SCRIPTS = (*VIEWS, "overview.js", "report.js")
 LENGTHS = (250_000, 20_000, 4_000, 1_000, 300, 120)
 """The lengths of texts to try: the first with which everything fits is used."""
+SAMPLED, SURELY_TOO_MUCH = 30, 1.3
+"""The environments that show what all would take, and from which share of the room on that is not tried."""
 RUN_TEXT = 4_000
 POINTS = (1_000, 300, 100, 30)
 """The numbers of points to try for a curve: the first with which the runs fit into their part of the page is used."""
@@ -203,25 +205,32 @@ def fitted(
         for name in {*diffs, *(each["environment"] for each in compared)}
     }
 
+    def blob_of(environment: EnvironmentResult, longest: int, *, whole: bool) -> Markup:
+        return embedded(page_environment(environment, beside.get(environment.name, Beside()), longest, whole=whole))
+
     def made(order: Iterable[int], longest: int, *, whole: bool) -> tuple[tuple[str, Markup], ...]:
         """The environments in this order, as many as fit."""
         found: list[tuple[str, Markup]] = []
         left = room
         for environment in (environments[index] for index in order):
-            data = page_environment(environment, beside.get(environment.name, Beside()), longest, whole=whole)
-            blob = embedded(data)
+            blob = blob_of(environment, longest, whole=whole)
             left -= _size(blob)
             if left < 0:
                 break
             found.append((visible(environment.name), blob))
         return tuple(found)
 
+    count = len(environments)
+    sample = [environments[index] for index in range(0, count, count // SAMPLED)] if count > 2 * SAMPLED else []
     for longest, whole in ((LENGTHS[0], True), *((each, False) for each in LENGTHS)):
-        found = made(range(len(environments)), longest, whole=whole)
-        if len(found) == len(environments):
+        sampled = sum(_size(blob_of(one, longest, whole=whole)) for one in sample)
+        if sampled * count > SURELY_TOO_MUCH * room * len(sample):
+            continue  # 1000 environments were made eight times, for 6 s of 10
+        found = made(range(count), longest, whole=whole)
+        if len(found) == count:
             return Fitted(found, shown_runs, longest, is_whole=whole)
     found = made(_worst_first([environment.verdict for environment in environments]), LENGTHS[-1], whole=False)
-    return Fitted(found, shown_runs, LENGTHS[-1], len(environments) - len(found), is_whole=False)
+    return Fitted(found, shown_runs, LENGTHS[-1], count - len(found), is_whole=False)
 
 
 def _runs(runs: Sequence[RunReport], room: int) -> tuple[tuple[RunReport, Markup], ...]:

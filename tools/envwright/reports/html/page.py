@@ -48,7 +48,8 @@ SCRIPTS = (*VIEWS, "overview.js", "report.js")
 LENGTHS = (250_000, 20_000, 4_000, 1_000, 300, 120)
 """The lengths of texts to try: the first with which everything fits is used."""
 SAMPLED, SURELY_TOO_MUCH = 30, 1.3
-"""The environments that show what all would take, and from which share of the room on that is not tried."""
+"""The environments that show what all would take, and the share of the room from which on that is not tried. Nor is
+a length with which they take as much as with one that did not fit."""
 RUN_TEXT = 4_000
 POINTS = (1_000, 300, 100, 30)
 """The numbers of points to try for a curve: the first with which the runs fit into their part of the page is used."""
@@ -222,10 +223,12 @@ def fitted(
 
     count = len(environments)
     sample = [environments[index] for index in range(0, count, count // SAMPLED)] if count > 2 * SAMPLED else []
+    too_much = SURELY_TOO_MUCH * room * len(sample) / max(count, 1)
     for longest, whole in ((LENGTHS[0], True), *((each, False) for each in LENGTHS)):
         sampled = sum(_size(blob_of(one, longest, whole=whole)) for one in sample)
-        if sampled * count > SURELY_TOO_MUCH * room * len(sample):
+        if sample and sampled >= too_much:
             continue  # 1000 environments were made eight times, for 6 s of 10
+        too_much = sampled
         found = made(range(count), longest, whole=whole)
         if len(found) == count:
             return Fitted(found, shown_runs, longest, is_whole=whole)

@@ -14,7 +14,7 @@ from small_repository import small_repository
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools"
 MODULES = 469
-LINES = 86_110
+LINES = 86_115
 TESTS_LINES = 61_270
 """Of Python. A change that needs more says in its commit what it is worth, and raises the number."""
 RUN = """  first:

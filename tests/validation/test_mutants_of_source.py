@@ -162,6 +162,17 @@ def test_constants_used_by_executed_code_are_mutated():
     assert set(changes(source)["change number"]) == {"LIMIT = 11", "LIMIT = 9"}
 
 
+def test_constant_that_only_a_default_reads_is_not_mutated():
+    source = """\
+        PENALTY = 2
+
+
+        def f(a, by=PENALTY):
+            return a < by
+    """
+    assert "PENALTY = 3" not in changes(source).get("change number", ())
+
+
 def test_constant_is_found_through_an_import():
     files = {"a.py": "LIMIT = 10\n", "b.py": "from a import LIMIT as most\n\n\ndef f(x):\n    return x < most\n"}
     _, sites = mutants_of(files, {"b.py": [5]}, {})

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from envwright_learner.settings import LearnerSettings
 
-GOT_BY = ("model", "revision", "dtype", "attn_implementation")
+LOADING_OPTIONS = ("revision", "dtype", "attn_implementation")
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,16 @@ def loaded_model(settings: LearnerSettings, root: Path) -> LoadedModel:
     """
     name = _folder(settings.model, root)
     given = dict(settings.grpo.get("model_init_kwargs") or {})
-    if unknown := set(given) - set(GOT_BY):
-        raise UnfitSettings(f"grpo.model_init_kwargs: only {', '.join(GOT_BY[1:])} are supported, not {min(unknown)}")
+    if unknown := set(given) - set(LOADING_OPTIONS):
+        known = ", ".join(LOADING_OPTIONS)
+        raise UnfitSettings(f"grpo.model_init_kwargs: only {known} are supported, not {min(unknown)}")
     whole = settings.lora is None or not torch.cuda.is_available()
     dtype = given.pop("dtype", "float32" if whole else "auto")
     revision: Mapping[str, Any] = {"revision": given["revision"]} if "revision" in given else {}
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, padding_side="left", **revision)
         model = AutoModelForCausalLM.from_pretrained(name, trust_remote_code=False, dtype=dtype, **given)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ImportError) as error:
         raise UnfitSettings(f"the model {settings.model} cannot be loaded: {str(error).strip()}") from None
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token

@@ -215,7 +215,10 @@ def _download(
 def _refusal(dataset: PreparedDataset, outcome: str, message: str, environment: str) -> PreparationProblem:
     text, endpoint = Scrubber.of_environment().text(message), os.environ.get(ENDPOINT, HUB)
     page, again = f"{HUB}/datasets/{dataset.name}", f"envwright prepare {environment}"
-    if outcome in ("unreachable", "timeout"):
+    if outcome == "timeout":
+        problem = f"preparing {dataset.name} took too long: {text}"
+        return PreparationProblem("inconclusive", problem, f"Run `{again}` where the network is faster.")
+    if outcome == "unreachable":
         fix = f"Check the network, HTTPS_PROXY and HF_ENDPOINT, then run `{again}` once more."
         host = endpoint.partition("://")[2].partition("/")[0].rpartition("@")[2]
         problem = f"{host} could not be reached for {dataset.name}: {text}"

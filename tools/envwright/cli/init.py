@@ -246,7 +246,7 @@ def _refuse_other_answers(options: argparse.Namespace, answers: Answers) -> None
     visibility = options.visibility and options.visibility.upper()
     given = {
         "owner": options.owner,
-        "maintainers": tuple(options.maintainer) if options.maintainer else None,
+        "maintainers": tuple(dict.fromkeys(options.maintainer)) if options.maintainer else None,
         "visibility": visibility,
         "tool": options.tool,
         "branch": options.branch,
@@ -255,8 +255,9 @@ def _refuse_other_answers(options: argparse.Namespace, answers: Answers) -> None
     for name, value in given.items():
         recorded = getattr(answers, name)
         if value is not None and value != recorded:
+            said = (" ".join(recorded) or "none") if isinstance(recorded, tuple) else repr(recorded)
             raise NotInitialised(
-                f"{ANSWERS_FILE} records {name} {recorded!r}. Change it there, and run envwright upgrade, which changes"
+                f"{ANSWERS_FILE} records {name} {said}. Change it there, and run envwright upgrade, which changes"
                 " the files that depend on it."
             )
 

@@ -11,7 +11,14 @@ from envwright import exit_codes
 from envwright.cli import arguments
 from envwright.cli.selection import Choice, chosen_environments, loads
 from envwright.exit_codes import CommandError
-from envwright.observing.scheduling import ShardTask, divided, kubernetes_job, slurm_script, worthwhile_count
+from envwright.observing.scheduling import (
+    MOST_SHARDS,
+    ShardTask,
+    divided,
+    kubernetes_job,
+    slurm_script,
+    worthwhile_count,
+)
 from envwright.system.workspace import Workspace
 
 EXAMPLES = """examples:
@@ -36,9 +43,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--max",
         type=arguments.positive,
-        default=256,
+        default=MOST_SHARDS,
         metavar="N",
-        help="maximum number of machines (default and limit: 256)",
+        help=f"maximum number of machines (default and limit: {MOST_SHARDS})",
     )
     arguments.printed(command, "github", "slurm", "k8s")
     command.add_argument("--image", metavar="IMAGE", help="k8s: the container image, which has the tool")
@@ -54,6 +61,8 @@ def run(options: argparse.Namespace) -> int:
         print(choice.note, file=sys.stderr)
     work = loads(choice, Workspace(root))
     shards = divided(work, worthwhile_count(work, options.max))
+    if len(shards) == options.max > 1 and _runs_apart(choice, [shard.names for shard in shards]):
+        shards = divided(work, options.max - 1)  # the runs take a machine of their own
     parts: list[tuple[Sequence[str], Sequence[str], float]] = [(shard.names, (), shard.seconds) for shard in shards]
     runs = _runs_apart(choice, [shard.names for shard in shards])
     if runs:

@@ -12,7 +12,7 @@ writes to the Hub.
 With `pages`, the name of the parameter for the beginning of a page, the whole list is fetched. A download gets the key
 only if its address is that of the Hub: the CLI would send it to any address that the Hub names. `check` goes first; if
 it fails, no other call is made. An answer is `{"id", "outcome", "status", "data", "message"}`, where the outcome is ok,
-missing (404), refused (401, 403) or failed (all else, after every attempt).
+missing (404), refused (401, 403) or failed (all else; what `statuses` has, and a lost connection, after every attempt).
 """
 
 import asyncio
@@ -40,7 +40,7 @@ async def main() -> None:
     from prime_cli.core.client import AsyncAPIClient
 
     client = AsyncAPIClient(require_auth=False)
-    gate, retry = asyncio.Semaphore(wanted.get("concurrency", 32)), wanted["retry"]
+    gate, retry = asyncio.Semaphore(wanted["concurrency"]), wanted["retry"]
     try:
         check = wanted.get("check")
         if check:
@@ -48,7 +48,7 @@ async def main() -> None:
             write_line(answer)
             if answer["outcome"] != "ok":
                 return
-        for done in asyncio.as_completed([answered(client, gate, call, retry) for call in wanted.get("calls", ())]):
+        for done in asyncio.as_completed([answered(client, gate, call, retry) for call in wanted["calls"]]):
             write_line(await done)
     finally:
         await client.client.aclose()
@@ -97,7 +97,7 @@ async def download(client: Any, url: str, to: str) -> JsonObject:
     client_of_files = httpx.AsyncClient(follow_redirects=True, timeout=limits)
     async with client_of_files as plain, plain.stream("GET", url, headers=headers) as response:
         response.raise_for_status()
-        with Path(to).open("wb") as file:  # noqa: ASYNC230 - one file at a time, and nothing else waits
+        with Path(to).open("wb") as file:  # noqa: ASYNC230 - a short write, for which other calls may wait
             async for chunk in response.aiter_bytes():
                 size += len(chunk)
                 if size > MOST_BYTES:

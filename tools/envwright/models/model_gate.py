@@ -175,6 +175,7 @@ def judge_results(target: EvaluationTarget, results: Path) -> ValidationResult:
         seconds=seconds,
         tool=__version__,
         gates=("distribution",),
+        rules=set_severities(entry.rules),
         revision=revision_of(target.root),
     )
 

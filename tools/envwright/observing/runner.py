@@ -42,8 +42,6 @@ from envwright.system.file_lock import alone
 from envwright.system.subprocesses import Interrupted, ProgramFailed, terminated_like_interrupted
 from envwright.system.workspace import Workspace
 
-PATIENCE_SECONDS = 2.0
-"""Seconds for the workers' threads to end their children after Ctrl-C."""
 LOOK_SECONDS = 0.2
 IMPORTED_LATE = ("envwright.observing.mutants.source", "envwright.reports.terminal", "envwright.reports.html.page")
 
@@ -204,7 +202,7 @@ def _observe_all(
                 _file_ended(running, results)
         except KeyboardInterrupt:
             stop.set()
-            wait(running, timeout=PATIENCE_SECONDS)
+            wait(running)  # the pools wait for them in any case
             _file_ended(running, results)
             raise
 

@@ -58,7 +58,7 @@ def remember_timing(name: str, timing: Timing, workspace: Workspace) -> None:
 
 
 def expected_timings(names: Iterable[str], workspace: Workspace) -> dict[str, Timing]:
-    """The expected time of each environment: the last one, or the median of known ones."""
+    """The expected time and memory of each environment: the last ones, or the median time and most memory of others."""
     wanted = list(names)
     known = {name: timing for name in wanted if (timing := _read(name, workspace)) is not None}
     guess = Timing(GUESSED_SECONDS, GUESSED_MEMORY)
@@ -88,7 +88,7 @@ def next_to_start(
 ) -> str | None:
     """The environment to start now, or `None` to wait for one that runs.
 
-    `memory` is the limit for all together, in bytes. One that expects more than that runs alone.
+    `memory` is free, in bytes, and all together may use `SHARE_OF_MEMORY` of it. One that expects more runs alone.
     """
     if len(running) >= workers:
         return None

@@ -28,7 +28,7 @@ CheckAnswer = Literal["pass", "fail", "inconclusive"]
 MIN_COVERAGE = 0.9
 """The least share of rollouts that must have a reward."""
 DIGITS = 6
-"""The number of digits to which equal rewards agree."""
+"""The number of decimals to which equal rewards agree."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class MeasuredCheck(MeasuredValue):
 
 @dataclass(frozen=True)
 class UnjudgedCheck:
-    """A classic check without a measure, and why."""
+    """A check of DST002 to DST005 without a measure, and why."""
 
     rule: str
     name: str
@@ -68,7 +68,7 @@ def side(estimate: Estimate, bound: float, *, above: bool) -> CheckAnswer:
 def check(
     rule: str, name: str, estimate: Estimate, bound: float, sample: RolloutSample, *, above: bool
 ) -> MeasuredCheck:
-    """A share against its bound; a bound at the end of the possible range requires nothing."""
+    """A share, mean or deviation against its bound; a bound at the end of the possible range requires nothing."""
     asks_nothing = bound <= 0 if above else bound >= 1
     answer = "pass" if asks_nothing else side(estimate, bound, above=above)
     more = more_needed(estimate, bound, sample) if answer == "inconclusive" else ""
@@ -164,7 +164,7 @@ def incidents(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredChe
 
 
 def checks_of(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredCheck]:
-    """Every check of a sample, in the order of their rules; about format alone if nothing has a reward."""
+    """Every check of a sample, in the order of their rules; those of rewards and groups only if any has a reward."""
     found = [rollouts_are_enough(sample, gate)]
     if sample.clusters:
         draws = sample.draws(sample.clusters)
@@ -182,7 +182,7 @@ def checks_of(sample: RolloutSample, gate: DistributionGate) -> list[MeasuredChe
 
 
 def unjudged_checks(sample: RolloutSample, gate: DistributionGate) -> list[UnjudgedCheck]:
-    """The classic checks that a sample leaves without a measure."""
+    """The checks of DST002 to DST005 that a sample leaves without a measure."""
     found = []
     if not sample.clusters:
         empty = "the declared range is empty" if sample.range.span <= 0 else "no rollout has a reward"

@@ -105,7 +105,7 @@ class SourceFile:
             scope = _Scope(name, returns=returns, rewards=name in self._rewards)
             self._read_defaults(node.params, scope)
             self._visit(node.body, scope, None)
-            self.used |= _names(node)
+            self.used |= _names(node.body)  # defaults and decorators were read when the module was
         self._read_body(node.body.body, f"{name}.<locals>.")
 
     def _runs_itself(self, node: cst.FunctionDef) -> bool:

@@ -28,12 +28,14 @@ _NETWORK_TYPES = {
     *("NetworkBlocked", "OfflineModeIsEnabled", "LocalEntryNotFoundError"),
     *("ConnectTimeout", "MaxRetryError", "gaierror"),
 }
+REFUSED = re.compile(r"\bconnection refused\b|cannot connect to host|all connection attempts failed", re.I)
+"""The messages of connections that nothing answers."""
 _NETWORK_TEXT = re.compile(
     r"couldn't reach|offline mode|HF_HUB_OFFLINE|name resolution|could not resolve host|network is unreachable"
     r"|couldn't find cache for|couldn't connect to ['\"]?https?://|could(?:n't| not) download|failed to download"
     r"|could not load model .* from any source|on the Hugging Face Hub either|\bssh\s[^\n]*\S@[\w.-]+"
     r"|NLTK Downloader|unable to find 'https?://|the gates run offline|network access|internet (?:access|connection)"
-    r"|\bconnection refused\b|cannot connect to host|all connection attempts failed",
+    rf"|{REFUSED.pattern}",
     re.I,
 )
 _DOWNLOADERS = ("git", "curl", "wget")
@@ -49,7 +51,7 @@ _OF_NONE = {"AssertionError", "AttributeError", "KeyError", "TypeError"}
 _IS_ABOUT_VARIABLES = re.compile(
     r"environment variable|\benv(?:ironment)?[ -]var|\bos\.environ\b|(?-i:\bexport [A-Z][A-Z0-9_]+\b)", re.I
 )
-_SECRET_NAME = re.compile(r"\b[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)\b")
+SECRET_NAME = re.compile(r"\b[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)\b")
 
 
 class OutOfTime(BaseException):
@@ -120,7 +122,7 @@ class Sources:
         for raised, said in messages:
             message = _EXAMPLE.sub("", said) if raised == "MissingKeyError" else said
             if raised in _SECRET_TYPES or raised == "KeyError":
-                names |= dict.fromkeys(_SECRET_NAME.findall(message))
+                names |= dict.fromkeys(SECRET_NAME.findall(message))
             for name in _VARIABLE.findall(message):
                 if _IS_ABOUT_VARIABLES.search(message) or (is_own and self._reads_variable(name, trace)):
                     names.setdefault(name)
@@ -318,7 +320,7 @@ def _own_kind(error: BaseException) -> str:
         return "network"
     if name == "CalledProcessError" and downloaded_by(vars(error).get("cmd")):
         return "network"
-    asks = (name in _SECRET_TYPES or isinstance(error, KeyError)) and _SECRET_NAME.search(text_of(error))
+    asks = (name in _SECRET_TYPES or isinstance(error, KeyError)) and SECRET_NAME.search(text_of(error))
     return "missing-secret" if asks else "raised"
 
 

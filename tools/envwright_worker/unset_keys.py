@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-import sysconfig
 from typing import Any
 
-from envwright_worker.failures import Sources
-
-_KEY = re.compile(r"^[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$")
-_STANDARD_LIBRARY = (sysconfig.get_path("stdlib") + "/", "<frozen ")
+from envwright_worker.failures import SECRET_NAME, Sources
+from envwright_worker.guards import STANDARD_LIBRARY
 
 
 def is_named_like_a_key(name: str) -> bool:
     """Whether a variable is probably a secret, by its name."""
-    return _KEY.match(name) is not None
+    return SECRET_NAME.fullmatch(name) is not None
 
 
 class UnsetKeys:
@@ -44,7 +40,7 @@ class UnsetKeys:
         if not is_named_like_a_key(name):
             return
         frame = sys._getframe(2)
-        while frame.f_back is not None and frame.f_code.co_filename.startswith(_STANDARD_LIBRARY):
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(STANDARD_LIBRARY):
             frame = frame.f_back
         place = self._sources.place(frame.f_code.co_filename, frame.f_lineno)
         if place is not None:

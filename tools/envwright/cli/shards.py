@@ -61,10 +61,11 @@ def run(options: argparse.Namespace) -> int:
         print(choice.note, file=sys.stderr)
     work = loads(choice, Workspace(root))
     shards = divided(work, worthwhile_count(work, options.max))
-    if len(shards) == options.max > 1 and _runs_apart(choice, [shard.names for shard in shards]):
-        shards = divided(work, options.max - 1)  # the runs take a machine of their own
-    parts: list[tuple[Sequence[str], Sequence[str], float]] = [(shard.names, (), shard.seconds) for shard in shards]
     runs = _runs_apart(choice, [shard.names for shard in shards])
+    if runs and len(shards) == options.max > 1:
+        shards = divided(work, options.max - 1)  # the runs take a machine of their own
+        runs = _runs_apart(choice, [shard.names for shard in shards])
+    parts: list[tuple[Sequence[str], Sequence[str], float]] = [(shard.names, (), shard.seconds) for shard in shards]
     if runs:
         parts.append(((), runs, RUNS_SECONDS))
     total = len(parts)

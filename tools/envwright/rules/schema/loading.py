@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from envwright_worker.failures import EarlyV1, shortened
+from envwright_worker.failures import REFUSED, EarlyV1, shortened
 from packaging.version import Version
 
 from envwright.declarations.package import folder_of
@@ -54,7 +54,6 @@ TASKS = "tasks"
 _NOT_OF_JUDGES = ("HF_", "HUGGING", "WANDB_", "GITHUB_", "GH_")
 _UNKNOWN_SPLIT = re.compile(r"Unknown split \W?([\w.-]+)\W? ?Should be one of \[(.+?)\]")
 """The message of `datasets`."""
-_REFUSED = re.compile(r"\bconnection refused\b|cannot connect to host|all connection attempts failed", re.IGNORECASE)
 _LACKS_ARGUMENTS = re.compile(r"load_environment\(\) missing \d+ required [\w-]+ arguments?: (.+)")
 _NOT_IN_VERIFIERS = re.compile(
     r"cannot import name '(\w+)' from 'verifiers\b|No module named '(verifiers\.[\w.]+)'"
@@ -223,7 +222,7 @@ def loading_needs_the_network(subject: Subject) -> Iterator[Found]:
         if failure is None or failure.type == NOT_PREPARED:
             continue
         is_beyond = subject.facts.wanted or any(attempt.stage == stage for attempt in subject.facts.network)
-        if _REFUSED.search(failure.message + failure.traceback) and not is_beyond:
+        if REFUSED.search(failure.message + failure.traceback) and not is_beyond:
             outermost = failure.traceback.strip().rpartition("\n")[2]  # often the author's own sentence
             said = shortened(outermost, 300) or described(failure)
             message = f"{_DOING[stage]} needs a service that does not run on this machine: {said}"

@@ -485,11 +485,11 @@ def group_of(environment: Any, row: Mapping[str, Any]) -> tuple[Any, dict[str, A
     """The innermost group of environments that plays a row, or the environment itself, and the row as the group gets
     it: without the names of outer groups in its route."""
     inner = (getattr(environment, "env_map", None) or {}).get(member_name(environment, row))
-    route = info_of(row).get("env_id")
-    if not getattr(inner, "env_map", None) or not isinstance(route, list) or len(route) < 2:
-        return environment, dict(row)
-    rest = route[1:] if len(route) > 2 else route[1]
-    return group_of(inner, {**row, "info": info_of(row) | {"env_id": rest}})
+    if not getattr(inner, "env_map", None):
+        return environment, dict(row)  # a row outside of groups may have an `info` that is no JSON
+    info = info_of(row)
+    rest = info["env_id"][1:]
+    return group_of(inner, {**row, "info": info | {"env_id": rest if len(rest) > 1 else rest[0]}})
 
 
 def info_of(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -592,17 +592,21 @@ def dataset_of(environment: Any, split: str) -> Any:
 def check_task_column(row: Mapping[str, Any]) -> None:
     """Raise `ValueError` where verifiers reads the column `task`, or that key of `info`, as the whole row, and it is
     something else."""
-    if read_task is None:
+    if read_task is None or (row.get("task") is None and not row.get("info")):
         return
-    of_info = info_of(row).get("task") if isinstance(row.get("info"), (str, Mapping)) else None
-    given, where = (
-        (row.get("task"), "column `task`") if of_info is None else (of_info, "column `info` with a key `task`")
-    )
     try:
         is_whole = not row.get("prompt") or bool(read_task(row).get("prompt"))
     except (ValueError, TypeError):
         is_whole = False
-    if not is_whole:
+    if is_whole:
+        return
+    info: Any = None
+    with contextlib.suppress(ValueError):  # an `info` that is no JSON is refused by verifiers itself
+        info = info_of(row)
+    of_info = info.get("task") if isinstance(info, Mapping) else None
+    given = row.get("task") if of_info is None else of_info
+    if given is not None:
+        where = "column `task`" if of_info is None else "column `info` with a key `task`"
         raise ValueError(
             f"the dataset has a {where} ({str(given)[:60]!r}), which verifiers {vf.__version__} reads as the whole row "
             "in JSON: rename it, or require a release that does not read it"

@@ -155,7 +155,6 @@ def test_package_name_with_path_is_a_problem(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("README.md", b"\xff\xfe"),
         ("README.md", b"a\x00"),
         (".gitignore", b"[z-a]\n"),
         ("tests/cases.yaml", b"\xff"),
@@ -169,6 +168,12 @@ def test_package_name_with_path_is_a_problem(tmp_path: Path, name: str) -> None:
 def test_package_file_that_is_broken_is_named(tmp_path: Path, name: str, content: bytes) -> None:
     files = {problem.file for problem in read(tmp_path, {name: content}).problems}
     assert files == {f"environments/sums/{name}"}
+
+
+def test_readme_in_another_encoding_is_read(tmp_path: Path) -> None:
+    folder = write_environment(tmp_path, "sums", {"README.md": "It\u2019s sums\n".encode("cp1252")})
+    reading = read_package(folder, tmp_path)
+    assert (reading.problems, reading.package and reading.package.readme) == ((), "It\ufffds sums\n")
 
 
 def test_package_link_outside_repository_stops_reading(tmp_path: Path) -> None:

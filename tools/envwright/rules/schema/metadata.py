@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
+from envwright.declarations.declared_text import REPLACEMENT
 from envwright.declarations.package import folder_of
 from envwright.facts.observed import Place
 from envwright.rules.engine import Found, Subject, rule
@@ -213,15 +214,18 @@ def _announces(title: str, beginnings: tuple[str, ...]) -> bool:
 
 @rule("SCH020", gate="schema", severity="warning", publishing=True)
 def readme_is_missing(subject: Subject) -> Iterator[Found]:
-    """The README is missing or empty.
+    """The README is missing, empty or not UTF-8.
 
-    What: README.md exists in the environment's folder and has text.
+    What: README.md exists in the environment's folder and has UTF-8 text.
     Why: It is the environment's page on the Hub.
     Fix: Write README.md with the sections task, format, reward and usage. `envwright new` writes an example.
     """
     readme = subject.package.readme
     if readme is None or not readme.strip():
         yield Found("README.md is missing" if readme is None else "README.md is empty", Evidence(), Place("README.md"))
+    elif REPLACEMENT in readme:
+        line = readme.count("\n", 0, readme.index(REPLACEMENT)) + 1
+        yield Found("README.md is not UTF-8 text", Evidence(), Place("README.md", line), fix="Save it as UTF-8.")
 
 
 @rule("SCH021", gate="schema", severity="warning", publishing=True)

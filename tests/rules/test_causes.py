@@ -154,11 +154,14 @@ def test_derived_reply_that_earns_nothing_is_inconclusive() -> None:
     assert judgement.verdict == "inconclusive"
 
 
-@pytest.mark.parametrize(("junk", "rules"), [(0.5, {"RWD004"}), (0.7, {"RWD004", "RWD061"})])
-def test_junk_that_earns_what_silence_does_has_the_same_cause(junk: float, rules: set[str]) -> None:
-    given = (*scores(nop={"reward": 0.5}), replace(score("nop"), policy="long-junk", reward=junk))
+@pytest.mark.parametrize(("policy", "rule"), [("nop", "RWD004"), ("format_only", "RWD006")])
+@pytest.mark.parametrize(("junk", "is_another"), [(0.5, False), (0.7, True)])
+def test_long_junk_that_earns_what_less_does_has_the_same_cause(
+    policy: str, rule: str, junk: float, is_another: bool
+) -> None:
+    given = (*scores(**{policy: {"reward": 0.5}}), replace(score("nop"), policy="long-junk", reward=junk))
     found = deciding(subject(scores=given))
-    assert {finding.rule for finding in found} & {"RWD004", "RWD061"} == rules
+    assert {finding.rule for finding in found} & {rule, "RWD061"} == {rule, *(["RWD061"] if is_another else [])}
 
 
 @pytest.mark.parametrize(("derived", "rules"), [(True, {"RWD001"}), (False, {"RWD001", "RWD006"})])

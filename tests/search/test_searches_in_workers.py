@@ -86,6 +86,24 @@ def grade(reply, answer):
 """
 
 
+WORDS = planted(
+    "words",
+    "",
+    """
+def grade(reply, answer):
+    said = final(reply)
+    return 1.0 if answer.isdigit() and said == answer else 0.1 * (said is not None)
+""",
+    rows=tuple(
+        {"question": f"How much is {place}?", "answer": answer}
+        for place, answer in enumerate(
+            (*["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"], "10", "11", "12")
+        )
+    ),
+)
+"""Nine of the twelve derived replies are not what the reward reads."""
+
+
 @pytest.fixture(autouse=True)
 def ends_by_count(stage_cost: Callable[[str, float], None]) -> None:
     """A busy machine changes nothing."""
@@ -138,6 +156,16 @@ def test_worker_search_sound_reward_finds_nothing(
     assert facts.search is not None
     assert facts.search.ended in ("evaluations", "time")
     assert not fired(each, facts, tmp_path)
+
+
+def test_tasks_whose_derived_reply_earns_far_less_than_others_are_no_probe_tasks(
+    observations: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "EVALUATIONS", 300)
+    facts = searched(observations, WORDS, tmp_path)
+    assert facts.search is not None
+    assert {probed.gold for probed in facts.search.panel} == {1.0}
+    assert "RWD085" not in {finding.rule for finding in fired(WORDS, facts, tmp_path)}
 
 
 @pytest.mark.slow

@@ -237,7 +237,7 @@ def _is_the_oracles(_: Finding, consequence: Finding) -> bool:
 
 
 def _pays_alike(cause: Finding, consequence: Finding) -> bool:
-    """Whether junk earns what an empty reply does, for the same reason."""
+    """Whether junk earns what an empty reply, or short junk in its place, does: for the same reason."""
     one, other = cause.evidence.earned, consequence.evidence.earned
     return one is not None and other is not None and one.reward == other.reward
 
@@ -285,7 +285,7 @@ CAUSES = (
     Cause(("SCH050",), ("DST001", "RWD010")),
     Cause(GOLD_FAILS, (*COMPARISONS_WITH_GOLD, *MUTANTS, *DISTRIBUTION, "SMK006", "SMK012"), _touches_all),
     Cause(GOLD_FAILS, ("SCH055", "RWD006"), _is_derived),
-    Cause(("RWD004",), ("RWD061", "RWD079"), _pays_alike),
+    Cause(("RWD004", "RWD006"), ("RWD061", "RWD079"), _pays_alike),
     Cause(("RWD007",), CHANGED_ANSWERS, _reads_no_answer),
     Cause(GOLD_FAILS, ("RWD010",), _earns_nothing),
     Cause(GOLD_FAILS, LOST_ROLLOUTS, _is_undecided),

@@ -31,6 +31,8 @@ LEAST_SECONDS = 0.1
 def answer(session: Session, request: JobRequest) -> None:
     """Search, and in a multi-turn environment replay the finds."""
     candidates = _candidates(session, request)
+    if session.policies.oracle.derived:
+        candidates = _well_paid(session, candidates, request["seconds_per_reply"])
     settings = session.policies.answer
     probe_tasks = probe_tasks_of(candidates, settings.type, settings.tolerance, PROBE_TASKS + 3)
     skipped = _why_not(session, candidates, probe_tasks)
@@ -54,6 +56,17 @@ def _candidates(session: Session, request: JobRequest) -> list[ProbeTask]:
         if gold is not None and not gold.get("tool_calls") and _has_answer(session, task, gold):
             candidates.append(_probe_task(task, [gold]))
     return candidates
+
+
+def _well_paid(session: Session, candidates: list[ProbeTask], seconds: float) -> list[ProbeTask]:
+    """Those whose derived reply earns at least half of what any other does: one that earns less is probably wrong."""
+    scoring = DirectScoring(session)
+    try:
+        earned = [scoring.scored(each.task, each.conversation, seconds)["reward"] or 0.0 for each in candidates]
+    except OutOfTime:
+        return candidates  # the search itself shortens the time of replies that hang
+    most = max(earned, default=0.0)
+    return [each for each, reward in zip(candidates, earned, strict=True) if reward >= most / 2]
 
 
 def _probe_task(task: TaskView, conversation: Sequence[Message]) -> ProbeTask:
@@ -153,10 +166,7 @@ class _Work:
         return True
 
     def _meet_gold(self, grader: CandidateGrader) -> None:
-        """Keep the tasks on which the reference reply earns more than an empty one.
-
-        A derived reply that earns less than half of what another one does is probably wrong.
-        """
+        """Keep the tasks on which the reference reply earns more than an empty one."""
         kept: list[ProbeTask] = []
         for probe in self._probe_tasks:
             self._probe_tasks = [*kept, probe]
@@ -169,8 +179,7 @@ class _Work:
                 kept.append(probe)
             if len(kept) == PROBE_TASKS:
                 break
-        places = grader.keep_well_paid() if self._session.policies.oracle.derived else range(len(kept))
-        self._probe_tasks = [kept[place] for place in places]
+        self._probe_tasks = kept
 
     def _score(self, place: int, reply: str, blind: bool) -> Mapping[str, Any]:
         probe, session = self._probe_tasks[place], self._session

@@ -149,15 +149,6 @@ class CandidateGrader:
         self.nothings.append(nothing)
         return True
 
-    def keep_well_paid(self) -> list[int]:
-        """Keep the probe tasks whose reference replies earn at least half of the most; returns their places before."""
-        most = max((gold.reward or 0.0 for gold in self.golds), default=0.0)
-        kept = [place for place, gold in enumerate(self.golds) if (gold.reward or 0.0) >= most / 2]
-        self.golds = [self.golds[place] for place in kept]
-        self.nothings = [self.nothings[place] for place in kept]
-        self.broken = [{**each, "task": kept.index(each["task"])} for each in self.broken if each["task"] in kept]
-        return kept
-
     def _base(self, nothing: Graded) -> float:
         """The start of the reference gain: the reward of an empty reply, or the declared minimum if that is less."""
         return self._minimum if nothing.reward is None else min(nothing.reward, self._minimum)

@@ -24,6 +24,8 @@ from envwright_worker.session import Session
 
 TASKS_LOOKED_AT = 60
 SCRIPT_TURNS = 40
+_Reference = tuple[TaskView, Sequence[Message]]
+"""A task, and the conversation of the oracle on it."""
 LEAST_SECONDS = 0.1
 """The time limit of a reply after others hung."""
 
@@ -31,8 +33,6 @@ LEAST_SECONDS = 0.1
 def answer(session: Session, request: JobRequest) -> None:
     """Search, and in a multi-turn environment replay the finds."""
     candidates = _candidates(session, request)
-    if session.policies.oracle.derived:
-        candidates = _well_paid(session, candidates, request["seconds_per_reply"])
     settings = session.policies.answer
     probe_tasks = probe_tasks_of(candidates, settings.type, settings.tolerance, PROBE_TASKS + 3)
     skipped = _why_not(session, candidates, probe_tasks)
@@ -47,45 +47,50 @@ def answer(session: Session, request: JobRequest) -> None:
 
 
 def _candidates(session: Session, request: JobRequest) -> list[ProbeTask]:
+    """The tasks whose reference conversation states the answer in its last reply."""
     tasks = list(session.kept.values())
     if session.adapter.conversational:
-        return _played(session, tasks[: request["conversations"]], request)
-    candidates = []
-    for task in tasks[:TASKS_LOOKED_AT]:
-        gold = session.asked_oracle(task, request["seconds_per_reply"])
-        if gold is not None and not gold.get("tool_calls") and _has_answer(session, task, gold):
-            candidates.append(_probe_task(task, [gold]))
-    return candidates
-
-
-def _well_paid(session: Session, candidates: list[ProbeTask], seconds: float) -> list[ProbeTask]:
-    """Those whose derived reply earns at least half of what any other does: one that earns less is probably wrong."""
-    scoring = DirectScoring(session)
-    try:
-        earned = [scoring.scored(each.task, each.conversation, seconds)["reward"] or 0.0 for each in candidates]
-    except OutOfTime:
-        return candidates  # the search itself shortens the time of replies that hang
-    most = max(earned, default=0.0)
-    return [each for each, reward in zip(candidates, earned, strict=True) if reward >= most / 2]
-
-
-def _probe_task(task: TaskView, conversation: Sequence[Message]) -> ProbeTask:
-    gold, known = text_of(conversation[-1]), answer_of(task.data)
-    return ProbeTask(task, find_payload(gold).answer if known is None else known, gold, tuple(conversation))
-
-
-def _played(session: Session, tasks: Sequence[TaskView], request: JobRequest) -> list[ProbeTask]:
-    """The conversations of the oracle in a multi-turn environment, played if they are missing."""
-    jobs = [RolloutRequest(oracle.name, task.index) for task in tasks if task.index not in session.golden]
-    for row in session.rollouts(jobs, len(jobs), request["seconds_per_play"]) if jobs else ():
-        if row["failure"] is None:
-            session.golden[row["task"]] = row["completion"]
-    known = [(task, session.golden[task.index]) for task in tasks if session.golden.get(task.index)]
+        known = _played(session, tasks[: request["conversations"]], request)
+    else:
+        known = _asked(session, tasks[:TASKS_LOOKED_AT], request)
+    if session.policies.oracle.derived:
+        known = _well_paid(session, known, request["seconds_per_reply"])
     return [
         _probe_task(task, conversation)
         for task, conversation in known
         if conversation[-1]["role"] == "assistant" and _has_answer(session, task, conversation[-1])
     ]
+
+
+def _asked(session: Session, tasks: Sequence[TaskView], request: JobRequest) -> list[_Reference]:
+    """The replies of the oracle."""
+    asked = [(task, session.asked_oracle(task, request["seconds_per_reply"])) for task in tasks]
+    return [(task, [gold]) for task, gold in asked if gold is not None and not gold.get("tool_calls")]
+
+
+def _played(session: Session, tasks: Sequence[TaskView], request: JobRequest) -> list[_Reference]:
+    """The conversations of the oracle in a multi-turn environment, played if they are missing."""
+    jobs = [RolloutRequest(oracle.name, task.index) for task in tasks if task.index not in session.golden]
+    for row in session.rollouts(jobs, len(jobs), request["seconds_per_play"]) if jobs else ():
+        if row["failure"] is None:
+            session.golden[row["task"]] = row["completion"]
+    return [(task, session.golden[task.index]) for task in tasks if session.golden.get(task.index)]
+
+
+def _well_paid(session: Session, known: list[_Reference], seconds: float) -> list[_Reference]:
+    """Those whose derived reply earns at least half of what any other does: one that earns less is probably wrong."""
+    scoring = DirectScoring(session)
+    try:
+        earned = [scoring.scored(task, conversation, seconds)["reward"] or 0.0 for task, conversation in known]
+    except OutOfTime:
+        return known  # the search itself shortens the time of replies that hang
+    most = max(earned, default=0.0)
+    return [each for each, reward in zip(known, earned, strict=True) if reward >= most / 2]
+
+
+def _probe_task(task: TaskView, conversation: Sequence[Message]) -> ProbeTask:
+    gold, known = text_of(conversation[-1]), answer_of(task.data)
+    return ProbeTask(task, find_payload(gold).answer if known is None else known, gold, tuple(conversation))
 
 
 def _has_answer(session: Session, task: TaskView, reply: Message) -> bool:

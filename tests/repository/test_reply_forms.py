@@ -93,6 +93,19 @@ def test_list_is_the_value_of_the_described_key_unless_that_is_a_text(shape: str
     assert json.loads(framed("[1, 2]", f'Answer in JSON: {{"plan": {shape}}}')) == {"plan": plan}
 
 
+@pytest.mark.parametrize(
+    ("answer", "platform"),
+    [
+        ({"expected_platform": "Newegg", "max_days": 2}, "Newegg"),
+        ({"target_platform": "eBay", "expected_platform": "Newegg"}, "Newegg"),
+        ({"avoid_platform": "eBay", "target_platform": "Newegg"}, "Newegg"),
+    ],
+)
+def test_object_takes_the_likeliest_of_near_names(answer: dict[str, object], platform: str):
+    found = json.loads(framed(json.dumps(answer), 'Reply in JSON: {"recommended_platform": str, "reasons": [str]}'))
+    assert found["recommended_platform"] == platform
+
+
 def test_object_takes_the_right_values_of_the_answer_under_near_names():
     answer = {"ids": 3, "expected_platform": "Newegg", "max_lead_days": 2, "hard_ids": ["b"], "positive_ids": ["a"]}
     answer |= {"condition": "new"}

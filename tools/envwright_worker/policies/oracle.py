@@ -114,8 +114,8 @@ _DESCRIBED_OBJECT = re.compile(r"\{\s*\"\w+\"\s*:[^{}]*\}")
 _DESCRIBED_KEY = re.compile(r"\"(\w+)\"\s*:\s*(.*?)\s*(?=,\s*\"\w+\"\s*:|\}$)", re.DOTALL)
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?")
 _CHOICES = re.compile(r"[^\w-]+")
-_OF_RIGHT = ("answer", "correct", "expected", "gold", "optimal", "positive", "reference", "right", "target", "true")
-"""First words of the names of right values, where others have the same last word."""
+_OF_RIGHT = ("expected", "correct", "right", "true", "gold", "answer", "reference", "optimal", "target", "positive")
+"""First words of the names of right values, where others have the same last word, the likeliest first."""
 LONGEST_EXAMPLE = 300
 """The most characters of an element in a prompt that shows the form of a reply; longer ones are part of the task."""
 ANSWER_KEYS = ("answer", "final_answer", "label", "result", "prediction", "choice", "output", "verdict")
@@ -297,9 +297,9 @@ def _filled(described: str, answer: str) -> dict[str, Any] | None:
     `expected_label`; they come last, where an answer is looked for. `None` if there is no such key.
     """
     shapes = dict(_DESCRIBED_KEY.findall(described))
-    given = json_value(answer) if answer.lstrip()[:1] == "{" else None
-    if isinstance(given, dict) and given.keys() & shapes.keys():
-        held = {key: given[name] for key in shapes if (name := _name_of(key, given)) is not None}
+    given = json_value(answer, {}) if answer.lstrip()[:1] == "{" else {}
+    held = {key: given[name] for key in shapes if (name := _name_of(key, given)) is not None} if given else {}
+    if held:
         return {key: _any_value(shape) for key, shape in shapes.items() if key not in held} | held
     offering = [key for key, shape in shapes.items() if answer.lower() in _CHOICES.split(shape.lower())]
     named = [key for key in shapes if key.lower() in ANSWER_KEYS]
@@ -313,13 +313,19 @@ def _filled(described: str, answer: str) -> dict[str, Any] | None:
 
 
 def _name_of(key: str, given: Mapping[str, Any]) -> str | None:
-    """The name under which an answer has the value of a described key; `None` if it has none."""
+    """The name under which an answer has the value of a described key; `None` if it has none.
+
+    Of several with the same last word it is that of a right value, and of these the likeliest.
+    """
     if key in given:
         return key
     *_, last = key.lower().split("_")
     near = [name for name in given if name.lower().split("_")[-1] == last]
-    right = [name for name in near if name.lower().split("_")[0] in _OF_RIGHT]
-    return next((names[0] for names in (near, right) if len(names) == 1), None)
+    if len(near) == 1:
+        return near[0]
+    begun = ([name for name in near if name.lower().split("_")[0] == word] for word in _OF_RIGHT)
+    likeliest = next(filter(None, begun), [])
+    return likeliest[0] if len(likeliest) == 1 else None
 
 
 def _any_value(shape: str) -> Any:

@@ -301,6 +301,11 @@ ACCEPTING = {
         "any(final(reply) == each.strip() for each in answer.split(';'))",
     ),
     "lines": (lambda number: [str(number), SQUARES[number]], "(final(reply) or '').splitlines() == answer"),
+    "set": (
+        lambda number: [number, number + 7],
+        "re.fullmatch(r'{[0-9, ]+}', final(reply) or '') is not None"
+        " and {int(each) for each in final(reply)[1:-1].split(',')} == set(answer)",
+    ),
     "accepted": (lambda number: {"known": [SQUARES[number], "?"]}, "final(reply) in answer['known'][:1]"),
 }
 

@@ -192,13 +192,15 @@ def text_of_value(value: object) -> str | None:
 def spellings(answer: str) -> list[str]:
     """The ways in which a right reply may write an answer, the task's own first.
 
-    The elements of a list are the lines of an answer, or stand in one line, or each is an answer; so is each part of
-    "A; B" and of "A|B". A number keeps its separators: a reward that does not read the task's own spelling is wrong.
+    The elements of a list are the lines of an answer, or stand in one line, also in the braces of a set, or each is an
+    answer; so is each part of "A; B" and of "A|B". A number keeps its separators: a reward that does not read the
+    task's own spelling is wrong.
     """
     listed = elements_of(answer)
     if listed:
         texts = [each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in listed]
-        ways = [answer, "\n".join(texts), ", ".join(texts), texts[0]]
+        line = ", ".join(texts)
+        ways = [answer, "\n".join(texts), line, f"{{{line}}}", texts[0]]
     else:
         ways = [answer, _ALTERNATIVE.split(answer.strip())[0] if len(answer) <= LONGEST_ALTERNATIVES else answer]
     return [way for way in dict.fromkeys(ways) if way.strip()]

@@ -241,9 +241,35 @@ def test_sources_of_uv_become_addresses_of_requirements(tmp_path: Path) -> None:
         "local",
         "both @ git+ssh://git@example.org/a/both.git@v1 ; (python_version >= \"3.12\") and (sys_platform == 'linux')",
         "both @ git+https://example.org/both@old ; (python_version >= \"3.12\") and (sys_platform != 'linux')",
+        "both; python_version >= '3.12'",
         "url @ https://example.org/u.whl",
     )
     assert sources_left_out(pyproject) == ("local",)
+
+
+def test_source_that_is_no_repository_is_left_out_beside_one_that_is(tmp_path: Path) -> None:
+    mixed = """both = [
+    { git = "https://example.org/both", marker = "sys_platform == 'linux'" },
+    { index = "cpu", marker = "sys_platform != 'linux'" },
+]
+"""
+    sources = SOURCES[: SOURCES.index("both = [")] + mixed
+    folder = write_environment(tmp_path, "sums", {"pyproject.toml": sources})
+    assert sources_left_out(read_pyproject(folder / "pyproject.toml", tmp_path)) == ("local", "both")
+
+
+@pytest.mark.parametrize("marker", ['os_name ~= "posix"', '"x" in extras'])
+def test_marker_that_cannot_be_evaluated_is_a_problem_of_pyproject(tmp_path: Path, marker: str) -> None:
+    requirement = f"b; {marker}"
+    problem = only(read(tmp_path, f"{locked(requirement)}b==1 {HASH}\n", (requirement,))[1])
+    assert problem.file.endswith("pyproject.toml")
+    assert problem.message == "has a marker that cannot be evaluated"
+
+
+def test_pin_with_a_marker_that_cannot_be_evaluated_may_be_the_one(tmp_path: Path) -> None:
+    pins = f"b==1 ; os_name == 'nt' {HASH}\nb==2 ; os_name ~= 'posix' {HASH}\n"
+    lock, problems = read(tmp_path, f"{locked('b')}{pins}", ("b",))
+    assert (lock and lock.pins.get("b"), problems) == ("2", [])
 
 
 def test_requirement_without_pin_is_a_problem_of_pyproject(tmp_path: Path) -> None:

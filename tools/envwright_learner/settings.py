@@ -6,12 +6,14 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from envwright.declarations.problem import nearest
+from envwright.facts.observed import first_problem
 from envwright.training.run_folder import UnfitSettings
+from pydantic import Field, TypeAdapter, ValidationError
 
-TABLES = ("model", "rollouts", "grpo", "lora", "wandb")
+TABLES = ("rollouts", "grpo", "lora", "wandb")
 MAY_CHANGE = frozenset({"max_steps", "save_steps", "save_total_limit", "eval_steps", "report_to", "logging_steps"})
 """Settings of `[grpo]` that may change before a run is resumed."""
 MAY_CHANGE_OF_ROLLOUTS = frozenset({"max_concurrent", "resume_from", "max_hours", "rare_tasks"})
@@ -21,23 +23,28 @@ OFTEN = 5
 """Times that a task is drawn for each time of a rare one: as by the weights of prime-rl's pools, 1 and 0.2."""
 
 
+_Count = Annotated[int, Field(strict=True, ge=1)]
+_Duration = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+_Temperature = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+
+
 @dataclass(frozen=True)
 class RolloutSettings:
     """`[rollouts]`: the environment and the settings of rollouts."""
 
     environment: str
     args: Mapping[str, Any] = field(default_factory=dict)
-    max_concurrent: int = 64
-    seconds: float = 600.0
+    max_concurrent: _Count = 64
+    seconds: _Duration = 600.0
     """Maximum seconds of one rollout."""
-    seq_len: int = 4096
+    seq_len: _Count = 4096
     """The most tokens of a conversation with its replies."""
-    eval_tasks: int | None = None
+    eval_tasks: _Count | None = None
     """Tasks that are kept from training to evaluate on; `None` is a fifth, at most 64."""
-    eval_temperature: float | None = None
+    eval_temperature: _Temperature | None = None
     resume_from: str | None = None
     """A checkpoint to start from if the run has none of its own."""
-    max_hours: float | None = None
+    max_hours: _Duration | None = None
     rare_tasks: Sequence[int] = ()
     """Tasks of the training that are drawn less often than others."""
 
@@ -79,12 +86,14 @@ def read_settings(path: Path) -> LearnerSettings:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UnfitSettings(f"{path} does not exist; write it with: envwright train compile") from None
+    except OSError as error:
+        raise UnfitSettings(f"{path} cannot be read: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UnfitSettings(f"{path} is not valid TOML: {error}") from None
-    _known(path, "", raw, TABLES)
+    _known(path, "", raw, ("model", *TABLES))
     if not isinstance(raw.get("model"), str) or not raw["model"].strip():
         raise UnfitSettings(f"{path}: model is missing")
-    tables = {name: raw.get(name, {}) for name in TABLES[1:]}
+    tables = {name: raw.get(name, {}) for name in TABLES}
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise UnfitSettings(f"{path}: {name} is not a table")
@@ -93,10 +102,15 @@ def read_settings(path: Path) -> LearnerSettings:
         raise UnfitSettings(f"{path}: rollouts.environment is missing")
     if tables["grpo"].get("trust_remote_code"):
         raise UnfitSettings(f"{path}: grpo.trust_remote_code would run a model author's code here; it must be off")
-    if float(tables["grpo"].get("temperature", 1.0)) <= 0:
+    temperature = tables["grpo"].get("temperature", 1.0)
+    if not isinstance(temperature, (int, float)) or temperature <= 0:
         raise UnfitSettings(f"{path}: grpo.temperature must be above 0: at 0 all rollouts of a task are identical")
+    try:
+        rollouts = TypeAdapter(RolloutSettings).validate_python(tables["rollouts"])
+    except ValidationError as error:
+        raise UnfitSettings(f"{path}: rollouts.{first_problem(error)}") from None
     lora = tables["lora"] if "lora" in raw else None
-    return LearnerSettings(raw["model"], RolloutSettings(**tables["rollouts"]), tables["grpo"], lora, tables["wandb"])
+    return LearnerSettings(raw["model"], rollouts, tables["grpo"], lora, tables["wandb"])
 
 
 def _known(path: Path, before: str, given: Mapping[str, Any], known: Any) -> None:

@@ -39,6 +39,10 @@ def test_settings_of_committed_file_are_read_completely() -> None:
         (LEAST + "[gpro]\n", "there is no gpro; did you mean grpo"),
         (LEAST + "[grpo]\ntrust_remote_code = true\n", "must be off"),
         (LEAST + "[grpo]\ntemperature = 0.0\n", "must be above 0"),
+        (LEAST + "[grpo]\ntemperature = 'hot'\n", "temperature must be above 0"),
+        (LEAST + "max_concurrent = '8'\n", "rollouts.max_concurrent: Input should be a valid integer"),
+        (LEAST + "max_hours = 'soon'\n", "rollouts.max_hours: Input should be a valid number"),
+        (LEAST + "eval_tasks = 0\n", "rollouts.eval_tasks: Input should be greater than or equal to 1"),
         ("model = \n", "is not valid TOML"),
         ("model = 'm'\nrollouts = 3\n", "rollouts is not a table"),
     ],
@@ -48,7 +52,12 @@ def test_settings_that_cannot_run_are_refused(tmp_path: Path, text: str, expecte
         read_settings(file_of(tmp_path, text))
 
 
-def test_run_identity_allows_only_more_steps(tmp_path: Path) -> None:
+def test_folder_in_place_of_settings_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnfitSettings, match="cannot be read: Is a directory"):
+        read_settings(tmp_path)
+
+
+def test_run_identity_allows_more_steps_and_no_other_learning_rate(tmp_path: Path) -> None:
     first = read_settings(file_of(tmp_path, LEAST + "[grpo]\nmax_steps = 1\nlearning_rate = 1e-5\n"))
     longer = read_settings(file_of(tmp_path, LEAST + "[grpo]\nmax_steps = 9\nlearning_rate = 1e-5\n"))
     other = read_settings(file_of(tmp_path, LEAST + "[grpo]\nmax_steps = 1\nlearning_rate = 1e-4\n"))

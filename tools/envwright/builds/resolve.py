@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 
-from packaging.markers import UndefinedEnvironmentName
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from envwright.builds.interpreter import interpreter_for
@@ -20,7 +18,7 @@ from envwright.declarations.package import Package
 from envwright.facts.observed import Failure
 from envwright.files.atomic_write import write_whole
 from envwright.packages.lock import LOCK_FILE, inputs_digest, render
-from envwright.packages.pyproject import readable_requirement
+from envwright.packages.pyproject import holds, readable_requirement
 from envwright.system.scratch_folder import temporary_scratch
 from envwright.system.subprocesses import ProgramFailed, run_program
 
@@ -179,19 +177,10 @@ def _wanted(text: str, extra: str, python: dict[str, str]) -> Iterator[_Wanted]:
     if "extra" in text and not extra and _OF_EXTRA.search(text):
         return
     requirement = readable_requirement(text)
-    if requirement is not None and _applies(requirement, extra, python):
+    if requirement is not None and holds(requirement.marker, python, extra) is not False:
         name = canonicalize_name(requirement.name)
         yield name, ""
         yield from ((name, canonicalize_name(each)) for each in requirement.extras)
-
-
-def _applies(requirement: Requirement, extra: str, python: dict[str, str]) -> bool:
-    if requirement.marker is None:
-        return True
-    try:
-        return requirement.marker.evaluate({**python, "extra": extra})
-    except (UndefinedEnvironmentName, ValueError):  # it cannot be evaluated, so it may apply
-        return True
 
 
 @lru_cache(maxsize=8)  # environments of one lock share it

@@ -35,7 +35,7 @@ from envwright.declarations.declared_text import read_text, relative
 from envwright.declarations.document import long_number
 from envwright.declarations.package import Lock
 from envwright.declarations.problem import DeclarationError, Problem
-from envwright.packages.pyproject import readable_requirement
+from envwright.packages.pyproject import holds, readable_requirement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -99,7 +99,7 @@ class ParsedLock:
         python = python_used(requires_python)
         chosen: dict[str, str] = {}
         for pin in self.pins:
-            if pin.name not in chosen or not pin.marker or Marker(pin.marker).evaluate(dict(python)):
+            if pin.name not in chosen or not pin.marker or holds(Marker(pin.marker), python) is not False:
                 chosen[pin.name] = pin.version
         return chosen
 
@@ -182,7 +182,7 @@ def parse_lock(text: str) -> ParsedLock:
     for line, row in enumerate(text.split("\n"), start=1):
         if len(row.splitlines()) > 1:
             shown = row.strip().encode("unicode_escape").decode()[:120]
-            mistakes.append((line, "contains a character at which uv begins another line", shown))
+            mistakes.append((line, "contains a character that some readers take for the end of a line", shown))
         if header := _RESOLVED_FROM.fullmatch(row.strip()):
             stated[header[1]].append(header[2])
         elif "://" in row and not _COMMIT.fullmatch(row.strip()):
@@ -332,9 +332,14 @@ def _unsatisfied(
     requires = pyproject.table("project").get("dependencies", ())
     for index, text in enumerate(requires if isinstance(requires, list) else ()):
         requirement = readable_requirement(text) if isinstance(text, str) else None
-        if requirement is None or (requirement.marker and not requirement.marker.evaluate({**python, "extra": ""})):
+        applies = requirement is not None and holds(requirement.marker, python)
+        if requirement is None or applies is False:
             continue
         key = f"project.dependencies[{index}]"
+        if applies is None:
+            compare = "compare versions, or texts by == and !="
+            yield pyproject.problem(key, "has a marker that cannot be evaluated", text, fix=compare)
+            continue
         candidates, bounds = by_name.get(canonicalize_name(requirement.name), []), requirement.specifier
         if not candidates:
             yield pyproject.problem(key, "is not in requirements.lock", text, fix=fix)
@@ -350,10 +355,10 @@ def requirements_to_lock(pyproject: Pyproject) -> tuple[str, ...]:
 
 
 def sources_left_out(pyproject: Pyproject) -> tuple[str, ...]:
-    """Requirements with a source other than a git repository: a folder or an index. They lock from the usual index."""
+    """Requirements with a source other than a git repository: a folder or an index, in whose place the usual one is."""
     requirements = map(readable_requirement, _requires(pyproject))
     names = {canonicalize_name(requirement.name) for requirement in requirements if requirement}
-    return tuple(name for name, found in _sources(pyproject).items() if name in names and not any(map(_is_git, found)))
+    return tuple(name for name, found in _sources(pyproject).items() if name in names and not all(map(_is_git, found)))
 
 
 def development_requires(pyproject: Pyproject) -> frozenset[str]:
@@ -382,6 +387,7 @@ def _is_git(source: Mapping[str, Any]) -> bool:
 
 
 def _located(text: str, sources: Mapping[str, list[Mapping[str, Any]]]) -> Iterator[str]:
+    """The requirement at each of its addresses, and from the package index where no marker holds, as uv resolves it."""
     requirement = readable_requirement(text)
     found = sources.get(canonicalize_name(requirement.name), []) if requirement else []
     repositories = [source for source in found if _is_git(source)]
@@ -393,6 +399,8 @@ def _located(text: str, sources: Mapping[str, list[Mapping[str, Any]]]) -> Itera
         markers = [str(marker) for marker in (requirement.marker, source.get("marker")) if marker]
         marker = " and ".join(f"({each})" for each in markers) if len(markers) > 1 else "".join(markers)
         yield f"{requirement.name}{extras} @ {_address(source)}" + (f" ; {marker}" if marker else "")
+    if all(source.get("marker") for source in repositories):
+        yield text
 
 
 def _address(source: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from packaging.markers import UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 
 from envwright.declarations.declared_text import read_text, relative
@@ -16,6 +17,8 @@ from envwright.declarations.problem import Problem
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from packaging.markers import Marker
 
 MAX_BYTES = 1_000_000
 
@@ -136,4 +139,14 @@ def readable_requirement(text: str) -> Requirement | None:
     try:
         return parse_requirement(text)
     except InvalidRequirement:
+        return None
+
+
+def holds(marker: Marker | None, values: Mapping[str, str], extra: str = "") -> bool | None:
+    """Whether a requirement's marker holds; `None` if it cannot be evaluated, as `sys_platform ~= "linux"`."""
+    if marker is None:
+        return True
+    try:
+        return marker.evaluate({**values, "extra": extra})
+    except (UndefinedEnvironmentName, ValueError):
         return None

@@ -125,7 +125,8 @@ class Beginning:
         if changed := sorted(key for key in {*before, *now} if before.get(key) != now.get(key)):
             raise UnfitSettings(
                 f"{self.folder} holds a run with other settings ({', '.join(changed)}): move it away, or give this one "
-                "another name; only max_steps and the intervals of saving and evaluation may change"
+                "another name; only max_steps, max_concurrent, budget, difficulty, resume, wandb, and how often it "
+                "saves, logs and evaluates may change"
             )
 
     def _not_beyond(self, own: Path, earlier: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from envwright.observing.mutants.source import mutants_of
 from envwright_worker.effort import BudgetSpent, ProcessorBudget, processor_limit, processor_seconds
 from envwright_worker.failures import OutOfTime
 from envwright_worker.mutation import bench as mutation_bench
-from envwright_worker.mutation.bench import Bench, MutantTrial
+from envwright_worker.mutation.bench import Bench, MutantTrial, variations
 from envwright_worker.mutation.mutant import Mutator, NotApplicable
 
 if TYPE_CHECKING:
@@ -141,6 +141,12 @@ def test_distinguishing_reply_is_the_first_with_another_score():
     trial = told_apart(Code(lambda reply: float("4" in reply)), lambda reply: float("<answer>4" in reply))
     assert trial.apart is not None
     assert (trial.apart["original"], trial.apart["mutant"]) == ({"reward": 1.0}, {"reward": 0.0})
+
+
+def test_number_that_python_does_not_read_is_varied_as_text():
+    number = "9" * 5_000
+    replies = variations(f"<answer>{number}</answer>", number, ())
+    assert any(number not in reply for reply in replies)
 
 
 WRAPPED = """

@@ -11,7 +11,7 @@ from envwright.facts.observed import Case, Description, Failure, FunctionFailure
 from envwright.facts.recordings import ScoreChange
 from envwright.observing.stages.mutation import LONGEST_REPLY, probes_of
 from envwright.packages.cases import parse_expectation
-from envwright_worker.mutation.bench import _otherwise_before, broken_expectation
+from envwright_worker.mutation.bench import broken_expectation, own_expectations, why_not_reproducible
 
 
 def described(*weights: tuple[str, float], conversational: bool = False) -> Description:
@@ -127,7 +127,8 @@ def expected_of(recorded: dict[str, float], now: dict[str, float], **changes: bo
     """The expectations on a conversation with this current score; `None` if it is left out."""
     expect = [{"of": "reward"}, {"of": "right"}, {"of": "met"}]
     probe = {"expect": expect, "recorded": recorded, "played": False, "in_company": False, **changes}
-    return None if _otherwise_before(probe, now) else [each["of"] for each in probe["expect"]]  # type: ignore[attr-defined]
+    held = own_expectations(probe, now) or expect
+    return None if why_not_reproducible(probe, now) else [each["of"] for each in held]
 
 
 def test_nondeterministic_score_kills_no_mutant():

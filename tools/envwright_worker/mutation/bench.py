@@ -36,6 +36,8 @@ UNINTERRUPTIBLE_SECONDS = 2.0
 """Processor time beyond its limit for a mutant that no signal reaches."""
 BATCHES = (8, 24)
 """A few conversations kill most mutants; the remaining time is for the others."""
+LONGEST_NUMBER = 4_000
+"""The most digits of a number that is varied: Python reads no more than 4,300."""
 MOST_VARIATIONS = 600
 VARIATIONS_AT_ONCE = 50
 
@@ -89,7 +91,9 @@ class Bench:
         """Name of a conversation → why it kills no mutant."""
         self.unasked: dict[str, str] = {}
         """Name of a conversation that might kill a mutant → why it takes too long."""
-        self._known: dict[int, OriginalScore | None] = {}
+        self._tried: set[int] = set()
+        self._known: dict[int, OriginalScore] = {}
+        """Number of a useful conversation → the original code's score."""
         self._variations: list[MutationProbe] | None = None
         self._said: dict[int, Values | None] = {}
         """Number of a variation → the original code's score."""
@@ -99,7 +103,7 @@ class Bench:
 
         Raises `BudgetSpent`.
         """
-        if self.probes and not self._known:
+        if self.probes and not self._tried:
             budget.check()
             self.attempted(self.probes[0], FIRST_SECONDS, 10 * FIRST_SECONDS)
         numbers = list(range(len(self.probes)))
@@ -108,24 +112,29 @@ class Bench:
             batch, numbers = numbers[:size], numbers[size:]
             for number in batch:
                 budget.check()
-                if number not in self._known:
-                    self._known[number] = self._settled(self.probes[number])
-            usable = [(number, known) for number in batch if (known := self._known[number]) is not None]
-            slow += [number for number, known in usable if known.processor > SLOW_SECONDS]
-            yield [number for number, known in usable if known.processor <= SLOW_SECONDS]
+                if number not in self._tried:
+                    self._tried.add(number)
+                    self._settle(number)
+            slow_ones = {number for number in batch if self._is_slow(number)}
+            slow += sorted(slow_ones)
+            yield [number for number in batch if number in self._known and number not in slow_ones]
         yield slow
 
-    def _settled(self, probe: MutationProbe) -> OriginalScore | None:
-        """The original code's score; `None` if it is not reproducible."""
+    def _is_slow(self, number: int) -> bool:
+        return number in self._known and self._known[number].processor > SLOW_SECONDS
+
+    def _settle(self, number: int) -> None:
+        """Keep the original code's score of a conversation, or why it is of no use."""
+        probe = self.probes[number]
         used, started = processor_seconds(), time.monotonic()
         try:
             values = self.values(probe)
         except OutOfTime as error:
             self.unasked[probe["name"]] = str(error)
-            return None
+            return
         except BaseException as error:  # SystemExit and the like are useless too
             self.left_out[probe["name"]] = f"{type(error).__name__}: {error}"
-            return None
+            return
         known = OriginalScore(values, processor_seconds() - used, time.monotonic() - started)
         steady = not (probe["played"] or probe["in_company"])  # its first score counts as the second scoring
         again = values if steady else self.attempted(probe, MOST_SECONDS)
@@ -133,11 +142,11 @@ class Bench:
             self.unasked[probe["name"]] = f"scoring takes {known.processor:.2g} s of processor time"
         elif again is None or differences(values, again):
             self.left_out[probe["name"]] = "the original code's score is not deterministic"
-        elif reason := _otherwise_before(probe, values):
+        elif reason := why_not_reproducible(probe, values):
             self.left_out[probe["name"]] = reason
         else:
-            return known
-        return None
+            probe["expect"] = own_expectations(probe, values) or probe["expect"]
+            self._known[number] = known
 
     def values(
         self,
@@ -194,9 +203,7 @@ class Bench:
             trial.outcome, trial.by = "killed", f"{type(error).__name__}: {error}"
         return bool(trial.outcome)
 
-    def _score_probe(self, trial: MutantTrial, probe: MutationProbe, known: OriginalScore | None) -> None:
-        if known is None:
-            return
+    def _score_probe(self, trial: MutantTrial, probe: MutationProbe, known: OriginalScore) -> None:
         processor, wall = known.patience
         try:
             with kernel_limit(2 * processor + UNINTERRUPTIBLE_SECONDS):
@@ -244,7 +251,7 @@ class Bench:
 
     def _varied(self, fragments: Sequence[str]) -> list[MutationProbe]:
         """All variations of reference replies, and as many of cases as fit."""
-        usable = [self.probes[number] for number, known in self._known.items() if known is not None]
+        usable = [self.probes[number] for number in self._known]
         seeds = [probe for probe in usable if probe["seed"]]
         gold = [seed for seed in seeds if not seed["case"]]
         varied = [*self._in_turn(gold, fragments), *self._in_turn([one for one in seeds if one["case"]], fragments)]
@@ -265,22 +272,30 @@ class Bench:
             yield from (probe for probe in same if probe is not None)
 
 
-def _otherwise_before(probe: MutationProbe, values: Values) -> str:
-    """Why a conversation cannot be used for mutants: its score is not reproducible.
-
-    If an episode is rewarded as a whole, a single conversation is compared by the scores of its own functions.
-    """
+def own_expectations(probe: MutationProbe, values: Values) -> list[dict[str, Any]]:
+    """Of a conversation in an episode that is rewarded as a whole, the expectations on its own functions; else none."""
     before: Values = probe["recorded"]
-    if probe["in_company"] or (probe["played"] and same_reward(before["reward"], values["reward"])):
+    is_whole = not before.keys() - values.keys() or same_reward(before["reward"], values["reward"])
+    if not probe["played"] or is_whole:
+        return []
+    return [expected for expected in probe["expect"] if expected["of"] in _common(probe, values)]
+
+
+def why_not_reproducible(probe: MutationProbe, values: Values) -> str:
+    """How the score of a conversation differs from before, so that it cannot be used for mutants; empty if it can."""
+    before: Values = probe["recorded"]
+    is_same = same_reward(before["reward"], values["reward"])
+    if probe["in_company"] or (probe["played"] and is_same):
         return ""
-    common = before.keys() & values.keys() - {"reward"}
-    of_functions = [expected for expected in probe["expect"] if expected["of"] in common]
-    if probe["played"] and before.keys() - values.keys() and of_functions:
-        probe["expect"] = of_functions
-    elif not same_reward(before["reward"], values["reward"]):
+    if not is_same and not own_expectations(probe, values):
         return f"scored again, it earns {values['reward']}; it earned {before['reward']} before"
-    changed = [name for name in sorted(common) if not same_reward(before[name], values[name])]
+    changed = [name for name in _common(probe, values) if not same_reward(before[name], values[name])]
     return f"scored again, {changed[0]} is {values[changed[0]]}; it was {before[changed[0]]}" if changed else ""
+
+
+def _common(probe: MutationProbe, values: Values) -> list[str]:
+    """The functions that scored a conversation before and now."""
+    return sorted(probe["recorded"].keys() & values.keys() - {"reward"})
 
 
 def broken_expectation(probe: MutationProbe, known: Values, values: Values) -> str:
@@ -377,7 +392,7 @@ def _written_otherwise(answer: str) -> Iterator[str]:
 
 def _numbers(answer: str) -> Iterator[str]:
     match = re.search(r"\d+(?:,\d{3})*", answer)
-    if match is None:
+    if match is None or len(match[0]) > LONGEST_NUMBER:
         return
     digits = match[0].replace(",", "")
     whole = digits.lstrip("0") or "0"

@@ -39,8 +39,8 @@ from envwright.reports.transcripts.beside import (
 )
 from envwright.reports.written import write_page, write_reports
 from envwright.rules.engine import Finding
-from envwright.rules.evidence import Evidence, ShownReply
-from envwright.rules.transcripts import shown_transcripts
+from envwright.rules.evidence import Evidence, ShownReply, of_conversation
+from envwright.rules.transcripts import shown_transcripts, transcript_of_reply
 from envwright.rules.verdict import Judgement
 from sample_results import ALL_PASS, passing
 
@@ -161,13 +161,29 @@ def test_shown_transcripts_hold_prompt_reward_and_the_extracted_answer() -> None
 
 
 def test_shown_transcripts_include_those_that_findings_rest_on() -> None:
-    many = tuple(replace(score, task=at) for at in range(4) for score in facts().scores for _ in range(1))
+    many = tuple(replace(score, task=at) for at in range(4) for score in facts().scores)
     many += tuple(Score(2, f"policy-{at}", (said("x"),), 0.5, {}) for at in range(20))
     found = Finding("RWD005", "rewards", "error", "is paid", "fix", Evidence(reply=ShownReply(2, "x", "policy-13")))
     held = shown_transcripts(replace(facts(), scores=many), (found,))
     assert held is not None
     rows = unpacked(held.content)["rows"]
     assert [row["speaker"] for row in rows if ["RWD005", "is paid"] in row["lists"]] == ["policy-13"]
+
+
+def test_finding_on_the_second_reply_of_a_policy_shows_that_one() -> None:
+    replies = tuple(
+        Score(2, "near-miss", (said(text),), reward, {}) for text, reward in (("first", 0.0), ("second", 1.0))
+    )
+    observed = replace(facts(), scores=replies)
+    found = Finding("RWD005", "rewards", "error", "is paid", "fix", of_conversation(observed, replies[1]))
+    held = shown_transcripts(observed, (found,))
+    assert held is not None
+    content = unpacked(held.content)
+    [place] = [place for place, row in enumerate(content["rows"]) if ["RWD005", "is paid"] in row["lists"]]
+    assert content["conversations"][place]["reward"] == 1.0
+    reply = found.evidence.reply
+    assert reply is not None
+    assert content["rows"][place]["id"] == transcript_of_reply(reply)
 
 
 def result_of(observed: Facts, finding: Finding) -> EnvironmentResult:

@@ -38,12 +38,14 @@ class ShownReply:
     """Characters of the whole reply, if only its beginning is shown."""
     rollout: int | None = None
     stop: str | None = None
+    form: int | None = None
+    """Of several replies of a policy to a task, which are scored without a rollout: its number from 0."""
     derived: bool = False
     """The finding rests on a reference reply that was derived from the task, not written by the author."""
 
 
 _REPLY = {"task": "task", "policy": "policy", "reply": "text", "reply_length": "length"}
-_REPLY |= {name: name for name in ("rollout", "stop", "derived")}
+_REPLY |= {name: name for name in ("rollout", "stop", "form", "derived")}
 """The names in validate.json → the fields of `ShownReply`."""
 
 
@@ -179,6 +181,8 @@ def of_conversation(
     reply = shown_reply(conversation.task, conversation.completion, conversation.policy)
     if isinstance(conversation, Rollout):
         reply = replace(reply, rollout=conversation.rollout, stop=conversation.stop)
+    else:
+        reply = replace(reply, form=_form_of(facts, conversation))
     seen = of_reply(facts, reply, EarnedReward(conversation.reward, conversation.functions))
     return replace(
         seen,
@@ -187,6 +191,12 @@ def of_conversation(
         failure=_shown_failure(failure),
         details=details or {},
     )
+
+
+def _form_of(facts: Facts, score: Score) -> int | None:
+    """The number of a reply among those of its policy to its task; `None` if there is only one."""
+    alike = [each for each in facts.scores if each.task == score.task and each.policy == score.policy]
+    return next((number for number, each in enumerate(alike) if each is score and len(alike) > 1), None)
 
 
 def shown_reply(task: int, completion: Sequence[Message], policy: str | None = None) -> ShownReply:

@@ -73,8 +73,9 @@ def transcript_of_reply(reply: ShownReply, case: str | None = None) -> str:
     """The id of the conversation that a finding shows, which may be that of a case."""
     if case is not None:
         return rollout_id(CASES, case, reply.task, 0)
-    source = "scored" if reply.rollout is None else "rollouts"
-    return rollout_id(source, reply.policy or "", reply.task, reply.rollout or 0)
+    if reply.rollout is None:
+        return rollout_id("scored", reply.policy or "", reply.task, reply.form or 0)
+    return rollout_id("rollouts", reply.policy or "", reply.task, reply.rollout)
 
 
 def _all_played(facts: Facts, recorded: Iterable[RecordingOnDisk]) -> Iterator[_Played]:

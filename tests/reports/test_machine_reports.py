@@ -151,12 +151,12 @@ def test_markdown_page_drops_least_important_findings_first() -> None:
 
 def test_annotations_name_file_and_line() -> None:
     lines = render_annotations(mixed())
-    assert lines[0] == (
+    assert lines[1] == (
         "::error file=environments/reverse_text/reverse_text/taskset.py,line=31,title=RWD001 reverse-text::"
         "the oracle's reply earns 0.2 of 1.0 (2 of 10 conversations)%0AFix: Compare the parsed answer as a number, "
         "not as text."
     )
-    assert [line.split(" ")[0] for line in lines] == ["::error", "::warning", "::notice", "::error"]
+    assert [line.split(" ")[0] for line in lines] == ["::error", "::error", "::warning", "::notice"]
 
 
 def test_annotations_escape_percent_and_omit_foreign_files() -> None:

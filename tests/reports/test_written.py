@@ -4,6 +4,7 @@ import io
 import json
 import threading
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from envwright.declarations.package import Package
 from envwright.facts.observed import Facts, Failure, Rollout, Score
 from envwright.reports import written
+from envwright.reports.printing import print_message, render_annotations, write_report
 from envwright.reports.result import environment_result, path_in_repository
 from envwright.reports.written import PrintFormat, print_result, report, report_to_github, write_reports
 from envwright.rules.engine import GATES
@@ -41,7 +43,7 @@ def test_reports_after_failed_one_are_written(tmp_path: Path, monkeypatch: pytes
         raise ValueError("cannot")
 
     monkeypatch.setitem(written._RENDERINGS, "validate.md", fail)
-    with pytest.raises(ExceptionGroup, match="1 reports could not be written"):
+    with pytest.raises(ExceptionGroup, match="1 report could not be written"):
         write_reports(mixed(), tmp_path)
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".html", ".json", ".sarif", ".xml"]
 
@@ -95,6 +97,39 @@ def test_colours_follow_terminal_and_environment(
     assert "\x1b[" not in printed("text")
 
 
+@pytest.mark.parametrize(("no_colour", "coloured"), [("", True), ("1", False)])
+def test_colours_are_forced_without_a_terminal(no_colour: str, coloured: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", no_colour)
+    assert ("\x1b[" in printed("text")) is coloured
+
+
+def test_report_whose_folder_is_a_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "reports").touch()
+    write_report(tmp_path / "reports" / "run.json", "{}")
+    assert capsys.readouterr().err == f"{tmp_path}/reports/run.json could not be written: File exists\n"
+
+
+def test_message_in_a_job_holds_no_workflow_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    print_message("it failed\n::error file=x::owned")
+    assert "\n::error" not in capsys.readouterr().err
+
+
+def test_annotations_of_a_kind_are_the_first_ten_and_failures_come_first() -> None:
+    result = mixed()
+    [broken] = [each for each in result.environments if each.failures]
+    [failing] = [each for each in result.environments if each.name == "reverse-text"]
+    [finding] = [each for each in failing.findings if each.severity == "error"][:1]
+    many = replace(failing, findings=tuple(replace(finding, message=f"mistake {number}") for number in range(12)))
+    errors = [line for line in render_annotations(replace(result, environments=[many, broken])) if "::error" in line]
+    assert len(errors) == 10
+    assert f"title={broken.name}%3A " in errors[len(result.problems)]
+    assert [number for number in range(12) if any(f"mistake {number}%0A" in line for line in errors)] == [*range(9)]
+
+
 def test_print_result_on_old_encoding_succeeds() -> None:
     raw = io.BytesIO()
     with redirect_stdout(io.TextIOWrapper(raw, encoding="ascii")):
@@ -114,7 +149,7 @@ def test_report_to_github_outside_workflow_writes_nothing(
     summary.write_text("before\n")
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     report_to_github(mixed())
-    assert capsys.readouterr().err.startswith("::error file=")
+    assert "\n::error file=" in capsys.readouterr().err
     assert summary.read_text().startswith("before\n## ❌ fail")
 
 

@@ -491,6 +491,8 @@ CASES = {
             "fired": subject(entry={"ignore": {"SCH005": "no tags yet"}}, package={"tags": ()}),
             "unknown is another rule's": ignoring(RWD999="never mind"),
             "its gate was not observed": unloaded(entry={"ignore": {"RWD005": "paraphrases are right"}}),
+            "nothing was compared": ignoring(RWD090="the reward is meant to change"),
+            "a rule that is applied last": ignoring(SCH092="a count is lowered later"),
         },
     ),
     "SCH092": RuleCases(
@@ -502,6 +504,8 @@ CASES = {
             "as many": knowing("SCH005", 1, package={"tags": ()}),
             "a misspelt id is another rule's": knowing("RWD999", 1),
             "its gate was not observed": unloaded(entry={"known": {"RWD004": KnownFindings(1, "2026-01-31", "old")}}),
+            "nothing was compared": knowing("RWD090", 1),
+            "a rule that is applied last": knowing("SCH091", 1),
         },
     ),
 }

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from cases_of_mutation import APART, mutated
+from envwright.declarations.registry import KnownFindings
 from envwright.rules.engine import ALL_GATES, Finding, Subject, all_rules, findings, rule
 from envwright.rules.verdict import findings_verdict
 from subjects import subject
@@ -59,6 +60,13 @@ def test_rules_are_ordered_by_gate_and_named_after_it() -> None:
 def test_findings_come_only_from_chosen_gates() -> None:
     each = subject(package={"tags": ()}, rollouts=())
     assert {finding.gate for finding in findings(each, ["schema"])} == {"schema"}
+
+
+def test_exceptions_are_not_called_useless_where_their_gate_was_not_judged() -> None:
+    listed = {"ignore": {"RWD005": "right"}, "known": {"RWD004": KnownFindings(1, "2026-01-31", "old")}}
+    useless = {"SCH091", "SCH092"}
+    assert useless <= {finding.rule for finding in findings(subject(entry=listed))}
+    assert useless.isdisjoint(finding.rule for finding in findings(subject(entry=listed), ["schema"]))
 
 
 def test_finding_has_fix_of_the_rule_or_its_own() -> None:

@@ -281,7 +281,7 @@ def test_rollouts_of_many_steps_and_large_files_are_read_in_parts(
     assert max(last) - min(last) > 150, "from the beginning to the end"
     assert found.notes == (
         "rollouts (train) of 24 of 100 steps were read, evenly spread",
-        "1 files of rollouts (train) are larger than 0 MiB: parts were read",
+        "of 1 file of rollouts (train) parts were read: more than 0 MiB",
     )
 
 

@@ -20,6 +20,7 @@ from envwright.observing.scheduling import (
     worthwhile_count,
 )
 from envwright.system.workspace import Workspace
+from envwright.text.plain_data import counted
 
 EXAMPLES = """examples:
   envwright shards                                        how the environments would be divided
@@ -79,7 +80,8 @@ def run(options: argparse.Namespace) -> int:
     if options.format != "text":
         _print_script(options, [ShardTask(index, *part) for index, part in enumerate(parts, start=1)])
         return exit_codes.PASS
-    print(f"{len(work)} environments{f' and {len(runs)} runs' if runs else ''} on {total} machines")
+    whole = counted(len(work), "environment") + (f" and {counted(len(runs), 'run')}" if runs else "")
+    print(f"{whole} on {counted(total, 'machine')}")
     for entry in entries:
         held = entry["names"] or f"runs: {entry['runs']}"
         print(f"{entry['index']}/{total}  about {entry['seconds']} s  {held}")

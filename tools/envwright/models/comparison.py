@@ -70,6 +70,7 @@ from envwright.statistics.before_after import TaskChange, before_after
 from envwright.statistics.declared_range import declared_range
 from envwright.statistics.outcomes import RolloutSample, outcome_of_rollout
 from envwright.statistics.task_matching import SideName, TwoSides
+from envwright.text.plain_data import counted
 from envwright.training.model_server import ModelServer, NoServer, server_command
 
 
@@ -373,7 +374,7 @@ def _notes(sides: TwoSides[SideRollouts], samples: TwoSides[RolloutSample], unpa
         yield f"no record of how {' and '.join(unknown)} was sampled"
     for name, count in unpaired.named:
         if count:
-            yield f"{count} tasks have a reward only {name}, and count on neither side of a pair"
+            yield f"{counted(count, 'task')} with a reward only {name}, on neither side of a pair"
     if any(sample.is_scripted for sample in samples):
         yield "a scripted policy answered: the result does not measure a model"
 

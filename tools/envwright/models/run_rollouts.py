@@ -40,7 +40,7 @@ from envwright.packages.import_results import (
 from envwright.rules.evidence import reply_text
 from envwright.statistics.run_replies import RunReplies, RunReply
 from envwright.system.installation import command_with
-from envwright.text.plain_data import parsed_json
+from envwright.text.plain_data import counted, parsed_json
 from envwright.training.follow import Followed
 
 MOST_STEPS = 24
@@ -111,7 +111,9 @@ class _Reader:
                 if not self._file(path, step, split, share, folder):
                     return
         if cut:
-            self.notes.append(f"{cut} files of rollouts ({split}) are larger than {share >> 20} MiB: parts were read")
+            self.notes.append(
+                f"of {counted(cut, 'file')} of rollouts ({split}) parts were read: more than {share >> 20} MiB"
+            )
 
     def _file(self, path: Path, step: int, split: str, share: int, folder: Path) -> bool:
         """Read one file; whether others of its kind can be read."""

@@ -50,8 +50,8 @@ def print_text(text: str, *, guard: bool = True, stream: TextIO | None = None) -
 
 
 def print_message(text: str, *, end: str = "\n") -> None:
-    """Print for the user on standard error, which is not parsed."""
-    print(fitting(text, sys.stderr.encoding), end=end, file=sys.stderr, flush=True)
+    """Print for the user on standard error, beside the output that programs read."""
+    print_text(text + end, stream=sys.stderr)
 
 
 def open_progress(names: Iterable[str], *, quiet: bool = False) -> RunProgress:
@@ -105,7 +105,7 @@ def write_report(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text)
     except OSError as error:
-        print(f"{path} could not be written: {error}", file=sys.stderr)
+        print_message(f"{path} could not be written: {error.strerror or error}")
 
 
 def is_in_job() -> bool:
@@ -129,7 +129,7 @@ def render_annotations(result: ValidationResult) -> tuple[str, ...]:
             workflow_command("error", None, None, f"{environment.name}: {each.stage}", f"{each.type}: {each.message}")
             for each in environment.failures
         ]
-    return tuple(first_of_each_kind([*commands, *chain(*found.values()), *of_failures]))
+    return tuple(first_of_each_kind([*commands, *of_failures, *chain(*found.values())]))
 
 
 def _annotation(environment: EnvironmentResult, finding: Finding, command: str) -> str:

@@ -28,6 +28,7 @@ from envwright.reports.sarif import render_sarif
 from envwright.reports.transcripts.beside import FOLDER as TRANSCRIPTS
 from envwright.reports.transcripts.beside import copy_transcripts, read_transcripts, safe_key, write_transcripts
 from envwright.system.file_lock import alone
+from envwright.text.plain_data import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -114,7 +115,7 @@ def write_reports(
                 error.add_note(name)
                 errors.append(error)
     if errors:
-        raise ExceptionGroup(f"{len(errors)} reports could not be written to {folder}", errors)
+        raise ExceptionGroup(f"{counted(len(errors), 'report')} could not be written to {folder}", errors)
     return tuple(written)
 
 

@@ -22,6 +22,7 @@ from envwright.rules.engine import Found, Gate, rule
 from envwright.rules.evidence import Evidence
 from envwright.statistics.run_cost import never_learned_line
 from envwright.statistics.series import distance_from_rise, largest_noise, rising_score, slope_of, step_noise
+from envwright.text.plain_data import counted
 
 if TYPE_CHECKING:
     from envwright.declarations.registry_values import RuleSetting
@@ -800,7 +801,7 @@ def gradients_grow(run: RunLog) -> Iterator[Found]:
     is_rising = rising_score(series.values[half:]) > RISING and series.tail() > FOLD * usual
     if usual <= 0 or not (is_rising or len(spikes) >= 3):
         return
-    what = "rises" if is_rising else f"has {len(spikes)} spikes"
+    what = "rises" if is_rising else f"has {counted(len(spikes), 'spike')}"
     yield run.found(
         f"the gradient norm {what}: {series.tail():.2g} at the end, {usual:.2g} in the first half ({series.metric})",
         series=series,
@@ -901,7 +902,7 @@ def too_few_steps(run: RunLog) -> Iterator[Found]:
     elif run.names and not count:
         return  # DGN016 reports it
     elif count < LEAST_STEPS and run.status.upper() not in ("MISSING", "FAILED", "STOPPED", "CANCELLED"):
-        what = f"the reward was logged at {count} steps" if count else "no metric of a step can be read"
+        what = f"the reward was logged at {counted(count, 'step')}" if count else "no metric of a step can be read"
         other = "" if count or run.status else "; or name the trainer's own file (docs/training.md has them)"
         yield run.found(
             f"{what}; {LEAST_STEPS} are needed to judge it",

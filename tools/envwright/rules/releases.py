@@ -9,6 +9,7 @@ from envwright.packages.versions import MINOR, VersionStep, next_versions, versi
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import Evidence
 from envwright.rules.schema.metadata import in_pyproject
+from envwright.text.plain_data import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -219,7 +220,8 @@ def baseline_grows(subject: Subject) -> Iterator[Found]:
         before = history.known_before.get(listed, 0)
         if findings.count > before:
             yield Found(
-                f"{listed}: {findings.count} findings are known, and {before} were at {history.base[:12]}",
+                f"{listed}: the registry lists {counted(findings.count, 'finding')} as known, and {before} at "
+                f"{history.base[:12]}",
                 Evidence(count=findings.count, expected=before, details={"rule": listed}),
                 Place("../../registry.yaml", subject.entry.line),
             )

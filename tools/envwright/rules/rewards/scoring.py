@@ -33,6 +33,7 @@ from envwright.rules.failures import (
 from envwright.rules.reference_replies import best_paid, failed_by_the_oracle, is_of_the_oracle, place_of
 from envwright.rules.rewards.time import ONCE_LOADED, with_more_time
 from envwright.statistics.declared_range import is_reward, speakers
+from envwright.text.plain_data import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -384,7 +385,7 @@ def _network(subject: Subject, *, of_the_package: bool) -> Iterator[Found]:
     if attempts:
         addresses = list(dict.fromkeys(attempt.address for attempt in attempts))
         yield Found(
-            f"scoring tried to connect to {shortened(addresses[0], 100)} ({len(attempts)} attempts)",
+            f"scoring tried to connect to {shortened(addresses[0], 100)} ({counted(len(attempts), 'attempt')})",
             Evidence(count=len(attempts), details={"addresses": addresses[:10]}),
             attempts[0].place,
         )

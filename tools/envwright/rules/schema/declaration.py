@@ -12,6 +12,7 @@ from envwright.facts.observed import Place
 from envwright.facts.stages import needed_by
 from envwright.rules.engine import Finding, Found, Gate, Rule, Subject, all_rules, apply, rule
 from envwright.rules.evidence import Evidence
+from envwright.text.plain_data import counted
 
 RULE = "SCH012"
 
@@ -108,7 +109,7 @@ def baseline_can_shrink(subject: Subject) -> Iterator[Found]:
         rule, count = all_rules().get(listed), subject.fired.get(listed, 0)
         if rule is not None and count < findings.count and _could_fire(rule, subject):
             yield Found(
-                f"{listed} has {count} {'finding' if count == 1 else 'findings'}, and {findings.count} are known",
+                f"{listed} has {counted(count, 'finding')}, and the registry lists {findings.count} as known",
                 Evidence(count=count, expected=findings.count, details={"since": findings.since}),
                 _in_registry(subject),
                 fix=f"Set `known: {listed}: count` to {count}." if count else f"Remove {listed} from `known`.",

@@ -33,6 +33,7 @@ from envwright.rules.schema.requirements import (
     locked_for_v0,
     place_of_verifiers,
 )
+from envwright.text.plain_data import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -323,7 +324,7 @@ def loading_tries_the_network(subject: Subject) -> Iterator[Found]:
         yield Found(
             f"{_DOING[first.stage]} went on after it printed: {shortened(first.said, 300)}"
             if first.said
-            else f"{_DOING[first.stage]} tried to connect to {addresses[0]} ({len(attempts)} attempts)",
+            else f"{_DOING[first.stage]} tried to connect to {addresses[0]} ({counted(len(attempts), 'attempt')})",
             Evidence(count=len(attempts), details={"addresses": addresses[:10], **stand_ins}),
             attempts[0].place,
         )
@@ -399,7 +400,8 @@ def wheel_does_not_build(subject: Subject) -> Iterator[Found]:
 def wheel_lacks_files(subject: Subject) -> Iterator[Found]:
     """The wheel lacks the module or some of its files.
 
-    What: Every file of the module's folder, data included, is in the wheel.
+    What: Every file of the module's folder, data included, is in the wheel. Markdown, caches and hidden files need not
+        be.
     Why: The environment fails for everyone who installs it. It works in the checkout only.
     Fix: Include the folder in the wheel. For hatchling: `[tool.hatch.build.targets.wheel] packages = ["<module>"]`.
     """
@@ -466,8 +468,10 @@ def wheel_contains_strays(subject: Subject) -> Iterator[Found]:
     helpers = {name for name in strays if imported_as(name) in needed and name.endswith(".py")}
     strays = [name for name in strays if name not in helpers]
     if strays:
+        several = f"{len(strays)} files that do not belong in it, such as {strays[0]}"
+        contained = several if len(strays) > 1 else f"{strays[0]}, which does not belong in it"
         yield Found(
-            f"{wheel.filename} contains {len(strays)} files that do not belong in it, such as {strays[0]}",
+            f"{wheel.filename} contains {contained}",
             Evidence(count=len(strays), details={"strays": strays[:_LISTED]}),
             place,
         )
@@ -509,21 +513,18 @@ def wheel_shadows_others(subject: Subject) -> Iterator[Found]:
     if wheel is None:
         return
     pins = subject.package.lock.pins if subject.package.lock else {}
-    taken = {_canonical(name): f"the package {name} in the lock" for name in pins}
-    taken |= {_canonical(name): f"Python's own module {name}" for name in sys.stdlib_module_names}
+    taken = {folder_of(name): f"the package {name} in the lock" for name in pins}
+    taken |= {folder_of(name): f"Python's own module {name}" for name in sys.stdlib_module_names}
     for name in dict.fromkeys(filter(None, map(imported_as, wheel.files))):
-        whose = "the code that Python runs at its start" if name.endswith(".pth") else taken.get(_canonical(name))
+        whose = (
+            "the code that Python runs at its start" if name.endswith(".pth") else taken.get(folder_of(name))
+        )  # as pip and Python compare names on a case-insensitive disk
         if whose is not None:
             yield Found(
                 f"{name} at the top level of {wheel.filename} shadows {whose}",
                 Evidence(details={"found": name, "contains": list(wheel.files[:_LISTED])}),
                 in_pyproject(subject.package, "build-system"),
             )
-
-
-def _canonical(name: str) -> str:
-    """A name as pip and Python compare it on a case-insensitive disk."""
-    return re.sub(r"[-_.]+", "_", name).lower()
 
 
 def imported_as(name: str) -> str | None:

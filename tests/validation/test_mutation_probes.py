@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from envwright.declarations.package import Package
 from envwright.facts.observed import Case, Description, Failure, FunctionFailure, FunctionScore, RewardFunction, Score
-from envwright.facts.recordings import ScoreChange
+from envwright.facts.recordings import RecordedReply
 from envwright.observing.stages.mutation import LONGEST_REPLY, probes_of
 from envwright.packages.cases import parse_expectation
 from envwright_worker.mutation.bench import broken_expectation, own_expectations, why_not_reproducible
@@ -60,7 +60,7 @@ def test_wrong_policy_must_stay_below_the_reference_reply():
 
 def test_mutant_that_pays_for_a_wrong_reply_of_a_model_is_killed():
     said = ({"role": "assistant", "content": "I am not sure."},)
-    wrong = [ScoreChange(7, 2, said, 0.0, 0.0, {}, {})]
+    wrong = [RecordedReply(7, 2, said, 0.0, 0.0)]
     package = Package("a", None, "a", "1", "", (), "", (), (), None, None)  # type: ignore[arg-type]
     [probe] = probes_of(package, described(("correct", 1.0)), (), (), wrong).usable
     assert (probe["task"], probe["completion"]) == (2, said)

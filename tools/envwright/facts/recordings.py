@@ -42,8 +42,8 @@ class RecordedScore:
 
 
 @dataclass(frozen=True)
-class ScoreChange:
-    """A recorded reply that earns another reward with the current code."""
+class RecordedReply:
+    """A recorded reply and its reward."""
 
     line: int
     task: int
@@ -51,7 +51,13 @@ class ScoreChange:
     reward: float | None
     """As recorded."""
     again: float | None
-    """As scored now."""
+    """As scored now; `None` also if it was not scored again."""
+
+
+@dataclass(frozen=True)
+class ScoreChange(RecordedReply):
+    """One that earns another reward with the current code."""
+
     functions: Mapping[str, float | None]
     functions_again: Mapping[str, float | None]
 
@@ -124,9 +130,9 @@ class ModelReplies:
     """The form that only these replies show, if a field of the tasks in this form is the reference reply."""
     refused: Mapping[str, int] = field(default_factory=dict)
     """Why replies with the full reward are not reference replies → the number of their tasks."""
-    wrong: tuple[ScoreChange, ...] = ()
+    wrong: tuple[RecordedReply, ...] = ()
     """Replies that earned next to nothing, and do so now: mutants must not pay for them, and the search tries them."""
-    worthless: ScoreChange | None = None
+    worthless: RecordedReply | None = None
     """A reply that earned nothing, if all did."""
     compared: int = 0
     changes: tuple[ScoreChange, ...] = ()

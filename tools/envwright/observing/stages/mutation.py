@@ -23,7 +23,7 @@ from envwright_worker.policies.baselines import oracle
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.mutation import CASES, CoveredSource, Mutant, Mutation, StaleMark
 from envwright.facts.observed import Case, Description, Score, adapter
-from envwright.facts.recordings import ScoreChange
+from envwright.facts.recordings import RecordedReply
 from envwright.facts.stages import stage_named
 from envwright.observing.budget import seconds_left
 from envwright.observing.job import Job, WorkerLost
@@ -89,7 +89,7 @@ def mutation_of(
     scores: Sequence[Score],
     cases: Sequence[Case],
     limits: Limits,
-    wrong: Sequence[ScoreChange] = (),
+    wrong: Sequence[RecordedReply] = (),
 ) -> Mutation:
     """Mutate the reward code below `site`, and find the mutants that are detected.
 
@@ -317,7 +317,7 @@ def probes_of(
     description: Description,
     scores: Sequence[Score],
     cases: Sequence[Case],
-    wrong: Sequence[ScoreChange] = (),
+    wrong: Sequence[RecordedReply] = (),
 ) -> Probes:
     """The conversations that were scored before: one of each outcome, then another of each, cases before policies."""
     bounds = range_of(package.reward, description.functions)

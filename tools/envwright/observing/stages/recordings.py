@@ -33,6 +33,7 @@ from envwright.facts.recordings import (
     split_of,
 )
 from envwright.facts.results import EvaluationRow, task_key
+from envwright.facts.stages import StageName
 from envwright.observing.facts_cache import replace_facts
 from envwright.observing.job import StageFailed, WorkerLost, checked
 from envwright.observing.observation_request import ObservationRequest
@@ -47,6 +48,7 @@ TOLERANCE = 1e-6
 MOST_SCORED, MOST_PLAYED = 5_000, 64
 """Maximum rows of one recording to score again, and rollouts to replay."""
 CHANGES_KEPT = 20
+GROUPED = "a reward function compares the replies of a group, so single replies have no reward"
 
 _Row = tuple[int, EvaluationRow]
 
@@ -79,8 +81,14 @@ def check_recordings(
 
 class RecordedRows:
     def __init__(
-        self, ask: SendRequest, entry: EnvironmentEntry, description: Description, tasks: Sequence[Task]
+        self,
+        ask: SendRequest,
+        entry: EnvironmentEntry,
+        description: Description,
+        tasks: Sequence[Task],
+        stage: StageName = "recordings",
     ) -> None:
+        self._stage = stage
         self._ask = ask
         self._entry = entry
         self._description = description
@@ -128,7 +136,7 @@ class RecordedRows:
         if split == self._split:
             return
         self._split = None
-        listed = self._ask("listing", LOAD_SECONDS, limit=TASKS_SCORED, asked=0, split=split, stage="recordings")
+        listed = self._ask("listing", LOAD_SECONDS, limit=TASKS_SCORED, asked=0, split=split, stage=self._stage)
         self._by_key = _by_key([checked(Task, value) for kind, value in listed if kind == "task"])
         self._split = split
 
@@ -142,9 +150,7 @@ class RecordedRows:
             if not row.scored:
                 continue  # without a reward there is nothing to compare
             if grouped:
-                others.append(
-                    ("a reward function compares the replies of a group, so single replies have no reward", line)
-                )
+                others.append((GROUPED, line))
             elif not known:
                 others.append(("their task is no longer among the first tasks", line))
             elif not row.completion:
@@ -161,7 +167,7 @@ class RecordedRows:
     def scored(self, rows: Sequence[tuple[int, EvaluationRow, int]]) -> dict[int, Rescored]:
         """Line → the current code's score, for rows with the line and the task of each."""
         replies = [{"id": line, "task": task, "completion": list(row.completion or ())} for line, row, task in rows]
-        return rescored(self._ask, self._entry, replies, stage="recordings")
+        return rescored(self._ask, self._entry, replies, stage=self._stage)
 
     def compared(
         self, rows: Sequence[tuple[int, EvaluationRow, int]], answers: Mapping[int, Rescored]

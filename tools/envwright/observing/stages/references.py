@@ -24,12 +24,12 @@ from envwright_worker.policies.baselines import oracle
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SCORED
 from envwright.facts.observed import Description, Score, Task
-from envwright.facts.recordings import HELD_OUT, LEAST_TASKS, NOT_NAMED, OTHER_TASKS, ModelReplies, ScoreChange
+from envwright.facts.recordings import HELD_OUT, LEAST_TASKS, NOT_NAMED, OTHER_TASKS, ModelReplies, RecordedReply
 from envwright.observing.job import checked
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.opened_environment import SendRequest, rescored
 from envwright.observing.stage import Observation, StageJob
-from envwright.observing.stages.recordings import CHANGES_KEPT, RecordedRows
+from envwright.observing.stages.recordings import CHANGES_KEPT, GROUPED, RecordedRows
 from envwright.packages.model_replies import ModelReply, ResultsRead, files_of_results, read_results, replies_by_task
 from envwright.packages.reply_forms import endings, forms_of_replies, reply_forms
 from envwright.statistics.declared_range import DeclaredRange, range_of
@@ -50,7 +50,6 @@ OTHERS = 3
 PAID_ELSEWHERE = "they earn the full reward on other tasks too"
 PAID_WITHOUT_ANSWER = "they earn the full reward with junk in place of their answer"
 SAME_EVERYWHERE = "all of them are the same reply"
-GROUPED = "a reward function compares the replies of a group, so single replies have no reward"
 SEVERAL_AGENTS = "the environment has several agents, and results have the turns of one"
 
 
@@ -68,55 +67,79 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
     with observation.processes.job() as job:
         search = _Search(job.request, observation.entry, described, declared, tasks, asked)
         spelled = search.spelled()
-        is_derived = search.is_derived()
+        is_known = search.is_derived()
         if spelled:
             observation.processes.references = {"spelled": spelled}
         read = read_results(observation.package, requests.results[1:]) if requests.results else None
-        of_replies: list[str] = []
-        found: Mapping[str, Any] = {}
-        if not is_derived and not search.has_tools:
-            forms = reply_forms(observation.package, tasks)
-            of_replies = [form for form in forms_of_replies(_paid(read, declared)) if form not in forms] if read else []
-            found = search.field([*forms, *of_replies])
-            if found:
-                observation.processes.references = found
-            else:
-                for form in forms:
-                    observation.collected.add("references", "form", form)
-        if read is None:
-            unread = files_of_results(observation.package)
-            if unread and not is_derived and not found:
-                facts = ModelReplies(unread, (), "", 0, 0, len(tasks), (), left_out={NOT_NAMED: len(unread)})
-                observation.collected.add("references", "model replies", facts)
-            return
-        by_task = replies_by_task(tasks, read.replies)
-        facts = _facts_of(read, by_task, len(tasks), declared)
-        used = str(found.get("form", ""))
-        facts = replace(facts, form=used if used in of_replies else "")
-        reason = GROUPED if any(function.group for function in described.functions) else ""
-        reason = SEVERAL_AGENTS if len(described.agents) > 1 else reason
-        if reason:
-            facts = replace(facts, left_out={**facts.left_out, reason: facts.rollouts})
-        elif not is_derived and not found:
-            first: Mapping[str, int] = {}
-            if len(by_task) < min(LEAST_TASKS, len(tasks)) and OTHER_TASKS in facts.left_out:
-                held_out = search.held_out()
-                of_these = replies_by_task(held_out, read.replies)
-                if len(of_these) >= LEAST_TASKS:
-                    first, by_task, search = OF_HELD_OUT, of_these, replace(search, tasks=held_out)
-                    facts = _facts_of(read, by_task, len(held_out), declared)
-            facts, replies = search.of(by_task, facts)
-            for score in search.failing:
-                observation.collected.add("references", "failing reply", score)
-            if replies:
-                observation.processes.references = {"replies": replies, **first}
-            for task in search.tasks if first else ():
-                if task.index in facts.references:
-                    observation.collected.add("references", "task", task)
-        if not reason:
-            played = [(task.index, by_task.get(task.index, ())) for task in observation.tasks]
-            facts = replace(facts, wrong=search.wrong(played))
+        form = ""
+        if not is_known and not search.has_tools:
+            is_known, form = _field(observation, search, read)
+        if read is not None:
+            _take_results(observation, search, read, form, is_known=is_known)
+        elif not is_known and (unread := files_of_results(observation.package)):
+            facts = ModelReplies(unread, (), "", 0, 0, len(tasks), (), left_out={NOT_NAMED: len(unread)})
+            observation.collected.add("references", "model replies", facts)
+
+
+def _field(observation: Observation, search: _Search, read: ResultsRead | None) -> tuple[bool, str]:
+    """Whether a field of the tasks is a right reply, and its form if only results show that."""
+    forms = reply_forms(observation.package, search.tasks)
+    paid = forms_of_replies(_paid(read, search.declared)) if read else ()
+    of_replies = [form for form in paid if form not in forms]
+    found = search.field([*forms, *of_replies])
+    if not found:
+        for form in forms:
+            observation.collected.add("references", "form", form)
+        return False, ""
+    observation.processes.references = found
+    return True, found["form"] if found["form"] in of_replies else ""
+
+
+def _take_results(observation: Observation, search: _Search, read: ResultsRead, form: str, *, is_known: bool) -> None:
+    """The facts of the results: their right replies if no other are known, and their wrong ones."""
+    by_task: Mapping[int, Sequence[ModelReply]] = replies_by_task(search.tasks, read.replies)
+    facts = replace(_facts_of(read, by_task, len(search.tasks), search.declared), form=form)
+    if reason := _why_unused(observation.description):
+        facts = replace(facts, left_out={**facts.left_out, reason: facts.rollouts})
+    else:
+        if not is_known:
+            search, by_task, facts = _with_references(observation, search, read, by_task, facts)
+        played = [(task.index, by_task.get(task.index, ())) for task in observation.tasks]
+        facts = replace(facts, wrong=search.wrong(played))
     observation.collected.add("references", "model replies", facts)
+
+
+def _why_unused(described: Description) -> str:
+    """Why replies of results are not scored again; empty if they are."""
+    if len(described.agents) > 1:
+        return SEVERAL_AGENTS
+    return GROUPED if any(function.group for function in described.functions) else ""
+
+
+def _with_references(
+    observation: Observation,
+    search: _Search,
+    read: ResultsRead,
+    by_task: Mapping[int, Sequence[ModelReply]],
+    facts: ModelReplies,
+) -> tuple[_Search, Mapping[int, Sequence[ModelReply]], ModelReplies]:
+    """Take right replies of results as references: of the tasks that are held out, where the results are of these."""
+    first: Mapping[str, int] = {}
+    if len(by_task) < min(LEAST_TASKS, len(search.tasks)) and OTHER_TASKS in facts.left_out:
+        held_out = search.held_out()
+        of_these = replies_by_task(held_out, read.replies)
+        if len(of_these) >= LEAST_TASKS:
+            first, by_task, search = OF_HELD_OUT, of_these, replace(search, tasks=held_out)
+            facts = _facts_of(read, by_task, len(held_out), search.declared)
+    facts, replies = search.of(by_task, facts)
+    for score in search.failing:
+        observation.collected.add("references", "failing reply", score)
+    if replies:
+        observation.processes.references = {"replies": replies, **first}
+    for task in search.tasks if first else ():
+        if task.index in facts.references:
+            observation.collected.add("references", "task", task)
+    return search, by_task, facts
 
 
 def _paid(read: ResultsRead, declared: DeclaredRange) -> list[tuple[str, str]]:
@@ -137,7 +160,7 @@ def _facts_of(
     worthless = None
     if used and not earned:
         index, first = next((index, replies[0]) for index, replies in by_task.items() if replies)
-        worthless = ScoreChange(first.line, index, first.row.completion or (), first.reward, None, {}, {})
+        worthless = RecordedReply(first.line, index, first.row.completion or (), first.reward, None)
     return ModelReplies(
         tuple(read.files),
         tuple(dict.fromkeys(reply.model for reply in used)),
@@ -239,7 +262,7 @@ class _Search:
         """The first reply to each task that earns the full reward now, and the replies that earn another one."""
         replies = [(task, reply) for task, replies in chosen.items() for reply in replies]
         rows = [(number, reply.row, task) for number, (task, reply) in enumerate(replies)]
-        recorded = RecordedRows(self.ask, self.entry, self.description, self.tasks)
+        recorded = RecordedRows(self.ask, self.entry, self.description, self.tasks, "references")
         scores = recorded.scored(rows)
         self.failing += [
             Score(task, replies[number][1].model, row.completion or (), None, scores[number].functions, failures)
@@ -256,13 +279,14 @@ class _Search:
         facts = replace(facts, compared=compared, changes=tuple(shown), change_count=len(changes), changed_file=file)
         return facts, list(full.values())
 
-    def wrong(self, by_task: Sequence[tuple[int, Sequence[ModelReply]]]) -> tuple[ScoreChange, ...]:
+    def wrong(self, by_task: Sequence[tuple[int, Sequence[ModelReply]]]) -> tuple[RecordedReply, ...]:
         """The worst reply to each of the first tasks, if it earned next to nothing and does so now."""
         worst = [(task, replies[-1]) for task, replies in by_task if replies and self._is_worthless(replies[-1].reward)]
         rows = [(number, reply.row, task) for number, (task, reply) in enumerate(worst[:MOST_WRONG])]
-        scores = RecordedRows(self.ask, self.entry, self.description, self.tasks).scored(rows) if rows else {}
+        recorded = RecordedRows(self.ask, self.entry, self.description, self.tasks, "references")
+        scores = recorded.scored(rows) if rows else {}
         return tuple(
-            ScoreChange(worst[number][1].line, task, row.completion or (), row.reward, scores[number].reward, {}, {})
+            RecordedReply(worst[number][1].line, task, row.completion or (), row.reward, scores[number].reward)
             for number, row, task in rows
             if number in scores and self._is_worthless(scores[number].reward)
         )

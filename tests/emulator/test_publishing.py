@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from emulator_client import Speaker
 from envwright_emulator.hub import READ_ONLY_KEY
 from envwright_emulator.server import EmulatedHub
@@ -34,6 +35,35 @@ def test_private_environment_is_invisible_to_others(hub: EmulatedHub, speaker: S
         assert stranger("GET", "/environmentshub/acme/spelling/status").status == 404
         assert stranger("GET", "/environmentshub/acme/open/status").status == 200
         assert stranger("GET", "/user/whoami").status == 401
+
+
+def test_hidden_wheel_is_offered_nowhere(hub: EmulatedHub, speaker: Speaker) -> None:
+    speaker.push()
+    seen = speaker("GET", "/environmentshub/acme/spelling/@latest").data
+    index = f"{hub.url}/simple/acme/spelling/"
+    places = seen["wheel_url"], index
+    assert [speaker.send("GET", place, None).status for place in places] == [200, 200]
+    hub.assume("private-wheels=hidden")
+    assert "wheel_url" not in speaker("GET", "/environmentshub/acme/spelling/@latest").data
+    assert [speaker.send("GET", place, None).status for place in places] == [404, 404]
+    assert speaker.send("GET", seen["package_url"], None).status == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("sort_by=name", ["spelling", "open"]),
+        ("sort_by=name&sort_order=asc", ["open", "spelling"]),
+        ("search=SPELL", ["spelling"]),
+        ("visibility=PUBLIC", ["open"]),
+        ("owner=strangers", []),
+        ("mine_only=true&sort_by=name", ["spelling", "open"]),
+    ],
+)
+def test_list_is_filtered_and_sorted(speaker: Speaker, query: str, names: list[str]) -> None:
+    speaker.push()
+    speaker.push("open", visibility="PUBLIC")
+    assert [row["name"] for row in speaker("GET", f"/environmentshub/?{query}").data] == names
 
 
 def test_read_only_key_writes_nothing(hub: EmulatedHub, speaker: Speaker) -> None:

@@ -211,13 +211,25 @@ def test_release_wedged_half_is_reported(place: Checkout, hub: EmulatedHub) -> N
 
 
 @pytest.mark.parametrize(
-    "answer", ["same-content=400", "same-content=422", "paging=ignored", "page-limit=1", "default-visibility=PUBLIC"]
+    "answer",
+    [
+        *("same-content=400", "same-content=422", "paging=ignored", "page-limit=1"),
+        *("default-visibility=PUBLIC", "visibility=kept"),
+    ],
 )
 def test_release_succeeds_with_every_assumption(place: Checkout, hub: EmulatedHub, answer: str) -> None:
     hub.assume(answer)
     hub.break_with(*(f"POST /environmentshub/*/{kind}/*/finalize reset" for kind in ("wheels", "versions")))
     assert results(place)[-1] == "unchanged"
     assert_published_once_verified_and_written_down(place, hub)
+
+
+def test_release_whose_wheel_is_hidden_is_verified_by_its_content(place: Checkout, hub: EmulatedHub) -> None:
+    hub.assume("private-wheels=hidden")
+    assert results(place)[-1] == "unchanged"
+    verified = place.entry["verified"]
+    assert (verified["sound"], verified["sha256"]) == (True, "")
+    assert verified["message"].endswith("; its content hash is the validated one")
 
 
 @pytest.mark.parametrize("write", HUB_WRITES)

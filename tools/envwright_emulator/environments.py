@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
-import re
 from typing import Any
+
+from packaging.utils import canonicalize_name
 
 from envwright_emulator.hub import ASSUMED, MEASURED, Account, HttpRefusal, Hub, HubRequest, HubResponse, route
 from envwright_emulator.store import StoredDocument
@@ -67,7 +68,7 @@ def details(hub: Hub, request: HubRequest) -> HubResponse:
     """One version (or latest) with the addresses of its source, wheel and index."""
     environment, version = _version(hub, request)
     owner, name = environment["owner"], environment["name"]
-    base = f"{request.address}/files/{owner}/{name}/{version['content_hash']}"
+    base = _address_of_files(request, environment, version)
     found: dict[str, Any] = {
         "id": environment["id"],
         "name": name,
@@ -79,9 +80,8 @@ def details(hub: Hub, request: HubRequest) -> HubResponse:
         "package_url": f"{base}/{version['filename']}",
         "url_dependencies": [],
     }
-    wheel = _wheel(hub, environment, version)
-    if environment["visibility"] == "PUBLIC" or hub.behaviour.private_wheels == "served":
-        found["wheel_url"] = f"{base}/{wheel['filename']}"
+    if _offers_wheels(hub, environment):
+        found["wheel_url"] = f"{base}/{_wheel(hub, environment, version)['filename']}"
         found["simple_index_url"] = f"{request.address}/simple/{owner}"
     return HubResponse({"data": found})
 
@@ -100,8 +100,8 @@ def listed(hub: Hub, request: HubRequest) -> HubResponse:
         owners = request.signed_in().owners
     rows = []
     for environment in hub.store.all("environment"):
-        mine = environment["owner"] in owners
-        if (mine or environment["visibility"] == "PUBLIC") and (mine or not request.is_set("mine_only")):
+        is_chosen = environment["owner"] in owners if request.is_set("mine_only") else True
+        if is_chosen and hub.sees(request.account, environment):
             row = _row(hub, environment)
             if _wanted(row, request):
                 rows.append(row)
@@ -116,8 +116,8 @@ def file(hub: Hub, request: HubRequest) -> HubResponse:
     environment = hub.visible(request.account, request.parts["owner"], request.parts["name"])
     for version in published(hub, environment):
         if version["content_hash"] == request.parts["hash"]:
-            wheel = _wheel(hub, environment, version)
-            for document in (version, wheel):
+            wheels = [_wheel(hub, environment, version)] if _offers_wheels(hub, environment) else []
+            for document in (version, *wheels):
                 if document["filename"] == request.parts["file"]:
                     content = hub.store.read_file(document["id"]) or b""
                     return HubResponse(content=content, kind="application/octet-stream")
@@ -129,11 +129,12 @@ def simple_index(hub: Hub, request: HubRequest) -> HubResponse:
     """An owner's package index for installers: one package's wheels with their hashes."""
     rows = []
     for environment in hub.store.all("environment"):
-        same = _normalised(environment["name"]) == _normalised(request.parts["package"])
-        if same and environment["owner"] == request.parts["owner"] and hub.sees(request.account, environment):
+        same = canonicalize_name(environment["name"]) == canonicalize_name(request.parts["package"])
+        offered = hub.sees(request.account, environment) and _offers_wheels(hub, environment)
+        if same and environment["owner"] == request.parts["owner"] and offered:
             for version in published(hub, environment):
                 wheel = _wheel(hub, environment, version)
-                base = f"{request.address}/files/{environment['owner']}/{environment['name']}/{version['content_hash']}"
+                base = _address_of_files(request, environment, version)
                 address = html.escape(f"{base}/{wheel['filename']}#sha256={wheel['sha256']}")
                 rows.append(f'<a href="{address}">{html.escape(wheel["filename"])}</a>')
     if not rows:
@@ -155,6 +156,15 @@ def _wheel(hub: Hub, environment: StoredDocument, version: StoredDocument) -> St
     """The wheel of a version: the newest complete one of the same content."""
     wheels = [wheel for wheel in hub.store.all("wheel", environment["id"]) if wheel["complete"]]
     return next(wheel for wheel in reversed(wheels) if wheel["content_hash"] == version["content_hash"])
+
+
+def _offers_wheels(hub: Hub, environment: StoredDocument) -> bool:
+    """Whether those who see an environment get its wheels and its index."""
+    return environment["visibility"] == "PUBLIC" or hub.behaviour.private_wheels == "served"
+
+
+def _address_of_files(request: HubRequest, environment: StoredDocument, version: StoredDocument) -> str:
+    return f"{request.address}/files/{environment['owner']}/{environment['name']}/{version['content_hash']}"
 
 
 def _row(hub: Hub, environment: StoredDocument) -> dict[str, Any]:
@@ -184,7 +194,3 @@ def _wanted(row: dict[str, Any], request: HubRequest) -> bool:
 
 def _description(version: StoredDocument | None) -> str:
     return str(((version or {}).get("metadata") or {}).get("description") or "")
-
-
-def _normalised(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()

@@ -99,6 +99,8 @@ class RecordingFacts:
 
 OTHER_TASKS = "rollouts on tasks that are not among the first ones here"
 """Why rollouts were not used: `vf-eval` plays the tasks held out for evaluation, if there are some."""
+NO_TIME = "replies that there was no time to score again"
+"""Why replies were not used."""
 HELD_OUT = 1_000_000
 """The index of the first task held out for evaluation, where policies reply to these."""
 NOT_NAMED = "files of results that are read only where `--results` names them"
@@ -124,6 +126,9 @@ class ModelReplies:
     """The tasks that policies reply to."""
     played: tuple[int, ...]
     """Those with a rollout."""
+    most: float = 0.0
+    tasks_with_most: int = 0
+    """The highest reward of a rollout, and the tasks with a rollout that has it."""
     references: tuple[int, ...] = ()
     """The tasks with a reference reply, if enough of them have one."""
     form: str = ""

@@ -22,7 +22,7 @@ from envwright_worker.splits import Split
 
 from envwright.facts.observed import Failure, FunctionScore, Rollout, adapter, first_problem
 from envwright.facts.spending import Tokens
-from envwright.text.plain_data import NestedTooDeeply, foreign_json
+from envwright.text.plain_data import NestedTooDeeply, foreign_json, parsed_json
 
 VERSION = 1
 LINE_LIMIT = 16 * 2**20
@@ -101,9 +101,9 @@ class EvaluationRow:
     """`eval` for tasks of the evaluation split, `None` for training tasks and for sources without a split."""
 
     @property
-    def identity(self) -> tuple[str, str, int]:
-        """The identity of a row: policy or model, task, and number of the rollout."""
-        return self.speaker, self.task_key, self.rollout
+    def identity(self) -> tuple[str, str, int, int]:
+        """The identity of a row: policy or model, task, and number of the rollout; tasks may look alike."""
+        return self.speaker, self.task_key, self.task, self.rollout
 
     @property
     def speaker(self) -> str:
@@ -178,8 +178,23 @@ def row_of(raw: Any) -> EvaluationRow:
 def task_key(prompt: Sequence[Message], data: Mapping[str, Any]) -> str:
     """Fingerprint of a task: its prompt and answer, without a release's additions and the package's folder."""
     turns = [[message.get("role"), message.get("content")] for message in prompt]
-    answer = data.get("answer")
-    text = json.dumps([turns, answer], sort_keys=True, ensure_ascii=False, default=str)
+    return _fingerprint([turns, _answer(data)])
+
+
+def info_key(data: Mapping[str, Any]) -> str:
+    """Fingerprint of a task's `info` and answer, which stay where an environment changes the prompt; empty without."""
+    info = data.get("info")
+    info = parsed_json(info.encode("utf-8", "replace")) if isinstance(info, str) else info
+    return _fingerprint([info, _answer(data)]) if info and isinstance(info, Mapping) else ""
+
+
+def _answer(data: Mapping[str, Any]) -> Any:
+    """The answer of a task; verifiers leaves an empty one out of its results."""
+    return None if data.get("answer") == "" else data.get("answer")
+
+
+def _fingerprint(parts: Sequence[Any]) -> str:
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(without_folder(text).encode("utf-8", "replace")).hexdigest()[:16]
 
 

@@ -118,6 +118,17 @@ def deadline(of: Deadline) -> Iterator[None]:
         _current.reset(token)
 
 
+@contextmanager
+def half_of_the_time() -> Iterator[None]:
+    """Let the jobs of the stage that this thread runs stop when half of its time is left."""
+    bound = _current.get()
+    if bound is None:
+        yield
+        return
+    with deadline(Deadline(time.monotonic() + bound.seconds / 2, bound.end)):
+        yield
+
+
 def current_deadline() -> Deadline | None:
     """The deadline of the stage that this thread runs, if it runs one."""
     return _current.get()

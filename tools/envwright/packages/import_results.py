@@ -119,7 +119,7 @@ class _Reader:
         self._metadata = metadata
         self._known = KnownEnvironment.of(expected.environment, expected.facts)
         self._numbers: Counter[tuple[str, str]] = Counter()
-        self._seen: dict[tuple[str, str, int], int] = {}
+        self._seen: dict[tuple[str, str, int, int], int] = {}
         if metadata.get("env_id") and not self._is_ours(str(metadata["env_id"])):
             message = f"metadata.json belongs to environment {metadata['env_id']!r}, not {expected.environment!r}"
             imported.refusals.append(LineProblem(0, message))

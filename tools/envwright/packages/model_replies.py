@@ -27,8 +27,8 @@ from envwright_worker.policies.answers import answer_of
 
 from envwright.declarations.package import Package
 from envwright.facts.observed import Task
-from envwright.facts.recordings import LFS_POINTER
-from envwright.facts.results import EvaluationRow, MalformedRow, objects_of, task_key
+from envwright.facts.recordings import HELD_OUT, LFS_POINTER
+from envwright.facts.results import EvaluationRow, MalformedRow, info_key, objects_of, task_key
 from envwright.facts.reward_numbers import finite_number
 from envwright.packages.git import is_lfs_pointer
 from envwright.packages.import_results import (
@@ -64,6 +64,7 @@ class ModelReply:
     date: str
     answer: str | None = None
     """The answer of its task, if the file has it."""
+    info_key: str = ""
 
     @property
     def reward(self) -> float:
@@ -184,6 +185,7 @@ def _read_file(read: ResultsRead, package: Package, path: Path) -> None:
             continue
         try:
             row, answer, day = row_of_line(raw, metadata, known), _answer_of(raw), _date_of(raw)
+            of_info = info_key(raw)
         except (MalformedRow, UnreadableRow):
             read.left_out[f"{file}: {UNREADABLE}"] += 1
             continue
@@ -191,7 +193,7 @@ def _read_file(read: ResultsRead, package: Package, path: Path) -> None:
             read.left_out[f"{file}: rollouts of another environment"] += 1
             continue
         model = row.model or str(metadata.get("model") or "an unknown model")
-        _take(read, file, number, row, model, day or changed, answer)
+        _take(read, file, number, row, model, day or changed, answer, of_info)
 
 
 def _values_of(path: Path, most: int) -> Iterator[tuple[int, Any, str | None]]:
@@ -211,7 +213,14 @@ def _values_of(path: Path, most: int) -> Iterator[tuple[int, Any, str | None]]:
 
 
 def _take(
-    read: ResultsRead, file: str, line: int, row: EvaluationRow, model: str, date: str, answer: str | None = None
+    read: ResultsRead,
+    file: str,
+    line: int,
+    row: EvaluationRow,
+    model: str,
+    date: str,
+    answer: str | None = None,
+    of_info: str = "",
 ) -> None:
     if row.policy is not None:
         read.left_out[f"{file}: rollouts of scripted policies"] += 1
@@ -221,7 +230,7 @@ def _take(
         read.left_out[f"{file}: rollouts without a conversation, or with more than {LONGEST_REPLY:,} characters"] += 1
     else:
         named = on_one_line(model)[:80]
-        read.replies.append(ModelReply(file, line, replace(row, completion=completion), named, date, answer))
+        read.replies.append(ModelReply(file, line, replace(row, completion=completion), named, date, answer, of_info))
 
 
 def _playable(completion: Sequence[Message]) -> tuple[Message, ...] | None:
@@ -263,15 +272,22 @@ def replies_by_task(tasks: Sequence[Task], replies: Sequence[ModelReply]) -> dic
     """The replies to each task, found by its content: those with the highest reward first, of these the shortest.
 
     Several tasks may look alike. Then the number in the file decides, and without one of them the reply is left out.
+    Where the environment changed the prompt before it was played, the task has that number and the same `info`.
     """
-    by_key: dict[str, list[int]] = defaultdict(list)
+    by_key: dict[str, dict[int, int]] = defaultdict(dict)
+    by_info: dict[tuple[int, str], int] = {}
     for task in tasks:
-        by_key[task_key(task.prompt, task.data)].append(task.index)
+        number = task.index % HELD_OUT
+        by_key[task_key(task.prompt, task.data)][number] = task.index
+        if of_info := info_key(task.data):
+            by_info[number, of_info] = task.index
     found: dict[int, list[ModelReply]] = defaultdict(list)
     for reply in replies:
-        alike, number = by_key.get(reply.row.task_key, []), reply.row.task
-        if len(alike) == 1 or number in alike:
-            found[number if number in alike else alike[0]].append(reply)
+        alike, number = by_key.get(reply.row.task_key, {}), reply.row.task % HELD_OUT
+        index = next(iter(alike.values())) if len(alike) == 1 else alike.get(number)
+        index = by_info.get((number, reply.info_key)) if index is None and not alike else index
+        if index is not None:
+            found[index].append(reply)
     return {
         index: sorted(found[index], key=lambda reply: (-reply.reward, len(str(reply.row.completion)), reply.line))
         for index in sorted(found)

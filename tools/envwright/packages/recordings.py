@@ -240,7 +240,7 @@ def _rows(path: Path, file: str) -> tuple[tuple[Line, ...], str, list[RecordingP
     """The rows of a recording, line by line: a small archive may unpack to more than memory holds."""
     rows: list[Line] = []
     problems: list[RecordingProblem] = []
-    digest, seen = hashlib.sha256(), set[tuple[str, str, int]]()
+    digest, seen = hashlib.sha256(), set[tuple[str, str, int, int]]()
     size = values = lines = 0
 
     def report(line: int | None, message: str) -> None:

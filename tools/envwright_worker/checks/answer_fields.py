@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from envwright_worker.policies.answers import (
     FieldPath,
     answer_name,
     find_payload,
+    json_value,
     paths_of,
     text_of_value,
     value_at,
@@ -93,7 +95,21 @@ class _Exchange:
         values = [(reference, _text(reference.task, path)) for reference in references if _text(reference.task, path)]
         others = ((one, [each for each, other in values if other != value]) for one, value in values)
         pairs = [(one, different[0]) for one, different in others if different][:EXCHANGES]
-        return len(pairs) >= LEAST_EXCHANGES and all(self._is_exchanged(*pair, path) for pair in pairs)
+        is_read = len(pairs) >= LEAST_EXCHANGES and all(self._is_exchanged(*pair, path) for pair in pairs)
+        return is_read and any(self._is_enough(one, path) for one, _ in pairs)
+
+    def _is_enough(self, one: _Reference, path: FieldPath) -> bool:
+        """Whether the value is what is asked for, or alone earns something: not a title that is one part of a reply."""
+        value = _text(one.task, path)
+        payload, nothing = find_payload(one.reply), self._reward(one.task, "")
+        if payload.answer == value:
+            return True
+        fields = json_value(one.reply)
+        alone = [value]
+        if isinstance(fields, dict):
+            alone += [json.dumps({key: said}) for key, said in fields.items() if text_of_value(said) == value]
+        earned = [self._reward(one.task, reply) for reply in alone]
+        return any(reward is not None and (nothing is None or reward > nothing) for reward in earned)
 
     def _is_exchanged(self, one: _Reference, other: _Reference, path: FieldPath) -> bool:
         data = with_value_at(one.task.data, path, value_at(other.task.data, path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from envwright_worker.adapters.adapter import RolloutRequest, TaskView
@@ -26,6 +27,8 @@ TASKS_LOOKED_AT = 60
 SCRIPT_TURNS = 40
 _Reference = tuple[TaskView, Sequence[Message]]
 """A task, and the conversation of the oracle on it."""
+COMPARING = 0.2
+"""The part of the search's time in which derived replies are compared with each other."""
 LEAST_SECONDS = 0.1
 """The time limit of a reply after others hung."""
 
@@ -54,7 +57,7 @@ def _candidates(session: Session, request: JobRequest) -> list[ProbeTask]:
     else:
         known = _asked(session, tasks[:TASKS_LOOKED_AT], request)
     if session.policies.oracle.derived:
-        known = _well_paid(session, known, request["seconds_per_reply"])
+        known = _well_paid(session, known, request)
     return [
         _probe_task(task, conversation)
         for task, conversation in known
@@ -77,15 +80,22 @@ def _played(session: Session, tasks: Sequence[TaskView], request: JobRequest) ->
     return [(task, session.golden[task.index]) for task in tasks if session.golden.get(task.index)]
 
 
-def _well_paid(session: Session, known: list[_Reference], seconds: float) -> list[_Reference]:
-    """Those whose derived reply earns at least half of what any other does: one that earns less is probably wrong."""
-    scoring = DirectScoring(session)
+def _well_paid(session: Session, known: list[_Reference], request: JobRequest) -> list[_Reference]:
+    """Those whose derived reply earns at least half of what any other does: one that earns less is probably wrong.
+
+    They are of the tasks that can be scored in a part of the search's time.
+    """
+    scoring, budget = DirectScoring(session), ProcessorBudget(COMPARING * request["seconds"])
+    earned: list[float] = []
     try:
-        earned = [scoring.scored(task, conversation, seconds)["reward"] or 0.0 for task, conversation in known]
+        for task, conversation in known:
+            if session.is_late or (budget.left <= 0 and len(earned) > PROBE_TASKS):
+                break
+            earned.append(scoring.scored(task, conversation, request["seconds_per_reply"])["reward"] or 0.0)
     except OutOfTime:
         return known  # the search itself shortens the time of replies that hang
     most = max(earned, default=0.0)
-    return [each for each, reward in zip(known, earned, strict=True) if reward >= most / 2]
+    return [each for each, reward in zip(known, earned, strict=False) if reward >= most / 2]
 
 
 def _probe_task(task: TaskView, conversation: Sequence[Message]) -> ProbeTask:
@@ -129,6 +139,8 @@ class _Work:
         common = {"seed": request["seed"], "limit": request["evaluations"]}
         if len(self._probe_tasks) < 2:
             reason = "the reference reply earns almost nothing on all but one of the tried tasks"
+            if self._session.is_late:
+                reason = "there was no time for the reference replies of two tasks"
             return common | {"ended": "skipped", "skipped": reason}
         coverage = Coverage(self._session.sources.relative)
         search_input = SearchInput(
@@ -173,17 +185,16 @@ class _Work:
     def _meet_gold(self, grader: CandidateGrader) -> None:
         """Keep the tasks on which the reference reply earns more than an empty one."""
         kept: list[ProbeTask] = []
-        for probe in self._probe_tasks:
-            self._probe_tasks = [*kept, probe]
-            if self._session.is_late:
-                break
-            place = len(kept)
-            gold = grader.graded(self._score(place, probe.gold, False), place, probe.gold)
-            nothing = grader.graded(self._score(place, "", True), place, "")
-            if grader.meet(gold, nothing):
-                kept.append(probe)
-            if len(kept) == PROBE_TASKS:
-                break
+        with suppress(Spent):  # of time: with fewer than two tasks there is no search
+            for probe in self._probe_tasks:
+                self._probe_tasks = [*kept, probe]
+                place = len(kept)
+                gold = grader.graded(self._score(place, probe.gold, False), place, probe.gold)
+                nothing = grader.graded(self._score(place, "", True), place, "")
+                if grader.meet(gold, nothing):
+                    kept.append(probe)
+                if len(kept) == PROBE_TASKS:
+                    break
         self._probe_tasks = kept
 
     def _score(self, place: int, reply: str, blind: bool) -> Mapping[str, Any]:

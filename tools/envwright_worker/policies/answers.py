@@ -425,6 +425,13 @@ def _lists(answer: str, *, ordered: bool) -> Iterator[str]:
         yield separator.join([edited, *parts[1:]])
 
 
+def element_like(element: Any, text: str) -> Any:
+    """Another element of the same kind: a number, or the text; of an object, a copy with these."""
+    if isinstance(element, dict):
+        return {key: element_like(value, text) for key, value in element.items()}
+    return element + 1 if _is_count(element) else text
+
+
 def _json_values(answer: str, *, ordered: bool = True) -> Iterator[str]:
     try:
         value = json.loads(answer)
@@ -433,7 +440,7 @@ def _json_values(answer: str, *, ordered: bool = True) -> Iterator[str]:
         return
     if isinstance(value, list) and value:
         yield json.dumps(value[:-1], ensure_ascii=False)
-        yield json.dumps([*value, value[-1] + 1 if _is_count(value[-1]) else "x"], ensure_ascii=False)
+        yield json.dumps([*value, element_like(value[-1], "x")], ensure_ascii=False)
         if ordered and len(value) > 1 and value[0] != value[1]:
             yield json.dumps([value[1], value[0], *value[2:]], ensure_ascii=False)
     elif isinstance(value, dict) and value:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
+from typing import Any
 
-from envwright_worker.policies.answers import Payload, detect_type, find_payload, json_value
+from envwright_worker.policies.answers import Payload, detect_type, element_like, find_payload, json_value
 from envwright_worker.search.material import BARE, AnswerForm, Constants, elements_of, form_of, number_in
 
 EMPTY = ("", " ", "\n", "[]", "{}", "()", "set()", '""', ",", ".", "null", "None", "nan", "-", "[[]]", "[{}]")
@@ -249,6 +250,12 @@ def _right_elsewhere(slot: _Slot) -> Iterator[Wrong]:
         yield Wrong("right answer elsewhere", why, (f"First I thought of {slot.answer}, which is wrong.\n\n{final}",))
 
 
+def _extra(given: Sequence[Any]) -> list[Any]:
+    """Elements that are in no answer: objects, if the answer's are."""
+    last = given[-1] if given else None
+    return [element_like(last, word) for word in EXTRA] if isinstance(last, dict) else [*EXTRA]
+
+
 def _more_elements(slot: _Slot) -> Iterator[Wrong]:
     """All right elements and others beside them."""
     text = slot.answer.strip()
@@ -257,7 +264,7 @@ def _more_elements(slot: _Slot) -> Iterator[Wrong]:
     why = "it lists elements beside the right ones that do not belong there"
     if text[:1] == "[":
         given = json_value(text)
-        texts = [] if given is None else [json.dumps([*given, *EXTRA], ensure_ascii=False)]
+        texts = [] if given is None else [json.dumps([*given, *_extra(given)], ensure_ascii=False)]
     elif text[:1] == "{":
         return
     else:

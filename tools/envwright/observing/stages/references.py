@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -24,7 +25,16 @@ from envwright_worker.policies.baselines import oracle
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.facts.limits import LOAD_SECONDS, SECONDS_PER_REPLY, STAGE_SECONDS, TASKS_SCORED
 from envwright.facts.observed import Description, Score, Task
-from envwright.facts.recordings import HELD_OUT, LEAST_TASKS, NOT_NAMED, OTHER_TASKS, ModelReplies, RecordedReply
+from envwright.facts.recordings import (
+    HELD_OUT,
+    LEAST_TASKS,
+    NO_TIME,
+    NOT_NAMED,
+    OTHER_TASKS,
+    ModelReplies,
+    RecordedReply,
+)
+from envwright.observing.budget import half_of_the_time
 from envwright.observing.job import checked
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.opened_environment import SendRequest, rescored
@@ -66,14 +76,15 @@ def _run(observation: Observation, asked: Mapping[str, Any]) -> None:
     declared = range_of(observation.package.reward, described.functions)
     with observation.processes.job() as job:
         search = _Search(job.request, observation.entry, described, declared, tasks, asked)
-        spelled = search.spelled()
-        is_known = search.is_derived()
-        if spelled:
-            observation.processes.references = {"spelled": spelled}
         read = read_results(observation.package, requests.results[1:]) if requests.results else None
         form = ""
-        if not is_known and not search.has_tools:
-            is_known, form = _field(observation, search, read)
+        with half_of_the_time() if read and any(_full(read, declared)) else nullcontext():
+            spelled = search.spelled()
+            is_known = search.is_derived()
+            if spelled:
+                observation.processes.references = {"spelled": spelled}
+            if not is_known and not search.has_tools:
+                is_known, form = _field(observation, search, read)
         if read is not None:
             _take_results(observation, search, read, form, is_known=is_known)
         elif not is_known and (unread := files_of_results(observation.package)):
@@ -142,10 +153,15 @@ def _with_references(
     return search, by_task, facts
 
 
+def _full(read: ResultsRead, declared: DeclaredRange) -> Iterator[ModelReply]:
+    """The replies with the full reward, to tasks of any split."""
+    return (reply for reply in read.replies if declared.reaches(reply.reward, declared.maximum))
+
+
 def _paid(read: ResultsRead, declared: DeclaredRange) -> list[tuple[str, str]]:
-    """The replies with the full reward to tasks of any split, each with the answer of its task."""
-    full = (reply for reply in read.replies if declared.reaches(reply.reward, declared.maximum))
-    said = ((_Candidate(0, reply.row.completion or ()).turns, reply.answer) for reply in islice(full, MOST_READ))
+    """The texts of replies with the full reward, each with the answer of its task."""
+    full = islice(_full(read, declared), MOST_READ)
+    said = ((_Candidate(0, reply.row.completion or ()).turns, reply.answer) for reply in full)
     return [(text_of(turns[-1]), answer) for turns, answer in said if answer]
 
 
@@ -154,6 +170,8 @@ def _facts_of(
 ) -> ModelReplies:
     """What the results say, before anything is scored again."""
     used = [reply for replies in by_task.values() for reply in replies]
+    best = Counter(part for reply in _full(read, declared) for part in (reply.file, reply.model))
+    most = max((reply.reward for reply in used), default=0.0)
     unmatched = len(read.replies) - len(used)
     others = {OTHER_TASKS: unmatched} if unmatched else {}
     earned = [reply for reply in used if reply.reward > declared.worthless + declared.tolerance]
@@ -162,13 +180,15 @@ def _facts_of(
         index, first = next((index, replies[0]) for index, replies in by_task.items() if replies)
         worthless = RecordedReply(first.line, index, first.row.completion or (), first.reward, None)
     return ModelReplies(
-        tuple(read.files),
-        tuple(dict.fromkeys(reply.model for reply in used)),
+        tuple(sorted(read.files, key=lambda file: -best[file])),
+        tuple(sorted(dict.fromkeys(reply.model for reply in used), key=lambda model: -best[model])),
         max((reply.date for reply in used), default=""),
         len(used),
         len(earned),
         tasks,
         tuple(by_task),
+        most=most,
+        tasks_with_most=sum(declared.reaches(replies[0].reward, most) for replies in by_task.values() if replies),
         worthless=worthless,
         left_out={**read.left_out, **others},
     )
@@ -270,6 +290,8 @@ class _Search:
             if number in scores and (failures := scores[number].failures)
         ][:CHANGES_KEPT]
         changes, compared, _ = recorded.compared(rows, scores)
+        if lost := len(rows) - len(scores):
+            facts = replace(facts, left_out={**facts.left_out, NO_TIME: lost})
         full: dict[int, _Candidate] = {}
         for number, row, task in rows:
             if number in scores and self._is_full(scores[number].reward):

@@ -10,8 +10,17 @@ from envwright_worker.author_tests import ORACLE_FILE
 from envwright_worker.failures import shortened
 from envwright_worker.policies.baselines import oracle
 
+from envwright.declarations.package import folder_of
 from envwright.facts.observed import Place, Score
-from envwright.facts.recordings import HELD_OUT, LEAST_TASKS, LFS_POINTER, NOT_NAMED, OTHER_TASKS, ModelReplies
+from envwright.facts.recordings import (
+    HELD_OUT,
+    LEAST_TASKS,
+    LFS_POINTER,
+    NO_TIME,
+    NOT_NAMED,
+    OTHER_TASKS,
+    ModelReplies,
+)
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, merged, rule
 from envwright.rules.evidence import (
@@ -40,6 +49,8 @@ BY_RESULTS = "RWD100"
 FEWEST_ROLLOUTS, FEWEST_TASKS = 20, 5
 """With fewer, that none earned anything may be chance."""
 LONGEST_MESSAGE = 120
+BUDGETS = 3
+"""Times the budget that is proposed where it was too short."""
 LEAST_RESULTS = 2
 """The number of different results that show a tool to work."""
 _IS_BROKEN = re.compile(
@@ -146,7 +157,9 @@ def gold_is_unknown(subject: Subject) -> Iterator[Found]:
 def by_results(subject: Subject) -> str:
     """What decides without an oracle, in a sentence: the cheapest that is known of results of evaluations."""
     results, played = subject.facts.model_replies, "v0" if subject.package.generation == "v0" else "v1"
-    command = f"`vf-eval {subject.package.name} -m MODEL -n 20 -r 3{OF_GENERATION[played]}`"
+    package = subject.package
+    name = package.name if folder_of(package.name) == package.module else package.module  # which vf-eval imports
+    command = f"`vf-eval {name} -m MODEL -n 20 -r 3{OF_GENERATION[played]}`"
     pointers = [reason for reason in results.left_out if reason.endswith(LFS_POINTER)] if results else []
     if pointers:
         return (
@@ -155,16 +168,29 @@ def by_results(subject: Subject) -> str:
         )
     if results is not None and OTHER_TASKS in results.left_out and len(results.played) < LEAST_TASKS:
         return (
-            f"{results.files[0]} is of other tasks than the package has now. Play these: `envwright "
+            f"No prompt in {results.files[0]} is that of a task here. Play these: `envwright "
             f"record {subject.package.name} -m MODEL -n 20`; replies with the full reward are reference replies then. "
         )
     if results is not None and NOT_NAMED in results.left_out:
         return f"Results are here: `envwright validate {subject.package.name} --results {results.files[0]}`. "
     if results is None or not results.rollouts:
         return f"Evaluate it once: {command}; replies with the full reward are reference replies then. "
+    if NO_TIME in results.left_out:
+        budget = round(BUDGETS * subject.entry.gates.budget)
+        return (
+            f"There was no time to score replies in {results.files[0]} again: write `gates: {{budget: {budget}}}` below "
+            f"{package.name} in registry.yaml. "
+        )
     if results.refused:
         reasons = "; ".join(results.refused)
         return f"Fix the reward: replies in {results.files[0]} are no reference replies, because {reasons}. "
+    if not results.earned:
+        return f"Fix the reward, or the prompt: no reply in {results.files[0]} earned anything (RWD101 shows one). "
+    if results.tasks_with_most >= LEAST_TASKS and not subject.range.reaches(results.most, subject.range.maximum):
+        return (
+            f"Declare `[tool.envwright.reward] max = {number(results.most)}`, if right replies earn no more: "
+            f"{results.files[0]} has that on {results.tasks_with_most} of {len(results.played)} tasks. "
+        )
     if len(results.played) == results.tasks:
         return (
             f"{results.files[0]} has replies to every task, and too few earn {number(subject.range.maximum)}. Where "

@@ -53,12 +53,12 @@ def rollout(number: int, word: str, reply: str, reward: float | None, **more: An
     return {**row, "metrics": metrics, "timing": {"start_time": 1795206684.8}, **more}
 
 
-def evaluated(folder: Path, module: str, rows: Sequence[Mapping[str, Any]]) -> None:
+def evaluated(folder: Path, module: str, rows: Sequence[Mapping[str, Any]], model: str = "model-x") -> None:
     """The files of an evaluation by vf-eval in the package's folder."""
-    run = folder / "outputs" / "evals" / f"{module}--model-x" / "0a1b2c3d"
+    run = folder / "outputs" / "evals" / f"{module}--{model}" / "0a1b2c3d"
     run.mkdir(parents=True)
     (run / "results.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    (run / "metadata.json").write_text(json.dumps({"env_id": module, "model": "model-x"}))
+    (run / "metadata.json").write_text(json.dumps({"env_id": module, "model": model}))
 
 
 Observe = Callable[[Planted, Sequence[Mapping[str, Any]]], tuple[Facts, Judgement]]
@@ -95,6 +95,50 @@ def test_replies_with_the_full_reward_decide_a_sound_environment(observe: Observ
     assert facts.model_replies is not None
     assert facts.model_replies.wrong == ()  # that of task 6, which has no reference reply and is not played
     assert of_rule(judgement, "RWD100") == [f"reference replies: {file}, model-x, 2026-11-20, 6 of 8 tasks"]
+
+
+def test_evaluation_with_the_full_rewards_is_named_before_a_later_one(observations: Observations, tmp_path: Path):
+    each = counting("twice", EXACT)
+    folder = tmp_path / "environments" / each.module
+    folder.mkdir(parents=True)
+    package = written(each, folder)
+    for model, reward in (("model-x", 1.0), ("model-y", 0.0)):
+        said = [(word, honest(word) if reward else "no idea") for word in WORDS]
+        evaluated(folder, each.module, [rollout(at, *each, reward) for at, each in enumerate(said)], model)
+    facts = observations.facts(package, SCORING, results=())
+    assert facts.model_replies is not None
+    assert facts.model_replies.models == ("model-x", "model-y")
+    assert "--model-x/" in facts.model_replies.files[0]
+    assert facts.model_replies.references == (*range(8),)
+
+
+NOTES = """
+import json
+
+def correct(completion, info, **_):
+    try:
+        did = json.loads(said(completion))
+    except ValueError:
+        return 0.0
+    return float(did == [{"tap": "new"}, {"type": info["title"]}, {"tap": "save"}])
+"""
+
+
+def test_part_of_a_reply_that_the_prompt_gives_is_not_the_answer(observe: Observe):
+    rows = [
+        {
+            "question": f"Create a note titled '{title}'.",
+            "answer": json.dumps([{"tap": "new"}, {"type": title}, {"tap": "save"}]),
+            "info": {"title": title},
+        }
+        for title in ("Buy milk", "Call Ann", "Pay rent", "Fix bike", "Book train", "Water plants")
+    ]
+    asking = "Reply with a JSON array of actions."
+    facts, judgement = observe(
+        sound("notes", "", functions=NOTES, rows=rows, asking=asking, answer={"type": "json"}), ()
+    )
+    assert "SCH058" not in {finding.rule for finding in judgement.findings}, in_short(list(judgement.findings), facts)
+    assert {score.reward for score in facts.scores if score.policy == "oracle"} == {1.0}
 
 
 PAYING_FOR_A_SENTENCE = """

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from cases_of_mutation import mutated
-from cases_of_schema import needing
+from cases_of_schema import WHEEL_FILES, needing
 from cases_of_search import exploit, searched
 from envwright.declarations.package import SourceNote
 from envwright.declarations.preparation import Preparation, PreparedDataset
 from envwright.facts.mutation import CoveredSource
 from envwright.facts.observed import Failure, UnsetKey, WantedData
-from envwright.facts.recordings import OTHER_TASKS, ModelReplies
+from envwright.facts.recordings import NO_TIME, OTHER_TASKS, PAID_ELSEWHERE, ModelReplies
 from envwright.rules.engine import Finding, findings
 from envwright.rules.evidence import reply_text
 from subjects import attempt, broken_function, case, failure, functions, score, scores, subject, the, unloaded
@@ -44,6 +44,67 @@ def test_missing_reference_names_a_recording_where_results_are_of_other_tasks() 
     without = subject(scores=scores(oracle=None), package={"has_oracle": False})
     fix = the("RWD002", replace(without, facts=replace(without.facts, model_replies=replies))).fix
     assert "`envwright record plain-sums -m MODEL -n 20`" in fix
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"earned": 9, "most": 0.9, "tasks_with_most": 8, "played": (*range(8),)},
+            "`[tool.envwright.reward] max = 0.9`",
+        ),
+        (
+            {"earned": 9, "played": (*range(8),), "left_out": {NO_TIME: 9}},
+            "write `gates: {budget: 360}` below plain-sums",
+        ),
+        ({"earned": 0, "played": (*range(8),)}, "no reply in a.jsonl earned anything"),
+    ],
+)
+def test_missing_reference_says_why_results_do_not_decide(changes: dict[str, Any], said: str) -> None:
+    replies = replace(ModelReplies(("a.jsonl",), ("m",), "", 9, earned=0, tasks=8, played=()), **changes)
+    without = subject(scores=scores(oracle=None), package={"has_oracle": False})
+    assert said in the("RWD002", replace(without, facts=replace(without.facts, model_replies=replies))).fix
+
+
+def test_evaluation_is_proposed_by_the_name_that_can_be_imported() -> None:
+    other = {"has_oracle": False, "module": "PlainSums_1"}
+    assert "`vf-eval PlainSums_1 -m MODEL" in the("RWD002", subject(scores=scores(oracle=None), package=other)).fix
+
+
+def test_worst_reply_is_shown_first() -> None:
+    paid = tuple(replace(score("nop"), task=task, reward=reward) for task, reward in enumerate((0.3, 1.2, 0.3)))
+    found = the("RWD004", subject(scores=(*scores(3, nop=None), *paid)))
+    assert found.message.startswith("an empty reply earns 1.2 on task 1")
+
+
+def test_program_that_is_not_here_proves_nothing_of_the_reward() -> None:
+    trace = "  File 'subprocess.py', line 1, in _execute_child\n"
+    absent = failure(type="FileNotFoundError", message="[Errno 2] No such file or directory: 'verus'", traceback=trace)
+    broken = replace(broken_function(), failure=absent)
+    found = the("RWD020", subject(scores=(*scores(), score("nop", 4, failures=(broken,))), cases=()))
+    assert found.inconclusive
+    assert found.fix.startswith("Install verus where the gates look for programs")
+    loading = the("SCH041", unloaded("load", failures={"load": absent}))
+    assert (loading.inconclusive, "loading failed without verus" in loading.message) == (True, True)
+
+
+def test_stray_beside_a_single_module_is_left_out_by_naming_the_module() -> None:
+    strays, package = {"files": (*WHEEL_FILES, "requirements.lock")}, {"files": ("plain_sums.py",)}
+    assert 'only-include = ["plain_sums.py"]' in the("SCH032", subject(wheel=strays, package=package)).fix
+
+
+@pytest.mark.parametrize(
+    ("refused", "answer", "severity"),
+    [({PAID_ELSEWHERE: 3}, None, "warning"), ({PAID_ELSEWHERE: 3}, "40", "error"), ({}, None, "error")],
+)
+def test_reply_that_is_right_on_many_tasks_is_a_warning_where_only_models_replied(
+    refused: dict[str, int], answer: str | None, severity: str
+) -> None:
+    results = ModelReplies(("a.jsonl",), ("m",), "", 9, earned=9, tasks=8, played=(0, 1, 2), refused=refused)
+    found = searched(exploit("blind", 1.0, 1.0, 0.2))
+    tasks = tuple(replace(task, answer=answer) for task in found.facts.tasks)
+    found = replace(found, facts=replace(found.facts, model_replies=results, tasks=tasks))
+    assert the("RWD085", found).severity == severity
 
 
 def test_findings_on_many_tasks_are_merged_with_first_three() -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from envwright.observing.stages import search
 from envwright.packages.cases import parse_expectation, read_cases
+from envwright_worker.adapters.adapter import TaskView
+from envwright_worker.messages import says
+from envwright_worker.operations import search as exploiting
 from observed import Observations, written
 from oddities import ODDITIES
 from planted import Planted as Environment
@@ -166,6 +170,27 @@ def test_tasks_whose_derived_reply_earns_far_less_than_others_are_no_probe_tasks
     assert facts.search is not None
     assert {probed.gold for probed in facts.search.panel} == {1.0}
     assert "RWD085" not in {finding.rule for finding in fired(WORDS, facts, tmp_path)}
+
+
+def test_search_whose_time_is_up_before_it_begins_is_skipped() -> None:
+    sent = []
+    session = SimpleNamespace(
+        kept={number: TaskView(number, [], {"answer": str(number)}) for number in range(4)},
+        adapter=SimpleNamespace(conversational=False),
+        asked_oracle=lambda task, _: says(task.data["answer"]),
+        policies=SimpleNamespace(
+            oracle=SimpleNamespace(derived=False),
+            answer=SimpleNamespace(type="number", tolerance=0.0),
+            states_answer=lambda *_: True,
+        ),
+        channel=SimpleNamespace(item=lambda kind, value: sent.append((kind, value))),
+        is_late=True,
+    )
+    limits = {"seed": 0, "evaluations": 10, "seconds": 1.0, "minimum": 0.0, "formats": None, "seconds_per_reply": 1.0}
+    exploiting.answer(session, limits)  # type: ignore[arg-type]
+    [(kind, value)] = sent
+    assert (kind, value["ended"]) == ("search", "skipped")
+    assert value["skipped"] == "there was no time for the reference replies of two tasks"
 
 
 @pytest.mark.slow

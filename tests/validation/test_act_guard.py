@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 MODULE = """
-import gzip, logging, os, random, tempfile, time
+import gzip, logging, os, random, subprocess, tempfile, time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from envwright_worker.guards import EXECUTED
@@ -77,6 +77,13 @@ def stamps_and_names():
     gzip.compress(b"")
     tempfile.TemporaryDirectory().cleanup()
 
+def runs_a_program_on_a_file_of_its_own():
+    with tempfile.NamedTemporaryFile() as file:
+        subprocess.run(["true", file.name], check=True)
+
+def draws_once():
+    return random.choice("ab")
+
 def seeded_later():
     generator = random.Random()
     generator.seed(5)
@@ -132,6 +139,8 @@ EXPECTED = {
     "thread": CHECKED,
     "thread_begun_before": ["/etc/passwd", *(["time.time"] if sys.version_info >= (3, 12) else [])],
     "stamps_and_names": [],
+    "runs_a_program_on_a_file_of_its_own": [],
+    "draws_once": ["random.choice"],
     "key_of_a_mapping": [],
     "seeded_later": [],
     "unseeded": ["random.Random() without a seed"],

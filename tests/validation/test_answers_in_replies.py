@@ -172,3 +172,8 @@ def test_answer_of_task_is_read_from_usual_field(data: dict[str, object], answer
 def test_near_misses_number_in_a_sentence_is_no_choice_beside_letters() -> None:
     asked = "The question is in document 9. Read it with the tool.\n\nWhich city?\n\nA. Oslo\nB. Rome\nC. Bern"
     assert list(near_misses("B", "choice", asked=asked)) == ["A", "C"]
+
+
+def test_wrong_list_of_objects_has_another_object():
+    longer = [each for each in nearest('[{"owner": "Ann", "due": 3}]') if each.count("{") == 2]
+    assert longer == ['[{"owner": "Ann", "due": 3}, {"owner": "x", "due": 4}]']

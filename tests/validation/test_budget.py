@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 from envwright.facts.observed import Cut, Failure, Pace
 from envwright.facts.stages import STAGES, stage_named
-from envwright.observing.budget import Budget, Deadline, current_deadline, deadline, fitting
+from envwright.observing.budget import (
+    Budget,
+    Deadline,
+    current_deadline,
+    deadline,
+    fitting,
+    half_of_the_time,
+    seconds_left,
+)
 from envwright.observing.collected_facts import CollectedFacts, ProgressListener
 
 ALL = [stage.name for stage in STAGES if stage.share]
@@ -32,6 +40,16 @@ def test_budget_counts_only_while_a_stage_runs(clock: Clock) -> None:
     with budget.running():
         clock.now += 5
         assert budget.left == 105
+
+
+def test_half_of_the_time_bounds_requests_and_not_their_end() -> None:
+    with deadline(Deadline.after(100, 120)):
+        with half_of_the_time():
+            bound = current_deadline()
+            assert bound is not None
+            assert 49 < seconds_left() <= 50
+            assert bound.seconds_to_end > 119
+        assert 99 < seconds_left() <= 100
 
 
 def test_allowances_of_stages_that_wait_for_each_other_fit_into_the_budget(clock: Clock) -> None:

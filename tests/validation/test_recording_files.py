@@ -97,6 +97,12 @@ def problems(folder: Path) -> list[tuple[str, int | None, str]]:
     return [(one.file, one.line, one.message) for each in read_recordings(folder) for one in each.problems]
 
 
+def test_tasks_that_look_alike_are_no_duplicates(tmp_path: Path) -> None:
+    alike = replace(ROWS[0], task=ROWS[0].task + 1_000)
+    write_recording(tmp_path, "blend", packed([*ROWS, alike]), BASELINE)
+    assert not [message for _, _, message in problems(tmp_path) if "duplicate" in message]
+
+
 def test_cut_file_is_named_with_the_last_whole_line(tmp_path: Path) -> None:
     path = recorded(tmp_path)
     path.write_bytes(path.read_bytes()[:-30])

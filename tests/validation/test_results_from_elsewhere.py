@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envwright.facts.observed import Description, Facts, RewardFunction
-from envwright.facts.results import EvaluationRow, ResultsWriter, RowError
-from envwright.packages.import_results import Expected, Imported, import_results
+from envwright.facts.observed import Description, Facts, RewardFunction, Task
+from envwright.facts.recordings import HELD_OUT
+from envwright.facts.results import EvaluationRow, ResultsWriter, RowError, info_key
+from envwright.packages.import_results import Expected, Imported, KnownEnvironment, import_results, row_of_line
+from envwright.packages.model_replies import ModelReply, replies_by_task
 
 SAMPLES = Path(__file__).parent / "samples"
 FUNCTIONS = {
@@ -42,6 +44,37 @@ def of_lines(folder: Path, sample: str, lines: list[str], end: str = "\n") -> Im
     path = folder / "some.jsonl"
     path.write_text("\n".join(lines) + end)
     return import_results(path, expected(sample[:2]))
+
+
+ASKED = ({"role": "user", "content": "Say it."},)
+
+
+def reply_of(number: int, prompt: str, **more: Any) -> ModelReply:
+    """A line of vf-eval as `read_results` reads it; verifiers leaves an empty answer out."""
+    said = [{"role": "assistant", "content": "it"}]
+    line = {"example_id": number, "prompt": [{"role": "user", "content": prompt}], "completion": said, "reward": 1.0}
+    row = row_of_line({**line, **more}, {}, KnownEnvironment("e", {}, {}, is_complete=True))
+    return ModelReply("results.jsonl", number, row, "m", "", None, info_key({**line, **more}))
+
+
+def test_results_match_tasks_whose_answer_is_empty():
+    tasks = [Task(0, ASKED, None, {"answer": ""})]
+    assert [*replies_by_task(tasks, [reply_of(0, "Say it.")])] == [0]
+
+
+def test_results_of_a_prompt_that_the_environment_rewrote_match_by_number_and_info():
+    tasks = [Task(number, ASKED, None, {"info": json.dumps({"word": word})}) for number, word in enumerate("ab")]
+    replies = [
+        reply_of(1, "Say it, now.", info={"word": "b"}),
+        reply_of(0, "Say it, now.", info={"word": "b"}),
+        reply_of(1, "Say it, now."),
+    ]
+    assert {index: len(found) for index, found in replies_by_task(tasks, replies).items()} == {1: 1}
+
+
+def test_results_match_held_out_tasks_that_look_alike_by_their_number():
+    tasks = [Task(HELD_OUT + number, ASKED, None, {}) for number in range(3)]
+    assert [*replies_by_task(tasks, [reply_of(2, "Say it."), reply_of(9, "Say it.")])] == [HELD_OUT + 2]
 
 
 @pytest.mark.parametrize("sample", ["v0", *V1])

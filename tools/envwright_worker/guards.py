@@ -41,6 +41,7 @@ _CLOCK = {"time", "time_ns", *_FORMATS}
 _MODULES = {"os", "random", "uuid", "secrets"}
 """Those whose Python functions are watched."""
 _DRAWN_AFRESH = {"uuid1", "uuid4", "token_hex", "token_bytes", "token_urlsafe", "choice", "randbelow"}
+_OF_RANDOM = vars(random)
 _READ_VARIABLE = os._Environ.__getitem__.__code__
 _CHANGED_VARIABLE = (os._Environ.__setitem__.__code__, os._Environ.__delitem__.__code__)
 _SET = " (set)"
@@ -114,7 +115,8 @@ class ActGuard:
             return
         name = os.path.realpath(os.fsdecode(path)).replace(f"/proc/{os.getpid()}/", "/proc/self/")
         is_source = name.endswith(">") and "/<" in name  # an error in executed text: Python looks for its line
-        if not is_source and not name.startswith(self._inside) and not _ALWAYS.match(name):
+        is_inside = f"{name}/".startswith(self._inside)  # tempfile opens its folder
+        if not is_source and not is_inside and not _ALWAYS.match(name):
             self._seen("file", name, sys._getframe(2))
 
     # The hook runs for every call, and an exception in it reaches the reward and ends the watch. So it compares by
@@ -152,7 +154,8 @@ class ActGuard:
 
     def _called_generator(self, frame: FrameType, owner: Any, name: str) -> None:
         if owner is random._inst:
-            self._seen("randomness", f"Random.{name}", frame)
+            if frame.f_globals is not _OF_RANDOM:  # else the function that calls it was seen
+                self._seen("randomness", f"Random.{name}", frame)
         elif name in ("random", "getrandbits") and id(owner) in self._unseeded:
             self._seen("randomness", "random.Random() without a seed", frame)
 
@@ -174,7 +177,8 @@ class ActGuard:
         values = frame.f_locals
         owner = values.get("self")
         if owner is random._inst or issubclass(type(owner), random.SystemRandom):
-            if name not in ("seed", "getstate", "setstate"):
+            is_called_within = frame.f_back is not None and frame.f_back.f_globals is _OF_RANDOM
+            if name not in ("seed", "getstate", "setstate") and not is_called_within:
                 self._seen("randomness", f"random.{name}", frame.f_back)
         elif name == "seed" and values.get("a", 0) is None:
             self._unseeded.add(id(owner))
@@ -218,7 +222,9 @@ def _begins_an_episode(frame: FrameType | None) -> bool:
 
 
 def _text(key: Any) -> str:
-    """The name of a variable."""
+    """The name of a variable, which `os.get_exec_path` reads as bytes."""
+    if type(key) is bytes:
+        return os.fsdecode(key)
     return str.__str__(key) if issubclass(type(key), str) else "?"
 
 

@@ -99,6 +99,8 @@ class RecordingFacts:
 
 OTHER_TASKS = "rollouts on tasks that are not among the first ones here"
 """Why rollouts were not used: `vf-eval` plays the tasks held out for evaluation, if there are some."""
+PAID_ELSEWHERE = "they earn the full reward on other tasks too"
+"""Why replies with the full reward were not believed."""
 NO_TIME = "replies that there was no time to score again"
 """Why replies were not used."""
 HELD_OUT = 1_000_000

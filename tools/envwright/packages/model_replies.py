@@ -49,7 +49,7 @@ MOST_FILES = 20
 MOST_BYTES, MOST_ROWS = 64 << 20, 20_000
 """Read of all files; results are in the order of the tasks, and the first tasks are those that policies reply to."""
 LONGEST_REPLY = 50_000
-"""Characters of the messages of a reply."""
+"""Characters of what the model says in a conversation."""
 UNREADABLE = "lines that are not results of a known format"
 
 
@@ -227,7 +227,7 @@ def _take(
     elif not row.scored or row.reward is None:
         read.left_out[f"{file}: rollouts without a reward"] += 1
     elif (completion := _playable(row.completion or ())) is None:
-        read.left_out[f"{file}: rollouts without a conversation, or with more than {LONGEST_REPLY:,} characters"] += 1
+        read.left_out[f"{file}: rollouts without a conversation, or with a longer one than can be played"] += 1
     else:
         named = on_one_line(model)[:80]
         read.replies.append(ModelReply(file, line, replace(row, completion=completion), named, date, answer, of_info))
@@ -239,9 +239,9 @@ def _playable(completion: Sequence[Message]) -> tuple[Message, ...] | None:
         messages = [assistant_message(each) if each["role"] == "assistant" else each for each in completion]
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    is_said = any(message["role"] == "assistant" for message in messages)
-    is_short = sum(len(str(message)) for message in messages) <= LONGEST_REPLY
-    return tuple(messages) if is_said and is_short else None
+    said = [message for message in messages if message["role"] == "assistant"]
+    is_short = sum(len(str(message)) for message in said) <= LONGEST_REPLY
+    return tuple(messages) if said and is_short else None
 
 
 def _first_trace(raw: Mapping[str, Any]) -> Mapping[str, Any]:

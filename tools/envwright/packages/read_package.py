@@ -34,7 +34,7 @@ USUAL_ROOTS = ("", "src/")
 _NEVER_SHIPPED = frozenset(
     {"setup", "conftest", "noxfile", "tasks", "fabfile", "tests", "test", "docs", "examples", "scripts", "benchmarks"}
 )
-_LOADED_BY_VERIFIERS = re.compile(rb"\bload_environment\b|Taskset\b|Harness\b")
+_LOADED_BY_VERIFIERS = re.compile(rb"\bload_environment\b|Taskset\b|Harness\b|\bimport \*")
 _PATHS_OF_HATCH = ("packages", "only-include", "include")
 
 
@@ -212,10 +212,6 @@ def _module_problems(
         yield Problem(file, None, message, allowed=f"{expected}/__init__.py or {expected}.py")
     elif len(modules) == 1:
         return
-    elif len({(place.root, place.name) for place in modules}) == 1:
-        single = next(place for place in modules if not place.is_folder)
-        message = f"exists beside the package {single.root}{single.name}/"
-        yield Problem(f"{file}/{single.file}", None, message, fix="remove one of them")
     else:
         found = ", ".join(place.file for place in modules)
         message = "has several modules, and the one that verifiers loads cannot be determined"
@@ -265,7 +261,8 @@ def find_modules(folder: Path, files: Sequence[str], pyproject: Pyproject) -> li
     """The module that verifiers loads: one, or several if it cannot be determined, or none.
 
     It is the one with the distribution's name, or the only one that the build backend's table names, that exists, or
-    that defines an object for verifiers to load.
+    that defines an object for verifiers to load. If the one with that name does not, and only one other that is shipped
+    does, it is that one. A package goes before a file of its name, as for Python.
     """
     texts = (path.replace("\\", "/").strip().strip("/") for path in _declared_paths(pyproject))
     declared = [path.removeprefix("./").rstrip("*").rstrip("/").removesuffix(".py") for path in texts]
@@ -274,9 +271,12 @@ def find_modules(folder: Path, files: Sequence[str], pyproject: Pyproject) -> li
     found = [place for root in roots for place in _modules_below(root, files)]
     name = canonicalize_name(str(pyproject.table("project").get("name", "")))
     named = [place for place in found if canonicalize_name(place.name) == name]
-    if named:
-        return [place for place in named if place.root == named[0].root]
     shipped = [place for place in found if place.name in declared or f"{place.root}{place.name}" in declared]
+    if named:
+        others = [place for place in shipped if place not in named and _has_what_is_loaded(folder / place.file)]
+        is_other = len(others) == 1 and not any(_has_what_is_loaded(folder / place.file) for place in named)
+        of_first_root = [place for place in named if place.root == named[0].root]
+        return others if is_other else [max(of_first_root, key=lambda place: place.is_folder)]
     remaining = shipped or found
     if len(remaining) > 1:
         return [place for place in remaining if _has_what_is_loaded(folder / place.file)] or remaining
@@ -340,6 +340,7 @@ def _declared_roots(pyproject: Pyproject) -> Iterator[str]:
         pyproject.table("tool", "setuptools", "packages", "find").get("where"),
         pyproject.table("tool", "setuptools", "package-dir").get(""),
         pyproject.table("tool", "uv", "build-backend").get("module-root"),
+        pyproject.table("tool", "maturin").get("python-source"),
     )
     for text in (text for where in wheres for text in _texts_in(where)):
         path = text.strip("./")

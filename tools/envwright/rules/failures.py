@@ -46,6 +46,7 @@ REFUSED_FIX = (
 _OF_COROUTINE = re.compile(r"'coroutine'|\bcoroutine '|<coroutine object")
 COROUTINE_FIX = "The value is a coroutine: write `await` before the call that returned it, in an `async def`."
 _UNKNOWN_ARGUMENT = re.compile(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'")
+_NO_PROGRAM = re.compile(r"No such file or directory: '([^/']+)'")
 _LAST_RAISE = re.compile(
     r'^  File "([^"]*)", line (\d+)[^\n]*\n    raise\b[^\n]*(?:\n(?!  File ")[^\n]*)*\Z', re.MULTILINE
 )
@@ -67,7 +68,19 @@ def missing_before(subject: Subject, stage: StageName, failure: Failure) -> str:
         return ""
     refused = [attempt.address for attempt in subject.facts.network if attempt.stage == stage and attempt.refused]
     keys = [key.name for key in subject.facts.unset_keys]
-    return ", ".join(dict.fromkeys(filter(None, [*refused, *keys])))
+    return ", ".join(dict.fromkeys(filter(None, [*refused, *keys, missing_program(failure)])))
+
+
+def missing_program(failure: Failure) -> str:
+    """The program that code tried to start by its name, and that is not on this machine; empty for other failures."""
+    found = _NO_PROGRAM.search(failure.message) if failure.type == "FileNotFoundError" else None
+    return found[1] if found is not None and "_execute_child" in failure.traceback else ""
+
+
+def missing_program_fix(failure: Failure) -> str | None:
+    """The next step for a program that is not there."""
+    program = missing_program(failure)
+    return f"Install {program} where the gates look for programs, such as /usr/local/bin." if program else None
 
 
 def is_of_installed_folder(failure: Failure) -> bool:

@@ -10,6 +10,7 @@ are of tasks that are held out for evaluation, as those of `vf-eval` are, the po
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -31,6 +32,7 @@ from envwright.facts.recordings import (
     NO_TIME,
     NOT_NAMED,
     OTHER_TASKS,
+    PAID_ELSEWHERE,
     ModelReplies,
     RecordedReply,
 )
@@ -57,7 +59,6 @@ MOST_WRONG = 6
 OF_HELD_OUT = {"first": HELD_OUT, "limit": TASKS_SCORED}
 OTHERS = 3
 """The other tasks that a reference reply is given to."""
-PAID_ELSEWHERE = "they earn the full reward on other tasks too"
 PAID_WITHOUT_ANSWER = "they earn the full reward with junk in place of their answer"
 SAME_EVERYWHERE = "all of them are the same reply"
 SEVERAL_AGENTS = "the environment has several agents, and results have the turns of one"
@@ -136,10 +137,10 @@ def _with_references(
 ) -> tuple[_Search, Mapping[int, Sequence[ModelReply]], ModelReplies]:
     """Take right replies of results as references: of the tasks that are held out, where the results are of these."""
     first: Mapping[str, int] = {}
-    if len(by_task) < min(LEAST_TASKS, len(search.tasks)) and OTHER_TASKS in facts.left_out:
+    if facts.left_out.get(OTHER_TASKS, 0) > _count(by_task):
         held_out = search.held_out()
         of_these = replies_by_task(held_out, read.replies)
-        if len(of_these) >= LEAST_TASKS:
+        if len(of_these) >= LEAST_TASKS and _count(of_these) > _count(by_task):
             first, by_task, search = OF_HELD_OUT, of_these, replace(search, tasks=held_out)
             facts = _facts_of(read, by_task, len(held_out), search.declared)
     facts, replies = search.of(by_task, facts)
@@ -165,12 +166,27 @@ def _paid(read: ResultsRead, declared: DeclaredRange) -> list[tuple[str, str]]:
     return [(text_of(turns[-1]), answer) for turns, answer in said if answer]
 
 
+def _count(by_task: Mapping[int, Sequence[ModelReply]]) -> int:
+    return sum(map(len, by_task.values()))
+
+
+def _ranks(read: ResultsRead, declared: DeclaredRange) -> dict[str, tuple[int, float]]:
+    """File or model → its replies with the full reward, and the highest reward, by which reports name them."""
+    ranks = dict.fromkeys(read.files, (0, -math.inf))
+    for reply in read.replies:
+        is_full = declared.reaches(reply.reward, declared.maximum)
+        for part in (reply.file, reply.model):
+            full, most = ranks.get(part, (0, -math.inf))
+            ranks[part] = full + is_full, max(most, reply.reward)
+    return ranks
+
+
 def _facts_of(
     read: ResultsRead, by_task: Mapping[int, Sequence[ModelReply]], tasks: int, declared: DeclaredRange
 ) -> ModelReplies:
     """What the results say, before anything is scored again."""
     used = [reply for replies in by_task.values() for reply in replies]
-    best = Counter(part for reply in _full(read, declared) for part in (reply.file, reply.model))
+    best = _ranks(read, declared)
     most = max((reply.reward for reply in used), default=0.0)
     unmatched = len(read.replies) - len(used)
     others = {OTHER_TASKS: unmatched} if unmatched else {}
@@ -180,8 +196,8 @@ def _facts_of(
         index, first = next((index, replies[0]) for index, replies in by_task.items() if replies)
         worthless = RecordedReply(first.line, index, first.row.completion or (), first.reward, None)
     return ModelReplies(
-        tuple(sorted(read.files, key=lambda file: -best[file])),
-        tuple(sorted(dict.fromkeys(reply.model for reply in used), key=lambda model: -best[model])),
+        tuple(sorted(read.files, key=lambda file: best[file], reverse=True)),
+        tuple(sorted(dict.fromkeys(reply.model for reply in used), key=lambda model: best[model], reverse=True)),
         max((reply.date for reply in used), default=""),
         len(used),
         len(earned),

@@ -178,8 +178,8 @@ def by_results(subject: Subject) -> str:
     if NO_TIME in results.left_out:
         budget = round(BUDGETS * subject.entry.gates.budget)
         return (
-            f"There was no time to score replies in {results.files[0]} again: write `gates: {{budget: {budget}}}` below "
-            f"{package.name} in registry.yaml. "
+            f"There was no time to score replies in {results.files[0]} again: write `gates: {{budget: {budget}}}` "
+            f"below {package.name} in registry.yaml. "
         )
     if results.refused:
         reasons = "; ".join(results.refused)

@@ -69,7 +69,7 @@ def paid_beyond(subject: Subject, policy: Policy, declared: DeclaredRange | None
             of_conversation(subject.facts, score, expected=f"<= {number(bound)}"),
             best_paid(subject, score),
         )
-        for score in scores
+        for score in sorted(scores, key=lambda score: -(score.reward or 0.0))
         if score.reward is not None and score.reward > bound + subject.range.tolerance
     ]
     yield from merged(hits, len(scores), "replies")

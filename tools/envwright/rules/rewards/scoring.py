@@ -24,6 +24,8 @@ from envwright.rules.failures import (
     is_endless,
     is_offline,
     is_outside_the_environment,
+    missing_program,
+    missing_program_fix,
     missing_variables_fix,
     needs_the_network,
     own_failure,
@@ -202,9 +204,10 @@ def _merged_failures(
             of_conversation(subject.facts, score, failure=failure.failure, details={"function": function}),
             failure.failure.place or place_of(subject, function),
             fix=missing_variables_fix(subject, failure.failure)
+            or missing_program_fix(failure.failure)
             or wrong_call_fix(failure.failure)
             or (ALWAYS_FIX if always else None),
-            inconclusive=is_outside_the_environment(failure.failure),
+            inconclusive=is_outside_the_environment(failure.failure) or bool(missing_program(failure.failure)),
             severity="warning" if is_beyond_runs(subject, score) else None,
         )
         for score, failure in failed

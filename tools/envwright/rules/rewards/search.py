@@ -10,6 +10,7 @@ from envwright_worker.failures import shortened
 from envwright_worker.messages import says
 
 from envwright.facts.observed import Place
+from envwright.facts.recordings import PAID_ELSEWHERE
 from envwright.facts.reward_numbers import number
 from envwright.rules.engine import Found, Subject, rule
 from envwright.rules.evidence import EarnedReward, Evidence, ShownFailure, of_reply, reply_text, shown_reply
@@ -107,10 +108,13 @@ def one_reply_is_paid_on_many_tasks(subject: Subject) -> Iterator[Found]:
 
     What: A search tries replies that do not depend on the task (counting lists, empty containers, many tags, long
         texts, constants of the reward's source, and variations of these) on a few tasks with different answers. No
-        reply earns as much as the reference reply on two of them.
+        reply earns as much as the reference reply on two of them. A warning where the answers are only what models
+        replied and some of these replies are right on other tasks, too: one reply may be right on many.
     Why: Such a reply cannot be right on both. A model finds it sooner than it learns the task, and then stops.
     Fix: Look at the exploit in the finding. Read one final answer, compare all of it, and return 0 if nothing was read.
     """
+    results = subject.facts.model_replies
+    is_shared = results is not None and PAID_ELSEWHERE in results.refused and not _answers(subject)
     for exploit in exploits(subject, "blind"):
         wins = clear_wins(subject, exploit)
         if len(wins) > 1:
@@ -120,7 +124,14 @@ def one_reply_is_paid_on_many_tasks(subject: Subject) -> Iterator[Found]:
                 f"with different answers: {exploit.explanation}",
                 evidence_of(subject, exploit, wins[-1], expected),
                 paying_place(subject, exploit),
+                severity="warning" if is_shared else None,
             )
+
+
+def _answers(subject: Subject) -> bool:
+    """Whether the tasks of the search have answers of their own."""
+    tasks = panel(subject)
+    return any(task.answer is not None for task in subject.facts.tasks if task.index in tasks)
 
 
 @rule("RWD086", gate="rewards")

@@ -21,6 +21,7 @@ from envwright.rules.failures import (
     are_alternatives,
     is_of_installed_folder,
     missing_before,
+    missing_program_fix,
     missing_variables_fix,
     own_failure,
     variables_are_declared,
@@ -127,6 +128,8 @@ def may_fit_an_earlier_release(failure: Failure) -> bool:
 def _known_fix(subject: Subject, failure: Failure) -> str | None:
     """The next step for failures whose cause the message names."""
     name = subject.entry.name
+    if (program := missing_program_fix(failure)) is not None:
+        return program
     if (lacking := _LACKS_ARGUMENTS.search(failure.message)) is not None:
         return f"Give {lacking[1] or lacking[2]} a default, or declare a value under `args` of {name} in registry.yaml."
     loader = next((note for note in subject.package.notes if note.what == "loader"), None)
@@ -140,7 +143,10 @@ def _known_fix(subject: Subject, failure: Failure) -> str | None:
         held = next((file for file in subject.package.files if {top, f"{top}.py"} & {*file.split("/")}), None)
         if held is not None:
             return f"Include it in the wheel, which lacks it: {held} lies in the environment's folder."
-        return f"Add the package that has {top} to project.dependencies, then `envwright lock {name}`."
+        return (
+            f"Add the package that has {top} to project.dependencies, then `envwright lock {name}`. If it is code of "
+            f"your repository, move it into {subject.package.module}."
+        )
     if failure.type in ("AttributeError", "ImportError") and _OF_EARLY_V1.search(failure.message):
         return (
             "It is written for verifiers.v1 as it was from 0.1.14 to 0.2. Port it to that of 0.3.1 or later, which the"
@@ -474,6 +480,7 @@ def wheel_contains_strays(subject: Subject) -> Iterator[Found]:
             f"{wheel.filename} contains {contained}",
             Evidence(count=len(strays), details={"strays": strays[:_LISTED]}),
             place,
+            fix=_fix_of_strays(package),
         )
     if helpers:
         names = sorted({imported_as(name) or name for name in helpers})
@@ -485,6 +492,14 @@ def wheel_contains_strays(subject: Subject) -> Iterator[Found]:
             fix=f"Move what {package.module} needs into a folder {package.module}/, and import it from there.",
             severity="warning",
         )
+
+
+def _fix_of_strays(package: Package) -> str | None:
+    """The next step for a module that is a single file; `None` for a folder."""
+    if f"{package.module_path}.py" not in package.files:
+        return None
+    only = f'only-include = ["{package.module_path}.py"]'
+    return f"Include only the module and its data. For hatchling: `[tool.hatch.build.targets.wheel] {only}`."
 
 
 def _is_stray(name: str, module: str) -> bool:

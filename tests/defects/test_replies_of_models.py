@@ -134,11 +134,10 @@ def test_part_of_a_reply_that_the_prompt_gives_is_not_the_answer(observe: Observ
         for title in ("Buy milk", "Call Ann", "Pay rent", "Fix bike", "Book train", "Water plants")
     ]
     asking = "Reply with a JSON array of actions."
-    facts, judgement = observe(
-        sound("notes", "", functions=NOTES, rows=rows, asking=asking, answer={"type": "json"}), ()
-    )
-    assert "SCH058" not in {finding.rule for finding in judgement.findings}, in_short(list(judgement.findings), facts)
+    facts, _ = observe(sound("notes", "", functions=NOTES, rows=rows, asking=asking, answer={"type": "json"}), ())
     assert {score.reward for score in facts.scores if score.policy == "oracle"} == {1.0}
+    assert facts.answer_fields is not None
+    assert ("info", "title") not in facts.answer_fields.paths
 
 
 PAYING_FOR_A_SENTENCE = """

@@ -164,6 +164,16 @@ def test_long_junk_that_earns_what_less_does_has_the_same_cause(
     assert {finding.rule for finding in found} & {rule, "RWD061"} == {rule, *(["RWD061"] if is_another else [])}
 
 
+def test_missing_program_is_why_right_replies_earn_nothing() -> None:
+    trace = "  File 'subprocess.py', line 1, in _execute_child\n"
+    absent = failure(type="FileNotFoundError", message="[Errno 2] No such file or directory: 'verus'", traceback=trace)
+    broken = replace(broken_function(), failure=absent)
+    unpaid = replace(score("oracle", 0, reward=0.0), derived=True)
+    given = (unpaid, score("nop", 1, failures=(broken,)))
+    found = deciding(subject(scores=given, cases=(), package={"has_oracle": False}))
+    assert {finding.rule for finding in found} == {"RWD020"}
+
+
 @pytest.mark.parametrize(("derived", "rules"), [(True, {"RWD001"}), (False, {"RWD001", "RWD006"})])
 def test_form_of_a_derived_reply_that_is_not_paid_is_not_the_right_one(derived: bool, rules: set[str]) -> None:
     given = scores(oracle={"reward": 0.3, "derived": derived}, format_only={"reward": 0.3})

@@ -46,6 +46,8 @@ REFUSED_FIX = (
 _OF_COROUTINE = re.compile(r"'coroutine'|\bcoroutine '|<coroutine object")
 COROUTINE_FIX = "The value is a coroutine: write `await` before the call that returned it, in an `async def`."
 _UNKNOWN_ARGUMENT = re.compile(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'")
+IN_STARTING = "_execute_child"
+"""The function of `subprocess` that starts a program."""
 _NO_PROGRAM = re.compile(r"No such file or directory: '([^/']+)'")
 _LAST_RAISE = re.compile(
     r'^  File "([^"]*)", line (\d+)[^\n]*\n    raise\b[^\n]*(?:\n(?!  File ")[^\n]*)*\Z', re.MULTILINE
@@ -74,7 +76,7 @@ def missing_before(subject: Subject, stage: StageName, failure: Failure) -> str:
 def missing_program(failure: Failure) -> str:
     """The program that code tried to start by its name, and that is not on this machine; empty for other failures."""
     found = _NO_PROGRAM.search(failure.message) if failure.type == "FileNotFoundError" else None
-    return found[1] if found is not None and "_execute_child" in failure.traceback else ""
+    return found[1] if found is not None and IN_STARTING in failure.traceback else ""
 
 
 def missing_program_fix(failure: Failure) -> str | None:

@@ -28,6 +28,7 @@ from envwright_worker.unset_keys import is_named_like_a_key
 from envwright.facts.stages import needed_by
 from envwright.rules.engine import GATES, Finding, Gate, Subject, Verdict, all_rules, findings
 from envwright.rules.evidence import described
+from envwright.rules.failures import IN_STARTING
 from envwright.rules.profiles import RewardProfile, profiles
 from envwright.rules.rewards.policies import REFERENCE
 from envwright.rules.schema.loading import TASKS
@@ -236,6 +237,12 @@ def _is_the_oracles(_: Finding, consequence: Finding) -> bool:
     return in_oracle or (failure is not None and ORACLE_FILE in failure.error + failure.traceback)
 
 
+def _lacks_a_program(cause: Finding, _: Finding) -> bool:
+    """Whether a program is missing, so that right replies earn nothing here."""
+    failure = cause.evidence.failure
+    return cause.inconclusive and failure is not None and IN_STARTING in failure.traceback
+
+
 def _pays_alike(cause: Finding, consequence: Finding) -> bool:
     """Whether junk earns what an empty reply, or short junk in its place, does: for the same reason."""
     one, other = cause.evidence.earned, consequence.evidence.earned
@@ -295,6 +302,7 @@ CAUSES = (
     Cause(FUNCTIONS_FAIL, (*MUTANTS, "RWD078", "RWD089", *LOST_ROLLOUTS, *DISTRIBUTION)),
     Cause(FUNCTIONS_FAIL, ("RWD060", "REC001", "REC006"), _has_no_reward),
     Cause((*FUNCTIONS_FAIL, "RWD032"), ("RWD002", "RWD095", "RWD096"), _touches_all),
+    Cause(FUNCTIONS_FAIL, ("RWD001", "RWD002", "RWD101"), _lacks_a_program),
     Cause(("RWD026",), ("RWD032", "RWD033", *ROLLOUTS_FAIL), _has_no_reward),
     Cause(("RWD032",), ("RWD041", "RWD042", "SMK001", "SMK008", "SMK011"), _breaks_alike),
     Cause(("RWD032",), (*MUTANTS, "RWD073", "RWD093", "REC005"), _touches_all),

@@ -1,26 +1,23 @@
-"""Rollouts are played by jobs that have scored nothing, and what fails is tried again in another one."""
+"""Rollouts are played by jobs that have scored nothing; failed ones are tried again, and interrupted ones go on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from envwright.declarations.registry import EnvironmentEntry
-from envwright.facts.observed import Failure
-from envwright.observing.facts_cache import remembered
+from envwright.facts.observed import Failure, Rollout
 from envwright.observing.job import WorkerLost
 from envwright.observing.journal import Journal
-from envwright.observing.observation_request import ObservationRequest
-from envwright.observing.stages.rollouts import Evaluator, ScriptedEvaluation
-from sample_packages import SMALL, look_at, write_package
+from envwright.observing.stages.rollouts import Evaluator, RolloutProgress, ScriptedEvaluation
+from envwright.system.subprocesses import Interrupted
+from sample_packages import look_at, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envwright.facts.observed import Facts
     from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("shared_templates")
@@ -52,20 +49,6 @@ def load_environment(**_):
     return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=rubric)
 """
 THREAD = "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
-SHAKY = """
-
-class Shaky(vf.SingleTurnEnv):
-    async def setup_state(self, state, **kwargs):
-        first = Path(os.environ["HOME"], "first")
-        if not first.exists():
-            first.write_text(str(os.getpid()))
-        if {fails}:
-            raise ValueError("this process plays nothing")
-        return await super().setup_state(state, **kwargs)
-
-
-vf.SingleTurnEnv = Shaky
-"""
 
 
 @pytest.mark.slow
@@ -94,48 +77,17 @@ def test_rollouts_run_in_jobs_without_earlier_scoring(
     assert {one.reward for one in facts.rollouts if one.policy == "oracle"} == {1.0}
 
 
-def evaluated(name: str, fails: str, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Facts:
-    """The cached facts of an environment with failing rollouts."""
-    more = SHAKY.format(fails=fails)
-    package = write_package(environments / name, "v0", {"module.py": MODULE.format(more=more)})
-    facts = look_at(package, workspace, patch, request=ObservationRequest(score=False, use_cache=False)).facts
-    kept = remembered(EnvironmentEntry(package.name, gates=SMALL), package, workspace, ObservationRequest(score=False))
-    assert kept is not None
-    assert kept.rollouts == facts.rollouts
-    assert len({(one.policy, one.task, one.rollout) for one in kept.rollouts}) == len(kept.rollouts) > 2
-    return kept
-
-
-@pytest.mark.slow
-@pytest.mark.worker
-def test_rollouts_that_fail_in_one_process_only_count_as_successes(
-    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
-) -> None:
-    facts = evaluated("shaky", "first.read_text() == str(os.getpid())", environments, workspace, patch)
-    assert [one.failure for one in facts.rollouts if one.failure] == []
-
-
-@pytest.mark.slow
-@pytest.mark.worker
-def test_rollouts_that_fail_in_every_process_are_failures(
-    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
-) -> None:
-    facts = evaluated("broken", "True", environments, workspace, patch)
-    assert {one.failure.message for one in facts.rollouts if one.failure} == {"this process plays nothing"}
-    assert [one for one in facts.rollouts if not one.failure] == []
-
-
 ASKED = ScriptedEvaluation("smoke", "oracle", tasks=4, rollouts=2, max_concurrent=1, seconds=1.0)
-CRASH = Failure("crash", "WorkerDied", "the worker ended with signal 9")
-HANG = Failure("timeout", "Timeout", "no answer after 1 s")
+CRASH = WorkerLost(Failure("crash", "WorkerDied", "the worker ended with signal 9"))
+HANG = WorkerLost(Failure("timeout", "Timeout", "no answer after 1 s"))
 
 
 @dataclass
 class Jobs:
     """Makes jobs of which each fails at its own tasks, or is lost after so many rollouts."""
 
-    failing: list[set[int]]
-    lost: dict[int, tuple[int, Failure]] = field(default_factory=dict)
+    failing: list[set[int]] = field(default_factory=lambda: [set()])
+    lost: dict[int, tuple[int, BaseException]] = field(default_factory=dict)
     """Number of a job → after how many rollouts it is lost, and how."""
     played: list[list[tuple[int, int]]] = field(default_factory=list)
 
@@ -155,9 +107,9 @@ class Jobs:
                     yield "rollout", self._row(number, task, rollout)
 
     def _lose(self, number: int) -> None:
-        after, failure = self.lost.get(number, (-1, CRASH))
+        after, error = self.lost.get(number, (-1, CRASH))
         if len(self.played[number]) == after:
-            raise WorkerLost(failure)
+            raise error
 
     def _row(self, number: int, task: int, rollout: int) -> dict[str, Any]:
         failure = {"kind": "raised", "type": "ValueError", "message": f"in job {number}"}
@@ -176,8 +128,13 @@ def rollouts_of(jobs: Jobs, journal: Journal, **more: Any) -> dict[tuple[int, in
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path / "journal.jsonl")
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "rollouts" / "key.jsonl"
+
+
+@pytest.fixture
+def journal(path: Path) -> Journal:
+    return Journal(path)
 
 
 EVERY = {(task, rollout): "" for task in range(4) for rollout in range(2)}
@@ -187,18 +144,75 @@ def test_evaluator_retries_failed_rollouts_if_it_helps(journal: Journal) -> None
     jobs = Jobs([{0, 1, 3}, set()])
     assert rollouts_of(jobs, journal) == EVERY
     assert jobs.played[1:] == [[(0, 0), (0, 1), (1, 0), (1, 1)], [(3, 0), (3, 1)]]
-    assert rollouts_of(Jobs([set()]), journal) == EVERY
+    assert rollouts_of(Jobs(), journal) == EVERY
     assert {one.failure for one in journal.kept("oracle", 4, 2, whole_groups=False)} == {None}
 
 
+def test_evaluator_keeps_rollouts_that_fail_in_every_job(journal: Journal) -> None:
+    jobs = Jobs([{0, 1, 2, 3}])
+    assert rollouts_of(jobs, journal) == {key: f"in job {key[0] < 2:d}" for key in EVERY}
+    assert jobs.played[1:] == [[(0, 0), (0, 1), (1, 0), (1, 1)]]
+    assert len(journal.kept("oracle", 4, 2, whole_groups=False)) == len(EVERY)
+
+
 def test_evaluator_replaces_a_lost_job(journal: Journal) -> None:
-    jobs = Jobs([set()], lost={0: (3, CRASH)})
+    jobs = Jobs(lost={0: (3, CRASH)})
     assert rollouts_of(jobs, journal) == EVERY
     assert jobs.played == [[(0, 0), (0, 1), (1, 0)], [(1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]]
 
 
 def test_evaluator_stops_after_a_job_that_hangs(journal: Journal) -> None:
-    jobs = Jobs([set()], lost={0: (3, HANG)})
+    jobs = Jobs(lost={0: (3, HANG)})
     with pytest.raises(WorkerLost):
         rollouts_of(jobs, journal)
     assert len(jobs.played) == 1
+
+
+@pytest.mark.parametrize(("whole_groups", "kept"), [(False, 3), (True, 2)])
+def test_interrupted_evaluation_resumes_with_whole_groups_if_rewards_compare(
+    whole_groups: bool, kept: int, journal: Journal
+) -> None:
+    with pytest.raises(Interrupted):
+        rollouts_of(Jobs(lost={0: (3, Interrupted())}), journal, whole_groups=whole_groups)
+    again = Jobs()
+    assert rollouts_of(again, journal, whole_groups=whole_groups) == EVERY
+    assert again.played == [[*EVERY][kept:]]
+
+
+def rollout(task: int, number: int, policy: str = "blend", **changes: Any) -> Rollout:
+    return replace(Rollout(task, policy, number, (), 1.0, {}), **changes)
+
+
+def test_torn_line_drops_only_its_own_rollout(path: Path):
+    journal = Journal(path)
+    journal.append(rollout(0, 0))
+    path.write_bytes(path.read_bytes() + b'{"task":0,"policy":"bl')
+    journal.append(rollout(0, 1))
+    kept = Journal(path).kept("blend", 2, 3, whole_groups=False)
+    assert [(each.task, each.rollout) for each in kept] == [(0, 0), (0, 1)]
+
+
+@pytest.mark.parametrize("kind", ["provider", "infrastructure", "crash"])
+def test_journal_drops_failures_that_may_pass_on_retry(path: Path, kind: Any):
+    journal = Journal(path)
+    journal.append(rollout(0, 0, reward=None, failure=Failure(kind, "Error", "")))
+    journal.append(rollout(0, 1, reward=None, failure=Failure("raised", "Error", "")))
+    assert [each.rollout for each in journal.kept("blend", 2, 3, whole_groups=False)] == [1]
+
+
+def test_journal_excludes_foreign_and_surplus_rollouts(path: Path):
+    journal = Journal(path)
+    for one in (rollout(0, 0, "oracle"), rollout(0, 3), rollout(0, 2), rollout(0, 2)):
+        journal.append(one)
+    assert [each.rollout for each in journal.kept("blend", 2, 3, whole_groups=False)] == [2]
+
+
+def test_progress_line_shows_count_mean_errors_speed_and_rest():
+    now = 0.0
+    progress = RolloutProgress(8, clock=lambda: now)
+    progress.count(rollout(0, 0), kept=True)
+    for reward in (1.0, 0.0):
+        progress.count(rollout(0, 1, reward=reward))
+    progress.count(rollout(0, 2, reward=None, failure=Failure("provider", "Error", "")))
+    now = 1.5
+    assert str(progress) == "4/8, mean 0.667, 1 error, 2.0/s, 2 s left"

@@ -17,10 +17,11 @@ def derived(prompt: str, answer: object = "4", tags: tuple[str, ...] = ()) -> st
     return text_of(DerivedOracle(tags).reply({"answer": answer}, [{"role": "user", "content": prompt}]))
 
 
-def test_derived_reply_prefers_tags_of_parser():
+def test_derived_reply_prefers_tags_of_parser_and_the_answer_tag():
     reply = derived("Put it in \\boxed{}.", tags=("think", "answer"))
     assert reply.startswith("<think>")
     assert reply.endswith("<answer>4</answer>")
+    assert derived("Use <answer>, and <reasoning> before it.").endswith("<answer>4</answer>")
 
 
 @pytest.mark.parametrize(
@@ -46,10 +47,6 @@ def test_derived_reply_uses_format_of_prompt(prompt: str, reply: str):
     assert derived(prompt) == reply
 
 
-def test_derived_reply_puts_answer_into_answer_tag():
-    assert derived("Use <answer>, and <reasoning> before it.").endswith("<answer>4</answer>")
-
-
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "oracle.py"
@@ -71,25 +68,30 @@ def test_oracle_short_form_of_tool_call_is_accepted(file: Path):
     assert message["tool_calls"] == [{"id": "call_0", "type": "function", "function": function}]
 
 
+MALFORMED = r"reply\(\) returned a malformed message"
+
+
 @pytest.mark.parametrize(
-    "calls",
+    ("returned", "message"),
     [
-        "[1]",
-        "[{'arguments': {}}]",
-        "[{'name': 'search', 'arguments': [1]}]",
-        "[{'name': 'search', 'arguments': {'text': b'1'}}]",
-        "'search'",
-        "[{'function': 1}]",
+        *(
+            (f"{{'tool_calls': {calls}}}", MALFORMED)
+            for calls in (
+                "[1]",
+                "[{'arguments': {}}]",
+                "[{'name': 'search', 'arguments': [1]}]",
+                "[{'name': 'search', 'arguments': {'text': b'1'}}]",
+                "'search'",
+                "[{'function': 1}]",
+            )
+        ),
+        ("{**messages[-1], 'content': '4'}", f"{MALFORMED}: its role is 'user'"),
+        *((other, "not a string or an assistant message") for other in ("42", "['a']", "{}", "{'text': 'a'}", "b'a'")),
     ],
 )
-def test_oracle_malformed_tool_call_raises(file: Path, calls: str):
-    with pytest.raises(OracleError, match=r"reply\(\) returned a malformed message"):
-        asked(file, f"def reply(task, messages): return {{'tool_calls': {calls}}}")
-
-
-def test_oracle_message_of_another_role_raises(file: Path):
-    with pytest.raises(OracleError, match=r"reply\(\) returned a malformed message: its role is 'user'"):
-        asked(file, "def reply(task, messages): return {**messages[-1], 'content': '4'}")
+def test_oracle_that_returns_no_message_raises(file: Path, returned: str, message: str):
+    with pytest.raises(OracleError, match=message):
+        asked(file, f"def reply(task, messages): return {returned}")
 
 
 def test_oracle_cannot_change_task(file: Path):
@@ -97,12 +99,6 @@ def test_oracle_cannot_change_task(file: Path):
     task, messages = {"answer": "4"}, [{"role": "user", "content": "?"}]
     AuthorsOracle(file).reply(task, messages)
     assert (task, len(messages)) == ({"answer": "4"}, 1)
-
-
-@pytest.mark.parametrize("expected", ["42", "['a']", "{}", "{'text': 'a'}", "b'a'"])
-def test_oracle_other_return_value_raises(file: Path, expected: str):
-    with pytest.raises(OracleError, match="not a string or an assistant message"):
-        asked(file, f"def reply(task, messages): return {expected}")
 
 
 def asked_by(file: Path, source: str, agent: AskingAgent) -> str:
@@ -113,12 +109,9 @@ def asked_by(file: Path, source: str, agent: AskingAgent) -> str:
 PER_AGENT = "def reply(task, messages): return 'any'\ndef reply_user(task, messages): return 'user'\n"
 
 
-def test_agent_with_own_function_gets_its_reply(file: Path):
+def test_agent_that_is_not_trained_needs_a_function_of_its_own(file: Path):
     assert asked_by(file, PER_AGENT, AskingAgent("user", is_trained=False)) == "user"
     assert asked_by(file, PER_AGENT, AskingAgent("solver")) == "any"
-
-
-def test_agent_that_is_not_trained_needs_function_of_its_own(file: Path):
     with pytest.raises(NoOracle, match=r"has no reply_judge\(task, messages\)"):
         asked_by(file, PER_AGENT, AskingAgent("judge", is_trained=False))
 
@@ -161,6 +154,8 @@ def called(prompt: str, *tools: dict[str, Any], **task: Any) -> list[tuple[str, 
         ("Find it.", (LOOK_UP,), {"info": {"name": "Cy"}}, [("look_up", {"name": "Cy"})]),
         ("Who is “Ada”?", (LOOK_UP,), {}, [("look_up", {"name": "Ada"})]),
         ("Add 17 and 25.", (ADD,), {}, [("add", {"first": 17, "second": 25})]),
+        ("What is 17 plus 25?", (ADD,), {"answer": "42"}, []),
+        ("What is 17 plus 25? Use add.", (ADD,), {"answer": "42"}, [("add", {"first": 17, "second": 25})]),
         (
             "Weather in Oslo?",
             (tool("weather", city={"type": "string", "enum": ["Lima", "Oslo"]}),),
@@ -191,11 +186,6 @@ def test_derived_oracle_calls_tool_with_arguments_of_the_task(
     prompt: str, tools: tuple[dict[str, Any], ...], task: dict[str, Any], calls: list[tuple[str, dict[str, Any]]]
 ):
     assert called(prompt, *tools, **task) == calls
-
-
-def test_known_answer_is_given_without_an_unrequested_call():
-    assert called("What is 17 plus 25?", ADD, answer="42") == []
-    assert called("What is 17 plus 25? Use add.", ADD, answer="42") == [("add", {"first": 17, "second": 25})]
 
 
 def test_tool_without_known_arguments_is_not_called():

@@ -45,20 +45,20 @@ def reply_of(name: str, oracle: Any = None) -> str:
     return text_of(policies(oracle).reply(name, 0, TASK, ASKED))
 
 
-def test_oracle_returns_reference_reply():
-    assert reply_of("oracle") == "<answer>7</answer>"
+@pytest.mark.parametrize(
+    ("name", "reply"),
+    [
+        ("oracle", "<answer>7</answer>"),
+        ("format-only", f"<answer>{JUNK}</answer>"),
+        ("near-miss", "<answer>8</answer>"),
+    ],
+)
+def test_policy_changes_the_reference_reply(name: str, reply: str):
+    assert reply_of(name) == reply
 
 
 def test_override_policy_requests_full_marks():
     assert "give full marks" in reply_of("override")
-
-
-def test_format_only_fills_format_with_junk():
-    assert reply_of("format-only") == f"<answer>{JUNK}</answer>"
-
-
-def test_near_miss_changes_answer_in_format():
-    assert reply_of("near-miss") == "<answer>8</answer>"
 
 
 def test_hedge_lists_answer_among_others():
@@ -73,12 +73,9 @@ def test_unknown_policy_raises():
         reply_of("perfect")
 
 
-def test_oracle_exception_is_raised_for_oracle():
+def test_oracle_exception_is_raised_for_oracle_and_becomes_junk_for_others():
     with pytest.raises(LookupError, match="no idea"):
         reply_of("oracle", Fails())
-
-
-def test_oracle_exception_becomes_junk_for_other_policies():
     assert reply_of("near-miss", Fails()) == JUNK
 
 

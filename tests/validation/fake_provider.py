@@ -28,16 +28,16 @@ class Seen:
 
 
 class FakeProvider:
-    """Answers with `says(messages)`; `misbehave` is called before each."""
+    """Answers with `says(messages)`, unless it is to fail."""
 
     def __init__(self, says: Callable[[list[dict[str, Any]]], str] = lambda _: "forty-two") -> None:
         self.says = says
         self.seen: list[Seen] = []
         self.faults: list[str] = []
-        """What the next calls meet, one each: 429, 500, cut, malformed, slow, no-choices, echo-key-400."""
+        """What the next calls meet, one each: 429, 500, cut, malformed, slow, no-choices, echo-key."""
         self.always: str | None = None
         self.retry_after: str | None = None
-        self.usage: dict[str, int] | None = {"prompt_tokens": 10, "completion_tokens": 5}
+        self.usage = {"prompt_tokens": 10, "completion_tokens": 5}
         self.models: list[str] | None = [MODEL]
         self.about: dict[str, dict[str, Any]] = {}
         self.public_models = False
@@ -130,16 +130,16 @@ class FakeProvider:
         return web.json_response(_completion(self.says(body["messages"]), self.usage))
 
 
-def _completion(text: str, usage: dict[str, int] | None) -> dict[str, Any]:
+def _completion(text: str, usage: dict[str, int]) -> dict[str, Any]:
     message = {"role": "assistant", "content": text}
-    answer = {
+    return {
         "id": "chatcmpl-1",
         "object": "chat.completion",
         "created": 1,
         "model": MODEL,
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {**usage, "total_tokens": sum(usage.values())},
     }
-    return answer | ({"usage": {**usage, "total_tokens": sum(usage.values())}} if usage else {})
 
 
 def _error(status: int, message: str, code: str, headers: dict[str, str] | None = None) -> web.Response:

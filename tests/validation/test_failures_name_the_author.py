@@ -52,18 +52,6 @@ def test_each_cause_of_an_exception_begins_in_the_authors_code(sources: Sources,
     assert between in text
 
 
-def test_exception_keeps_the_authors_line(sources: Sources, tmp_path: Path) -> None:
-    code = tmp_path / "env.py"
-    code.write_text("def run():\n    raise ValueError('no such row')\n")
-    namespace: dict[str, object] = {}
-    exec(compile(code.read_text(), str(code), "exec"), namespace)
-    with pytest.raises(ValueError, match="no such row") as caught:
-        namespace["run"]()  # type: ignore[operator]
-    failure = sources.failure(caught.value)
-    assert failure["place"] == {"file": "env.py", "line": 2}
-    assert failure["traceback"].splitlines()[1].startswith(f'  File "{code}"')
-
-
 def test_error_that_a_rollout_reports_has_the_authors_line(sources: Sources, tmp_path: Path) -> None:
     trace = frames("/lib/site-packages/verifiers/v1/env.py", tmp_path / "env.py")
     failure = failure_from_text("ValueError", "no", sources, trace)

@@ -109,9 +109,10 @@ def test_endless_answer_ends_and_is_charged_at_its_maximum(speak: Speak) -> None
     assert KEY not in json.dumps(answer)
 
 
-@pytest.mark.parametrize("claimed", [10**400, -5, True, 1.5, "many", None])
-def test_implausible_token_count_is_ignored(claimed: Any) -> None:
-    body = json.dumps(SOUND | {"usage": {"prompt_tokens": claimed, "completion_tokens": 5}}).encode()
+@pytest.mark.parametrize("claimed", [10**400, -5, True, 1.5, "many", None, ...])
+def test_implausible_token_count_is_charged_at_its_maximum(claimed: Any) -> None:
+    usage = None if claimed is ... else {"prompt_tokens": claimed, "completion_tokens": 5}
+    body = json.dumps(SOUND | {"usage": usage}).encode()
     with relayed(says(body)) as (relay, _):
         assert ask(relay)[0] == 200
         assert relay.spending.unmeasured == 1

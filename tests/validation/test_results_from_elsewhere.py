@@ -87,10 +87,10 @@ def test_imported_lines_are_one_rollout_each(sample: str):
     assert {row.rollout for row in found.rows} == {0, 1, 2}
 
 
-def test_imported_v0_failure_has_missing_reward():
-    failed = [row for row in imported("v0").rows if row.error is not None]
-    assert [(row.reward, row.error and row.error.kind) for row in failed] == [(None, "provider")] * len(failed)
-    assert len(failed) == 1
+@pytest.mark.parametrize("sample", ["v0", "v1_0.4.0"])
+def test_imported_failure_has_missing_reward_and_an_error_class(sample: str):
+    failed = [row for row in imported(sample).rows if row.error is not None]
+    assert [(row.reward, row.error and row.error.kind) for row in failed] == [(None, "provider")]
 
 
 def test_v0_reward_is_the_weighted_sum_of_its_functions():
@@ -108,11 +108,6 @@ def test_v1_reward_is_the_weighted_sum_of_its_functions(sample: str):
             assert row.tokens is not None
             assert row.completion is not None
             assert row.completion[0]["role"] == "assistant"
-
-
-def test_failed_episode_has_an_error_class():
-    failed = [row for row in imported("v1_0.4.0").rows if row.error is not None]
-    assert [(row.reward, row.error and row.error.kind) for row in failed] == [(None, "provider")]
 
 
 def test_imported_task_keys_are_equal_in_both_releases():
@@ -153,23 +148,16 @@ def test_row_nested_too_deeply_is_named_and_counts_as_missing(tmp_path: Path, le
     assert [(one.line, "nested too deeply" in one.message) for one in found.problems if one.line] == [(2, True)]
 
 
-def test_file_cut_off_between_lines_shows_in_its_metadata(tmp_path: Path):
-    (tmp_path / "metadata.json").write_bytes((SAMPLES / "v0" / "metadata.json").read_bytes())
-    (tmp_path / "results.jsonl").write_text("\n".join(lines_of("v0")[:9]) + "\n")
-    found = import_results(tmp_path, expected("v0"))
-    assert [str(one) for one in found.problems] == ["metadata.json declares 4 × 3 = 12 rollouts, the file has 9"]
-    assert len(found.rows) == 12
-    assert sum(row.error is not None and row.error.type == "MissingRollout" for row in found.rows) == 3
-
-
-@pytest.mark.parametrize("sample", V1)
-def test_imported_traces_shorter_than_metadata_count_missing(tmp_path: Path, sample: str):
+@pytest.mark.parametrize("sample", ["v0", *V1])
+def test_file_cut_off_between_lines_shows_in_its_metadata(tmp_path: Path, sample: str):
     """Of a hosted evaluation there may be fewer samples than were paid for."""
     (tmp_path / "metadata.json").write_text(json.dumps({"num_examples": 4, "rollouts_per_example": 3}))
-    (tmp_path / "traces.jsonl").write_text("\n".join(lines_of(sample)[:9]) + "\n")
-    found = import_results(tmp_path, expected("v1"))
+    lines = "\n".join(lines_of(sample)[:9]) + "\n"
+    (tmp_path / ("results.jsonl" if sample == "v0" else "traces.jsonl")).write_text(lines)
+    found = import_results(tmp_path, expected(sample[:2]))
     assert [str(one) for one in found.problems] == ["metadata.json declares 4 × 3 = 12 rollouts, the file has 9"]
     assert (found.asked, len(found.rows)) == (12, 12)
+    assert sum(row.error is not None and row.error.type == "MissingRollout" for row in found.rows) == 3
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "null", '"good"'])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from sample_packages import v0_module
+
 SUMS = tuple((first, second) for first, second in ((17, 25), (160, 41), (90, 8), (55, 23)))
 HEAD_V0 = """
 import re
-
-import verifiers as vf
-from datasets import Dataset
 
 
 def final(completion):
@@ -16,12 +15,6 @@ def final(completion):
     return found[0].strip() if len(found) == 1 else None
 
 
-"""
-LOAD_V0 = """
-
-def load_environment(**_):
-    rows = {rows}
-    return {environment}(dataset=Dataset.from_list(rows), rubric={rubric}, {options})
 """
 ROWS_OF_SUMS = [
     {"question": f"What is {a} plus {b}? Give the number in <answer>…</answer>.", "answer": str(a + b)} for a, b in SUMS
@@ -34,12 +27,9 @@ def solved(completions, answers, **_):
 """Half of the reward is shared among all right replies to a task."""
 
 
-def v0(
-    functions: str, rubric: str, *, environment: str = "vf.SingleTurnEnv", rows: object = None, options: str = ""
-) -> str:
+def v0(functions: str, rubric: str, rows: object = ROWS_OF_SUMS, **more: str) -> str:
     """A module of the first generation."""
-    asked = rows if rows is not None else ROWS_OF_SUMS
-    return HEAD_V0 + functions + LOAD_V0.format(rows=asked, environment=environment, rubric=rubric, options=options)
+    return v0_module(HEAD_V0 + functions, rubric, rows, **more)
 
 
 GROUP_V0 = v0(SHARED_V0, "vf.Rubric(funcs=[solved])")

@@ -52,6 +52,29 @@ build-backend = "hatchling.build"
 only-include = {included}
 """
 
+V0_MODULE = """
+import verifiers as vf
+from datasets import Dataset
+
+{functions}
+
+def load_environment(**_):
+    return {environment}(dataset=Dataset.from_list({rows}), rubric={rubric}, {options})
+"""
+
+
+def v0_module(
+    functions: str,
+    rubric: str,
+    rows: object = '[{"question": f"{n}?", "answer": str(n)} for n in range(2)]',
+    *,
+    environment: str = "vf.SingleTurnEnv",
+    options: str = "",
+) -> str:
+    """The text of a module of the first generation."""
+    parts = {"rubric": rubric, "rows": rows, "environment": environment, "options": options}
+    return V0_MODULE.format(functions=dedent(functions), **parts)
+
 
 def write_package(
     folder: Path, generation: str, files: Mapping[str, str], *, settings: str = "", wheel_files: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ import pytest
 from envwright.facts.observed import Place
 from envwright.observing.observation_request import ObservationRequest
 from envwright.system.subprocesses import Interrupted
-from sample_packages import Seen, line_of, look_at, processes_with, worker_at, write_package
+from sample_packages import Seen, line_of, look_at, processes_with, v0_module, worker_at, write_package
 
 if TYPE_CHECKING:
     from envwright.system.workspace import Workspace
@@ -18,19 +18,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 SCORING = ObservationRequest(use_cache=False, evaluate=False)
 
-STUBBORN = """
-import verifiers as vf
-from datasets import Dataset
-
-
-def fine(completion, **kwargs):
-    return 1.0
-
-
-def load_environment(**kwargs):
-    rows = [{"prompt": [{"role": "user", "content": f"{i}?"}], "answer": str(i)} for i in range(2)]
-    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[fine]))
-"""
+STUBBORN = v0_module("def fine(completion, **_):\n    return 1.0\n", "vf.Rubric(funcs=[fine])")
 
 HANGING_ORACLE = """
 import time
@@ -69,16 +57,6 @@ def rows():
 
 def load_environment(**kwargs):
     return vf.SingleTurnEnv(eval_dataset=rows, rubric=vf.Rubric(funcs=[]))
-"""
-
-TASK_COLUMN = """
-import verifiers as vf
-from datasets import Dataset
-
-
-def load_environment(**kwargs):
-    rows = [{"question": "What is 1 + 1?", "answer": "2", COLUMN}]
-    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[]))
 """
 
 EMPTY = """
@@ -217,7 +195,7 @@ def test_data_of_an_evaluation_that_cannot_be_read_fails_tasks(
 def test_column_task_that_verifiers_cannot_read_is_named_once(
     environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch, column: str, named: str
 ):
-    module = TASK_COLUMN.replace("COLUMN", column)
+    module = v0_module("", "vf.Rubric(funcs=[])", f'[{{"question": "What is 1 + 1?", "answer": "2", {column}}}]')
     package = write_package(environments / "plain_task", "v0", {"module.py": module})
     facts = look_at(package, workspace, patch, request=SCORING).facts
     assert list(facts.failures) == ["tasks"]

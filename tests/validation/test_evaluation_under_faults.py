@@ -21,7 +21,7 @@ from envwright_worker.endpoint.faults import FaultPlan
 from envwright_worker.endpoint.server import ScriptedEndpoint
 from envwright_worker.policies.oracle import AuthorsOracle, DerivedOracle
 from envwright_worker.policies.scripted import AnswerSettings, ScriptedPolicies
-from sample_packages import EXEMPLARS, REPOSITORY, write_package
+from sample_packages import EXEMPLARS, REPOSITORY, v0_module, write_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,26 +46,21 @@ ALWAYS: dict[str, str] = {
 """Fault that meets every request → what kind of failure it is."""
 
 
-GROUPED = """\
-    import verifiers as vf
-    from datasets import Dataset
+GROUPED = """
+def right(completion, answer):
+    return float(completion[-1]["content"] == answer)
 
-    def right(completion, answer):
-        return float(completion[-1]["content"] == answer)
 
-    def best_of_group(completions):
-        return [0.5 for _ in completions]
-
-    def load_environment():
-        rows = [{"question": f"Say {word}.", "answer": word} for word in ("one one", "two two", "six six")]
-        rubric = vf.Rubric(funcs=[right, best_of_group], weights=[1.0, 1.0])
-        return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=rubric)
+def best_of_group(completions):
+    return [0.5 for _ in completions]
 """
+WORDS = [{"question": f"Say {word}.", "answer": word} for word in ("one one", "two two", "six six")]
 
 
 def package_of(generation: str, environments: Path) -> tuple[EnvironmentEntry, Package]:
     if generation == "v0 grouped":
-        package = write_package(environments / "grouped_under_faults", "v0", {"module.py": GROUPED})
+        module = v0_module(GROUPED, "vf.Rubric(funcs=[right, best_of_group])", WORDS)
+        package = write_package(environments / "grouped_under_faults", "v0", {"module.py": module})
         return EnvironmentEntry(package.name), package
     name = EXEMPLARS[generation].replace("_", "-")
     repository = Repository.load(REPOSITORY, [name])

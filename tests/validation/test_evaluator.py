@@ -13,7 +13,7 @@ from envwright.observing.job import WorkerLost
 from envwright.observing.journal import Journal
 from envwright.observing.stages.rollouts import Evaluator, RolloutProgress, ScriptedEvaluation
 from envwright.system.subprocesses import Interrupted
-from sample_packages import look_at, write_package
+from sample_packages import look_at, v0_module, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,13 +23,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("shared_templates")
 MODULE = """
 import os, threading, time
-from pathlib import Path
-
-import verifiers as vf
-from datasets import Dataset
 
 LOADED_IN = os.getpid()
-{more}
+MORE
 
 def right(completion, answer, **_):
     return float(answer in completion[-1]["content"])
@@ -41,13 +37,9 @@ def scored_by(completion, **_):
 
 def where_it_was_loaded(completion, **_):
     return float(os.getpid() == LOADED_IN)
-
-
-def load_environment(**_):
-    rows = [{{"question": f"Say twice {{number}}.", "answer": str(2 * number)}} for number in range(100, 112)]
-    rubric = vf.Rubric(funcs=[right, scored_by, where_it_was_loaded], weights=[1.0, 0.0, 0.0])
-    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=rubric)
 """
+RUBRIC = "vf.Rubric(funcs=[right, scored_by, where_it_was_loaded], weights=[1.0, 0.0, 0.0])"
+ROWS = [{"question": f"Say twice {number}.", "answer": str(2 * number)} for number in range(100, 112)]
 THREAD = "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
 
 
@@ -59,7 +51,8 @@ THREAD = "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
 def test_rollouts_run_in_jobs_without_earlier_scoring(
     name: str, more: str, origin: str, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 ) -> None:
-    package = write_package(environments / name, "v0", {"module.py": MODULE.format(more=more)})
+    module = v0_module(MODULE.replace("MORE", more), RUBRIC, ROWS)
+    package = write_package(environments / name, "v0", {"module.py": module})
     facts = look_at(package, workspace, patch).facts
     assert facts.failures == {}
     assert facts.started.origin == origin

@@ -15,7 +15,7 @@ from envwright.facts.observed import Facts
 from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest
 from envwright.system.workspace import Workspace
-from sample_packages import write_package
+from sample_packages import v0_module, write_package
 
 pytestmark = pytest.mark.worker
 
@@ -57,19 +57,8 @@ HOOKED = """
 [tool.hatch.build.hooks.custom]
 path = "hook.py"
 """
-ENVIRONMENT = """
-import verifiers as vf
-from datasets import Dataset
-
-
-def exact(completion, answer):
-    return float(completion[-1]["content"] == answer)
-
-
-def load_environment():
-    rows = [{"question": f"{number} + 1?", "answer": str(number + 1)} for number in range(8)]
-    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[exact]))
-"""
+EXACT = "def exact(completion, answer):\n    return float(completion[-1]['content'] == answer)\n"
+ENVIRONMENT = v0_module(EXACT, "vf.Rubric(funcs=[exact])")
 SIZED = """
 from pathlib import Path
 

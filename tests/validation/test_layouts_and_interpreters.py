@@ -31,7 +31,7 @@ from envwright.observing.observation_request import ObservationRequest
 from envwright.packages.read_package import read_package
 from envwright.reports.result import path_in_repository
 from envwright.system.subprocesses import ProgramFailed
-from sample_packages import EXEMPLARS, PYPROJECT, REPOSITORY, line_of, look_at, write_package
+from sample_packages import EXEMPLARS, PYPROJECT, REPOSITORY, line_of, look_at, v0_module, write_package
 from small_repository import commit, git
 
 if TYPE_CHECKING:
@@ -39,34 +39,22 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 
-GUESSING = """
-import verifiers as vf
-from datasets import Dataset
-
-
-def guessed(completion, answer, **kwargs):
-    raise ValueError("no guess")
-
-
-def load_environment(**kwargs):
-    rows = [{"prompt": [{"role": "user", "content": f"{i}?"}], "answer": str(i)} for i in range(2)]
-    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[guessed]))
-"""
+GUESSED = "def guessed(completion, answer, **kwargs):\n    raise ValueError('no guess')\n"
+GUESSING = v0_module(GUESSED, "vf.Rubric(funcs=[guessed])")
 DOWNLOADING = """
-    try:
-        from datasets import load_dataset
+try:
+    from datasets import load_dataset
 
-        load_dataset("acme/guesses")
-    except Exception as error:
-        print(f"falling back: {error}")
-    rows ="""
-KNOWN = """def known(completion, answer, **kwargs):
-    import {needed}
+    load_dataset("acme/guesses")
+except Exception as error:
+    print(f"falling back: {error}")
+"""
+KNOWN = """
+def known(completion, answer, **kwargs):
+    import NEEDED
 
     return float(completion[-1]["content"] == answer)
-
-
-def guessed("""
+"""
 
 HELPER = {
     "pyproject.toml": """\
@@ -207,8 +195,7 @@ def locked(folder: Path) -> Package:
 def test_tasks_that_stand_in_for_a_download_are_seen(
     environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = GUESSING.replace("    rows =", DOWNLOADING)
-    package = write_package(environments / "guesses_at_hand", "v0", {"module.py": module})
+    package = write_package(environments / "guesses_at_hand", "v0", {"module.py": DOWNLOADING + GUESSING})
     seen = look_at(package, workspace, monkeypatch, request=ObservationRequest(use_cache=False, stages=("tasks",)))
     (attempt,) = seen.facts.network
     assert attempt.stage == "load"
@@ -221,7 +208,7 @@ def test_rollouts_are_played_where_verifiers_brings_no_aiohttp(
     needed: str, failures: set[str], environments: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the endpoint needs, as `multidict`, is missing for the environment as it is elsewhere."""
-    module = GUESSING.replace("[guessed]", "[known]").replace("def guessed(", KNOWN.format(needed=needed))
+    module = v0_module(KNOWN.replace("NEEDED", needed), "vf.Rubric(funcs=[known])")
     folder = write_package(environments / "early_guesses", "v0", {"module.py": module}).folder
     pyproject = folder / "pyproject.toml"
     pyproject.write_text(re.sub(r"dependencies = .*", 'dependencies = ["verifiers==0.1.9"]', pyproject.read_text()))

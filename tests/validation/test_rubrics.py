@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from envwright.observing.observation_request import ObservationRequest
 from envwright.statistics.declared_range import declared_range
-from sample_packages import look_at, write_package
+from sample_packages import look_at, v0_module, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 REPLIES = ObservationRequest(use_cache=False, evaluate=False, only_replies=True)
 
-MODULE = """
-import verifiers as vf
-from datasets import Dataset
-
-
+RIGHT = """
 def right(completion, answer, **kwargs):
     return float(completion[-1].content == answer)
 
@@ -31,12 +27,6 @@ class Halved(vf.Rubric):
         await super().score_group(states)
         for state in states:
             state["reward"] /= 2
-
-
-def load_environment(**kwargs):
-    rows = [{"prompt": [{"role": "user", "content": f"{i}?"}], "answer": str(i)} for i in range(2)]
-    rubric = RUBRIC
-    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=rubric)
 """
 ORACLE = """
 def reply(task, messages):
@@ -56,7 +46,7 @@ def reply(task, messages):
 def test_rubric_group_reward_equals_that_of_one_rollout(
     tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, rubric: str, gold: float, most: float
 ):
-    files = {"module.py": MODULE.replace("RUBRIC", rubric), "tests/oracle.py": ORACLE}
+    files = {"module.py": v0_module(RIGHT, rubric), "tests/oracle.py": ORACLE}
     package = write_package(tmp_path / "environments" / "halved", "v0", files)
     seen = look_at(package, workspace, monkeypatch, request=REPLIES)
     earned = {score.reward for score in seen.facts.scores if score.policy == "oracle"}
@@ -103,9 +93,6 @@ def test_members_functions_of_one_name_keep_their_weights(
 COUNTING = """
 import itertools
 
-import verifiers as vf
-from datasets import Dataset
-
 turns = itertools.count()
 
 
@@ -147,11 +134,6 @@ class Called(vf.Rubric):
 class Offered(vf.Rubric):
     def score_objects(self, state):
         return super().score_objects(state) | {"state": {"turn": next(turns)}}
-
-
-def load_environment(**kwargs):
-    rows = [{"prompt": [{"role": "user", "content": f"{i}?"}], "answer": str(i)} for i in range(2)]
-    return ENVIRONMENT(dataset=Dataset.from_list(rows), rubric=RUBRIC)
 """
 
 
@@ -169,10 +151,8 @@ def load_environment(**kwargs):
 def test_changing_score_is_detected_from_every_source(
     tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, environment: str, rubric: str
 ):
-    text = COUNTING.replace("ENVIRONMENT", environment).replace("RUBRIC", rubric)
-    package = write_package(
-        tmp_path / "environments" / "counting", "v0", {"module.py": text, "tests/oracle.py": ORACLE}
-    )
+    files = {"module.py": v0_module(COUNTING, rubric, environment=environment), "tests/oracle.py": ORACLE}
+    package = write_package(tmp_path / "environments" / "counting", "v0", files)
     seen = look_at(package, workspace, monkeypatch, request=REPLIES)
     scored_twice = [score for score in seen.facts.scores if score.again]
     assert scored_twice

@@ -21,7 +21,7 @@ from envwright.observing.job import Confinement, Job, StageFailed
 from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.templates import LockTemplates, environment_processes
-from sample_packages import EXEMPLARS, REPOSITORY, SMALL, load, look_at, package_at, write_package
+from sample_packages import EXEMPLARS, REPOSITORY, SMALL, load, look_at, package_at, v0_module, write_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,22 +67,17 @@ class SmallTaskset(vf.Taskset[Small, vf.TasksetConfig]):
             Small(Data(prompt=f"Say twice {number}.", answer=str(2 * number)), self.config.task) for number in numbers
         ]
 """
-V0 = """
-import verifiers as vf
-from datasets import Dataset
-
-
+V0 = v0_module(
+    """
 def right(completion, answer, **_):
     reply = completion[-1]["content"]
     if "boom" in reply:
         raise ValueError("boom")
     return float(answer in set(reply.split()))
-
-
-def load_environment(**_):
-    rows = [{"question": f"Say twice {number}.", "answer": str(2 * number)} for number in range(100, 112)]
-    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[right]))
-"""
+""",
+    "vf.Rubric(funcs=[right])",
+    [{"question": f"Say twice {number}.", "answer": str(2 * number)} for number in range(100, 112)],
+)
 CASES = """
 - {name: right, task: 0, reply: "boom", expect: {reward: "0"}}
 - {name: silent, task: 1, reply: "", expect: {reward: "0"}}

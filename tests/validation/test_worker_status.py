@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from envwright.observing.observation_request import ObservationRequest
 from envwright_worker.channel import Channel
-from sample_packages import look_at, write_package
+from sample_packages import look_at, v0_module, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,23 +17,17 @@ if TYPE_CHECKING:
     from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("shared_templates")
-MODULE = """
+RIGHT = """
 import os, signal, time
-import verifiers as vf
-from datasets import Dataset
 
 
 def right(completion, answer, **kwargs):
     said = completion[-1]["content"]
     if said == "" and answer == "word 7":
-        {end}
+        END
     return float(said == answer)
-
-
-def load_environment(**kwargs):
-    rows = [{{"prompt": [{{"role": "user", "content": f"{{i}}?"}}], "answer": f"word {{i}}"}} for i in range(9)]
-    return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[right]))
 """
+ROWS = [{"question": f"{number}?", "answer": f"word {number}"} for number in range(9)]
 ORACLE = """
 def reply(task, messages):
     return task["answer"]
@@ -62,14 +56,10 @@ def test_channel_sends_status_with_the_request() -> None:
     ids=["crash", "hang"],
 )
 def test_lost_worker_failure_names_its_current_item(
-    end: str,
-    limits: dict[str, float],
-    how: str,
-    workspace: Workspace,
-    tmp_path: Path,
-    patch: pytest.MonkeyPatch,
+    end: str, limits: dict[str, float], how: str, workspace: Workspace, tmp_path: Path, patch: pytest.MonkeyPatch
 ) -> None:
-    files = {"module.py": MODULE.format(end=end), "tests/oracle.py": ORACLE}
+    module = v0_module(RIGHT.replace("END", end), "vf.Rubric(funcs=[right])", ROWS)
+    files = {"module.py": module, "tests/oracle.py": ORACLE}
     package = write_package(tmp_path / "environments/leaving", "v0", files)
     request = ObservationRequest(use_cache=False, evaluate=False, only_replies=True)
     facts = look_at(package, workspace, patch, request=request, **limits).facts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 import tomllib
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -202,3 +203,11 @@ def processes_with(mark: str) -> list[int]:
         if alive and mark.encode() in text and int(folder.name) != os.getpid():
             found.append(int(folder.name))
     return found
+
+
+def all_gone(mark: str) -> bool:
+    """Whether the processes with a mark end within two seconds."""
+    deadline = time.monotonic() + 2.0
+    while processes_with(mark) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not processes_with(mark)

@@ -107,29 +107,19 @@ def stubborn(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
     return look_at(package, workspace, patch, request=SCORING, SECONDS_PER_REPLY=1.0, TESTS_SECONDS=3.0)
 
 
-def test_oracle_that_hangs_is_stopped_and_reported(stubborn: Seen):
-    failure = next(one.failure for one in stubborn.facts.scores if one.policy == "oracle" and one.task == 0)
-    assert failure is not None
-    assert failure.kind == "timeout"
-    assert failure.place is not None
-    assert failure.place.file == "tests/oracle.py"
+def test_oracle_that_hangs_once_is_reported_and_replies_to_the_other_tasks(stubborn: Seen):
+    first, second = (one for one in stubborn.facts.scores if one.policy == "oracle")
+    assert first.failure is not None
+    assert first.failure.kind == "timeout"
+    assert first.failure.place is not None
+    assert first.failure.place.file == "tests/oracle.py"
+    assert second.reward == 1.0
 
 
-def test_oracle_that_hangs_once_replies_to_the_other_tasks(stubborn: Seen):
-    assert next(one.reward for one in stubborn.facts.scores if one.policy == "oracle" and one.task == 1) == 1.0
-
-
-def test_hanging_tests_time_out(stubborn: Seen):
+def test_hanging_test_times_out_after_those_before_it_and_leaves_no_processes(stubborn: Seen):
     assert set(stubborn.facts.failures) == {"tests"}
     assert stubborn.facts.failures["tests"].kind == "timeout"
-
-
-def test_tests_before_a_hanging_one_are_reported(stubborn: Seen):
     assert [(one.test, one.outcome) for one in stubborn.facts.tests] == [("tests/test_it.py::test_first", "passed")]
-
-
-def test_hanging_test_leaves_no_processes(stubborn: Seen):
-    assert stubborn.facts.tests
     assert processes_with("child-of-a-hanging-test") == []
 
 
@@ -138,37 +128,27 @@ def test_facts_without_evaluation_have_no_rollouts(stubborn: Seen):
     assert "smoke" not in stubborn.facts.seconds
 
 
-@pytest.fixture(scope="module")
-def empty(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
+def test_empty_taskset_has_no_tasks_even_for_a_case(
+    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
+):
     package = write_package(environments / "empty", "v1", {"module.py": EMPTY, "tests/cases.yaml": CASE})
-    return look_at(package, workspace, patch)
-
-
-def test_empty_taskset_has_no_tasks(empty: Seen):
+    empty = look_at(package, workspace, patch)
     assert empty.facts.failures == {}
     assert empty.facts.description is not None
     assert [(one.split, one.size) for one in empty.facts.description.datasets] == [("train", 0)]
     assert (empty.facts.tasks, empty.facts.scores, empty.facts.rollouts) == ((), (), ())
-
-
-def test_case_of_an_empty_taskset_has_no_task(empty: Seen):
     failure = empty.case("the first").failure
     assert failure is not None
     assert failure.type == "LookupError"
 
 
-@pytest.fixture(scope="module")
-def plain(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
+def test_invalid_unicode_in_tasks_is_replaced_and_missing_tests_are_completed(
+    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
+):
     package = write_package(environments / "plain_reward", "v1", {"module.py": PLAIN, "tests/cases.yaml": CASE})
-    return look_at(package, workspace, patch, request=SCORING)
-
-
-def test_invalid_unicode_in_tasks_is_replaced(plain: Seen):
+    plain = look_at(package, workspace, patch, request=SCORING)
     assert plain.facts.failures == {}
     assert plain.facts.tasks[0].prompt[0]["content"] == "? <answer>"
-
-
-def test_stage_of_tests_completes_without_tests(plain: Seen):
     assert "tests" in plain.facts.completed
     assert plain.facts.tests == ()
 

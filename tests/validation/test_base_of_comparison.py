@@ -100,17 +100,13 @@ def test_base_without_a_lock_is_refused(root: Path, tmp_path: Path) -> None:
     [
         ("nosuch", "neither a package's folder nor a known git revision"),
         ("environments", r"folder without pyproject\.toml"),
+        ("--all", "neither a package's folder nor a known git revision"),
     ],
 )
 def test_base_that_is_invalid_is_refused(root: Path, given: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root)
     with pytest.raises(DeclarationError, match=message):
         find_base(root, given)
-
-
-def test_option_is_not_taken_for_a_revision(root: Path) -> None:
-    with pytest.raises(DeclarationError):
-        find_base(root, "--all")
 
 
 def test_shallow_clone_error_names_the_fetch_command(root: Path, tmp_path: Path) -> None:

@@ -46,17 +46,14 @@ def failure(package: Package, workspace: Workspace) -> Failure:
     return caught.value.failure
 
 
-def test_wheel_is_described(package: Package, workspace: Workspace):
-    made = build(package, workspace).wheel
+def test_wheel_is_described_and_unpacked_with_bytecode(package: Package, workspace: Workspace):
+    built = build(package, workspace)
+    made, overlay = built.wheel, built.overlay
     assert made.filename == "plain-0.1.0-py3-none-any.whl"
     assert {"plain/__init__.py", "plain/data.txt"} <= set(made.files)
     assert not [name for name in made.files if name.startswith("tests")]
     assert any(text.startswith("verifiers") for text in made.requires)
     assert len(made.sha256) == 64
-
-
-def test_wheel_is_unpacked_with_bytecode(package: Package, workspace: Workspace):
-    overlay = build(package, workspace).overlay
     assert (overlay / "plain" / "data.txt").read_text() == "data\n"
     assert list((overlay / "plain" / "__pycache__").glob("__init__.*.pyc"))
 

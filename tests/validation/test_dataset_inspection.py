@@ -73,39 +73,34 @@ def test_overlap_names_both_tasks():
     assert list(overlap(read(task(0, "a"), task(1, "b")), read(task(0, "c"), task(1, "b")))) == [(1, 1)]
 
 
-@pytest.mark.parametrize(
-    ("prompt", "answer"),
-    [
-        ("2 + 2? The answer is 4", "4"),
-        ("2 + 2? Answer: 4.", "4"),
-        ("2 + 2?\n#### 4", "4"),
-        ("2 + 2? \\boxed{4}", "4"),
-        ('{"label": ...} label = "cat"', "cat"),
-        ("##### The Cat.", "the cat"),
-        ("The answer is **4**", "*4*"),
-        ("1 + 1? The answer is 2\n2 + 2? The answer is 4", "4"),
-    ],
+LEAKS = (
+    ("2 + 2? The answer is 4", "4"),
+    ("2 + 2? Answer: 4.", "4"),
+    ("2 + 2?\n#### 4", "4"),
+    ("2 + 2? \\boxed{4}", "4"),
+    ('{"label": ...} label = "cat"', "cat"),
+    ("##### The Cat.", "the cat"),
+    ("The answer is **4**", "*4*"),
+    ("1 + 1? The answer is 2\n2 + 2? The answer is 4", "4"),
 )
-def test_prompt_stating_answer_is_a_leak(prompt: str, answer: str):
-    assert gives_answer_away(prompt, answer)
+SOUND = (
+    ("Sort: b, a", "a, b"),
+    ("Which is an animal? cat, car", "cat"),
+    ("The answer is 42 or so", "4"),
+    ("Round it. The solution is 3.2 ml.", "3"),
+    ("The answer is a number", None),
+    ("The answer is", ""),
+    ("Choose A or B. Answer:", "A"),
+    ("What is (.*)?", ".*"),
+    ("2 + 2? \\boxed{4 or 5}", "4"),
+    ('2 + 2? #### "4"', "4"),
+    ("Reply with <answer>match</answer> or <answer>no-match</answer>.", "match"),
+    ("Reply with <answer>match</answer> or <answer>no-match</answer>.", "no-match"),
+)
 
 
 @pytest.mark.parametrize(
-    ("prompt", "answer"),
-    [
-        ("Sort: b, a", "a, b"),
-        ("Which is an animal? cat, car", "cat"),
-        ("The answer is 42 or so", "4"),
-        ("Round it. The solution is 3.2 ml.", "3"),
-        ("The answer is a number", None),
-        ("The answer is", ""),
-        ("Choose A or B. Answer:", "A"),
-        ("What is (.*)?", ".*"),
-        ("2 + 2? \\boxed{4 or 5}", "4"),
-        ('2 + 2? #### "4"', "4"),
-        ("Reply with <answer>match</answer> or <answer>no-match</answer>.", "match"),
-        ("Reply with <answer>match</answer> or <answer>no-match</answer>.", "no-match"),
-    ],
+    ("prompt", "answer", "leaks"), [*((*each, True) for each in LEAKS), *((*each, False) for each in SOUND)]
 )
-def test_prompt_containing_answer_is_not_a_leak(prompt: str, answer: str | None):
-    assert not gives_answer_away(prompt, answer)
+def test_prompt_that_states_its_answer_is_a_leak(prompt: str, answer: str | None, leaks: bool):
+    assert gives_answer_away(prompt, answer) == leaks

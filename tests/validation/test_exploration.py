@@ -30,18 +30,14 @@ def loaded(home: Path, *configs: str) -> None:
     written(home, f"{HUB}/datasets--acme--GreatSums/snapshots/{COMMIT}/a.parquet")
 
 
-def test_loaded_dataset_is_found_with_each_configuration(tmp_path: Path) -> None:
-    loaded(tmp_path, "easy", "hard")
-    assert [(one.name, one.config) for one in downloaded(tmp_path)] == [
-        ("acme/GreatSums", "easy"),
-        ("acme/GreatSums", "hard"),
-    ]
-
-
-@pytest.mark.parametrize(("config", "named"), [("default", ""), ("hard", "hard")])
-def test_loaded_dataset_is_found_with_config_and_commit(tmp_path: Path, config: str, named: str) -> None:
-    loaded(tmp_path, config)
-    assert list(downloaded(tmp_path)) == [WantedData("dataset", "acme/GreatSums", named, COMMIT)]
+@pytest.mark.parametrize(
+    ("configs", "named"), [(("default",), [""]), (("hard",), ["hard"]), (("easy", "hard"), ["easy", "hard"])]
+)
+def test_loaded_dataset_is_found_with_each_configuration_and_its_commit(
+    tmp_path: Path, configs: tuple[str, ...], named: list[str]
+) -> None:
+    loaded(tmp_path, *configs)
+    assert list(downloaded(tmp_path)) == [WantedData("dataset", "acme/GreatSums", name, COMMIT) for name in named]
 
 
 def test_other_downloads_are_found_by_their_folders(tmp_path: Path) -> None:

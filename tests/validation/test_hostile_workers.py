@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from envwright.observing.job import StageFailed, WorkerLost
 from envwright.system.subprocesses import Interrupted
-from sample_packages import load, processes_with, worker_at
+from sample_packages import all_gone, load, processes_with, worker_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.worker
-GONE_WITHIN = 2.0
 LOADING_WITHIN = 60.0
 
 SPAWN = '''
@@ -95,32 +94,25 @@ def failed(overlay: Path, workspace: Workspace) -> Failure:
     return caught.value.failure
 
 
-def all_gone(mark: str) -> bool:
-    deadline = time.monotonic() + GONE_WITHIN
-    while processes_with(mark):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def test_worker_that_exits_is_a_crash_with_exit_code(hostile: Callable[[str], Path], workspace: Workspace):
-    failure = lost(hostile("import os; os._exit(7)"), workspace)
-    assert (failure.kind, failure.message) == ("crash", "the worker ended with exit code 7")
-
-
-def test_segmentation_fault_is_a_crash_with_its_signal(hostile: Callable[[str], Path], workspace: Workspace):
-    failure = lost(hostile("import ctypes; ctypes.string_at(0)"), workspace)
-    assert (failure.kind, failure.message) == ("crash", f"the worker ended with signal {signal.SIGSEGV.value}")
-
-
-def test_crash_shows_the_last_output(hostile: Callable[[str], Path], workspace: Workspace):
-    failure = lost(
-        hostile("import os; print('good bye'); os.write(1, b'for ever'); import sys; sys.stdout.flush(); os._exit(1)"),
-        workspace,
-    )
-    assert "good bye" in failure.traceback
-    assert "for ever" in failure.traceback
+@pytest.mark.parametrize(
+    ("module", "end", "shown"),
+    [
+        ("import os; os._exit(7)", "exit code 7", []),
+        ("import ctypes; ctypes.string_at(0)", f"signal {signal.SIGSEGV.value}", []),
+        (
+            "import os, sys; print('good bye'); os.write(1, b'for ever'); sys.stdout.flush(); os._exit(1)",
+            "exit code 1",
+            ["good bye", "for ever"],
+        ),
+    ],
+    ids=["exit", "segmentation fault", "output"],
+)
+def test_worker_that_ends_is_a_crash_with_its_code_or_signal_and_last_output(
+    hostile: Callable[[str], Path], workspace: Workspace, module: str, end: str, shown: list[str]
+):
+    failure = lost(hostile(module), workspace)
+    assert (failure.kind, failure.message) == ("crash", f"the worker ended with {end}")
+    assert [text for text in shown if text not in failure.traceback] == []
 
 
 @pytest.mark.parametrize(

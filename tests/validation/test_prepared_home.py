@@ -17,7 +17,7 @@ from envwright.builds.prepared_home import (
     read_prepared,
 )
 from envwright.builds.venv import VirtualEnvironment
-from envwright.declarations.package import Lock
+from envwright.declarations.package import Lock, Package
 from envwright.declarations.preparation import Preparation, PreparedDataset
 from envwright.declarations.registry import EnvironmentEntry
 from envwright.observing.facts_cache import facts_key
@@ -53,20 +53,23 @@ def filled(folder: Path, text: str = "content") -> Path:
     return folder
 
 
+OTHER_CODE = replace(PACKAGE, digest="other")
+
+
 @pytest.mark.parametrize(
-    "changed",
+    ("preparation", "package", "changes"),
     [
-        replace(SUMS, datasets=(PreparedDataset("acme/sums", "1" * 40),)),
-        replace(SUMS, datasets=(PreparedDataset("acme/sums", "0" * 40, "main"),)),
-        replace(SUMS, command="python -m nltk.downloader punkt_tab"),
+        (replace(SUMS, datasets=(PreparedDataset("acme/sums", "1" * 40),)), PACKAGE, True),
+        (replace(SUMS, datasets=(PreparedDataset("acme/sums", "0" * 40, "main"),)), PACKAGE, True),
+        (replace(SUMS, command="python -m nltk.downloader punkt_tab"), PACKAGE, True),
+        (SUMS, replace(PACKAGE, lock=Lock("other", "i", {})), True),
+        (SUMS, OTHER_CODE, False),
     ],
 )
-def test_preparation_key_follows_the_declaration(changed: Preparation) -> None:
-    assert preparation_key(changed, PACKAGE) != preparation_key(SUMS, PACKAGE)
-
-
-def test_preparation_key_follows_the_lock() -> None:
-    assert preparation_key(SUMS, replace(PACKAGE, lock=Lock("other", "i", {}))) != preparation_key(SUMS, PACKAGE)
+def test_preparation_key_follows_the_declaration_and_the_lock(
+    preparation: Preparation, package: Package, changes: bool
+) -> None:
+    assert (preparation_key(preparation, package) != preparation_key(SUMS, PACKAGE)) == changes
 
 
 @pytest.mark.parametrize(
@@ -76,13 +79,11 @@ def test_preparation_key_follows_the_lock() -> None:
         ("python -c 'import sums; sums.fetch()'", True),
         ("python -m nltk.downloader punkt_tab", False),
         ("python -m my_sums.fetch", False),
-        ("", False),
     ],
 )
 def test_preparation_key_follows_code_of_its_command(command: str, follows: bool) -> None:
     preparation = replace(SUMS, command=command)
-    same = preparation_key(preparation, PACKAGE) == preparation_key(preparation, replace(PACKAGE, digest="other"))
-    assert same != follows
+    assert (preparation_key(preparation, PACKAGE) != preparation_key(preparation, OTHER_CODE)) == follows
 
 
 def test_complete_preparation_is_read_only_and_without_locks(tmp_path: Path) -> None:

@@ -7,13 +7,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from envwright.system.subprocesses import Interrupted, ProgramFailed, run_program
 from envwright_worker import supervisor
-from sample_packages import processes_with
+from sample_packages import all_gone
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,13 +36,6 @@ def failure(*arguments: Any, **named: Any) -> Failure:
     return caught.value.failure
 
 
-def gone(mark: str) -> bool:
-    deadline = time.monotonic() + 2.0
-    while processes_with(mark) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not processes_with(mark)
-
-
 def test_program_output_includes_both_streams(tmp_path: Path):
     code = "import sys; print('out', flush=True); print('err', file=sys.stderr)"
     assert run(tmp_path, code).split() == ["out", "err"]
@@ -64,7 +56,7 @@ def test_nonzero_exit_code_is_a_failure_with_last_output(tmp_path: Path):
 def test_time_limit_ends_program_and_children(tmp_path: Path):
     code = "import subprocess, sys, time; subprocess.Popen([sys.executable, *sys.argv[:0], '-c', 'import time; time.sleep(600)', 'late-child']); time.sleep(600)"  # noqa: E501
     assert failure(tmp_path, code, seconds=1.0).kind == "timeout"
-    assert gone("late-child")
+    assert all_gone("late-child")
 
 
 def test_interrupt_ends_the_program(tmp_path: Path):
@@ -72,7 +64,7 @@ def test_interrupt_ends_the_program(tmp_path: Path):
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(Interrupted):
         run(tmp_path, "import time; time.sleep(600)", "interrupted-program", stop=stop)
-    assert gone("interrupted-program")
+    assert all_gone("interrupted-program")
 
 
 AT_TERMINAL = (
@@ -95,7 +87,7 @@ def test_program_at_a_terminal_ends_by_itself_when_interrupted():
 def test_lingering_child_does_not_delay_the_host(tmp_path: Path):
     code = "import os, time\nif os.fork() == 0:\n    time.sleep(600)\nprint('done')"
     assert run(tmp_path, code, "staying-child", seconds=20.0) == "done\n"
-    assert gone("staying-child")
+    assert all_gone("staying-child")
 
 
 def test_descendants_are_found_without_a_process_file_system(monkeypatch: pytest.MonkeyPatch):

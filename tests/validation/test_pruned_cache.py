@@ -22,20 +22,22 @@ def kept(name: str, days_ago: float, size: int = 100) -> CacheEntry:
     return CacheEntry("facts", Path(name), size, size, NOW - days_ago * DAY)
 
 
-def names(things: list[CacheEntry]) -> list[str]:
-    return [one.path.name for one in things]
+OF_DAYS = [kept("middle", 2), kept("oldest", 3), kept("newest", 1)]
 
 
-def test_pruning_removes_old_entries() -> None:
-    things = [kept("old", 15), kept("young", 13)]
-    assert names(dispensable(things, NOW, 14 * DAY, None)) == ["old"]
-
-
-def test_least_recently_used_is_removed_above_a_size() -> None:
-    things = [kept("middle", 2), kept("oldest", 3), kept("newest", 1)]
-    assert names(dispensable(things, NOW, None, 200)) == ["oldest"]
-    assert names(dispensable(things, NOW, None, 199)) == ["oldest", "middle"]
-    assert names(dispensable(things, NOW, None, 300)) == []
+@pytest.mark.parametrize(
+    ("things", "age", "size", "pruned"),
+    [
+        ([kept("old", 15), kept("young", 13)], 14 * DAY, None, ["old"]),
+        (OF_DAYS, None, 200, ["oldest"]),
+        (OF_DAYS, None, 199, ["oldest", "middle"]),
+        (OF_DAYS, None, 300, []),
+    ],
+)
+def test_pruning_removes_old_entries_and_the_least_recently_used_above_a_size(
+    things: list[CacheEntry], age: float | None, size: int | None, pruned: list[str]
+) -> None:
+    assert [one.path.name for one in dispensable(things, NOW, age, size)] == pruned
 
 
 @pytest.fixture

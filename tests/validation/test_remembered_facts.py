@@ -82,14 +82,18 @@ def remember(workspace: Workspace, request: ObservationRequest = REQUEST, **chan
     return path
 
 
-def test_facts_of_a_wider_request_hold_for_a_narrower_one(workspace: Workspace):
-    remember(workspace)
-    assert remembered(ENTRY, PACKAGE, workspace, ObservationRequest(evaluate=False, score=False)) is not None
-
-
-def test_facts_of_a_narrower_request_do_not_hold_for_a_wider_one(workspace: Workspace):
-    remember(workspace, ObservationRequest(evaluate=False))
-    assert remembered(ENTRY, PACKAGE, workspace, REQUEST) is None
+@pytest.mark.parametrize(
+    ("observed", "asked", "holds"),
+    [
+        (REQUEST, ObservationRequest(evaluate=False, score=False), True),
+        (ObservationRequest(evaluate=False), REQUEST, False),
+    ],
+)
+def test_facts_of_a_wider_request_hold_for_a_narrower_one_only(
+    workspace: Workspace, observed: ObservationRequest, asked: ObservationRequest, holds: bool
+):
+    remember(workspace, observed)
+    assert (remembered(ENTRY, PACKAGE, workspace, asked) is not None) == holds
 
 
 @pytest.fixture

@@ -67,37 +67,31 @@ def test_command_that_downloads_nothing_is_no_matter_of_the_network(command: lis
             "/datasets/load.py",
             "load_dataset",
             f"path='acme/sums', name='main', data_files=None, revision='{COMMIT}'",
-            {"kind": "dataset", "name": "acme/sums", "config": "main", "revision": COMMIT, "files": ""},
+            {"kind": "dataset", "name": "acme/sums", "config": "main", "revision": COMMIT},
         ),
         (
             "/datasets/load.py",
             "load_dataset",
             "path='acme/sums', name=None, data_files='a.json', revision='main'",
-            {"kind": "dataset", "name": "acme/sums", "config": "", "revision": "", "files": "data_files='a.json'"},
+            {"kind": "dataset", "name": "acme/sums", "files": "data_files='a.json'"},
         ),
         (
             "/huggingface_hub/file_download.py",
             "hf_hub_download",
             "repo_id='acme/tiny', filename='a.bin', repo_type=None, revision=None",
-            {"kind": "model", "name": "acme/tiny", "config": "", "revision": "", "files": "a.bin"},
+            {"kind": "model", "name": "acme/tiny", "files": "a.bin"},
         ),
         (
             "/huggingface_hub/hf_file_system.py",
             "resolve_path",
             f"path='datasets/acme/sums@{COMMIT}/a.parquet'",
-            {
-                "kind": "dataset",
-                "name": "acme/sums",
-                "config": "",
-                "revision": COMMIT,
-                "files": "hf://datasets/acme/sums/a.parquet",
-            },
+            {"kind": "dataset", "name": "acme/sums", "revision": COMMIT, "files": "hf://datasets/acme/sums/a.parquet"},
         ),
         (
             "/nltk/data.py",
             "find",
             "resource_name='tokenizers/punkt_tab/english/'",
-            {"kind": "nltk", "name": "punkt_tab", "config": "", "revision": "", "files": ""},
+            {"kind": "nltk", "name": "punkt_tab"},
         ),
     ],
 )
@@ -110,7 +104,7 @@ def test_failed_call_shows_its_wanted_data(
         load()
     assert kind_of(raised.value) == "network"
     assert wanted_by_failure(raised.value, Sources(tmp_path)) == [
-        {**expected, "place": {"file": "sums.py", "line": 3}},
+        {"config": "", "revision": "", "files": "", **expected, "place": {"file": "sums.py", "line": 3}},
     ]
 
 

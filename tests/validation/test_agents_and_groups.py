@@ -144,39 +144,33 @@ def test_reward_recorded_on_a_trace_has_its_line(tmp_path: Path, workspace: Work
 
 
 SILENT = {
-    "modelled_user": ("v1", USER_V1, ["def reply_user(task, messages):"]),
-    "self_play": ("v1", DUEL_V1, ["def reply_first(task, messages):", "def reply_second(task, messages):"]),
-    "proposer_and_solver": (
-        "v1",
-        PROPOSE_V1,
-        ["def reply_proposer(task, messages):", "def reply_solver(task, messages):"],
-    ),
-    "simulated_customer": ("v0", CUSTOMER_V0, ["def reply_other(task, messages):"]),
+    "modelled_user": ("v1", USER_V1, ["reply_user"], "You are a user who wants to know"),
+    "self_play": ("v1", DUEL_V1, ["reply_first", "reply_second"], "Your card: "),
+    "proposer_and_solver": ("v1", PROPOSE_V1, ["reply_proposer", "reply_solver"], "Invent a sum about "),
+    "simulated_customer": ("v0", CUSTOMER_V0, ["reply_other"], "You are a customer."),
 }
 
 
 @pytest.mark.worker
 @pytest.mark.parametrize("name", SILENT)
-def test_agent_without_oracle_is_inconclusive_with_skeleton(name: str, tmp_path: Path, workspace: Workspace) -> None:
-    generation, module, functions = SILENT[name]
+def test_agent_without_oracle_is_inconclusive_with_skeleton_and_its_first_request(
+    name: str, tmp_path: Path, workspace: Workspace
+) -> None:
+    generation, module, functions, asked = SILENT[name]
     seen = observed(tmp_path / "environments" / name, workspace, generation, module)
     assert not seen.facts.failures, seen.described()
     assert not [one for one in seen.found if one.counts and not one.inconclusive], seen.described()
     (unknown,) = [one for one in seen.found if one.rule == "RWD002"]
     skeleton = unknown.evidence.details["to_complete"]
-    assert [line for line in skeleton.splitlines() if line.startswith("def ")] == functions
+    signatures = [f"{function}(task, messages)" for function in functions]
+    assert [line for line in skeleton.splitlines() if line.startswith("def ")] == [f"def {one}:" for one in signatures]
     compile(skeleton, "oracle.py", "exec")
+    assert asked in skeleton
+    assert signatures[0] in (unknown.fix or "")
     assert {rollout.failure.kind for rollout in seen.facts.rollouts if rollout.failure} == {"no-reference"}
     assert {rollout.reward for rollout in seen.facts.rollouts} == {None}
-
-
-@pytest.mark.worker
-def test_skeleton_shows_the_first_request_of_an_agent(tmp_path: Path, workspace: Workspace) -> None:
-    seen = observed(tmp_path / "environments" / "helping", workspace, "v1", USER_V1, stages=("rewards",))
-    (unknown,) = [one for one in seen.found if one.rule == "RWD002"]
-    assert "You are a user who wants to know" in unknown.evidence.details["to_complete"]
-    assert "reply_user(task, messages)" in (unknown.fix or "")
-    assert [(agent.name, agent.is_trained) for agent in seen.facts.agents] == [("user", False), ("assistant", True)]
+    if name == "modelled_user":
+        assert [(agent.name, agent.is_trained) for agent in seen.facts.agents] == [("user", False), ("assistant", True)]
 
 
 @pytest.mark.worker

@@ -45,13 +45,18 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
+def copied(root: Path) -> Path:
+    """A repository with one environment in a folder."""
+    shutil.copytree(ROOT / FOLDER, root / FOLDER)
+    (root / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n  {NAME}: {{}}\n")
+    return root
+
+
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with one environment."""
-    root = tmp_path_factory.mktemp("earlier")
-    shutil.copytree(ROOT / FOLDER, root / FOLDER)
+    root = copied(tmp_path_factory.mktemp("earlier"))
     (root / FOLDER / "tests" / "test_added.py").write_text("def test_added() -> None:\n    assert 1 + 1 == 2\n")
-    (root / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n  {NAME}: {{}}\n")
     return root
 
 
@@ -137,18 +142,14 @@ def behaviour(root: Path, wheel: Path | None = None) -> str:
     ],
 )
 def test_change_of_behaviour_is_observed_anew(file: str, text: str, tmp_path: Path) -> None:
-    shutil.copytree(ROOT / FOLDER, tmp_path / FOLDER)
-    (tmp_path / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n  {NAME}: {{}}\n")
-    before = behaviour(tmp_path)
+    before = behaviour(copied(tmp_path))
     path = tmp_path / FOLDER / file
     path.write_text((path.read_text() if path.exists() else "") + text)
     assert behaviour(tmp_path) != before
 
 
 def test_shown_reply_is_behaviour_without_an_oracle(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / FOLDER, tmp_path / FOLDER)
-    (tmp_path / "registry.yaml").write_text(f"version: 1\nowner: acme\nenvironments:\n  {NAME}: {{}}\n")
-    wheel = tmp_path / FOLDER / "word_problems"
+    wheel = copied(tmp_path) / FOLDER / "word_problems"
     readme = tmp_path / FOLDER / "README.md"
     with_oracle = behaviour(tmp_path, wheel)
     readme.write_text(readme.read_text() + "\n```python\nassert reward('It is #### 4', '4') == 1.0\n```\n")

@@ -89,26 +89,22 @@ def test_expected_files_of_a_changed_module_are_those_of_its_build(fresh: Worksp
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("before", "changes"),
     [
-        {"README.md": "# more\n"},
-        {"plain/new.py": ""},
-        {"plain/part.py": "PART = 2\n", "README.md": "# more\n"},
-        {"tests/oracle.py": "ORACLE = 1\n"},
-        {},
+        ({}, {"README.md": "# more\n"}),
+        ({}, {"plain/new.py": ""}),
+        ({}, {"plain/part.py": "PART = 2\n", "README.md": "# more\n"}),
+        ({}, {"tests/oracle.py": "ORACLE = 1\n"}),
+        ({}, {}),
+        ({"plain/twin.py": FILES["plain/part.py"]}, {"plain/twin.py": "TWIN = 1\n"}),  # two modules were equal
     ],
 )
-def test_no_wheel_is_expected_unless_only_installed_modules_changed(fresh: Workspace, changes: dict[str, str]) -> None:
+def test_no_wheel_is_expected_unless_only_installed_modules_changed(
+    fresh: Workspace, before: dict[str, str], changes: dict[str, str]
+) -> None:
     folder = fresh.root / "environments" / "plain"
-    build(written(folder, {}), fresh)
+    build(written(folder, before), fresh)
     with expected_wheel(written(folder, changes), fresh) as expected:
-        assert expected is None
-
-
-def test_no_wheel_is_expected_where_two_modules_were_equal(fresh: Workspace) -> None:
-    folder = fresh.root / "environments" / "plain"
-    build(written(folder, {"plain/twin.py": FILES["plain/part.py"]}), fresh)
-    with expected_wheel(written(folder, {"plain/twin.py": "TWIN = 1\n"}), fresh) as expected:
         assert expected is None
 
 

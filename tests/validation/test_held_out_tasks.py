@@ -15,8 +15,7 @@ from sample_packages import SMALL, write_package
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from envwright.declarations.package import Package
-    from envwright.facts.observed import Description, Facts
+    from envwright.facts.observed import Facts
     from envwright.system.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("shared_templates")
@@ -53,19 +52,13 @@ def load_environment(seed: int = 0):
 SOURCES = {"v0": SEEDED_V0, "v1": SEEDED_V1}
 
 
-def observed(package: Package, workspace: Workspace, held_out: HeldOut | None) -> Facts:
-    """An observation of a package without stages."""
+def observed(generation: str, environments: Path, workspace: Workspace, held_out: HeldOut | None) -> Facts:
+    """An observation without stages."""
+    files = {"module.py": SOURCES[generation]}
+    package = write_package(environments / f"seeded_{generation}", generation, files)
     entry = replace(EnvironmentEntry(package.name, gates=SMALL), eval=held_out)
     request = ObservationRequest(use_cache=False, stages=())
     return Observer(workspace, threading.Event()).observe(entry, package, request)
-
-
-def described(package: Package, workspace: Workspace, held_out: HeldOut | None) -> Description:
-    """The description in an observation of a package without stages."""
-    facts = observed(package, workspace, held_out)
-    assert facts.description is not None, facts.failures
-    assert not facts.failures
-    return facts.description
 
 
 @pytest.mark.parametrize("generation", ["v0", "v1"])
@@ -73,9 +66,10 @@ def described(package: Package, workspace: Workspace, held_out: HeldOut | None) 
 def test_declared_tasks_are_compared_with_training(
     environments: Path, workspace: Workspace, generation: str, args: dict[str, Any] | None, shared: int | None
 ) -> None:
-    name = f"seeded_{generation}"
-    package = write_package(environments / name, generation, {"module.py": SOURCES[generation]})
-    seen = described(package, workspace, None if args is None else HeldOut(args=args))
+    facts = observed(generation, environments, workspace, None if args is None else HeldOut(args=args))
+    assert not facts.failures
+    assert facts.description is not None
+    seen = facts.description
     sizes = {dataset.split: dataset.size for dataset in seen.datasets}
     assert sizes == ({"train": 4} if shared is None else {"train": 4, "eval": 4})
     assert seen.overlap_count == (shared or 0)
@@ -85,8 +79,6 @@ def test_declared_tasks_are_compared_with_training(
 def test_declared_split_that_the_environment_lacks_is_a_failure(
     environments: Path, workspace: Workspace, generation: str
 ) -> None:
-    name = f"seeded_{generation}"
-    package = write_package(environments / name, generation, {"module.py": SOURCES[generation]})
-    failures = observed(package, workspace, HeldOut(split="test")).failures
+    failures = observed(generation, environments, workspace, HeldOut(split="test")).failures
     message = " ".join(f"{failure.type} {failure.message}" for failure in failures.values())
     assert ("eval_dataset" if generation == "v0" else "split") in message

@@ -13,6 +13,7 @@ from envwright.observing.memory import MemoryWatch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 MEBIBYTE = 2**20
 FORKS = """
 import os, sys
@@ -55,7 +56,6 @@ def forks_that_hold(mebibytes: int) -> Iterator[int]:
             process.stdin.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_pages_that_forks_share_count_once() -> None:
     watch = MemoryWatch(400 * MEBIBYTE)
     with forks_that_hold(0) as job:
@@ -64,7 +64,6 @@ def test_pages_that_forks_share_count_once() -> None:
     assert 150 * MEBIBYTE < watch.peak < 400 * MEBIBYTE
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_pages_of_each_fork_count_together() -> None:
     watch = MemoryWatch(400 * MEBIBYTE)
     with forks_that_hold(60) as job:
@@ -73,7 +72,6 @@ def test_pages_of_each_fork_count_together() -> None:
     assert watch.peak > 500 * MEBIBYTE
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_programs_smaller_than_their_template_count_too() -> None:
     command = ["sh", "-c", '"$@"; exit', "sh", sys.executable, "-c", PROGRAMS]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -136,15 +136,12 @@ def library(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return made
 
 
-@pytest.mark.usefixtures("library")
-def test_paths_below_does_not_resolve_lazy_modules() -> None:
-    assert [(one.name, one.rest, one.kind) for one in paths_below(nowhere())] == [
+def test_paths_below_a_folder_are_moved_without_resolving_lazy_modules(library: Any) -> None:
+    remembered = paths_below(nowhere())
+    assert [(one.name, one.rest, one.kind) for one in remembered] == [
         ("cache", "/cache", str),
         ("folder", "", PurePosixPath),
     ]
-
-
-def test_move_replaces_only_the_folder_part_of_paths(library: Any) -> None:
-    move(paths_below(nowhere()), "/new")
+    move(remembered, "/new")
     assert (library.cache, library.folder, library.other) == ("/new/cache", PurePosixPath("/new"), "/elsewhere")
     assert library.alike == f"{nowhere()}s"

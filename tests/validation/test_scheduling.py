@@ -13,27 +13,25 @@ GB = 10**9
 TIMINGS = {"long": Timing(90, 2 * GB), "short": Timing(5, GB), "middle": Timing(20, GB)}
 
 
-def start(waiting: list[str], running: list[str], workers: int = 2, memory: int = 8 * GB) -> object:
-    return next_to_start(waiting, running, TIMINGS, workers, memory)
-
-
-def test_scheduler_starts_the_longest_first() -> None:
+def test_scheduler_puts_the_longest_first() -> None:
     assert in_order(TIMINGS) == ["long", "middle", "short"]
-    assert start(["long", "middle", "short"], []) == "long"
 
 
-def test_scheduler_respects_worker_count() -> None:
-    assert start(["short"], ["long", "middle"]) is None
-    assert start(["short"], ["long", "middle"], workers=3) == "short"
-
-
-def test_scheduler_skips_environment_exceeding_free_memory() -> None:
-    assert start(["long", "short"], ["middle"], memory=3 * GB) == "short"
-    assert start(["long"], ["middle"], memory=3 * GB) is None
-
-
-def test_scheduler_runs_oversized_environment_alone() -> None:
-    assert start(["long"], [], memory=GB) == "long"
+@pytest.mark.parametrize(
+    ("waiting", "running", "workers", "memory", "started"),
+    [
+        (["long", "middle", "short"], [], 2, 8, "long"),
+        (["short"], ["long", "middle"], 2, 8, None),
+        (["short"], ["long", "middle"], 3, 8, "short"),
+        (["long", "short"], ["middle"], 2, 3, "short"),
+        (["long"], ["middle"], 2, 3, None),
+        (["long"], [], 2, 1, "long"),  # alone, whatever it takes
+    ],
+)
+def test_scheduler_starts_what_fits_beside_the_running(
+    waiting: list[str], running: list[str], workers: int, memory: int, started: str | None
+) -> None:
+    assert next_to_start(waiting, running, TIMINGS, workers, memory * GB) == started
 
 
 def test_container_limits_are_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

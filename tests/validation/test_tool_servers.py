@@ -121,10 +121,13 @@ def what_servers_see(
 
 @pytest.mark.slow
 @pytest.mark.worker
-def test_forked_server_equals_a_fresh_one(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> None:
+def test_forked_server_is_one_of_its_job_and_equals_a_fresh_one(
+    environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
+) -> None:
     fresh = "[tool.envwright.worker]\nfresh = true\n"
     forked, forked_ahead = what_servers_see("looking_forked", "", environments, workspace, patch)
     alone, alone_later = what_servers_see("looking_fresh", fresh, environments, workspace, patch)
+    assert forked_ahead
     assert {one["alone"] for one in forked + forked_ahead} == {False}
     assert {one["alone"] for one in alone + alone_later} == {True}
     own = ("alone", "drawn", "server")
@@ -133,16 +136,9 @@ def test_forked_server_equals_a_fresh_one(environments: Path, workspace: Workspa
     assert seen[0]["loaded"] == 0
     assert seen[0]["name"] == "__main__"
     assert seen[0]["leads"]
-
-
-@pytest.mark.slow
-@pytest.mark.worker
-def test_tool_servers_of_jobs_are_separate(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> None:
-    scored, played = what_servers_see("looking_ahead", "", environments, workspace, patch)
-    assert len({one["server"] for one in scored}) == 1
-    assert played
-    assert not {one["server"] for one in scored} & {one["server"] for one in played}
-    assert len({one["drawn"] for one in scored + played}) == len(scored + played)
+    assert len({one["server"] for one in forked}) == 1
+    assert not {one["server"] for one in forked} & {one["server"] for one in forked_ahead}
+    assert len({one["drawn"] for one in forked + forked_ahead}) == len(forked + forked_ahead)
 
 
 @pytest.mark.slow

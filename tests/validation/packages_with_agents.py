@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from sample_packages import v0_module
+from sample_packages import v0_module, v1_module
 
-SUMS = tuple((first, second) for first, second in ((17, 25), (160, 41), (90, 8), (55, 23)))
+SUMS = ((17, 25), (160, 41), (90, 8), (55, 23))
+COLOURS = ("red", "green", "blue", "grey")
+TOPICS = ("trains", "fruit", "money", "time")
 HEAD_V0 = """
 import re
 
@@ -46,9 +48,8 @@ class Asking(vf.MultiTurnEnv):
     options="max_turns=2",
 )
 HEAD_V1 = """
+import json
 import re
-
-import verifiers.v1 as vf
 
 
 def final(text):
@@ -63,7 +64,7 @@ class Data(vf.TaskData):
 
 
 """
-EPISODE_V1 = (
+EPISODE_V1 = v1_module(
     HEAD_V1
     + """
 class Solving(vf.Task[Data]):
@@ -85,20 +86,11 @@ class SeveralEnv(vf.Env[SeveralConfig]):
         right = [final(trace.last_reply) == task.data.answer for trace in episode.traces]
         for trace, one in zip(episode.traces, right):
             trace.record_reward("share", one / max(1, sum(right)), weight=0.5)
-
-
-class SolvingTaskset(vf.Taskset[Solving, vf.TasksetConfig]):
-    def load(self):
-        return [
-            Solving(Data(prompt=f"{a} plus {b}? Number in <answer>…</answer>.", answer=str(a + b)), self.config.task)
-            for a, b in ((17, 25), (160, 41), (90, 8), (55, 23))
-        ]
-
-
-__all__ = ["SeveralEnv", "SolvingTaskset"]
-"""
+""",
+    "Solving",
+    [{"prompt": f"{a} plus {b}? Number in <answer>…</answer>.", "answer": str(a + b)} for a, b in SUMS],
 )
-ECHO_V1 = (
+ECHO_V1 = v1_module(
     HEAD_V1
     + """
 class Repeating(vf.Task[Data]):
@@ -114,22 +106,13 @@ class RepeatingEnv(vf.SingleAgentEnv):
             for phrase in task.data.phrases:
                 if (await interaction.turn(phrase)).terminated:
                     break
-
-
-class RepeatingTaskset(vf.Taskset[Repeating, vf.TasksetConfig]):
-    def load(self):
-        return [
-            Repeating(Data(system_prompt="Repeat.", prompt=None, phrases=[one, f"{one} again"]), self.config.task)
-            for one in ("red", "green", "blue", "grey")
-        ]
-
-
-__all__ = ["RepeatingEnv", "RepeatingTaskset"]
-"""
+""",
+    "Repeating",
+    [{"system_prompt": "Repeat.", "prompt": None, "phrases": [one, f"{one} again"]} for one in COLOURS],
 )
 """The user's part is scripted: the conversation opens with a message that no task holds."""
 ECHOING = 'def reply(task, messages):\n    return messages[-1]["content"]\n'
-USER_V1 = (
+USER_V1 = v1_module(
     HEAD_V1
     + """
 class Helping(vf.Task[Data]):
@@ -161,21 +144,9 @@ class HelpingEnv(vf.Env[HelpingConfig]):
                 if answer.terminated:
                     break
                 asked = await user.turn(answer.last_reply)
-
-
-class HelpingTaskset(vf.Taskset[Helping, vf.TasksetConfig]):
-    def load(self):
-        return [
-            Helping(
-                Data(idx=n, prompt=f"{a} plus {b}?", system_prompt="Use <answer>…</answer>.", answer=str(a + b)),
-                self.config.task,
-            )
-            for n, (a, b) in enumerate(((17, 25), (160, 41), (90, 8), (55, 23)))
-        ]
-
-
-__all__ = ["HelpingEnv", "HelpingTaskset"]
-"""
+""",
+    "Helping",
+    [{"prompt": f"{a} plus {b}?", "system_prompt": "Use <answer>…</answer>.", "answer": str(a + b)} for a, b in SUMS],
 )
 """The user is an agent of its own that is not trained, and pinned to a model."""
 HELPING = """
@@ -186,7 +157,7 @@ def reply(task, messages):
 def reply_user(task, messages):
     return "END" if "<answer>" in messages[-1]["content"] else task["prompt"]
 """
-DUEL_V1 = (
+DUEL_V1 = v1_module(
     HEAD_V1
     + """
 class Dealt(vf.Task[Data]):
@@ -213,15 +184,9 @@ class DuelEnv(vf.Env[DuelConfig]):
         legal = [bid is not None and bid <= card for bid, card in zip(bids, cards)]
         for trace, mine, other in ((first.trace, *legal), (second.trace, *legal[::-1])):
             trace.record_reward("payoff", 0.5 * mine + 0.5 * (mine and not other))
-
-
-class DuelTaskset(vf.Taskset[Dealt, vf.TasksetConfig]):
-    def load(self):
-        return [Dealt(Data(idx=n, prompt=None, card=n + 3), self.config.task) for n in range(4)]
-
-
-__all__ = ["DuelEnv", "DuelTaskset"]
-"""
+""",
+    "Dealt",
+    [{"prompt": None, "card": card} for card in range(3, 7)],
 )
 """Self-play: each agent is given its own card, and what one earns depends on the other."""
 DUELLING = """
@@ -231,12 +196,9 @@ import re
 def reply(task, messages):
     return f"[bid {re.search('card: ([0-9]+)', messages[0]['content'])[1]}]"
 """
-PROPOSE_V1 = (
+PROPOSE_V1 = v1_module(
     HEAD_V1
     + """
-import json
-
-
 class Proposing(vf.Task[Data]):
     pass
 
@@ -263,19 +225,9 @@ class ProposeEnv(vf.Env[ProposeConfig]):
             return
         solved = await agents.solver.run(Solving(data))
         proposed.record_reward("posed", solved.reward)
-
-
-class ProposeTaskset(vf.Taskset[Proposing, vf.TasksetConfig]):
-    def load(self):
-        ask = "Invent a sum about {}. Reply with JSON: problem, answer."
-        return [
-            Proposing(Data(idx=n, prompt=ask.format(topic)), self.config.task)
-            for n, topic in enumerate(("trains", "fruit", "money", "time"))
-        ]
-
-
-__all__ = ["ProposeEnv", "ProposeTaskset"]
-"""
+""",
+    "Proposing",
+    [{"prompt": f"Invent a sum about {topic}. Reply with JSON: problem, answer."} for topic in TOPICS],
 )
 """The second agent's task is made from the first one's reply: no dataset holds its prompt."""
 PROPOSING = """

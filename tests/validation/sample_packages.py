@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import time
 import tomllib
@@ -63,6 +64,19 @@ def load_environment(**_):
     return {environment}(dataset=Dataset.from_list({rows}), rubric={rubric}, {options})
 """
 
+V1_MODULE = """
+import verifiers.v1 as vf
+
+{source}
+
+class Samples(vf.Taskset[{task}, vf.TasksetConfig]):
+    def load(self):
+        return [{task}(Data(idx=number, **row), self.config.task) for number, row in enumerate({rows})]
+
+
+__all__ = {exported}
+"""
+
 
 def v0_module(
     functions: str,
@@ -75,6 +89,12 @@ def v0_module(
     """The text of a module of the first generation."""
     parts = {"rubric": rubric, "rows": rows, "environment": environment, "options": options}
     return V0_MODULE.format(functions=dedent(functions), **parts)
+
+
+def v1_module(source: str, task: str, rows: object) -> str:
+    """The text of a module of the second generation, whose source has `Data`, a task and perhaps an environment."""
+    exported = ["Samples", *re.findall(r"^class (\w+Env)\b", source, re.MULTILINE)]
+    return V1_MODULE.format(source=source, task=task, rows=rows, exported=exported)
 
 
 def write_package(

@@ -10,7 +10,7 @@ import pytest
 from envwright.facts.observed import Place
 from envwright.observing.observation_request import ObservationRequest
 from envwright.system.subprocesses import Interrupted
-from sample_packages import Seen, line_of, look_at, processes_with, v0_module, worker_at, write_package
+from sample_packages import Seen, line_of, look_at, processes_with, v0_module, v1_module, worker_at, write_package
 
 if TYPE_CHECKING:
     from envwright.system.workspace import Workspace
@@ -59,43 +59,18 @@ def load_environment(**kwargs):
     return vf.SingleTurnEnv(eval_dataset=rows, rubric=vf.Rubric(funcs=[]))
 """
 
-EMPTY = """
-import verifiers.v1 as vf
-
-__all__ = ["EmptyTaskset"]
-
-
-class EmptyTask(vf.Task[vf.TaskData]):
-    @vf.reward
-    async def never(self, trace: vf.Trace) -> float:
-        return 1.0
-
-
-class EmptyTaskset(vf.Taskset[EmptyTask, vf.TasksetConfig]):
-    def load(self):
-        return []
-"""
-
-PLAIN = """
-import verifiers.v1 as vf
-
-__all__ = ["PlainTaskset"]
-
-
+ANY_V1 = """
 class Data(vf.TaskData):
     answer: str
 
 
-class PlainTask(vf.Task[Data]):
+class Plain(vf.Task[Data]):
     @vf.reward
     async def right(self, trace: vf.Trace) -> float:
         return 1.0
-
-
-class PlainTaskset(vf.Taskset[PlainTask, vf.TasksetConfig]):
-    def load(self):
-        return [PlainTask(Data(idx=0, prompt="\\ud800 <answer>", answer="x"), self.config.task)]
 """
+EMPTY = v1_module(ANY_V1, "Plain", [])
+PLAIN = v1_module(ANY_V1, "Plain", [{"prompt": "\ud800 <answer>", "answer": "x"}])
 
 CASE = "- name: the first\n  task: 0\n  reply: x\n  expect: {reward: 1.0}\n"
 
@@ -108,7 +83,9 @@ def stubborn(environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch
 
 
 def test_oracle_that_hangs_once_is_reported_and_replies_to_the_other_tasks(stubborn: Seen):
-    first, second = (one for one in stubborn.facts.scores if one.policy == "oracle")
+    first, second = (
+        next(one for one in stubborn.facts.scores if (one.policy, one.task) == ("oracle", task)) for task in range(2)
+    )
     assert first.failure is not None
     assert first.failure.kind == "timeout"
     assert first.failure.place is not None

@@ -14,7 +14,7 @@ from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.templates import LockTemplates
 from envwright.rules.engine import Subject
 from envwright.rules.verdict import judge
-from sample_packages import SMALL, look_at, write_package
+from sample_packages import SMALL, look_at, v1_module, write_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,9 +35,6 @@ def reply(task, messages):
 """
 SOURCE = """
 import aiohttp
-import verifiers.v1 as vf
-
-__all__ = ["Sums"]
 
 
 class Data(vf.TaskData):
@@ -48,15 +45,8 @@ class Sum(vf.Task[Data]):
     @vf.reward
     async def right(self, trace: vf.Trace) -> float:
         return float(trace.last_reply == self.data.answer)
-
-
-class Sums(vf.Taskset[Sum, vf.TasksetConfig]):
-    def load(self):
-        return [
-            Sum(Data(prompt=f"What is {n} + {n}?", system_prompt="Be brief.", answer=str(n + n)), self.config.task)
-            for n in range(7, 12)
-        ]
 """
+SUMS = [{"prompt": f"What is {n} + {n}?", "system_prompt": "Be brief.", "answer": str(n + n)} for n in range(7, 12)]
 TALKER = """
 import aiohttp
 import verifiers.v1 as vf
@@ -103,7 +93,7 @@ def templates_of_this_workspace(workspace: Workspace, patch: pytest.MonkeyPatch)
 def written(folder: Path, *, path: str = "chat/completions", setup: str = "pass") -> Package:
     """An environment whose wheel brings a harness of its own beside it."""
     talker = TALKER.replace("BODY", DIALECTS[path]).replace("PATH", path).replace("SETUP", setup)
-    files = {"module.py": SOURCE, "talker.py": talker, "tests/oracle.py": ORACLE}
+    files = {"module.py": v1_module(SOURCE, "Sum", SUMS), "talker.py": talker, "tests/oracle.py": ORACLE}
     return write_package(folder, "v1", files, wheel_files=("talker.py",))
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 ASKED = [{"role": "user", "content": "Say one two three."}]
+CALLING = [{"role": "user", "content": "Call."}]
 CALLS = [{"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
 
 
@@ -37,9 +38,8 @@ class Knows:
 @pytest.fixture(scope="module")
 def served() -> ScriptedEndpoint:
     endpoint = ScriptedEndpoint(ScriptedPolicies(Knows(), AnswerSettings()))
-    call = [{"role": "user", "content": "Call."}]
     endpoint.speak_about(
-        [TaskView(0, ASKED, {"answer": "one two three"}), TaskView(1, call, {"answer": "done", "tool": True})]
+        [TaskView(0, ASKED, {"answer": "one two three"}), TaskView(1, CALLING, {"answer": "done", "tool": True})]
     )
     return endpoint
 
@@ -90,15 +90,20 @@ def test_reply_has_usage_and_finish_reason(endpoint: ScriptedEndpoint):
     assert answer["usage"] == {"prompt_tokens": 4, "completion_tokens": 3, "total_tokens": 7}
 
 
-@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
-def test_reply_beyond_max_tokens_is_cut_off(endpoint: ScriptedEndpoint, name: str):
-    (choice,) = reply(endpoint, **{name: 2})["choices"]
-    assert (choice["message"]["content"], choice["finish_reason"]) == ("one two", "length")
-
-
-def test_tool_calls_set_finish_reason(endpoint: ScriptedEndpoint):
-    (choice,) = reply(endpoint, messages=[{"role": "user", "content": "Call."}])["choices"]
-    assert (choice["message"]["tool_calls"], choice["finish_reason"]) == (CALLS, "tool_calls")
+@pytest.mark.parametrize(
+    ("body", "content", "calls", "ends"),
+    [
+        ({"max_tokens": 2}, "one two", None, "length"),
+        ({"max_completion_tokens": 2}, "one two", None, "length"),
+        ({"messages": CALLING}, "", CALLS, "tool_calls"),
+    ],
+)
+def test_reply_that_is_cut_off_or_calls_has_its_finish_reason(
+    endpoint: ScriptedEndpoint, body: dict[str, Any], content: str, calls: Any, ends: str
+):
+    (choice,) = reply(endpoint, **body)["choices"]
+    message = choice["message"]
+    assert (message["content"], message.get("tool_calls"), choice["finish_reason"]) == (content, calls, ends)
 
 
 def test_stream_adds_up_to_reply(endpoint: ScriptedEndpoint):
@@ -110,7 +115,7 @@ def test_stream_adds_up_to_reply(endpoint: ScriptedEndpoint):
 
 
 def test_stream_carries_tool_calls(endpoint: ScriptedEndpoint):
-    chunks = events(post(endpoint, stream=True, messages=[{"role": "user", "content": "Call."}]))
+    chunks = events(post(endpoint, stream=True, messages=CALLING))
     calls = [call for chunk in chunks for call in chunk["choices"][0]["delta"].get("tool_calls", ())]
     assert calls == [{"index": 0, **CALLS[0]}]
 

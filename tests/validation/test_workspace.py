@@ -76,12 +76,6 @@ def count(log: Path) -> int:
     return len(log.read_text().splitlines())
 
 
-def test_made_folder_is_not_made_again(target: Path, log: Path):
-    make_once(target, log)
-    make_once(target, log)
-    assert count(log) == 1
-
-
 def test_made_folder_is_made_once_by_parallel_processes(target: Path, log: Path):
     processes = [SPAWNED.Process(target=make_once, args=(target, log, 0.5)) for _ in range(3)]
     for process in processes:
@@ -144,28 +138,18 @@ def test_scratch_folder_in_use_prevents_pruning(tmp_path: Path):
         pass
 
 
-def leftover(workspace: Workspace, age: float) -> Path:
-    folder = workspace.base / "scratch-left"
-    folder.mkdir(parents=True)
-    os.utime(folder, (time.time() - age, time.time() - age))
-    return folder
-
-
-def test_scratch_folder_of_killed_run_is_removed(tmp_path: Path):
+@pytest.mark.parametrize("held", [False, True], ids=["of a killed run", "in use"])
+def test_scratch_folder_of_killed_run_is_removed(tmp_path: Path, held: bool):
     workspace = Workspace(tmp_path)
-    left = leftover(workspace, 2 * JUST_MADE_SECONDS)
+    left = workspace.base / "scratch-left"
+    left.mkdir(parents=True)
+    os.utime(left, (time.time() - 2 * JUST_MADE_SECONDS,) * 2)
+    descriptor = os.open(left, os.O_RDONLY)
+    if held:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
     with workspace.scratch():
-        assert not left.exists()
-
-
-def test_scratch_folder_in_use_is_not_removed(tmp_path: Path):
-    workspace = Workspace(tmp_path)
-    used = leftover(workspace, 2 * JUST_MADE_SECONDS)
-    held = os.open(used, os.O_RDONLY)
-    fcntl.flock(held, fcntl.LOCK_EX)
-    with workspace.scratch():
-        assert used.exists()
-    os.close(held)
+        assert left.exists() == held
+    os.close(descriptor)
 
 
 def test_user_folder_follows_environment_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from envwright.system.workspace import Workspace
+from recorded_requests import RecordedObservations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +38,12 @@ def no_loop() -> Iterator[None]:
     asyncio._set_running_loop(None)
     yield
     asyncio._set_running_loop(running)
+
+
+@pytest.fixture
+def observations(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RecordedObservations:
+    """Observations of a package with recorded processes."""
+    return RecordedObservations(tmp_path, monkeypatch)
 
 
 @pytest.fixture(scope="module")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
+from envwright.system.loopback import served
 
 KEY = "sk-canary-1f2e3d4c5b6a79880000"
 MODEL = "fake/model-1"
@@ -43,40 +42,26 @@ class FakeProvider:
         self.public_models = False
         self.at_once = 0
         self.most_at_once = 0
-        self._loop = asyncio.new_event_loop()
-        self._port: Future[int] = Future()
+        self._serving = ExitStack()
 
     def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._port.result(10)}/v1"
+        server = self._serving.enter_context(served("fake-provider", self._opened, shutdown_timeout=0.1))
+        self.url = f"http://127.0.0.1:{server.port}/v1"
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+    def __exit__(self, *_: object) -> None:
+        self._serving.close()
 
     @property
     def chats(self) -> list[Seen]:
         return [one for one in self.seen if one.path.endswith("/chat/completions")]
 
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[web.Application]:
         application = web.Application(client_max_size=64 * 2**20)
         application.router.add_get("/v1/models", self._models)
         application.router.add_post("/v1/chat/completions", self._chat)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
-
-        async def start() -> int:
-            await runner.setup()
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            return int(runner.addresses[0][1])
-
-        self._port.set_result(self._loop.run_until_complete(start()))
-        self._loop.run_forever()
-        self._loop.run_until_complete(runner.cleanup())
+        yield application
 
     def _note(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
         given = request.headers.get("Authorization")

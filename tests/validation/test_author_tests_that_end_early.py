@@ -43,8 +43,18 @@ def answered(folder: Path, pyproject: str = "[project]\n", **files: str) -> tupl
     return found["items"], found["error"]
 
 
-def test_tests_that_all_run_have_their_outcomes(tmp_path: Path) -> None:
-    assert answered(tmp_path, test_later=LATER) == ([["tests/test_later.py::test_later", "failed"]], "")
+@pytest.mark.parametrize(
+    "pyproject",
+    [
+        "[project]\n",
+        # pytest warns of plugins that it cannot rewrite any more, as the worker imported them
+        '[tool.pytest.ini_options]\nfilterwarnings = ["error"]\n',
+    ],
+    ids=["as they are", "warnings are errors"],
+)
+def test_tests_that_all_run_have_their_outcomes(pyproject: str, tmp_path: Path) -> None:
+    found = answered(tmp_path, pyproject, test_later=LATER)
+    assert found == ([["tests/test_later.py::test_later", "failed"]], "")
 
 
 @pytest.mark.parametrize("options", ["\"--unknown=1 -m 'not live'\"", '["--unknown=1", "-m", "not live"]'])
@@ -54,12 +64,6 @@ def test_tests_import_what_is_beside_them_and_are_those_that_the_author_chooses(
     live = "import pytest\n@pytest.mark.live\ndef test_b(): assert 0\n"
     found = answered(tmp_path, pyproject, test_a=test, test_live=live, beside="VALUE = 1\n")
     assert found == ([["tests/test_a.py::test_a", "passed"]], "")
-
-
-def test_tests_whose_warnings_are_errors_run_beside_what_the_worker_imported(tmp_path: Path) -> None:
-    """pytest warns of plugins that it cannot rewrite any more."""
-    pyproject = '[tool.pytest.ini_options]\nfilterwarnings = ["error"]\n'
-    assert answered(tmp_path, pyproject, test_later=LATER) == ([["tests/test_later.py::test_later", "failed"]], "")
 
 
 @pytest.mark.parametrize(

@@ -97,11 +97,6 @@ SETTINGS = [
 ]
 
 
-@pytest.fixture
-def observations(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RecordedObservations:
-    return RecordedObservations(tmp_path, monkeypatch)
-
-
 def changed(group: str, name: str) -> tuple[EnvironmentEntry, ObservationRequest]:
     """Entry and request with one setting changed."""
     value = {name: OTHER_VALUES[group][name]}

@@ -30,18 +30,18 @@ def test_traceback_begins_in_the_authors_code(sources: Sources, tmp_path: Path) 
     )
 
 
-def test_traceback_without_the_authors_code_begins_in_the_library_that_failed(sources: Sources) -> None:
-    library = [f"/lib/site-packages/a{number}.py" for number in range(20)]
-    text = sources.own_part(frames(*library, "/python/json/decoder.py"))
-    assert text.count("File ") == 2
+@pytest.mark.parametrize(
+    ("folder", "then", "kept"),
+    [("/lib/site-packages", ["/python/json/decoder.py"], 2), ("/python", [], 3)],
+    ids=["from the library that failed on", "of Python alone"],
+)
+def test_traceback_without_the_authors_code_keeps_its_end(
+    sources: Sources, folder: str, then: list[str], kept: int
+) -> None:
+    text = sources.own_part(frames(*(f"{folder}/a{number}.py" for number in range(20)), *then))
+    assert text.count("File ") == kept
     assert "a19.py" in text
     assert text.endswith("ValueError: no\n")
-
-
-def test_traceback_of_python_alone_keeps_its_end(sources: Sources) -> None:
-    text = sources.own_part(frames(*(f"/python/a{number}.py" for number in range(20))))
-    assert text.count("File ") == 3
-    assert "a19.py" in text
 
 
 def test_each_cause_of_an_exception_begins_in_the_authors_code(sources: Sources, tmp_path: Path) -> None:

@@ -180,13 +180,19 @@ def is_short(reply, limit=3):
 """
 
 
-@pytest.mark.parametrize("source", [WRAPPED, OVERLOADED])
-def test_mutator_changes_the_default_of_the_function_that_runs(tmp_path: Path, source: str):
-    file, code = tmp_path / "rewards.py", {"__name__": "rewards"}
+def loaded(folder: Path, source: str, changed: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The variables of reward code, and the one mutant of it that has this text."""
+    file, code = folder / "rewards.py", {"__name__": "rewards"}
     file.write_text(source)
     exec(compile(source, str(file), "exec"), code)
     [read], sites = mutants_of({file.name: source}, {file.name: range(1, 30)}, {})
-    (mutant,) = [written for site in sites if (written := read.written(site)) and "limit=4" in written["source"]]
+    (mutant,) = [written for site in sites if (written := read.written(site)) and changed in written["source"]]
+    return code, mutant
+
+
+@pytest.mark.parametrize("source", [WRAPPED, OVERLOADED])
+def test_mutator_changes_the_default_of_the_function_that_runs(tmp_path: Path, source: str):
+    code, mutant = loaded(tmp_path, source, "limit=4")
     with Mutator(tmp_path).applied(mutant):
         assert code["is_short"]("four")
     assert not code["is_short"]("four")
@@ -205,11 +211,7 @@ SCALE = load(1)
 
 
 def test_mutator_cannot_change_a_default_of_local_variables(tmp_path: Path):
-    file, code = tmp_path / "rewards.py", {"__name__": "rewards"}
-    file.write_text(OF_A_CLOSURE)
-    exec(compile(OF_A_CLOSURE, str(file), "exec"), code)
-    [read], sites = mutants_of({file.name: OF_A_CLOSURE}, {file.name: range(1, 30)}, {})
-    (mutant,) = [written for site in sites if (written := read.written(site)) and "bonus + 2" in written["source"]]
+    code, mutant = loaded(tmp_path, OF_A_CLOSURE, "bonus + 2")
     with pytest.raises(NotApplicable, match="local variables"), Mutator(tmp_path).applied(mutant):
         pass
     assert code["SCALE"]("") == 2

@@ -44,11 +44,6 @@ LINE = Stage("spelling", "words are looked up", job="spelling", needs=("rewards"
 
 
 @pytest.fixture
-def observations(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RecordedObservations:
-    return RecordedObservations(tmp_path, monkeypatch)
-
-
-@pytest.fixture
 def spelling(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A new stage: its module, and its line in the table."""
     folder = tmp_path / "stages"

@@ -37,17 +37,20 @@ def test_unset_key_has_its_line(keys: UnsetKeys, tmp_path: Path, expression: str
     assert keys.take() == []
 
 
-@pytest.mark.parametrize("expression", ['os.getenv("SUM_LEVEL")', 'os.getenv("SUM_API_KEY")', 'os.getenv("monkey")'])
-def test_other_variables_are_none(
-    keys: UnsetKeys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expression: str
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("rubric.py", "SUM_LEVEL"),
+        ("rubric.py", "SUM_API_KEY"),  # which is set
+        ("rubric.py", "monkey"),
+        ("../library.py", "JUDGE_API_KEY"),
+    ],
+)
+def test_other_variables_and_those_of_libraries_are_none(
+    keys: UnsetKeys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, name: str
 ) -> None:
     monkeypatch.setenv("SUM_API_KEY", "set")
-    run(tmp_path / "rubric.py", expression)
-    assert keys.take() == []
-
-
-def test_library_that_reads_a_key_is_none(keys: UnsetKeys, tmp_path: Path) -> None:
-    run(tmp_path.parent / "library.py", 'os.getenv("JUDGE_API_KEY")')
+    run((tmp_path / file).resolve(), f"os.getenv({name!r})")
     assert keys.take() == []
 
 

@@ -133,12 +133,6 @@ def test_case_without_a_task_is_reported(seen: Seen, name: str):
     assert "among the first 3" in case.failure.message
 
 
-def test_oracle_replies_to_every_task(seen: Seen):
-    scores = {score.task: score for score in seen.facts.scores if score.policy == "oracle"}
-    assert set(scores) == {0, 1, 2}
-    assert scores[0].functions["main_reward"].score == 1.0
-
-
 @pytest.mark.parametrize(
     ("task", "type", "message"),
     [(1, "LookupError", "the oracle does not know"), (2, "OracleError", "returned int")],

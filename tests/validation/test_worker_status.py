@@ -48,21 +48,28 @@ def test_channel_sends_status_with_the_request() -> None:
 @pytest.mark.slow
 @pytest.mark.worker
 @pytest.mark.parametrize(
-    ("end", "limits", "how"),
+    ("end", "limits", "kind", "how"),
     [
-        ("os._exit(3)", {}, "the worker ended with exit code 3"),
-        (HANG, {"STAGE_SECONDS": 15.0}, "no answer after 15 s"),
+        ("os._exit(3)", {}, "crash", "the worker ended with exit code 3"),
+        (HANG, {"STAGE_SECONDS": 15.0}, "timeout", "no answer after 15 s"),
     ],
     ids=["crash", "hang"],
 )
 def test_lost_worker_failure_names_its_current_item(
-    end: str, limits: dict[str, float], how: str, workspace: Workspace, tmp_path: Path, patch: pytest.MonkeyPatch
+    end: str,
+    limits: dict[str, float],
+    kind: str,
+    how: str,
+    workspace: Workspace,
+    tmp_path: Path,
+    patch: pytest.MonkeyPatch,
 ) -> None:
     module = v0_module(RIGHT.replace("END", end), "vf.Rubric(funcs=[right])", ROWS)
     files = {"module.py": module, "tests/oracle.py": ORACLE}
     package = write_package(tmp_path / "environments/leaving", "v0", files)
     request = ObservationRequest(use_cache=False, evaluate=False, only_replies=True)
     facts = look_at(package, workspace, patch, request=request, **limits).facts
+    assert facts.failures["rewards"].kind == kind
     message, _, about = facts.failures["rewards"].message.partition("\nwhile scoring ")
     assert message == how
     assert json.loads(about) == {"task": 7, "policy": "nop", "completion": [{"role": "assistant", "content": ""}]}

@@ -1,5 +1,7 @@
 """A package per generation whose rewards follow instructions in the reply, and whose tests have every outcome."""
 
+from sample_packages import v1_module
+
 OBEY = '''
 import asyncio
 import random
@@ -28,12 +30,8 @@ async def obeyed(order):
     return odd.get(order, 0.0)
 '''
 
-V1_MODULE = """
-import verifiers.v1 as vf
-
+V1_SOURCE = """
 from {name}.obey import obeyed
-
-__all__ = ["ObedientTaskset"]
 
 
 class Data(vf.TaskData):
@@ -62,13 +60,8 @@ class Obedient(vf.Task[Data]):
         if self.data.group == 2:
             raise RuntimeError("cannot be checked")
         return self.data.group == 0
-
-
-class ObedientTaskset(vf.Taskset[Obedient, vf.TasksetConfig]):
-    def load(self):
-        tasks = [Data(idx=i, prompt=f"Say the word of task {{i}} ✓.", answer=f"word {{i}}", group=i) for i in range(3)]
-        return [Obedient(data, self.config.task) for data in tasks]
 """
+V1_TASKS = [{"prompt": f"Say the word of task {i} ✓.", "answer": f"word {i}", "group": i} for i in range(3)]
 
 V0_MODULE = """
 import verifiers as vf
@@ -180,9 +173,10 @@ def test_that_leaves_a_process_behind():
 UNCOLLECTABLE = "import a_module_that_does_not_exist\n"
 
 
-def files(module: str, name: str) -> dict[str, str]:
+def files(generation: str, name: str) -> dict[str, str]:
+    v1 = v1_module(V1_SOURCE.format(name=name), "Obedient", V1_TASKS)
     return {
-        "module.py": module.format(name=name),
+        "module.py": v1 if generation == "v1" else V0_MODULE.format(name=name),
         f"{name}/obey.py": OBEY,
         "tests/oracle.py": ORACLE,
         "tests/cases.yaml": cases(),

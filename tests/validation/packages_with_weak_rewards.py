@@ -1,5 +1,7 @@
 """Packages whose reward code is plain and whose cases are too few: which mutation testing must show."""
 
+from sample_packages import v1_module
+
 GRADING = '''
 """Reading an answer, in all the ways that mutants have to be put in place."""
 
@@ -67,11 +69,8 @@ def load_environment(bonus=0.0):
     return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=rubric)
 """
 
-V1_MODULE = """
-import verifiers.v1 as vf
+V1_SOURCE = """
 from {name}.grading import answer_in, leave_if_haunted
-
-__all__ = ["WeakTaskset"]
 
 
 class Data(vf.TaskData):
@@ -87,12 +86,8 @@ class Weak(vf.Task[Data]):
     @vf.metric
     async def length(self, trace: vf.Trace) -> float:
         return min(len(trace.last_reply), 50)
-
-
-class WeakTaskset(vf.Taskset[Weak, vf.TasksetConfig]):
-    def load(self):
-        return [Weak(Data(prompt=f"What is {{n}}?", answer=str(n)), self.config.task) for n in range(7, 12)]
 """
+V1_TASKS = [{"prompt": f"What is {n}?", "answer": str(n)} for n in range(7, 12)]
 
 ORACLE = """
 def reply(task, messages):
@@ -133,9 +128,9 @@ CASES = """
 
 
 def files(generation: str, name: str) -> dict[str, str]:
-    module = {"v0": V0_MODULE, "v1": V1_MODULE}[generation]
+    v1 = v1_module(V1_SOURCE.format(name=name), "Weak", V1_TASKS)
     return {
-        "module.py": module.format(name=name),
+        "module.py": v1 if generation == "v1" else V0_MODULE.format(name=name),
         f"{name}/grading.py": f"\ufeff{GRADING}",  # as editors on Windows write it
         "tests/oracle.py": ORACLE,
         "tests/cases.yaml": CASES,

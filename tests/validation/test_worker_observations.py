@@ -16,16 +16,14 @@ if TYPE_CHECKING:
     from envwright.system.workspace import Workspace
 
 pytestmark = [pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
-MODULES = {"v0": packages_obeying_replies.V0_MODULE, "v1": packages_obeying_replies.V1_MODULE}
 STAGES = ("rewards", "validation", "tests", "smoke", "distribution")
 
 
 @pytest.fixture(scope="module", params=[pytest.param("v0", marks=pytest.mark.slow), "v1"])
 def seen(request: pytest.FixtureRequest, environments: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> Seen:
     name = f"obedient_{request.param}"
-    package = write_package(
-        environments / name, request.param, packages_obeying_replies.files(MODULES[request.param], name)
-    )
+    files = packages_obeying_replies.files(request.param, name)
+    package = write_package(environments / name, request.param, files)
     request = ObservationRequest(use_cache=False, stages=STAGES)
     return look_at(package, workspace, patch, request=request, SECONDS_PER_REPLY=1.0)
 

@@ -1,5 +1,7 @@
 """A conversational package per generation that looks at its surroundings and reaches for the network."""
 
+from sample_packages import v0_module, v1_module
+
 SITECUSTOMIZE = """\
 import sys
 
@@ -77,14 +79,11 @@ if __name__ == "__main__":
     CuriousToolset.run()
 '''
 
-V1_MODULE = """\
+V1_SOURCE = """
 import sitecustomize
-import verifiers.v1 as vf
 
 from curious_v1 import surroundings
 from curious_v1.server import CuriousToolset
-
-__all__ = ["CuriousTaskset"]
 
 
 class Data(vf.TaskData):
@@ -102,17 +101,8 @@ class Curious(vf.Task[Data]):
     @vf.metric
     async def executions(self, trace: vf.Trace) -> float:
         return float(sitecustomize.executions)
-
-
-class CuriousTaskset(vf.Taskset[Curious, vf.TasksetConfig]):
-    @classmethod
-    def toolsets(cls, config):
-        return [CuriousToolset(vf.SharedToolsetConfig())]
-
-    def load(self):
-        seen = {"variables": surroundings.variables()}
-        return [Curious(Data(idx=0, prompt="Where is the key?", answer="here", **seen), self.config.task)]
 """
+V1_TASKS = '[{"prompt": "Where is the key?", "answer": "here", "variables": surroundings.variables()}]'
 
 V1_ORACLE = """\
 def reply(task, messages):
@@ -122,10 +112,8 @@ def reply(task, messages):
     return {"role": "assistant", "content": "", "tool_calls": [call]}
 """
 
-V0_MODULE = """\
+V0_SOURCE = """
 import sitecustomize
-import verifiers as vf
-from datasets import Dataset
 
 from curious_v0 import surroundings
 
@@ -148,16 +136,9 @@ class CuriousEnv(vf.MultiTurnEnv):
     async def env_response(self, messages, state, **kwargs):
         state["asked"] = state.get("asked", 0) + 1
         return [{"role": "user", "content": "Are you sure?"}]
-
-
-def load_environment(**kwargs):
-    seen = {"variables": surroundings.variables()}
-    return CuriousEnv(
-        dataset=Dataset.from_list([{"question": "Where is the key?", "answer": "here", "info": seen}]),
-        rubric=vf.Rubric(funcs=[found, executions], weights=[1.0, 0.0]),
-        max_turns=2,
-    )
 """
+V0_RUBRIC = "vf.Rubric(funcs=[found, executions], weights=[1.0, 0.0])"
+V0_ROWS = '[{"question": "Where is the key?", "answer": "here", "info": {"variables": surroundings.variables()}}]'
 
 V0_ORACLE = """\
 def reply(task, messages):
@@ -175,20 +156,18 @@ CASES = """\
   expect: {reward: 1.0}
 """
 
-FILES = {
-    "v0": {
-        "module.py": V0_MODULE,
-        "curious_v0/surroundings.py": SURROUNDINGS,
-        "sitecustomize.py": SITECUSTOMIZE,
-        "tests/oracle.py": V0_ORACLE,
-        "tests/cases.yaml": CASES,
-    },
-    "v1": {
-        "module.py": V1_MODULE,
-        "curious_v1/surroundings.py": SURROUNDINGS,
-        "curious_v1/server.py": V1_SERVER,
-        "sitecustomize.py": SITECUSTOMIZE,
-        "tests/oracle.py": V1_ORACLE,
-        "tests/cases.yaml": CASES,
-    },
+MODULES = {
+    "v0": v0_module(V0_SOURCE, V0_RUBRIC, V0_ROWS, environment="CuriousEnv", options="max_turns=2"),
+    "v1": v1_module(V1_SOURCE, "Curious", V1_TASKS, "CuriousToolset"),
 }
+
+
+def files(generation: str) -> dict[str, str]:
+    return {
+        "module.py": MODULES[generation],
+        f"curious_{generation}/surroundings.py": SURROUNDINGS,
+        f"curious_{generation}/server.py": V1_SERVER if generation == "v1" else "",
+        "sitecustomize.py": SITECUSTOMIZE,
+        "tests/oracle.py": V1_ORACLE if generation == "v1" else V0_ORACLE,
+        "tests/cases.yaml": CASES,
+    }

@@ -6,6 +6,7 @@ from sample_packages import v0_module, v1_module
 
 SUMS = ((17, 25), (160, 41), (90, 8), (55, 23))
 COLOURS = ("red", "green", "blue", "grey")
+BOOKS = {"Emma": "A7", "Ulysses": "C2", "Walden": "B9", "Dune": "D4"}
 TOPICS = ("trains", "fruit", "money", "time")
 HEAD_V0 = """
 import re
@@ -377,12 +378,9 @@ def reply(task, messages):
     function = {"name": "submit", "arguments": json.dumps({"number": int(task["answer"])})}
     return {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "type": "function", "function": function}]}
 """
-TOOLS_V1 = """
-import verifiers.v1 as vf
-
+TOOLS_V1 = v1_module(
+    """
 from {module}.server import ShelfToolset
-
-__all__ = ["ShelfTaskset"]
 
 
 class Data(vf.TaskData):
@@ -394,21 +392,15 @@ class Fetching(vf.Task[Data]):
     @vf.reward
     async def found(self, trace: vf.Trace) -> float:
         return float(trace.last_reply.strip() == self.data.shelf)
-
-
-class ShelfTaskset(vf.Taskset[Fetching, vf.TasksetConfig]):
-    @classmethod
-    def toolsets(cls, config):
-        return [ShelfToolset(vf.SharedToolsetConfig())]
-
-    def load(self):
-        books = (("Emma", "A7"), ("Ulysses", "C2"), ("Walden", "B9"), ("Dune", "D4"))
-        return [
-            Fetching(Data(prompt=f"Where is {title}? The shelf only.", title=title, shelf=shelf), self.config.task)
-            for title, shelf in books
-        ]
-"""
-SERVER_V1 = '''
+""",
+    "Fetching",
+    [
+        {"prompt": f"Where is {title}? The shelf only.", "title": title, "shelf": shelf}
+        for title, shelf in BOOKS.items()
+    ],
+    "ShelfToolset",
+)
+SERVER_V1 = f'''
 import verifiers.v1 as vf
 
 
@@ -418,7 +410,7 @@ class ShelfToolset(vf.Toolset[vf.SharedToolsetConfig]):
     @vf.tool
     def shelf_of(self, title: str) -> str:
         """The shelf of a book."""
-        return {"Emma": "A7", "Ulysses": "C2", "Walden": "B9", "Dune": "D4"}.get(title, "none")
+        return {BOOKS}.get(title, "none")
 
 
 if __name__ == "__main__":

@@ -70,6 +70,10 @@ import verifiers.v1 as vf
 {source}
 
 class Samples(vf.Taskset[{task}, vf.TasksetConfig]):
+    @classmethod
+    def toolsets(cls, config):
+        return [{toolsets}]
+
     def load(self):
         return [{task}(Data(idx=number, **row), self.config.task) for number, row in enumerate({rows})]
 
@@ -91,10 +95,11 @@ def v0_module(
     return V0_MODULE.format(functions=dedent(functions), **parts)
 
 
-def v1_module(source: str, task: str, rows: object) -> str:
+def v1_module(source: str, task: str, rows: object, toolset: str = "") -> str:
     """The text of a module of the second generation, whose source has `Data`, a task and perhaps an environment."""
+    toolsets = f"{toolset}(vf.SharedToolsetConfig())" if toolset else ""
     exported = ["Samples", *re.findall(r"^class (\w+Env)\b", source, re.MULTILINE)]
-    return V1_MODULE.format(source=source, task=task, rows=rows, exported=exported)
+    return V1_MODULE.format(source=source, task=task, rows=rows, toolsets=toolsets, exported=exported)
 
 
 def write_package(

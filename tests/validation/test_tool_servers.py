@@ -17,7 +17,7 @@ from envwright.observing.job import Confinement
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.stage import requests_for
 from envwright.observing.templates import LockTemplates, environment_processes
-from sample_packages import look_at, write_package
+from sample_packages import look_at, v1_module, write_package
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,13 +58,9 @@ if __name__ == "__main__":
     LookingToolset.run()
 '''
 LOADED = "times = 0\n"
-MODULE = """\
-import verifiers.v1 as vf
-
+SOURCE = """
 from {module} import loaded
 from {module}.server import LookingToolset
-
-__all__ = ["LookingTaskset"]
 
 
 class Data(vf.TaskData):
@@ -77,15 +73,11 @@ class Looking(vf.Task[Data]):
         return float("variables" in trace.last_reply)
 
 
-class LookingTaskset(vf.Taskset[Looking, vf.TasksetConfig]):
-    @classmethod
-    def toolsets(cls, config):
-        return [LookingToolset(vf.SharedToolsetConfig())]
-
-    def load(self):
-        loaded.times += 1
-        return [Looking(Data(idx=n, prompt=f"What is at {{n}}?", answer="much"), self.config.task) for n in range(4)]
+def counted(rows):
+    loaded.times += 1
+    return rows
 """
+TASKS = 'counted([{"prompt": f"What is at {n}?", "answer": "much"} for n in range(4)])'
 ORACLE = """\
 def reply(task, messages):
     if messages[-1]["role"] == "tool":
@@ -98,7 +90,7 @@ def reply(task, messages):
 def looking(name: str, settings: str, environments: Path) -> Package:
     """An environment with a tool server that returns what it sees."""
     files = {
-        "module.py": MODULE.format(module=name),
+        "module.py": v1_module(SOURCE.format(module=name), "Looking", TASKS, "LookingToolset"),
         f"{name}/server.py": SERVER.format(module=name),
         f"{name}/loaded.py": LOADED,
         "tests/oracle.py": ORACLE,

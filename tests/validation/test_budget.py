@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from envwright.facts.observed import Cut, Failure, Pace
 from envwright.facts.stages import STAGES, stage_named
@@ -77,21 +79,15 @@ def test_waiting_replies_run_in_parallel_and_blocking_ones_do_not() -> None:
     assert fitting(Pace(2, 1.28, 1.28), 12.8, at_once=8) == 10
 
 
-def test_job_ended_at_the_deadline_is_a_cut_not_a_failure() -> None:
+@pytest.mark.parametrize("kind", ["timeout", "raised"])
+def test_job_ended_at_the_deadline_is_a_cut_and_one_that_raised_is_a_failure(kind: Any) -> None:
     collected = CollectedFacts(ProgressListener())
-    collected.failures["rewards"] = Failure("timeout", "Timeout", "no answer after 40 s")
+    failure = collected.failures["rewards"] = Failure(kind, "Any", "no answer after 40 s")
     collected.add("rewards", "score", object())
     collected.count_as_cut("rewards")
-    assert collected.failures == {}
-    assert collected.kept("cut") == (Cut("rewards", "results", 1, 0, reason="no answer after 40 s"),)
-
-
-def test_job_that_raised_at_the_deadline_is_a_failure() -> None:
-    collected = CollectedFacts(ProgressListener())
-    collected.failures["rewards"] = Failure("raised", "ValueError", "no")
-    collected.count_as_cut("rewards")
-    assert collected.failures
-    assert collected.kept("cut") == ()
+    assert collected.failures == ({} if kind == "timeout" else {"rewards": failure})
+    cut = Cut("rewards", "results", 1, 0, reason="no answer after 40 s")
+    assert collected.kept("cut") == ((cut,) if kind == "timeout" else ())
 
 
 def test_deadline_applies_within_the_block() -> None:

@@ -32,17 +32,19 @@ def test_reader_yields_each_task_once():
     assert passed == [0, 1]
 
 
-def test_prompts_with_other_answer_are_duplicates():
-    assert read(task(0, "a", answer=1), task(1, "a", answer=2)).facts(2)["duplicate_count"] == 1
-
-
-def test_conversations_with_other_hidden_data_are_distinct():
-    assert read(task(0, "a", secret=1), task(1, "a", secret=2), conversational=True).facts(2)["duplicate_count"] == 0
-
-
-def test_tasks_without_prompt_are_compared_by_data():
-    reader = read(task(0, idx=0, goal="a"), task(1, idx=1, goal="a"), task(2, idx=2, goal="b"))
-    assert reader.facts(3)["duplicates"] == [(0, 1)]
+@pytest.mark.parametrize(
+    ("tasks", "conversational", "duplicates"),
+    [
+        ([task(0, "a", answer=1), task(1, "a", answer=2)], False, [(0, 1)]),
+        ([task(0, "a", secret=1), task(1, "a", secret=2)], True, []),
+        ([task(0, idx=0, goal="a"), task(1, idx=1, goal="a"), task(2, idx=2, goal="b")], False, [(0, 1)]),
+    ],
+    ids=["another answer", "a conversation with other data", "no prompt"],
+)
+def test_tasks_are_duplicates_where_a_model_sees_no_difference(
+    tasks: list[TaskView], conversational: bool, duplicates: list[tuple[int, int]]
+):
+    assert read(*tasks, conversational=conversational).facts(len(tasks))["duplicates"] == duplicates
 
 
 def test_prompts_with_other_images_are_distinct_and_not_empty():

@@ -48,19 +48,14 @@ def ask(relay: Relay, **more: Any) -> tuple[int, dict[str, Any]]:
         return error.code, json.loads(error.read())
 
 
-def test_key_is_added_here_and_the_workers_own_is_dropped() -> None:
+def test_relay_adds_its_own_key_and_counts_tokens_and_cost() -> None:
     with relayed() as (fake, relay):
         status, answer = ask(relay)
-    assert status == 200
-    assert answer["choices"][0]["message"]["content"] == "forty-two"
-    assert [one.authorization for one in fake.chats] == [f"Bearer {KEY}"]
-
-
-def test_relay_counts_tokens_and_cost() -> None:
-    with relayed() as (_, relay):
-        ask(relay)
         ask(relay)
         spending = relay.spending
+    assert status == 200
+    assert answer["choices"][0]["message"]["content"] == "forty-two"
+    assert [one.authorization for one in fake.chats] == [f"Bearer {KEY}"] * 2
     assert spending.tokens == Tokens(20, 10)
     assert spending.cost == pytest.approx((20 * 1 + 10 * 10) / 1e6)
     assert (spending.calls, spending.answered, spending.unmeasured) == (2, 2, 0)

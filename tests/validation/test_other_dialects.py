@@ -6,6 +6,7 @@ import json
 import subprocess
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -108,20 +109,17 @@ asyncio.run(main())
 """
 
 
-class Knows:
-    derived = False
-    states_answer = True
-
-    def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]], agent: Any = None) -> dict[str, Any]:  # noqa: ARG002
-        seen = next((message["content"] for message in messages if message["role"] == "tool"), None)
-        if task["answer"] == "look" and seen is None:
-            return {"role": "assistant", "content": "", "tool_calls": CALLS}
-        return says(f"It is {seen or task['answer']} indeed")
+def reply_to(task: Mapping[str, Any], messages: Sequence[dict[str, Any]], *_: Any) -> dict[str, Any]:
+    seen = next((message["content"] for message in messages if message["role"] == "tool"), None)
+    if task["answer"] == "look" and seen is None:
+        return {"role": "assistant", "content": "", "tool_calls": CALLS}
+    return says(f"It is {seen or task['answer']} indeed")
 
 
 @pytest.fixture(scope="module")
 def endpoint() -> ScriptedEndpoint:
-    made = ScriptedEndpoint(ScriptedPolicies(Knows(), AnswerSettings()))
+    oracle: Any = SimpleNamespace(derived=False, states_answer=True, reply=reply_to)
+    made = ScriptedEndpoint(ScriptedPolicies(oracle, AnswerSettings()))
     system = {"role": "system", "content": "Be brief."}
     asked = [[system, {"role": "user", "content": text}] for text in ("Look up.", "Say.")]
     made.speak_about([TaskView(0, asked[0], {"answer": "look"}), TaskView(1, asked[1], {"answer": "blue"})])

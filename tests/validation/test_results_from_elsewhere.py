@@ -115,17 +115,14 @@ def test_imported_task_keys_are_equal_in_both_releases():
     assert first == second
 
 
-def test_v0_timeout_is_missing_reward_not_zero(tmp_path: Path):
-    timeout = {"reward": 0.0, "error": None, "stop_condition": "timeout_reached"}
-    line = json.dumps(json.loads(lines_of("v0")[0]) | timeout)
-    (row,) = of_lines(tmp_path, "v0", [line]).rows
-    assert (row.reward, row.timed_out, row.error and row.error.kind) == (None, True, "timeout")
-
-
-def test_v1_timeout_with_status_ok_has_no_reward(tmp_path: Path):
-    episode = json.loads(lines_of("v1_0.4.0")[0])
-    episode["traces"][0]["is_timeout"] = True
-    (row,) = of_lines(tmp_path, "v1", [json.dumps(episode)]).rows
+@pytest.mark.parametrize("sample", ["v0", "v1_0.4.0"])
+def test_timeout_is_missing_reward_not_zero(tmp_path: Path, sample: str):
+    line = json.loads(lines_of(sample)[0])
+    if sample == "v0":
+        line |= {"reward": 0.0, "error": None, "stop_condition": "timeout_reached"}
+    else:
+        line["traces"][0]["is_timeout"] = True  # and its status is ok
+    (row,) = of_lines(tmp_path, sample, [json.dumps(line)]).rows
     assert (row.reward, row.timed_out, row.error and row.error.kind) == (None, True, "timeout")
 
 

@@ -7,6 +7,7 @@ import json
 import time
 import urllib.error
 import urllib.request
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,19 +26,16 @@ CALLING = [{"role": "user", "content": "Call."}]
 CALLS = [{"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
 
 
-class Knows:
-    derived = False
-    states_answer = True
-
-    def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]], agent: Any = None) -> dict[str, Any]:  # noqa: ARG002
-        if task.get("tool") and len(messages) == 1:
-            return {"role": "assistant", "content": "", "tool_calls": CALLS}
-        return says(str(task["answer"]))
+def reply_to(task: Mapping[str, Any], messages: Sequence[dict[str, Any]], *_: Any) -> dict[str, Any]:
+    if task.get("tool") and len(messages) == 1:
+        return {"role": "assistant", "content": "", "tool_calls": CALLS}
+    return says(str(task["answer"]))
 
 
 @pytest.fixture(scope="module")
 def served() -> ScriptedEndpoint:
-    endpoint = ScriptedEndpoint(ScriptedPolicies(Knows(), AnswerSettings()))
+    oracle: Any = SimpleNamespace(derived=False, states_answer=True, reply=reply_to)
+    endpoint = ScriptedEndpoint(ScriptedPolicies(oracle, AnswerSettings()))
     endpoint.speak_about(
         [TaskView(0, ASKED, {"answer": "one two three"}), TaskView(1, CALLING, {"answer": "done", "tool": True})]
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from envwright_worker.messages import says, text_of
@@ -10,38 +12,28 @@ from envwright_worker.policies.answers import JUNK
 from envwright_worker.policies.policy import UnknownPolicy
 from envwright_worker.policies.scripted import AnswerSettings, ScriptedPolicies
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 TASK = {"answer": "7"}
 ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "3 + 4?"}]
 
 
-class Knows:
-    """An oracle that gives the answer in tags."""
-
-    derived = False
-    states_answer = True
-
-    def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]], agent: Any = None) -> dict[str, Any]:  # noqa: ARG002
-        return says(f"<answer>{task['answer']}</answer>")
+def oracle(reply: Callable[[dict[str, str]], Any]) -> Any:
+    """An oracle that replies to every turn of a task alike."""
+    return SimpleNamespace(derived=False, states_answer=True, reply=lambda task, *_: reply(task))
 
 
-class Fails(Knows):
-    def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]], agent: Any = None) -> dict[str, Any]:  # noqa: ARG002
-        raise LookupError("no idea")
+def no_idea(_: object) -> Any:
+    raise LookupError("no idea")
 
 
-class Calls(Knows):
-    def reply(self, task: Mapping[str, Any], messages: Sequence[dict[str, Any]], agent: Any = None) -> dict[str, Any]:  # noqa: ARG002
-        return {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}
+KNOWS, FAILS = oracle(lambda task: says(f"<answer>{task['answer']}</answer>")), oracle(no_idea)
+CALLS = oracle(lambda _: {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]})
 
 
-def policies(oracle: Any = None, **settings: Any) -> ScriptedPolicies:
-    return ScriptedPolicies(oracle or Knows(), AnswerSettings(**settings))
+def policies(oracle: Any = KNOWS, **settings: Any) -> ScriptedPolicies:
+    return ScriptedPolicies(oracle, AnswerSettings(**settings))
 
 
-def reply_of(name: str, oracle: Any = None) -> str:
+def reply_of(name: str, oracle: Any = KNOWS) -> str:
     return text_of(policies(oracle).reply(name, 0, TASK, ASKED))
 
 
@@ -75,12 +67,12 @@ def test_unknown_policy_raises():
 
 def test_oracle_exception_is_raised_for_oracle_and_becomes_junk_for_others():
     with pytest.raises(LookupError, match="no idea"):
-        reply_of("oracle", Fails())
-    assert reply_of("near-miss", Fails()) == JUNK
+        reply_of("oracle", FAILS)
+    assert reply_of("near-miss", FAILS) == JUNK
 
 
 def test_tool_call_of_oracle_is_passed_on():
-    assert policies(Calls()).reply("near-miss", 0, TASK, ASKED)["tool_calls"] == [{"id": "1"}]
+    assert policies(CALLS).reply("near-miss", 0, TASK, ASKED)["tool_calls"] == [{"id": "1"}]
 
 
 def test_answer_without_type_has_no_near_miss_or_hedge():

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from envwright.rules.engine import Finding
     from envwright.system.workspace import Workspace
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_templates")]
+pytestmark = [pytest.mark.slow, pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 GATES = Gates(SmokeGate(tasks=3, rollouts=3, timeout_s=60.0), DistributionGate(min_rollouts=4, group_size=2))
 STAGES = ("rewards", "invariants", "smoke")
 
@@ -103,7 +103,6 @@ SOUND = {
 }
 
 
-@pytest.mark.worker
 @pytest.mark.parametrize("name", SOUND)
 def test_sound_environment_has_no_failing_finding(name: str, tmp_path: Path, workspace: Workspace) -> None:
     generation, module, oracle = SOUND[name]
@@ -116,7 +115,6 @@ def test_sound_environment_has_no_failing_finding(name: str, tmp_path: Path, wor
     assert all(reward is not None for reward in rewards), seen.described()
 
 
-@pytest.mark.worker
 def test_tools_of_v1_without_oracle_are_tried(tmp_path: Path, workspace: Workspace) -> None:
     folder = tmp_path / "environments" / "shelves"
     seen = observed(folder, workspace, "v1", TOOLS_V1, files={"shelves/server.py": SERVER_V1})
@@ -126,7 +124,6 @@ def test_tools_of_v1_without_oracle_are_tried(tmp_path: Path, workspace: Workspa
     assert all(score.derived and score.completion[0].get("tool_calls") for score in gold)
 
 
-@pytest.mark.worker
 def test_skeleton_of_an_oracle_counts_as_none(tmp_path: Path, workspace: Workspace) -> None:
     skeleton = "def reply(task, messages):\n    return None\n"
     seen = observed(tmp_path / "environments" / "shelves", workspace, "v0", TOOLS_V0, skeleton)
@@ -134,7 +131,6 @@ def test_skeleton_of_an_oracle_counts_as_none(tmp_path: Path, workspace: Workspa
     assert all(score.derived for score in seen.facts.scores if score.policy == "oracle")
 
 
-@pytest.mark.worker
 def test_reward_recorded_on_a_trace_has_its_line(tmp_path: Path, workspace: Workspace) -> None:
     seen = observed(tmp_path / "environments" / "sharing", workspace, "v1", EPISODE_V1, stages=("rewards",))
     (recorded,) = seen.facts.recorded
@@ -151,7 +147,6 @@ SILENT = {
 }
 
 
-@pytest.mark.worker
 @pytest.mark.parametrize("name", SILENT)
 def test_agent_without_oracle_is_inconclusive_with_skeleton_and_its_first_request(
     name: str, tmp_path: Path, workspace: Workspace
@@ -173,7 +168,6 @@ def test_agent_without_oracle_is_inconclusive_with_skeleton_and_its_first_reques
         assert [(agent.name, agent.is_trained) for agent in seen.facts.agents] == [("user", False), ("assistant", True)]
 
 
-@pytest.mark.worker
 def test_exception_of_oracle_names_its_message(tmp_path: Path, workspace: Workspace) -> None:
     seen = observed(tmp_path / "environments" / "broken", workspace, "v1", ECHO_V1, BROKEN_ORACLE)
     (failed,) = [one for one in seen.found if one.rule == "RWD003"]
@@ -183,7 +177,6 @@ def test_exception_of_oracle_names_its_message(tmp_path: Path, workspace: Worksp
     assert {(place.file, place.line) for place in places if place} == {("tests/oracle.py", 2)}
 
 
-@pytest.mark.worker
 def test_search_reports_why_conversations_ending_with_a_call_are_skipped(tmp_path: Path, workspace: Workspace) -> None:
     folder = tmp_path / "environments" / "handing"
     seen = observed(folder, workspace, "v0", SUBMITTED_V0, SUBMITTING, stages=("search",))

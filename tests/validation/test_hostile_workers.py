@@ -132,24 +132,31 @@ def test_worker_system_exit_is_reported_as_raised(
     assert failure.place.file == "hostile.py"
 
 
-@pytest.mark.parametrize("stream", ["", ", file=sys.stderr"])
+@pytest.mark.parametrize(
+    ("said", "stream", "kind", "variables"),
+    [
+        ("Error: SOLVER_API_KEY not set", "stdout", "missing-secret", ("SOLVER_API_KEY",)),
+        ("Error: SOLVER_API_KEY not set", "stderr", "missing-secret", ("SOLVER_API_KEY",)),
+        ("HF_TOKEN makes this faster", "stdout", "raised", ()),
+    ],
+)
 def test_exit_after_printing_that_a_variable_is_missing_asks_for_it(
-    hostile: Callable[[str], Path], workspace: Workspace, stream: str
+    hostile: Callable[[str], Path],
+    workspace: Workspace,
+    said: str,
+    stream: str,
+    kind: str,
+    variables: tuple[str, ...],
 ):
     module = f"""
         import os, sys
         if not os.environ.get("SOLVER_API_KEY"):
-            print("Error: SOLVER_API_KEY not set"{stream})
+            print({said!r}, file=sys.{stream})
             sys.exit(1)
         """
     failure = failed(hostile(module), workspace)
-    assert (failure.kind, failure.variables) == ("missing-secret", ("SOLVER_API_KEY",))
-    assert "exit(1) after it printed: Error: SOLVER_API_KEY not set" in failure.message
-
-
-def test_exit_after_printing_something_else_is_raised(hostile: Callable[[str], Path], workspace: Workspace):
-    failure = failed(hostile("import sys; print('HF_TOKEN makes this faster'); sys.exit(1)"), workspace)
-    assert (failure.kind, failure.variables) == ("raised", ())
+    assert (failure.kind, failure.variables) == (kind, variables)
+    assert f"exit(1) after it printed: {said}" in failure.message
 
 
 def test_worker_output_is_never_taken_for_an_answer(hostile: Callable[[str], Path], workspace: Workspace):

@@ -28,8 +28,7 @@ for _ in range(6):
 print(len(held), flush=True)
 sys.stdin.read()
 """
-
-
+"""Seven processes that share 150 MiB, six of which hold so many MiB of their own."""
 PROGRAMS = """
 import os, subprocess, sys
 
@@ -42,23 +41,23 @@ sys.stdin.read()
 
 
 @contextmanager
-def forks_that_hold(mebibytes: int) -> Iterator[int]:
-    """Seven processes that share 150 MiB, six of which hold so much of their own; the id of the shell above them."""
-    command = ["sh", "-c", '"$@"; exit', "sh", sys.executable, "-c", FORKS, str(mebibytes)]
+def running(program: str, processes: int, *arguments: str) -> Iterator[int]:
+    """A program that starts others, once all of them hold their memory; the id of the shell above them."""
+    command = ["sh", "-c", '"$@"; exit', "sh", sys.executable, "-c", program, *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        for _ in range(7):
+        assert process.stdin is not None
+        for _ in range(processes):
             process.stdout.readline()
         try:
             yield process.pid
         finally:
-            assert process.stdin is not None
             process.stdin.close()
 
 
 def test_pages_that_forks_share_count_once() -> None:
     watch = MemoryWatch(400 * MEBIBYTE)
-    with forks_that_hold(0) as job:
+    with running(FORKS, 7, "0") as job:
         watch.add(job)
         assert watch.excess_of(job) == ""
     assert 150 * MEBIBYTE < watch.peak < 400 * MEBIBYTE
@@ -66,19 +65,12 @@ def test_pages_that_forks_share_count_once() -> None:
 
 def test_pages_of_each_fork_count_together() -> None:
     watch = MemoryWatch(400 * MEBIBYTE)
-    with forks_that_hold(60) as job:
+    with running(FORKS, 7, "60") as job:
         watch.add(job)
         assert "the limit is 400 MiB (gates.memory_mib" in watch.excess_of(job)
     assert watch.peak > 500 * MEBIBYTE
 
 
 def test_programs_smaller_than_their_template_count_too() -> None:
-    command = ["sh", "-c", '"$@"; exit', "sh", sys.executable, "-c", PROGRAMS]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        for _ in range(5):
-            process.stdout.readline()
-        watch = MemoryWatch(150 * MEBIBYTE, process.pid)
-        assert "the limit is 150 MiB" in watch.excess_of(0)
-        process.stdin.close()
+    with running(PROGRAMS, 5) as template:
+        assert "the limit is 150 MiB" in MemoryWatch(150 * MEBIBYTE, template).excess_of(0)

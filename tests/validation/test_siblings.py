@@ -14,10 +14,9 @@ from sample_packages import REPOSITORY, look_at
 if TYPE_CHECKING:
     from envwright.system.workspace import Workspace
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_templates")]
+pytestmark = [pytest.mark.slow, pytest.mark.worker, pytest.mark.usefixtures("shared_templates")]
 
 
-@pytest.mark.worker
 def test_near_miss_beside_reference_reply_is_reported_once(workspace: Workspace, patch: pytest.MonkeyPatch) -> None:
     package = read_package(REPOSITORY / "environments" / "meeting_time", REPOSITORY).package
     assert package is not None

@@ -21,7 +21,7 @@ from envwright.observing.job import Confinement, Job, StageFailed
 from envwright.observing.observation import Observer
 from envwright.observing.observation_request import ObservationRequest
 from envwright.observing.templates import LockTemplates, environment_processes
-from sample_packages import EXEMPLARS, REPOSITORY, SMALL, load, look_at, package_at, v0_module, write_package
+from sample_packages import EXEMPLARS, REPOSITORY, SMALL, load, look_at, package_at, v0_module, v1_module, write_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,14 +35,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.worker]
 From = Literal["lock", "process"]
 """A fork of a base that a lock template forked, or a new process."""
 FROM: tuple[From, ...] = ("lock", "process")
-V1 = """
-import random
-
-import verifiers.v1 as vf
-
-__all__ = ["SmallTaskset"]
-
-
+NUMBERS = range(100, 112)
+V1 = v1_module(
+    """
 class Data(vf.TaskData):
     answer: str
 
@@ -57,16 +52,10 @@ class Small(vf.Task[Data]):
     @vf.metric
     async def length(self, trace: vf.Trace) -> float:
         return float(len(trace.last_reply))
-
-
-class SmallTaskset(vf.Taskset[Small, vf.TasksetConfig]):
-    def load(self) -> list[Small]:
-        rng = random.Random(7)
-        numbers = [rng.randint(100, 999) for _ in range(12)]
-        return [
-            Small(Data(prompt=f"Say twice {number}.", answer=str(2 * number)), self.config.task) for number in numbers
-        ]
-"""
+""",
+    "Small",
+    [{"prompt": f"Say twice {number}.", "answer": str(2 * number)} for number in NUMBERS],
+)
 V0 = v0_module(
     """
 def right(completion, answer, **_):
@@ -76,7 +65,7 @@ def right(completion, answer, **_):
     return float(answer in set(reply.split()))
 """,
     "vf.Rubric(funcs=[right])",
-    [{"question": f"Say twice {number}.", "answer": str(2 * number)} for number in range(100, 112)],
+    [{"question": f"Say twice {number}.", "answer": str(2 * number)} for number in NUMBERS],
 )
 CASES = """
 - {name: right, task: 0, reply: "boom", expect: {reward: "0"}}

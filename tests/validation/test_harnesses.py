@@ -34,9 +34,6 @@ def reply(task, messages):
     return task["answer"]
 """
 SOURCE = """
-import aiohttp
-
-
 class Data(vf.TaskData):
     answer: str
 

@@ -28,15 +28,21 @@ class Policies:
         return [policy]
 
 
+def session_into(items: list[dict[str, Any]], *, grouped: bool) -> Any:
+    """A session whose scores are put into a list."""
+    channel: Any = SimpleNamespace(be_about=lambda _: None, item=lambda _kind, value, **_options: items.append(value))
+    session: Any = Session(channel, NetworkGuard(Sources(), allowed=False))
+    session.policies = Policies()
+    session.adapter = SimpleNamespace(conversational=False, grouped=grouped, score=_score)
+    return session
+
+
 def asked(silent: int | None = None, *, grouped: bool = False) -> list[dict[str, Any]]:
     """The scores of all policies on as many tasks as a worker keeps."""
     items: list[dict[str, Any]] = []
-    channel = SimpleNamespace(be_about=lambda _: None, item=lambda _kind, value, **_options: items.append(value))
-    session = Session(channel, NetworkGuard(Sources(), allowed=False))  # type: ignore[arg-type]
-    session.policies = Policies()  # type: ignore[assignment]
-    session.adapter = SimpleNamespace(conversational=False, grouped=grouped, score=_score)  # type: ignore[assignment]
+    session = session_into(items, grouped=grouped)
     for index in range(TASKS_SCORED):
-        session.kept[index] = SimpleNamespace(index=index, prompt=[], data={})  # type: ignore[assignment]
+        session.kept[index] = SimpleNamespace(index=index, prompt=[], data={})
         session.asked[index] = None if index == silent else says("gold")
     for policies in (POLICIES[:1], POLICIES[1:]):
         request: Any = {"policies": policies, "sampled": SAMPLED, "seconds": 5.0}
@@ -79,10 +85,7 @@ def test_first_replies_of_each_policy_are_scored_twice() -> None:
 
 def test_groups_are_scored_twice_on_first_tasks() -> None:
     items: list[dict[str, Any]] = []
-    channel = SimpleNamespace(item=lambda _kind, value: items.append(value))
-    session = Session(channel, NetworkGuard(Sources(), allowed=False))  # type: ignore[arg-type]
-    session.policies = Policies()  # type: ignore[assignment]
-    session.adapter = SimpleNamespace(score=_score)  # type: ignore[assignment]
+    session = session_into(items, grouped=True)
     for index in range(SCORED_TWICE + 1):
         task: Any = SimpleNamespace(index=index)
         score_together(session, task, [("oracle", [says("gold")]), ("nop", [says("")])], 5.0)

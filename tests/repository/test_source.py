@@ -88,16 +88,11 @@ def test_source_exported_taskset_is_found(tmp_path: Path, text: str) -> None:
     assert source(tmp_path, text).exports_taskset
 
 
-def test_source_loader_beside_the_module_is_noted(tmp_path: Path) -> None:
-    files = {"sums/__init__.py": "", "adapters/__init__.py": "", "adapters/hub.py": "def load_environment(): ...\n"}
-    notes = read(tmp_path, files)[0].notes
-    assert [(note.what, note.file, note.line) for note in notes] == [("loader", "adapters/hub.py", 1)]
-
-
-def test_source_loader_of_another_file_is_noted(tmp_path: Path) -> None:
-    found = read(tmp_path, {"sums/__init__.py": "", "sums/hub.py": "\ndef load_environment(): ...\n"})[0]
+@pytest.mark.parametrize("file", ["sums/hub.py", "adapters/hub.py"])
+def test_source_loader_of_another_file_is_noted(tmp_path: Path, file: str) -> None:
+    found = read(tmp_path, {"sums/__init__.py": "", file: "\ndef load_environment(): ...\n"})[0]
     assert not found.defines_load_environment
-    assert [(note.what, note.file, note.line) for note in found.notes] == [("loader", "sums/hub.py", 2)]
+    assert [(note.what, note.file, note.line) for note in found.notes] == [("loader", file, 2)]
 
 
 def test_source_taskset_imported_from_package_file_is_found(tmp_path: Path) -> None:
@@ -109,24 +104,40 @@ def test_source_taskset_imported_from_package_file_is_found(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("what", "text"),
     [
-        "load_dataset('openai/gsm8k')",
-        "datasets.load_dataset('openai/gsm8k', 'main', split='train')",
-        "load_dataset(NAME)",
-        "load_dataset('gsm8k', revision=None)",
-        "load_dataset('gsm8k', revision='main')",
-        "load_dataset('json', data_files='https://example.org/a.json')",
-        "load_dataset('json', data_files={'train': 'hf://datasets/a/b.json'})",
-        "load_dataset('json')",
+        *(
+            ("unpinned-dataset", f"def load():\n    return {call}\n")
+            for call in (
+                "load_dataset('openai/gsm8k')",
+                "datasets.load_dataset('openai/gsm8k', 'main', split='train')",
+                "load_dataset(NAME)",
+                "load_dataset('gsm8k', revision=None)",
+                "load_dataset('gsm8k', revision='main')",
+                "load_dataset('json', data_files='https://example.org/a.json')",
+                "load_dataset('json', data_files={'train': 'hf://datasets/a/b.json'})",
+                "load_dataset('json')",
+            )
+        ),
+        *(
+            ("model-output-executed", f"def reward(reply):\n    return {call}\n")
+            for call in ("exec(reply)", "eval(reply)", "builtins.eval(reply)", "eval(f'{reply}')")
+        ),
+        ("task-column", '\nx["task"] = name'),
+        ("task-column", 'row = {"prompt": p,\n"task": name}'),
+        ("task-column", '\nd = d.add_column("task", names)'),
+        *(
+            ("size-argument", f"def load_environment(\n    {size}=10_000, **kwargs): pass\n")
+            for size in ("num_examples", "num_train_examples", "max_samples", "n_tasks")
+        ),
     ],
 )
-def test_source_unpinned_dataset_is_noted(tmp_path: Path, call: str) -> None:
-    assert notes(tmp_path, f"def load():\n    return {call}\n") == [("unpinned-dataset", 2)]
+def test_source_doubtful_line_is_noted(tmp_path: Path, what: str, text: str) -> None:
+    assert notes(tmp_path, text) == [(what, 2)]
 
 
 @pytest.mark.parametrize(
-    "call",
+    "text",
     [
         "load_dataset('gsm8k', revision='e53f048')",
         "load_dataset('gsm8k', revision=REVISION)",
@@ -134,30 +145,16 @@ def test_source_unpinned_dataset_is_noted(tmp_path: Path, call: str) -> None:
         "load_dataset('parquet', data_files=str(HERE / 'a.parquet'))",
         "load_dataset('gsm8k', **settings)",
         "load_example_dataset('gsm8k')",
+        *('x["task"]', '{"info": {"task": name}}', '{"task": {"text": name}}', "dict(task=name)"),
+        *("model.eval()", "re.compile(x)", "eval('1 + 1')", "literal_eval(x)", "self.exec(x)"),
+        *(
+            f"def load_environment({name}=1): pass\ndef other(num_examples): pass\n"
+            for name in ("max_turns", "num_workers", "examples", "num_examples_file")
+        ),
     ],
 )
-def test_source_pinned_dataset_is_not_noted(tmp_path: Path, call: str) -> None:
-    assert notes(tmp_path, f"data = {call}\n") == []
-
-
-@pytest.mark.parametrize("call", ["exec(reply)", "eval(reply)", "builtins.eval(reply)", "eval(f'{reply}')"])
-def test_source_executed_text_is_noted(tmp_path: Path, call: str) -> None:
-    assert notes(tmp_path, f"def reward(reply):\n    return {call}\n") == [("model-output-executed", 2)]
-
-
-@pytest.mark.parametrize(
-    "code",
-    ['x["task"] = name', 'row = {"prompt": p,\n"task": name}', 'd = d.add_column("task", names)'],
-)
-def test_source_column_of_the_task_is_noted(tmp_path: Path, code: str) -> None:
-    assert notes(tmp_path, code) == [("task-column", 1 + code.count("\n"))]
-
-
-@pytest.mark.parametrize(
-    "code", ['x["task"]', '{"info": {"task": name}}', '{"task": {"text": name}}', "dict(task=name)"]
-)
-def test_source_other_use_of_the_name_is_not_noted(tmp_path: Path, code: str) -> None:
-    assert notes(tmp_path, code) == []
+def test_source_sound_line_is_not_noted(tmp_path: Path, text: str) -> None:
+    assert notes(tmp_path, text) == []
 
 
 def test_source_methods_that_verifiers_calls_are_noted(tmp_path: Path) -> None:
@@ -169,21 +166,6 @@ def test_source_methods_that_verifiers_calls_are_noted(tmp_path: Path) -> None:
 def test_source_prompt_that_a_rollout_makes_is_noted(tmp_path: Path) -> None:
     code = "class Game(Env):\n    async def setup_state(self, state):\n        state['prompt'] = drawn()\n"
     assert notes(tmp_path, code) == [("hook", 2), ("prompt", 3)]
-
-
-@pytest.mark.parametrize("size", ["num_examples", "num_train_examples", "max_samples", "n_tasks"])
-def test_source_argument_for_the_number_of_tasks_is_noted(tmp_path: Path, size: str) -> None:
-    assert notes(tmp_path, f"def load_environment(\n    {size}=10_000, **kwargs): pass\n") == [("size-argument", 2)]
-
-
-@pytest.mark.parametrize("name", ["max_turns", "num_workers", "examples", "num_examples_file"])
-def test_source_other_argument_is_not_noted(tmp_path: Path, name: str) -> None:
-    assert notes(tmp_path, f"def load_environment({name}=1): pass\ndef other(num_examples): pass\n") == []
-
-
-@pytest.mark.parametrize("call", ["model.eval()", "re.compile(x)", "eval('1 + 1')", "literal_eval(x)", "self.exec(x)"])
-def test_source_harmless_call_is_not_noted(tmp_path: Path, call: str) -> None:
-    assert notes(tmp_path, f"x = {call}\n") == []
 
 
 @pytest.mark.parametrize("name", ["sums/__init__.py", "sums/a.py", "tests/oracle.py", "tests/test_a.py"])

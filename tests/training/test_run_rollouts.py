@@ -178,15 +178,6 @@ def listing(task: int, skill: float, chances: random.Random) -> tuple[str, float
     return f"It is <answer>{', '.join(map(str, near))}</answer>", 1.0
 
 
-def constant(task: int, skill: float, chances: random.Random) -> tuple[str, float]:
-    return ("<answer></answer>done 1", 1.0) if chances.random() < skill else sound(task, 0.2, chances)
-
-
-def nearly(task: int, skill: float, chances: random.Random) -> tuple[str, float]:
-    is_near = chances.random() < skill
-    return (f"<answer>{2 * task + 1}</answer>", 1.0) if is_near else sound(task, 0.2, chances)
-
-
 Policy = Callable[[int, float, random.Random], tuple[str, float]]
 
 
@@ -214,11 +205,9 @@ def write_run(folder: Path, policy: Policy, held_out: Callable[[float], float], 
     ("policy", "held_out", "expected"),
     [
         (listing, lambda _: 0.2, {"DGN021", "DGN024"}),
-        (constant, lambda _: 0.2, {"DGN019", "DGN024"}),
-        (nearly, lambda _: 0.2, {"DGN022", "DGN024"}),
         (sound, lambda skill: 0.95 * skill, set()),
     ],
-    ids=["lists answers", "one reply", "near misses", "sound"],
+    ids=["lists answers", "sound"],
 )
 def test_gamed_reward_is_told_from_a_learned_task(
     policy: Policy, held_out: Callable[[float], float], expected: set[str], tmp_path: Path

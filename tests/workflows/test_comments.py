@@ -6,18 +6,17 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
-from envwright.declarations.problem import DeclarationError
+from envwright.declarations.problem import DeclarationError, Problem
 from envwright.exit_codes import CommandError
 from envwright.github.api import GitHub, GitHubError
 from envwright.github.pull_requests import LONGEST, MARK, claim, close_claim, comment, pull_request_of
 from envwright.release.plan import ReleaseAction
 from envwright.reports.comment import comment_of
+from envwright.reports.result import ValidationResult, json_parts
 from fake_github import COMMIT, EVENT, FakeGitHub, serving
-
-HOSTILE = "</details><img src=x onerror=alert(1)> @everyone ``` | [a](http://evil.example) \x1b[31m"
 
 
 @pytest.fixture
@@ -93,17 +92,18 @@ def test_github_client_waits_for_rate_limit(fake: FakeGitHub, github: GitHub) ->
     assert github.get("pulls/7") == fake.pulls[0]
 
 
-def test_github_rate_limit_of_an_hour_is_reported_at_once(fake: FakeGitHub, github: GitHub) -> None:
-    fake.refusals = [{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 3600)}] * 2
-
-    with pytest.raises(GitHubError, match="HTTP 403"):
-        github.get("pulls/7")
-    assert fake.asked == ["GET refused"]
-
-
-def test_github_refusal_without_a_limit_is_not_retried(fake: FakeGitHub, github: GitHub) -> None:
-    fake.refusals = [{"X-RateLimit-Remaining": "4000"}] * 2
-
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 3600)},
+        {"X-RateLimit-Remaining": "4000"},
+    ],
+    ids=["of an hour", "no limit"],
+)
+def test_github_refusal_that_does_not_end_soon_is_reported_at_once(
+    headers: dict[str, str], fake: FakeGitHub, github: GitHub
+) -> None:
+    fake.refusals = [headers] * 2
     with pytest.raises(GitHubError, match="HTTP 403"):
         github.get("pulls/7")
     assert fake.asked == ["GET refused"]
@@ -121,32 +121,12 @@ def test_github_errors_have_no_token(github: GitHub) -> None:
     assert github.token not in f"{caught.value!r} {github!r}"
 
 
-def _report(folder: Path, **changes: Any) -> Path:
+def _report(folder: Path) -> Path:
+    """A folder with the report of a mistake; `tests/attacks/test_hostile_text_in_comments.py` fills all of one."""
     folder.mkdir(exist_ok=True)
-    environment = {
-        **dict.fromkeys(("name", "folder", "package_version", "digest", "hub_hash"), HOSTILE),
-        "generation": "v1", "verdict": "fail", "cached": False, "seconds": 1.0, "stage_seconds": {}, "gates": {},
-        "reasons": {}, "policies": [], "tasks_count": 0, "scores_count": 0, "rollouts_count": 0,
-        "findings": [], "failures": [], **changes,
-    }  # fmt: skip
-    (folder / "validate.json").write_text(json.dumps(_whole([environment])))
-    step = {"action": "create", "address": HOSTILE, "version": HOSTILE, "reason": HOSTILE}
-    finding = dict.fromkeys(("rule", "severity", "message", "fix"), HOSTILE)
-    run = {**dict.fromkeys(("name", "action", "reason", "next"), HOSTILE), "played": [HOSTILE], "findings": [finding]}
-    plan = {
-        "environments": [step, {**step, "action": HOSTILE}],
-        "runs": [run],
-        "removed_runs": [{"name": HOSTILE, "submitted": [{"name": HOSTILE, "id": HOSTILE}]}],
-    }
-    (folder / "plan.json").write_text(json.dumps(plan))
+    result = ValidationResult("fail", problems=(Problem("registry.yaml", 1, "is wrong"),))
+    (folder / "validate.json").write_text("".join(json_parts(result)))
     return folder
-
-
-def _whole(environments: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "version": 1, "tool": "0", "verdict": "fail", "interrupted": False, "unfinished": [], "seconds": 1.0,
-        "gates": [], "endpoint": None, "problems": [], "environments": environments,
-    }  # fmt: skip
 
 
 def test_comment_has_the_changed_rewards_of_a_pull_request(tmp_path: Path) -> None:

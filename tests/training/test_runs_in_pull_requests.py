@@ -153,9 +153,12 @@ def test_removed_run_lists_its_submissions(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("version", ["", "0.0.1"])
 def test_run_on_unpublished_environment_waits_with_the_next_command(
-    branch: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
+    version: str, branch: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if version:
+        publish(signed_in, "word-problems", version, "0" * 64)
     assert main(["train", "first", "--yes", "--root", str(branch)]) == 0
     assert "not on the Hub as declared here: word-problems" in (output := capsys.readouterr().out)
     assert "envwright release" in output

@@ -65,9 +65,9 @@ def states(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
     return {run["name"]: run["state"].partition(":")[0] for run in runs}
 
 
-def published(hub: EmulatedHub, root: Path, version: str | None = None) -> None:
+def published(hub: EmulatedHub, root: Path) -> None:
     package = Repository.load(root).packages["reverse-text"]
-    publish(hub, "reverse-text", version or package.version, package.hub_hash if version is None else "0" * 64)
+    publish(hub, "reverse-text", package.version, package.hub_hash)
 
 
 def test_train_without_key_does_not_query_the_platform(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,16 +97,6 @@ def test_train_asks_before_it_pays(
     on_terminal(monkeypatch, "y\n")
     assert train(repository) == 0
     assert len(signed_in.state()["run"]) == 1
-
-
-@pytest.mark.slow
-def test_train_waits_until_environments_are_published(
-    repository: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
-) -> None:
-    published(signed_in, repository, "0.0.1")
-    assert train(repository, "--format", "json") == 0
-    assert states(capsys)["hosted"] == "waits"
-    assert signed_in.state()["run"] == []
 
 
 def test_train_submits_due_run_once(
@@ -287,16 +277,6 @@ def test_train_hub_version_that_is_gone_names_the_latest(
     assert "acme/gsm8k has no version 0.1.2 on the Hub; its latest is 0.1.3" in err
     assert "envwright train hub acme/gsm8k@0.1.3" in err
     assert signed_in.state().get("submitted", []) == []
-
-
-@pytest.mark.slow
-def test_train_submits_manual_run_when_named(
-    repository: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
-) -> None:
-    published(signed_in, repository)
-    assert train(repository, "by-hand", "--yes", "--format", "json") == 0
-    assert states(capsys) == {"by-hand": "submitted"}
-    assert len(signed_in.state()["run"]) == 1
 
 
 def test_train_refuses_run_that_fails_its_rules(

@@ -312,17 +312,6 @@ def test_plan_in_a_job_names_no_private_environment_of_the_owner(
 
 @pytest.mark.slow
 @pytest.mark.worker
-def test_release_failing_environment_stops_no_other(several: Place) -> None:
-    """One of three has evidence that it passed; the orphan stays."""
-    proof = several.evidence()
-    assert several.run("release", "--yes", "--evidence", proof) == 1
-    results = {each["name"]: each["result"] for each in several.report("release.json")["environments"]}
-    assert results == {"reverse-text": "published", "gsm8k": "refused", "word-problems": "refused"}
-    assert Speaker(several.hub.url, several.hub.key).latest("acme/forgotten") == "0.1.0"
-
-
-@pytest.mark.slow
-@pytest.mark.worker
 def test_release_prints_links_and_reason_of_its_exit_code(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     registry = place.root / "registry.yaml"
     registry.write_text(registry.read_text() + "  elsewhere: {hub: acme/elsewhere@0.1.0}\n")

@@ -49,7 +49,6 @@ def test_modules_beside_the_own_one_are_found_through_one_another(tmp_path: Path
 @pytest.mark.parametrize(
     "text",
     [
-        "__all__ = ['Sums', 'x']",
         "__all__ = ('Sums', 'x')",
         "__all__: list[str] = ['Sums', 'x']",
         "__all__ = ['Sums']\n__all__ += ['x']",
@@ -109,7 +108,6 @@ def test_source_taskset_imported_from_package_file_is_found(tmp_path: Path) -> N
         *(
             ("unpinned-dataset", f"def load():\n    return {call}\n")
             for call in (
-                "load_dataset('openai/gsm8k')",
                 "datasets.load_dataset('openai/gsm8k', 'main', split='train')",
                 "load_dataset(NAME)",
                 "load_dataset('gsm8k', revision=None)",
@@ -215,23 +213,15 @@ V1 = ModuleSource(exports_taskset=True)
         ("<0.4", ModuleSource(), "v0"),
         (">=0.1.8,<0.2", V1, "v0"),
         ("==0.1.8.post2", ModuleSource(), "v0"),
-        ("~=0.1.9", ModuleSource(), "v0"),
-        ("==0.1.*", ModuleSource(), "v0"),
         (">=0.3.1,<0.4", V0, "v0"),
         (">=0.3.1,<0.4", V1, "v1"),
         ("==0.3.1", V1, "v1"),
         ("==0.3.1", ModuleSource(), "v0"),
         (">=0.4", V0, "v1"),
-        (">=0.4.0,<0.5", ModuleSource(), "v1"),
-        ("==0.4.0", ModuleSource(), "v1"),
-        ("~=0.4.0", ModuleSource(), "v1"),
-        (">0.4.0", ModuleSource(), "v1"),
         (">=0.4.0.dev1", ModuleSource(), "v1"),
         (">=0.1", V0, "v0"),
         (">=0.1", V1, "v1"),
-        (">=0.3,<0.5", V1, "v1"),
         (">=0.3,<0.5", V0, "v0"),
-        (">=0.1", ModuleSource(), None),
         ("", ModuleSource(), None),
         ("", V1, "v1"),
     ],

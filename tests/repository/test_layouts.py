@@ -11,7 +11,7 @@ from envwright.declarations.package import Package
 from envwright.declarations.registry import registry_of
 from envwright.packages.read_package import read_package
 from envwright.packages.repository import Repository
-from sample_repository import SOURCE, lock_text, only, refused, write, write_repository
+from sample_repository import SOURCE, lock_text, only, refused, write
 
 LOADS = "def load_environment():\n    return None\n"
 HEAD = """\
@@ -168,11 +168,3 @@ def test_one_name_in_two_forms_is_a_problem_with_both_lines() -> None:
     text = "version: 1\nowner: acme\nenvironments:\n  gem_wordle: {}\n  gem-wordle: {}\n"
     problem = only(refused(registry_of, parse_document(text, "registry.yaml")))
     assert (problem.line, problem.message) == (5, "is the same name as gem_wordle, on line 4")
-
-
-def test_repository_with_src_layout_is_sound(tmp_path: Path) -> None:
-    write_repository(tmp_path, "sums")
-    folder = tmp_path / "environments/sums"
-    (folder / "src").mkdir()
-    (folder / "sums").rename(folder / "src" / "sums")
-    assert Repository.load(tmp_path).packages["sums"].module_path == "src/sums"

@@ -24,10 +24,8 @@ def mistake(tmp_path: Path, text: str) -> Problem:
     ("expectation", "holding", "failing"),
     [
         (1, (1.0, 1.0 + 5e-7), (0.99, 1.00001)),
-        (1.0, (1.0,), (0.0,)),
         ("0.5", (0.5,), (0.4,)),
         ("== 0.5", (0.5,), (0.4,)),
-        (-1, (-1.0,), (1.0,)),
         ("1e-3", (0.001,), (0.0,)),
         (">= 0.9", (0.9, 0.9 - 5e-7, 1.0), (0.89,)),
         ("> 0", (0.1,), (0.0, 5e-7, -1.0)),
@@ -36,7 +34,6 @@ def mistake(tmp_path: Path, text: str) -> Problem:
         ("!= 1", (0.9, 1.1), (1.0, 1.0 + 5e-7)),
         ("between 0.2 and 0.4", (0.2, 0.3, 0.4), (0.19, 0.41)),
         ("between -1 and 0", (-1.0, 0.0), (0.1,)),
-        (">=0.9", (0.9,), (0.8,)),
     ],
 )
 def test_expectation_accepts_and_rejects_values(
@@ -48,16 +45,11 @@ def test_expectation_accepts_and_rejects_values(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "about 1", ">= ", "=> 1", "between 0.2", "between 0.4 and 0.2", "nan", "inf", "> inf", "1 2"]
+    "text", ["", "about 1", ">= ", "=> 1", "between 0.2", "between 0.4 and 0.2", "nan", "inf", "> inf", "1 2", True]
 )
-def test_expectation_with_invalid_text_is_refused(text: str) -> None:
+def test_expectation_that_cannot_be_read_is_refused(text: str | bool) -> None:
     with pytest.raises(ValueError, match="write"):
         parse_expectation(text)
-
-
-def test_expectation_with_boolean_is_refused() -> None:
-    with pytest.raises(ValueError, match="write"):
-        parse_expectation(True)
 
 
 def test_cases_are_read_with_line_numbers(tmp_path: Path) -> None:
@@ -94,7 +86,6 @@ GOOD = {"name": "name: a", "task": "task: 0", "reply": "reply: b", "expect": "ex
         ("task", "task: -1", "[0].task"),
         ("task", "task: 1.5", "[0].task"),
         ("task", "task: true", "[0].task"),
-        ("task", "task: first", "[0].task"),
         ("task", "task: {}", "[0].task"),
         ("reply", "reply: 42", "[0].reply"),
         ("reply", "reply: []", "[0].reply"),
@@ -102,10 +93,8 @@ GOOD = {"name": "name: a", "task": "task: 0", "reply": "reply: b", "expect": "ex
         ("reply", "reply: [a, {role: user, content: b}]", "[0].reply[1].role"),
         ("expect", "expect: {}", "[0].expect"),
         ("expect", "expect: 1", "[0].expect"),
-        ("expect", "expect: {reward: good}", "[0].expect.reward"),
         ("expect", "expect: {reward: }", "[0].expect.reward"),
         ("expect", "expect: {reward: between 0.4 and 0.2}", "[0].expect.reward"),
-        ("expect", "expect: {reward: .nan}", "[0].expect.reward"),
     ],
 )
 def test_case_with_wrong_value_names_path_and_line(tmp_path: Path, key: str, row: str, path: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from envwright.declarations.run import run_spec
+from envwright.declarations.run import RunSpec, run_spec
 from envwright.packages.repository import Repository
 from envwright.training.declared_runs import declared_runs, leftover_configs, stale_configs
 from envwright.training.trainers import TRAINERS, compile_run
@@ -29,21 +29,27 @@ DECLARED: dict[str, Any] = {
 }
 
 
-def compiled(backend: str, **changes: Any) -> Compiled:
+def spec_of(backend: str, **changes: Any) -> RunSpec:
     declared = {**DECLARED, "backend": backend, **changes}
-    spec = run_spec("first", {key: value for key, value in declared.items() if value is not None}, {}, "registry.yaml")
-    return compile_run(CompileRequest(spec, {"sums": SUMS, "texts": TEXTS}))
+    return run_spec("first", {key: value for key, value in declared.items() if value is not None}, {}, "registry.yaml")
 
 
-def native(backend: str, **changes: Any) -> Any:
-    return compiled(backend, **changes).native.values
+def compiled(backend: str, sums: Environment = SUMS, **changes: Any) -> Compiled:
+    return compile_run(CompileRequest(spec_of(backend, **changes), {"sums": sums, "texts": TEXTS}))
+
+
+def native(backend: str, sums: Environment = SUMS, **changes: Any) -> Any:
+    return compiled(backend, sums, **changes).native.values
+
+
+def sources(backend: str, sums: Environment = SUMS, **changes: Any) -> Any:
+    """The environments that a run of prime-rl trains on."""
+    return native(backend, sums, **changes)["orchestrator"]["train"]["source"]
 
 
 def evaluated_tasksets(held_out: dict[str, Any] | None, **changes: Any) -> list[Any]:
     """The tasksets that a compiled run of prime-rl evaluates on."""
-    spec = run_spec("first", {**DECLARED, "eval": {"interval": 50}, **changes}, {}, "registry.yaml")
-    environments = {"sums": replace(SUMS, held_out=held_out), "texts": TEXTS}
-    values = compile_run(CompileRequest(spec, environments)).native.values
+    values = native("prime", replace(SUMS, held_out=held_out), **{"eval": {"interval": 50}, **changes})
     return [each["env"]["taskset"] for each in values["orchestrator"]["eval"]["source"]]
 
 
@@ -74,16 +80,10 @@ def repository_runs() -> list[Any]:
 
 @pytest.mark.parametrize("backend", TRAINERS)
 def test_compiled_settings_are_equal_for_every_backend(backend: str) -> None:
-    made = compiled(backend)
-    spec = run_spec("first", {**DECLARED, "backend": backend}, {}, "registry.yaml")
-    settings = TRAINERS[backend].settings(spec, made.native.values)
+    settings = TRAINERS[backend].settings(spec_of(backend), native(backend))
     assert (settings.batch, set(settings.groups.values()), settings.max_steps) == (128, {8}, 200)
-    assert (settings.learning_rate, set(settings.max_tokens.values()), set(settings.temperatures.values())) == (
-        2e-5,
-        {512},
-        {0.9},
-    )
-    assert settings.lora_rank == 32
+    assert (settings.learning_rate, settings.lora_rank) == (2e-5, 32)
+    assert (set(settings.max_tokens.values()), set(settings.temperatures.values())) == ({512}, {0.9})
 
 
 @pytest.mark.parametrize("backend", TRAINERS)
@@ -114,8 +114,7 @@ OVERRIDES = {
 
 @pytest.mark.parametrize("backend", OVERRIDES)
 def test_override_that_the_trainer_does_not_have_is_refused(backend: str) -> None:
-    trainer = TRAINERS[backend]
-    spec = run_spec("first", {**DECLARED, "backend": backend}, {}, "registry.yaml")
+    trainer, spec = TRAINERS[backend], spec_of(backend)
 
     def refused(values: Any) -> list[str]:
         return [each.message for each in trainer.refusals(spec, values, trainer.settings(spec, values))]
@@ -148,30 +147,18 @@ def test_compiled_mix_is_refused_by_single_environment_backend(backend: str) -> 
         compiled(backend, environments=[{"id": "sums"}, {"id": "texts"}])
 
 
-def test_compiled_hosted_run_uses_hub_names() -> None:
-    sources = native("prime", environments=[{"id": "sums"}, {"id": "texts", "ratio": 3}])["orchestrator"]["train"][
-        "source"
-    ]
-    assert [(each["env"]["taskset"]["id"], each["ratio"]) for each in sources] == [
-        ("acme/sums@0.1.0", 1.0),
-        ("elsewhere/texts@0.2.0", 3.0),
-    ]
-
-
-def test_compiled_self_managed_run_pins_packages_of_the_hub_only() -> None:
-    sources = native("prime-rl", environments=[{"id": "sums"}, {"id": "texts"}])["orchestrator"]["train"]["source"]
-    assert [(each["name"], each["env"]["taskset"]["id"]) for each in sources] == [
-        ("sums", "sums"),
-        ("texts", "elsewhere/texts@0.2.0"),
+@pytest.mark.parametrize(("backend", "own"), [("prime", "acme/sums@0.1.0"), ("prime-rl", "sums")])
+def test_compiled_run_pins_packages_of_the_hub(backend: str, own: str) -> None:
+    found = sources(backend, environments=[{"id": "sums"}, {"id": "texts", "ratio": 3}])
+    assert [(each["name"], each["env"]["taskset"]["id"], each["ratio"]) for each in found] == [
+        ("sums", own, 1.0),
+        ("texts", "elsewhere/texts@0.2.0", 3.0),
     ]
 
 
 def with_agents(known: tuple[str, ...] | None, **source: Any) -> Any:
     """The environment of the compiled training source, for an environment with these agents."""
-    declared = {**DECLARED, "backend": "prime-rl", "environments": [{"id": "sums", **source}]}
-    spec = run_spec("first", declared, {}, "registry.yaml")
-    made = compile_run(CompileRequest(spec, {"sums": replace(SUMS, agents=known)}))
-    return made.native.values["orchestrator"]["train"]["source"][0]["env"]
+    return sources("prime-rl", replace(SUMS, agents=known), environments=[{"id": "sums", **source}])[0]["env"]
 
 
 def test_compiled_agents_have_their_own_harness_and_runtime() -> None:
@@ -190,16 +177,13 @@ def test_compiled_agents_that_the_source_does_not_show_are_named_or_refused() ->
 
 
 def test_compiled_algorithm_has_its_settings() -> None:
-    source = native("prime-rl", algorithm="rae", algorithm_settings={"decay": 0.9})["orchestrator"]["train"]["source"]
+    source = sources("prime-rl", algorithm="rae", algorithm_settings={"decay": 0.9})
     assert source[0]["algo"] == {"type": "rae", "decay": 0.9}
 
 
 def result_of(backend: str, **changes: Any) -> str | None:
     """What is left of the last step of a compiled run."""
-    declared = {**DECLARED, "backend": backend, "lora": {}, **changes}
-    declared = {key: value for key, value in declared.items() if value is not None}
-    spec = run_spec("first", declared, {}, "registry.yaml")
-    return TRAINERS[backend].settings(spec, compiled(backend, **changes).native.values).result
+    return TRAINERS[backend].settings(spec_of(backend, **{"lora": {}, **changes}), native(backend, **changes)).result
 
 
 @pytest.mark.parametrize("lora", [None, {"rank": 16}])
@@ -247,8 +231,8 @@ def test_compiled_named_schema_uses_its_own_spelling(schema: str, size: dict[str
 
 
 def test_compiled_difficulty_draws_learnable_tasks_most_often() -> None:
-    values = native("prime", schema="august", difficulty={"above": 0.1, "up_to": 0.9})["orchestrator"]
-    sampler = values["train"]["source"][0]["curriculum"]["sampler"]
+    [source] = sources("prime", schema="august", difficulty={"above": 0.1, "up_to": 0.9})
+    sampler = source["curriculum"]["sampler"]
     assert sampler["type"] == "difficulty_pool"
     assert sampler["pools"]["hard"] == {"threshold": 0.1, "weight": 0.2}
     assert sampler["pools"]["learnable"] == {"threshold": 0.9, "weight": 1.0}
@@ -256,9 +240,9 @@ def test_compiled_difficulty_draws_learnable_tasks_most_often() -> None:
 
 
 def test_compiled_environment_arguments_reach_every_backend() -> None:
-    sources = [{"id": "sums", "args": {"digits": 3, "names": ["a b", "c'd"]}}]
+    given = [{"id": "sums", "args": {"digits": 3, "names": ["a b", "c'd"]}}]
     for backend in set(TRAINERS) - {"skyrl"}:
-        assert "digits" in "".join(compiled(backend, environments=sources).files.values()), backend
+        assert "digits" in "".join(compiled(backend, environments=given).files.values()), backend
 
 
 def test_declared_runs_cover_every_backend_and_submit_one() -> None:

@@ -117,6 +117,14 @@ def test_train_submits_due_run_once(
     }
 
 
+def declare_hosted(root: Path, name: str, keys: str = "") -> None:
+    """A registry with a hosted run on an environment of the Hub."""
+    (root / "registry.yaml").write_text(
+        f"version: 1\nowner: acme\nenvironments:\n\n  {name}: {{hub: acme/{name}@0.1.0, generation: v1}}\nruns:\n"
+        f"  hosted: {{backend: prime, model: Qwen/Qwen3-4B, environments: [{{id: {name}{keys}}}], max_steps: 20}}\n"
+    )
+
+
 def delete(hub: EmulatedHub, id: str) -> None:
     request = urllib.request.Request(f"{hub.url}/api/v1/training/runs/{id}", method="DELETE")
     request.add_header("Authorization", f"Bearer {hub.key}")
@@ -171,11 +179,7 @@ def test_train_on_a_version_that_the_hub_has_not_waits(
     signed_in: EmulatedHub,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (tmp_path / "registry.yaml").write_text(
-        "version: 1\nowner: acme\nenvironments:\n"
-        "  # of the Hub\n  sums: {hub: acme/sums@0.1.0, generation: v1}\nruns:\n"
-        "  hosted: {backend: prime, model: Qwen/Qwen3-4B, environments: [{id: sums}], max_steps: 20}\n"
-    )
+    declare_hosted(tmp_path, "sums")
     if latest:
         publish(signed_in, "sums", latest, "a" * 64)
     if broken:
@@ -222,10 +226,7 @@ def wheel(**files: str) -> bytes:
 def test_train_reads_the_code_of_the_hub_before_it_pays(
     declared: str, refusal: str, tmp_path: Path, signed_in: EmulatedHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "registry.yaml").write_text(
-        "version: 1\nowner: acme\nenvironments:\n  texts: {hub: acme/texts@0.1.0, generation: v1}\nruns:\n"
-        f"  hosted: {{backend: prime, model: Qwen/Qwen3-4B, environments: [{{id: texts{declared}}}], max_steps: 20}}\n"
-    )
+    declare_hosted(tmp_path, "texts", declared)
     publish(signed_in, "texts", "0.1.0", "a" * 64, wheel=wheel(**{"texts.py": TWO_AGENTS}))
     assert train(tmp_path, "hosted", "--yes") == (1 if refusal else 0)
     assert refusal in capsys.readouterr().out
@@ -257,10 +258,7 @@ def test_train_hub_submits_the_agents_that_the_code_on_the_hub_has(tmp_path: Pat
     ],
 )
 def test_train_on_a_wheel_that_cannot_be_read_goes_on(content: bytes, tmp_path: Path, signed_in: EmulatedHub) -> None:
-    (tmp_path / "registry.yaml").write_text(
-        "version: 1\nowner: acme\nenvironments:\n  texts: {hub: acme/texts@0.1.0, generation: v1}\nruns:\n"
-        "  hosted: {backend: prime, model: Qwen/Qwen3-4B, environments: [{id: texts}], max_steps: 20}\n"
-    )
+    declare_hosted(tmp_path, "texts")
     publish(signed_in, "texts", "0.1.0", "a" * 64, wheel=content)
     assert train(tmp_path, "hosted", "--yes") == 0
     [run] = signed_in.state()["submitted"]

@@ -154,13 +154,8 @@ def test_strict_digest_includes_files_excluded_by_the_hub(tmp_path: Path, name: 
 @pytest.mark.parametrize(
     "name",
     [
-        "sums/__pycache__/a.pyc",
-        ".venv/pyvenv.cfg",
-        ".pytest_cache/a",
-        "build/a",
-        "dist/a.whl",
-        "outputs/a",
-        "x.egg-info/a",
+        *("sums/__pycache__/a.pyc", ".venv/pyvenv.cfg", ".pytest_cache/a"),
+        *("build/a", "dist/a.whl", "outputs/a", "x.egg-info/a"),
     ],
 )
 def test_strict_digest_excludes_tool_output(tmp_path: Path, name: str) -> None:
@@ -184,22 +179,20 @@ def test_strict_digest_includes_the_executable_bit(tmp_path: Path) -> None:
     assert strict_digest(folder) != before
 
 
-def test_content_link_outside_repository_is_a_problem(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("/etc/passwd", "is a symbolic link that leaves the repository"),
+        ("../other", "is a symbolic link that leaves the environment's folder"),
+        ("moved.txt", "is a symbolic link to nothing"),
+    ],
+)
+def test_content_link_that_leads_out_is_a_problem(tmp_path: Path, target: str, message: str) -> None:
     folder = write(tmp_path / "repository/environments/sums", BASE)
-    (folder / "secret").symlink_to("/etc/passwd")
+    write(tmp_path, {"repository/environments/other/a": ""})
+    (folder / "linked").symlink_to(target)
     problem = only(list_content(folder, tmp_path / "repository").problems)
-    assert (problem.file, problem.message, problem.found) == (
-        "environments/sums/secret",
-        "is a symbolic link that leaves the repository",
-        "/etc/passwd",
-    )
-
-
-def test_content_link_to_another_environment_is_a_problem(tmp_path: Path) -> None:
-    folder = write(tmp_path / "environments/sums", BASE)
-    write(tmp_path, {"environments/other/a": ""})
-    (folder / "shared").symlink_to("../other")
-    assert "leaves the environment's folder" in only(list_content(folder, tmp_path).problems).message
+    assert (problem.file, problem.message, problem.found) == ("environments/sums/linked", message, target)
 
 
 def test_content_link_loop_terminates(tmp_path: Path) -> None:
@@ -207,14 +200,8 @@ def test_content_link_loop_terminates(tmp_path: Path) -> None:
     (folder / "a").symlink_to("b")
     (folder / "b").symlink_to("a")
     (folder / "sums/self").symlink_to(".")
-    assert list_content(folder, tmp_path).files == (
-        "README.md",
-        "a",
-        "b",
-        "pyproject.toml",
-        "sums/__init__.py",
-        "sums/self",
-    )
+    files = ("README.md", "a", "b", "pyproject.toml", "sums/__init__.py", "sums/self")
+    assert list_content(folder, tmp_path).files == files
     assert strict_digest(folder).startswith("sha256:")
     assert hub_content_hash(folder)
 
@@ -261,9 +248,3 @@ def test_content_link_out_of_a_folder_without_repository_leaves_the_folder(tmp_p
     folder = write(tmp_path / "sums", BASE)
     (folder / "shared").symlink_to("../other")
     assert "leaves the environment's folder" in only(list_content(folder, folder).problems).message
-
-
-def test_content_link_to_nothing_is_a_problem(tmp_path: Path) -> None:
-    folder = write(tmp_path / "environments/sums", BASE)
-    (folder / "data.txt").symlink_to("moved.txt")
-    assert only(list_content(folder, tmp_path).problems).message == "is a symbolic link to nothing"

@@ -29,18 +29,7 @@ LINE = {"example_id": 0, "prompt": "Sum?", "completion": [{"role": "assistant", 
 def package(tmp_path: Path) -> Package:
     folder = tmp_path / "environments" / "small_sums"
     folder.mkdir(parents=True)
-    texts = {"version": "0.1.0", "description": "", "requires_python": ""}
-    return Package(
-        "small-sums",
-        folder,
-        "small_sums",
-        tags=(),
-        requires=(),
-        build_requires=(),
-        generation="v0",
-        readme=None,
-        **texts,
-    )
+    return Package("small-sums", folder, "small_sums", "0.1.0", "", (), "", (), (), "v0", None)
 
 
 def results(package: Package, content: str | bytes, env: str = "small_sums") -> Path:

@@ -60,12 +60,8 @@ def test_registry_entry_with_all_keys_is_read() -> None:
         '{visibility: PUBLIC, owners: ["@acme/rl"], args: {n: 3}, secrets: [SERPER_API_KEY], publish_evals: true, '
         "gates: {smoke: {tasks: 5, timeout_s: 60}, distribution: {min_mean: 0}}, ignore: {RWD007: known}}"
     )
-    assert (found.visibility, found.owners, found.args, found.secrets) == (
-        "PUBLIC",
-        ("@acme/rl",),
-        {"n": 3},
-        ("SERPER_API_KEY",),
-    )
+    assert (found.visibility, found.owners) == ("PUBLIC", ("@acme/rl",))
+    assert (found.args, found.secrets) == ({"n": 3}, ("SERPER_API_KEY",))
     assert (found.publish_evals, found.ignore) == (True, {"RWD007": "known"})
     assert (found.gates.smoke.tasks, found.gates.smoke.rollouts, found.gates.smoke.timeout_s) == (5, 3, 60.0)
     assert (found.gates.distribution.min_mean, found.gates.distribution.max_mean) == (0.0, 0.95)

@@ -105,11 +105,3 @@ def test_change_costs_as_many_jobs_as_documented(change: Mapping[str, str], queu
         assert re.findall(r"`(\w+)`", cells.split("|")[column - 1]) == names
     (total,) = re.findall(r"(?m)^\| \*\*together\*\* \|(.*)\|$", table)
     assert total.split("|")[column - 1].strip(" *") == str(sum(numbers))
-
-
-def test_push_with_nothing_to_publish_waits_for_no_approval() -> None:
-    values = {**DOCS_ONLY, "github.event_name": "push", "needs.since.outputs.proof": ""}
-    started = set(jobs_of(WORKFLOWS["release.yml"], values))
-    guarded = {name for name, job in WORKFLOWS["release.yml"]["jobs"].items() if "environment" in job}
-    assert guarded == {"publish", "train"}
-    assert not started & guarded

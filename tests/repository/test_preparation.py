@@ -31,11 +31,6 @@ def declared(lines: Iterable[str]) -> Preparation:
     return registry_of(parse_document(text, "registry.yaml")).environments["sums"].prepare
 
 
-def test_proposal_names_datasets_with_config_and_commit() -> None:
-    wanted = WantedData("dataset", "openai/gsm8k", "main", COMMIT)
-    assert proposed(wanted) == Preparation((PreparedDataset("openai/gsm8k", COMMIT, "main"),))
-
-
 def test_proposal_merges_tried_and_downloaded_datasets() -> None:
     tried = WantedData("dataset", "acme/sums", place=Place("sums.py", 3))
     below = WantedData("dataset files", "acme/sums", files="main/train.parquet")

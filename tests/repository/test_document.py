@@ -94,11 +94,6 @@ def test_document_syntax_error_names_its_line() -> None:
     assert problem.message.startswith("is not YAML")
 
 
-def test_document_that_is_missing_is_refused(tmp_path: Path) -> None:
-    problem = only(refused(load_document, tmp_path / "sub/a.yaml", tmp_path))
-    assert (problem.file, problem.message) == ("sub/a.yaml", "does not exist")
-
-
 def test_document_above_size_limit_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     with path.open("wb") as file:

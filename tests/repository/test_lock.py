@@ -16,19 +16,16 @@ LATER = f"3.{sys.version_info.minor + 1}"
 HASH = "--hash=sha256:" + "c" * 64
 
 
-def read(tmp_path: Path, lock: str | None, requires: tuple[str, ...] = ()) -> tuple[Lock | None, list[Problem]]:
+def read(tmp_path: Path, lock: str, requires: tuple[str, ...] = ()) -> tuple[Lock | None, list[Problem]]:
     folder = write_environment(tmp_path, "sums")
     if requires:
         rows = "".join(f"    '{text}',\n" for text in requires)
         write(folder, {"pyproject.toml": f'[project]\nname = "sums"\ndependencies = [\n{rows}]\n'})
-    if lock is None:
-        (folder / "requirements.lock").unlink()
-    else:
-        write(folder, {"requirements.lock": lock})
+    write(folder, {"requirements.lock": lock})
     return read_lock(folder, tmp_path, "sums", read_pyproject(folder / "pyproject.toml", tmp_path))
 
 
-def mistake(tmp_path: Path, lock: str | None, *requires: str) -> Problem:
+def mistake(tmp_path: Path, lock: str, *requires: str) -> Problem:
     problem = only(read(tmp_path, lock, requires)[1])
     assert problem.fix == "envwright lock sums"
     return problem
@@ -113,11 +110,6 @@ def test_lock_of_another_python_pins_its_versions(tmp_path: Path) -> None:
     folder = write_environment(tmp_path, "sums", {"pyproject.toml": text, "requirements.lock": lock})
     found, problems = read_lock(folder, tmp_path, "sums", read_pyproject(folder / "pyproject.toml", tmp_path))
     assert (problems, found and found.pins) == ([], {"a": "2"})
-
-
-def test_lock_that_is_missing_is_a_problem(tmp_path: Path) -> None:
-    problem = mistake(tmp_path, None)
-    assert (problem.file, problem.message) == ("environments/sums/requirements.lock", "does not exist")
 
 
 @pytest.mark.parametrize(

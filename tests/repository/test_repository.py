@@ -88,7 +88,9 @@ def test_missing_lock_without_locks_is_not_a_problem(tmp_path: Path) -> None:
     write_repository(tmp_path, "sums")
     (tmp_path / "environments/sums/requirements.lock").unlink()
     assert Repository.load(tmp_path, with_locks=False).packages["sums"].lock is None
-    assert only(refused(Repository.load, tmp_path)).fix == "envwright lock sums"
+    problem = only(refused(Repository.load, tmp_path))
+    assert (problem.file, problem.message) == ("environments/sums/requirements.lock", "does not exist")
+    assert problem.fix == "envwright lock sums"
 
 
 def test_selection_accepts_names_and_folders_in_registry_order(tmp_path: Path) -> None:

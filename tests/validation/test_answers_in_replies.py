@@ -120,22 +120,26 @@ def test_near_misses_of_number_keep_decimals_and_currency():
     assert nearest("$2.50")[:2] == ["$3.50", "$1.50"]
 
 
-@pytest.mark.parametrize(("answer", "other"), [("yes", "no"), ("False", "True"), ("NO", "Yes")])
-def test_near_miss_of_boolean_is_other_value(answer: str, other: str):
-    assert nearest(answer) == [other]
+IN_LETTERS = "The question is in document 9. Read it with the tool.\n\nWhich city?\n\nA. Oslo\nB. Rome\nC. Bern"
 
 
-def test_near_miss_of_choice_is_other_letter():
-    assert nearest("(B)")[:3] == ["(A)", "(C)", "(D)"]
+@pytest.mark.parametrize(
+    ("answer", "type", "asked", "others"),
+    [
+        ("yes", None, "", ["no"]),
+        ("False", None, "", ["True"]),
+        ("NO", None, "", ["Yes"]),
+        ("(B)", None, "", ["(A)", "(C)", "(D)"]),
+        ("B", "choice", IN_LETTERS, ["A", "C"]),
+        ("essay", "none", "", []),
+    ],
+)
+def test_near_misses_of_few_values_are_the_others(answer: str, type: str | None, asked: str, others: list[str]):
+    assert list(near_misses(answer, type, asked=asked)) == others
 
 
-def test_near_misses_of_list_drop_or_reorder():
-    found = nearest("red, green, blue")
-    assert "red, green" in found
-    assert "green, red, blue" in found
-
-
-def test_near_misses_of_set_ignore_order():
+def test_near_misses_of_list_drop_or_reorder_and_of_set_only_drop():
+    assert {"red, green", "green, red, blue"} <= set(nearest("red, green, blue"))
     assert "green, red" not in nearest("red, green", "set")
     assert "[2, 1]" not in nearest("[1, 2]", "set")
 
@@ -145,10 +149,6 @@ def test_near_misses_of_json_are_json_of_same_kind(answer: str):
     found = [json.loads(wrong) for wrong in nearest(answer, "json")]
     assert found
     assert all(type(wrong) is type(json.loads(answer)) for wrong in found)
-
-
-def test_near_misses_of_no_type_are_empty():
-    assert nearest("essay", "none") == []
 
 
 @pytest.mark.parametrize(
@@ -167,11 +167,6 @@ def test_near_misses_of_no_type_are_empty():
 )
 def test_answer_of_task_is_read_from_usual_field(data: dict[str, object], answer: str | None):
     assert answer_of(data) == answer
-
-
-def test_near_misses_number_in_a_sentence_is_no_choice_beside_letters() -> None:
-    asked = "The question is in document 9. Read it with the tool.\n\nWhich city?\n\nA. Oslo\nB. Rome\nC. Bern"
-    assert list(near_misses("B", "choice", asked=asked)) == ["A", "C"]
 
 
 def test_wrong_list_of_objects_has_another_object():

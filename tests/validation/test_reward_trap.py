@@ -21,22 +21,19 @@ def types(trap: Trap) -> dict[str, str]:
     return {filed["function"]: filed["failure"]["type"] for filed in trap.taken()}
 
 
-@pytest.mark.parametrize("value", [0, 1.5, True, Fraction(1, 2), -3])
-def test_trap_number_is_not_recorded(trap: Trap, value: Any):
-    trap.checked("f", value)
-    assert types(trap) == {}
-
-
-@pytest.mark.parametrize("value", [None, "1.0", b"1", [1.0], 1j, Decimal(1), object()])
-def test_trap_other_value_is_recorded_as_not_a_number(trap: Trap, value: Any):
-    trap.checked("f", value)
-    assert types(trap) == {"f": "NotANumber"}
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 10**400])
-def test_trap_infinite_number_is_recorded_as_not_finite(trap: Trap, value: Any):
-    trap.checked("f", value)
-    assert types(trap) == {"f": "NotFinite"}
+@pytest.mark.parametrize(
+    ("values", "recorded"),
+    [
+        ([0, 1.5, True, Fraction(1, 2), -3], {}),
+        ([None, "1.0", b"1", [1.0], 1j, Decimal(1), object()], {"f": "NotANumber"}),
+        ([float("nan"), float("inf"), -float("inf"), 10**400], {"f": "NotFinite"}),
+    ],
+    ids=["numbers", "not numbers", "not finite"],
+)
+def test_trap_records_values_that_are_no_finite_number(trap: Trap, values: list[Any], recorded: dict[str, str]):
+    for value in values:
+        trap.checked("f", value)
+        assert types(trap) == recorded
 
 
 def test_trap_mapping_is_checked_by_name(trap: Trap):
@@ -50,15 +47,11 @@ def test_trap_keeps_first_failure_of_function(trap: Trap):
     assert types(trap) == {"f": "ValueError"}
 
 
-def functions(filed: list[dict[str, Any]]) -> list[str]:
-    return [one["function"] for one in filed]
-
-
 def test_trap_taken_includes_all_parts(trap: Trap):
     trap.filed("group", ValueError())
     trap.part(1).filed("same", ValueError())
     trap.part(2).filed("same", ValueError())
-    assert functions(trap.taken()) == ["group", "same"]
+    assert [filed["function"] for filed in trap.taken()] == ["group", "same"]
     assert trap.taken() == []
 
 

@@ -24,59 +24,37 @@ WELL = Machine(
 )
 
 
-def only(machine: Machine, level: str) -> HealthCheck:
-    (check,) = (check for check in examined(machine) if check.level == level)
-    return check
+@pytest.mark.parametrize(
+    ("level", "lack", "name"),
+    [
+        ("fail", {"python": "3.10.2"}, "Python"),
+        ("fail", {"python": "3.15.0"}, "Python"),
+        ("fail", {"uv": None}, "uv"),
+        ("fail", {"git": None, "is_repository": False}, "git"),
+        ("fail", {"is_repository": False}, "repository"),
+        ("fail", {"free_bytes": 1_000_000_000}, "disk"),
+        ("fail", {"problems": (Problem("registry.yaml", 3, "owner is missing"),)}, "declarations"),
+        ("fail", {"problems": (Problem("environments/a/requirements.lock", None, "is stale"),)}, "locks"),
+        ("advice", {"writes_bytecode": False}, "bytecode"),
+        ("advice", {"has_identity": False}, "identity"),
+        ("advice", {"free_bytes": 4_000_000_000}, "disk"),
+        ("advice", {"prime": None}, "prime"),
+        ("advice", {"prime": "0.12.0"}, "prime"),
+        ("advice", {"prime_key": None}, "prime login"),
+        ("advice", {"hub_token": False}, "HF_TOKEN"),
+        ("advice", {"unsound": (Path("abc"),)}, "venvs"),
+        ("advice", {"endpoints": (Reach("mini", "MINI_KEY", False, "HTTP 401"),)}, "endpoint mini"),
+        ("advice", {"endpoints": (Reach("mini", "MINI_KEY", True, None, "refused"),)}, "endpoint mini"),
+    ],
+)
+def test_health_without_a_tool_fails_or_is_advice_with_fix(level: str, lack: dict[str, object], name: str):
+    (check,) = (check for check in examined(replace(WELL, **lack)) if check.level == level)
+    assert check.name == name
+    assert check.do
+    assert bool(check.repair) == (name == "venvs")
 
 
 def test_health_of_complete_machine_is_ok():
-    assert {check.level for check in examined(WELL)} == {"ok"}
-
-
-@pytest.mark.parametrize(
-    ("lack", "name"),
-    [
-        ({"python": "3.10.2"}, "Python"),
-        ({"python": "3.15.0"}, "Python"),
-        ({"uv": None}, "uv"),
-        ({"git": None, "is_repository": False}, "git"),
-        ({"is_repository": False}, "repository"),
-        ({"free_bytes": 1_000_000_000}, "disk"),
-        ({"problems": (Problem("registry.yaml", 3, "owner is missing"),)}, "declarations"),
-        ({"problems": (Problem("environments/a/requirements.lock", None, "is stale"),)}, "locks"),
-    ],
-)
-def test_health_without_required_tool_fails_with_fix(lack: dict[str, object], name: str):
-    check = only(replace(WELL, **lack), "fail")
-    assert check.name == name
-    assert check.do
-
-
-@pytest.mark.parametrize(
-    ("lack", "name"),
-    [
-        ({"writes_bytecode": False}, "bytecode"),
-        ({"has_identity": False}, "identity"),
-        ({"free_bytes": 4_000_000_000}, "disk"),
-        ({"prime": None}, "prime"),
-        ({"prime": "0.12.0"}, "prime"),
-        ({"prime_key": None}, "prime login"),
-        ({"hub_token": False}, "HF_TOKEN"),
-        ({"unsound": (Path("abc"),)}, "venvs"),
-        ({"endpoints": (Reach("mini", "MINI_KEY", False, "HTTP 401"),)}, "endpoint mini"),
-        ({"endpoints": (Reach("mini", "MINI_KEY", True, None, "refused"),)}, "endpoint mini"),
-    ],
-)
-def test_health_without_optional_tool_is_advice_with_fix(lack: dict[str, object], name: str):
-    check = only(replace(WELL, **lack), "advice")
-    assert check.name == name
-    assert check.do
-
-
-def test_health_endpoint_with_key_passes():
     checks = examined(replace(WELL, endpoints=(Reach("mini", "MINI_KEY", True, "HTTP 401"),)))
+    assert {check.level for check in checks} == {"ok"}
     assert checks[-1] == HealthCheck("endpoint mini", "ok", "MINI_KEY is set; HTTP 401")
-
-
-def test_health_repairable_check_has_repair():
-    assert only(replace(WELL, unsound=(Path("abc"),)), "advice").repair

@@ -24,9 +24,11 @@ def score(policy: str, reward: float, task: int = 0, reply: str = "a reply") -> 
     return Score(task, policy, completion, reward, {"correct": FunctionScore(reward, 1.0, "reward")})
 
 
+PACKAGE = Package("a", None, "a", "1", "", (), "", (), (), None, None)  # type: ignore[arg-type]
+
+
 def probes(*scores: Score, cases: tuple[Case, ...] = (), **changes: Any) -> dict[str, dict[str, Any]]:
-    package = Package("a", None, "a", "1", "", (), "", (), (), None, None)  # type: ignore[arg-type]
-    found = probes_of(package, described(("correct", 1.0), **changes), scores, cases)
+    found = probes_of(PACKAGE, described(("correct", 1.0), **changes), scores, cases)
     return {probe["name"]: probe for probe in found.usable}
 
 
@@ -45,44 +47,33 @@ def test_expectation_has_equal_meaning_in_worker_and_gate(text: str):
         assert killed(probe, holding, value) != expectation.holds(value), value
 
 
-def test_probe_of_oracle_requires_the_recorded_reward():
-    probe = probes(score("oracle", 1.0))["policy oracle on task 0"]
-    assert killed(probe, 1.0, 0.9)
-    assert killed(probe, 1.0, 1.5)
-    assert not killed(probe, 1.0, 1.0)
-
-
-def test_wrong_policy_must_stay_below_the_reference_reply():
-    found = probes(score("oracle", 1.0), score("near-miss", 0.2, reply="wrong"))
-    assert killed(found["policy near-miss on task 0"], 0.2, 1.0)
-    assert not killed(found["policy near-miss on task 0"], 0.2, 0.4)
+@pytest.mark.parametrize(
+    ("policy", "before", "killed_by", "passed_by"),
+    [
+        ("oracle", 1.0, [0.9, 1.5], [1.0]),
+        ("near-miss", 0.2, [1.0], [0.4]),
+        ("near-miss", 1.0, [], [1.0]),
+        ("nop", 0.0, [0.1], [0.04]),
+        ("format-only", 0.0, [0.2], []),
+        ("echo", 0.0, [-0.5], []),
+    ],
+    ids=["as before", "below the right reply", "failed before", "floor", "limit of format", "declared range"],
+)
+def test_probe_of_policy_allows_what_its_gate_does(
+    policy: str, before: float, killed_by: list[float], passed_by: list[float]
+):
+    found = probes(score("oracle", 1.0), score(policy, before, reply="another"))
+    probe = found[f"policy {policy} on task 0"]
+    assert [after for after in (*killed_by, *passed_by) if killed(probe, before, after)] == killed_by
 
 
 def test_mutant_that_pays_for_a_wrong_reply_of_a_model_is_killed():
     said = ({"role": "assistant", "content": "I am not sure."},)
     wrong = [RecordedReply(7, 2, said, 0.0, 0.0)]
-    package = Package("a", None, "a", "1", "", (), "", (), (), None, None)  # type: ignore[arg-type]
-    [probe] = probes_of(package, described(("correct", 1.0)), (), (), wrong).usable
+    [probe] = probes_of(PACKAGE, described(("correct", 1.0)), (), (), wrong).usable
     assert (probe["task"], probe["completion"]) == (2, said)
     assert killed(probe, 0.0, 0.5)
     assert not killed(probe, 0.0, 0.0)
-
-
-def test_probe_that_failed_without_mutation_kills_nothing():
-    found = probes(score("oracle", 1.0), score("near-miss", 1.0, reply="wrong"))
-    assert not killed(found["policy near-miss on task 0"], 1.0, 1.0)
-
-
-def test_probe_of_nop_and_format_only_allows_declared_limits():
-    found = probes(score("oracle", 1.0), score("nop", 0.0), score("format-only", 0.0))
-    assert killed(found["policy nop on task 0"], 0.0, 0.1)
-    assert not killed(found["policy nop on task 0"], 0.0, 0.04)
-    assert killed(found["policy format-only on task 0"], 0.0, 0.2)
-
-
-def test_reward_outside_declared_range_is_detected_on_every_reply():
-    found = probes(score("oracle", 1.0), score("echo", 0.0))
-    assert killed(found["policy echo on task 0"], 0.0, -0.5)
 
 
 def test_probes_start_with_cases_and_omit_long_replies():
@@ -110,7 +101,6 @@ def test_probes_alternate_between_outcomes():
 
 
 def test_conversation_out_of_time_is_missed_but_raised_one_is_not():
-    package = Package("a", None, "a", "1", "", (), "", (), (), None, None)  # type: ignore[arg-type]
     late, broken = Failure("timeout", "OutOfTime", "took longer than 10 s"), Failure("raised", "ValueError", "no")
     scores = [
         replace(score("oracle", 1.0), failure=late, reward=None),
@@ -118,7 +108,7 @@ def test_conversation_out_of_time_is_missed_but_raised_one_is_not():
         replace(score("nop", 1.0), failure=broken, reward=None),
         score("near-miss", 0.0),
     ]
-    found = probes_of(package, described(("correct", 1.0)), scores, ())
+    found = probes_of(PACKAGE, described(("correct", 1.0)), scores, ())
     assert [probe["name"] for probe in found.usable] == ["policy near-miss on task 0"]
     assert found.lost == dict.fromkeys(("policy oracle on task 0", "policy echo on task 0"), "took longer than 10 s")
 

@@ -223,6 +223,8 @@ def test_run_that_waits_for_a_killed_one_goes_on(
 
 ROLES = ("job", "environment template", "base", "supervisor", "lock template", "supervisor of the lock template")
 """From a job upwards: each is the parent of the one before."""
+FRESH = ("fresh job", "its supervisor")
+"""The same without templates: each job has a supervisor of its own."""
 
 
 def children() -> set[psutil.Process]:
@@ -232,23 +234,26 @@ def children() -> set[psutil.Process]:
 
 def process_in(role: str, job: psutil.Process) -> psutil.Process:
     """The process above a job that has a role."""
-    return [job, *job.parents()][ROLES.index(role)]
+    return [job, *job.parents()][(FRESH if role in FRESH else ROLES).index(role)]
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", ROLES + FRESH)
 def test_killed_process_fails_only_its_environment(role: str, environments: Path, workspace: Workspace) -> None:
     name = role.replace(" ", "_")
     left, right = (Noting(environments / f"{side}_{name}") for side in ("left", "right"))
+    for one in (left, right) if role in FRESH else ():
+        one.package = replace(one.package, fresh_process=True)
     before = children()
     with ThreadPoolExecutor(2) as pool, LockTemplates(workspace, threading.Event()) as templates:
         facts = [pool.submit(scored, one, workspace, templates) for one in (left, right)]
         try:
             jobs = [one.job() for one in (left, right)]
+            assert role not in FRESH or jobs[0].parents()[1] == psutil.Process()
             process_in(role, jobs[0]).kill()
             if "lock" not in role:
                 assert jobs[1].is_running()
                 right.go.touch()  # a job that waits for longer than a reply may take is ended
-                if role == "job":
+                if role in ("job", *FRESH):
                     left.go.touch()  # so the jobs that follow it need not wait for that
                 lost = result_of(facts[0])
                 assert lost.failures["pace"].kind == "crash"
@@ -262,25 +267,6 @@ def test_killed_process_fails_only_its_environment(role: str, environments: Path
     assert ("lock" in role) == (results[0].failures == {})
     assert still_alive([*left.processes(), *right.processes()]) == []
     assert children() <= before
-
-
-@pytest.mark.parametrize("role", ["job", "supervisor"])
-def test_killed_fresh_process_fails_its_environment(role: str, environments: Path, workspace: Workspace) -> None:
-    """Without templates, each job has a supervisor of its own."""
-    one = Noting(environments / f"new_{role}")
-    one.package = replace(one.package, fresh_process=True)
-    with ThreadPoolExecutor(1) as pool, LockTemplates(workspace, threading.Event()) as templates:
-        facts = pool.submit(scored, one, workspace, templates)
-        try:
-            job = one.job()
-            family = [job, *job.parents()]
-            assert psutil.Process() == family[2]
-            family[role == "supervisor"].kill()
-            one.go.touch()
-            assert result_of(facts).failures["pace"].kind == "crash"
-        finally:
-            one.go.touch()
-    assert still_alive(one.processes()) == []
 
 
 def scored(one: Noting, workspace: Workspace, templates: LockTemplates) -> Facts:

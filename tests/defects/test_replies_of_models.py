@@ -535,7 +535,11 @@ def test_replies_to_held_out_tasks_are_references_on_these(observe: Observe, is_
     options = f"{options}eval_dataset=Dataset.from_list({held_out!r})"
     facts, judgement = observe(sound("held_out", HANGMAN + EXACT, options=options, **traits), rows)
     assert deciding(judgement) == [], in_short(list(judgement.findings), facts)
-    assert {score.task for score in facts.scores} == {HELD_OUT + number for number in range(len(held_out))}
+    of_training = {score.task for score in facts.scores if score.task < HELD_OUT}
+    assert {score.task for score in facts.scores} - of_training == {*range(HELD_OUT, HELD_OUT + len(held_out))}
+    if not is_conversation:  # they get the replies that need no reference
+        assert len(of_training) == len(traits["rows"])
+        assert {score.policy for score in facts.scores if score.task < HELD_OUT} == {"nop", "echo"}
     [message] = of_rule(judgement, "RWD100")
     assert message.endswith(f"{len(rows)} of {len(held_out)} held-out tasks")
 

@@ -24,8 +24,9 @@ def answer(session: Session, request: JobRequest) -> None:
         return
     replies = {reply["task"]: reply["turns"] for reply in request["replies"]}
     if "first" in request:  # the replies are to held-out tasks
+        session.without_reference = list(session.kept.values())
         session.kept = {task.index: task for task in numbered(session, "eval", request)}
-    session.without_reference = [task for index, task in session.kept.items() if index not in replies]
+    session.without_reference += [task for index, task in session.kept.items() if index not in replies]
     session.kept = {index: task for index, task in session.kept.items() if index in replies}
     turns = {}
     for index, task in session.kept.items():

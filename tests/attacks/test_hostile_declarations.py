@@ -74,7 +74,7 @@ def test_wrong_line_of_endpoints_is_not_quoted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", ["\r", "\x85", "\u2028"])
 def test_line_that_only_uv_sees_is_refused(end: str, hidden: str, tmp_path: Path) -> None:
     found = broken(tmp_path, {"requirements.lock": lock_text() + f"# a comment{end}{hidden}\n"})
-    assert [problem.line for problem in found if "another line" in problem.message] == [AFTER_LOCK]
+    assert [problem.line for problem in found if "the end of a line" in problem.message] == [AFTER_LOCK]
     assert any(repr(end)[1:-1] in problem.found for problem in found)
 
 

@@ -169,13 +169,17 @@ def test_next_command_gives_the_time_that_was_too_short(inconclusive: bool) -> N
     fix = "Make scoring faster, or give it the time: `gates: {budget: 240}` below reverse-text in registry.yaml."
     short = replace(MISSED_GOLD, rule="RWD096", severity="advice", inconclusive=inconclusive, fix=fix)
     waiting = replace(FAILING, verdict="inconclusive", findings=(ADVICE, short))
-    then = "next       gates: {budget: 240} below reverse-text in registry.yaml, then envwright validate reverse-text\n"
-    assert then in render_text(ValidationResult("inconclusive", (waiting,)), width=140)
+    then = "write gates: {budget: 240} below reverse-text in registry.yaml, then envwright validate reverse-text"
+    assert f"next       {then}\n" in render_text(ValidationResult("inconclusive", (waiting,)), width=140)
 
 
 @pytest.mark.parametrize(
     ("fix", "step"),
     [
+        (
+            "Declare `[tool.envwright.reward] max = 1`, if right replies earn no more: a.jsonl has that.",
+            "declare [tool.envwright.reward] max = 1 in its pyproject.toml, then envwright validate reverse-text",
+        ),
         (
             'Write `"verifiers>=0.3.1,<0.4"` in project.dependencies, then `envwright lock reverse-text`.',
             'write "verifiers>=0.3.1,<0.4" in project.dependencies, then envwright lock reverse-text',
@@ -196,7 +200,7 @@ def test_next_command_declares_the_arguments_that_a_fix_proposes() -> None:
     fix = "Load fewer tasks: `args: {a: {b: 1}, num_examples: 100}` below reverse-text in registry.yaml."
     late = replace(FAILING, verdict="inconclusive", findings=(replace(MISSED_GOLD, inconclusive=True, fix=fix),))
     text = render_text(ValidationResult("inconclusive", (late,)), width=140)
-    assert "\nnext       args: {a: {b: 1}, num_examples: 100} below reverse-text in registry.yaml, then" in text
+    assert "\nnext       write args: {a: {b: 1}, num_examples: 100} below reverse-text in registry.yaml, then" in text
 
 
 def test_next_command_explains_a_known_cause_rather_than_gives_more_time() -> None:

@@ -58,6 +58,7 @@ def test_missing_reference_names_a_recording_where_results_are_of_other_tasks() 
             "write `gates: {budget: 360}` below plain-sums",
         ),
         ({"earned": 0, "played": (*range(8),)}, "no reply in a.jsonl earned anything"),
+        ({"earned": 9, "most": 610.0, "played": (*range(8),)}, "a.jsonl has rewards up to 610"),
     ],
 )
 def test_missing_reference_says_why_results_do_not_decide(changes: dict[str, Any], said: str) -> None:

@@ -45,6 +45,8 @@ LONGEST_ARGUMENTS = 200
 _FIXING = "(?:lock|bump|record|doctor|prepare|init|adopt(?= environments/))"
 _EVALUATION = re.compile(r"`((?:vf-eval|envwright record) [^`]+)`")
 """The evaluation that a fix proposes, whose results decide."""
+_MAXIMUM = re.compile(r"\ADeclare `(\[tool\.envwright\.reward\] max = [^`]+)`")
+"""The highest reward that results show."""
 _REQUIRING = re.compile(
     r"(?:\A|(?<=\. ))(?:Or )?((?:(?!\. ).)* (?:in|to) project\.dependencies, then (?:run )?`\w+ lock[^`]*)`"
 )
@@ -177,7 +179,9 @@ def next_command(result: ValidationResult) -> str:
         if finding is None:
             return _session(session, [name for name, _ in unmet])
         if (setting := DECLARED_SETTING.search(finding.fix)) is not None:
-            return f"{setting[1]} below {name} in registry.yaml, then {_session(session, [name])}"
+            return f"write {setting[1]} below {name} in registry.yaml, then {_session(session, [name])}"
+        if (maximum := _MAXIMUM.search(finding.fix)) is not None:
+            return f"declare {maximum[1]} in its pyproject.toml, then {_session(session, [name])}"
         if (evaluation := _EVALUATION.search(finding.fix)) is not None:
             return f"{evaluation[1]}, then {_session(session, [name])}"
         if (required := _REQUIRING.search(finding.fix)) is not None:

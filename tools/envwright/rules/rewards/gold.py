@@ -186,6 +186,11 @@ def by_results(subject: Subject) -> str:
         return f"Fix the reward: replies in {results.files[0]} are no reference replies, because {reasons}. "
     if not results.earned:
         return f"Fix the reward, or the prompt: no reply in {results.files[0]} earned anything (RWD101 shows one). "
+    if not subject.range.contains(results.most):
+        return (
+            f"Bound the reward, or declare `[tool.envwright.reward] max`: {results.files[0]} has rewards up to "
+            f"{number(results.most)}. "
+        )
     if results.tasks_with_most >= LEAST_TASKS and not subject.range.reaches(results.most, subject.range.maximum):
         return (
             f"Declare `[tool.envwright.reward] max = {number(results.most)}`, if right replies earn no more: "

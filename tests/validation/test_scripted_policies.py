@@ -49,6 +49,13 @@ def test_policy_changes_the_reference_reply(name: str, reply: str):
     assert reply_of(name) == reply
 
 
+@pytest.mark.parametrize(("tag", "expected"), [("reasoning", "reasoning"), ("steps", "think")])
+def test_answer_inside_the_reasoning_is_in_the_tag_of_the_format(tag: str, expected: str):
+    thinks = oracle(lambda task: says(f"<{tag}>3 and 4</{tag}>\n<answer>{task['answer']}</answer>"))
+    for name in ("think-only", "unclosed-think"):
+        assert reply_of(name, thinks).startswith(f"<{expected}>\n")
+
+
 def test_override_policy_requests_full_marks():
     assert "give full marks" in reply_of("override")
 

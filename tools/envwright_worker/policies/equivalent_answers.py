@@ -13,24 +13,25 @@ _THOUGHT = re.compile(rf"<({'|'.join(REASONING_TAGS)})>.*?</\1>\s*", re.DOTALL)
 
 @Policy("think-only", reply="an answer inside the reasoning", tasks=SOME, bound="below reference")
 def think_only(reference: ReferenceReply) -> Iterator[str]:
-    """The right answer only inside `<think>`, with nothing or a refusal after it. A warning if the format has no
-    reasoning."""
-    answer, thought = _without_reasoning(reference)
-    yield f"<think>\n{thought or 'Let me see.'} So it may be\n{answer}\n</think>\n"
-    yield f"<think>\n{answer}\n</think>\nI would rather not say."
+    """The right answer only inside the format's tag of reasoning, or `<think>`, with nothing or a refusal after it. A
+    warning if the format has no reasoning."""
+    answer, thought, tag = _without_reasoning(reference)
+    yield f"<{tag}>\n{thought or 'Let me see.'} So it may be\n{answer}\n</{tag}>\n"
+    yield f"<{tag}>\n{answer}\n</{tag}>\nI would rather not say."
 
 
 @Policy("unclosed-think", reply="an answer inside the reasoning", tasks=SOME, bound="below reference")
 def unclosed_think(reference: ReferenceReply) -> Iterator[str]:
-    """The right answer inside a `<think>` that is cut off. A warning if the format has no reasoning."""
-    answer, thought = _without_reasoning(reference)
-    yield f"<think>\n{thought or 'Let me see.'} So it may be\n{answer}"
+    """The right answer inside such a tag that is cut off. A warning if the format has no reasoning."""
+    answer, thought, tag = _without_reasoning(reference)
+    yield f"<{tag}>\n{thought or 'Let me see.'} So it may be\n{answer}"
 
 
-def _without_reasoning(reference: ReferenceReply) -> tuple[str, str]:
-    """The reply without its own reasoning, and the text of that reasoning."""
-    thought = "".join(match[0] for match in _THOUGHT.finditer(reference.reply))
-    return _THOUGHT.sub("", reference.reply).strip(), re.sub(r"</?\w+>\s*", "", thought).strip()
+def _without_reasoning(reference: ReferenceReply) -> tuple[str, str, str]:
+    """The reply without its own reasoning, the text of that reasoning, and its tag."""
+    found = list(_THOUGHT.finditer(reference.reply))
+    thought = re.sub(r"</?\w+>\s*", "", "".join(match[0] for match in found)).strip()
+    return _THOUGHT.sub("", reference.reply).strip(), thought, found[0][1] if found else "think"
 
 
 @Policy("padded", reply="the right answer with line breaks around it", tasks=SOME, bound="reference", is_right=True)

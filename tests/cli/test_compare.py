@@ -93,6 +93,21 @@ def test_compare_finds_better_model_and_fails_worse_one(root: Path, files: dict[
     assert "is worse than" in output
 
 
+@worker
+def test_compare_notes_what_its_sides_do_not_share(files: dict[str, Path], compare: Run, tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in files["base"].read_text().splitlines()]
+    lost = {"reward": None, "error": {"class": "provider", "type": "Timeout", "message": "late"}}
+    first = rows[0]["task"]
+    changed = [row | {"judge": "strict", "sampling": {}} | (lost if row["task"] == first else {}) for row in rows]
+    (tmp_path / "base.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in changed))
+    code, output = compare("reverse-text", str(tmp_path / "base.jsonl"), str(files["trained"]))
+    assert code == exit_codes.INCONCLUSIVE, output  # rollouts without a reward
+    said = " ".join(output.split())
+    assert "judged differently: strict before and no declared judge after" in said
+    assert "no record of how before was sampled" in said
+    assert "1 task with a reward only after, on neither side of a pair" in said
+
+
 @pytest.mark.slow
 @worker
 @pytest.mark.parametrize("name", ["reverse-text", "date-arithmetic"])

@@ -139,11 +139,17 @@ def test_reward_diff_of_another_digest_is_ignored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"changed": 5}, {"verdict": "?"}, {"verdict": None}, {"head": []}])
-def test_reward_diff_of_another_shape_is_ignored(tmp_path: Path, change: dict[str, object]) -> None:
+def test_reward_diff_of_another_shape_is_named_and_ignored(
+    tmp_path: Path, change: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
     diff = {"name": FAILING.name, "verdict": "fail", "reason": "changed", "head": {"digest": FAILING.digest}}
     (tmp_path / "reward-diff.json").write_text(json.dumps({"environments": [diff | change]}))
     write_reports(mixed(), tmp_path)
+    capsys.readouterr()
     assert read_diff(tmp_path / "reward-diff.json", {FAILING.name: FAILING.digest}) is None
+    assert f"{tmp_path}/reward-diff.json is not shown: " in capsys.readouterr().err
+    assert read_diff(tmp_path / "none.json", {}) is None
+    assert capsys.readouterr().err == ""
 
 
 def test_html_page_is_rebuilt_from_reports_on_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from envwright.reports.printing import (
     append_to_summary,
     for_terminal,
     is_in_job,
+    print_message,
     print_text,
     render_annotations,
 )
@@ -203,10 +204,16 @@ def refresh_page(folder: Path) -> None:
 
 
 def read_diff(path: Path, digests: Mapping[str, str]) -> dict[str, Any] | None:
-    """The reward diff beside a report, of the environments with the same digests; `None` if there is none."""
+    """The reward diff beside a report, of the environments with the same digests; `None` if there is none.
+
+    One that cannot be read is named on standard error.
+    """
+    if not path.exists():
+        return None
     try:
         data = read_reward_diff(path)
-    except DeclarationError:
+    except DeclarationError as error:
+        print_message(f"{path} is not shown: {error.problems[0]}")
         return None
     known = (one for one in data["environments"] if one["name"] in digests)
     same = [one for one in known if one.get("head", {}).get("digest") == digests[one["name"]]]

@@ -93,6 +93,14 @@ def test_judge_with_declaration_gets_real_calls_and_no_key(
     assert f"{NAME}, judge: 4 of 4 calls answered" in output
 
 
+@pytest.mark.usefixtures("judge")
+def test_judge_that_is_never_called_is_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    repository = Repository.load(root)
+    with judge_of(root, repository.registry.environments[NAME], repository.packages[NAME], scripted=False):
+        pass
+    assert f"{NAME}, judge: it was not called; where code calls it only if its key is set" in capsys.readouterr().err
+
+
 @worker
 def test_judge_that_rejects_gives_no_reward(root: Path, judge: FakeProvider, run: Run) -> None:
     judge.says = lambda _: "no"

@@ -354,6 +354,9 @@ def judge_endpoint(root: Path, entry: EnvironmentEntry, package: Package, *, scr
     return endpoint
 
 
+UNCALLED = "it was not called; where code calls it only if its key is set, declare that key under `secrets`"
+
+
 @contextmanager
 def judge_of(root: Path, entry: EnvironmentEntry, package: Package, *, scripted: bool) -> Iterator[Judge]:
     """The replier to the environment's judge requests beside a real model. Raises the errors of `judge_endpoint`."""
@@ -372,7 +375,9 @@ def judge_of(root: Path, entry: EnvironmentEntry, package: Package, *, scripted:
         try:
             yield relay
         finally:
-            print_message(f"{entry.name}, judge: {spent(relay.spending, endpoint)}")
+            print_message(
+                f"{entry.name}, judge: {spent(relay.spending, endpoint) if relay.spending.calls else UNCALLED}"
+            )
 
 
 def judge_cut_short(judge: Judge) -> str:
